@@ -22,6 +22,7 @@ use daytable_model::record::Record;
 use daytable_model::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -411,9 +412,17 @@ impl SourceProfile {
             return None;
         }
         let defaults = TimestampDefaults { zone: options.zone, seen };
-        let is_object = |reader: &LineReader| reader.format == Format::Json && !reader.may_be_envelope;
+        let is_left = Cell::new(false);
+        let is_object = |reader: &LineReader| {
+            let is_json = reader.format == Format::Json;
+            is_left.set(is_left.get() || is_json && reader.may_be_envelope);
+            is_json && !reader.may_be_envelope
+        };
         let Some((mut parsed, read)) = self.layouts.read(line, &defaults, FullTime::default(), is_object) else {
-            self.layouts.leave_next();
+            // A reader that was left out may read it after all.
+            if !is_left.get() {
+                self.layouts.leave_next();
+            }
             return None;
         };
         self.single_lines = (self.single_lines + 1).min(SINGLE_LINES_SURE);

@@ -63,6 +63,11 @@ const SHORT: &str = "%&";
 /// Begins an escaped byte of a piece.
 const ESCAPE: char = '\u{1e}';
 
+/// A layout without the place of the short message, which is another one in each record and means nothing to a search.
+pub fn without_short(layout: &str) -> &str {
+    layout.strip_prefix(SHORT).and_then(|rest| rest.split_once(';')).map_or(layout, |(_, rest)| rest)
+}
+
 /// A layout, and the names of the fields of the records that have it. Records of one source share it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SharedLayout {

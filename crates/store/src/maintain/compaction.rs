@@ -42,8 +42,6 @@ const FULL_BYTES: u32 = 128 << 10;
 const CONSIDERED_PAGES_MAX: usize = 256;
 /// Shared pages that are worth splitting once the oldest is [`Thresholds::split_after`] old.
 const SHARED_PAGES_MIN: usize = 32;
-/// Raw bytes in shared pages from which they are split at any age if that is worthwhile. Also the most that one split reads.
-const SHARED_BYTES_MAX: u64 = 16 << 20;
 /// Raw bytes in shared pages from which they are split even if a partition has only a few pages in them. Then a split reads
 /// a half of that.
 const SHARED_BYTES_KEPT: u64 = 128 << 20;
@@ -327,7 +325,7 @@ impl Day {
     /// Whether shared pages are to be split. The oldest is always settled then.
     fn is_split_due(&self) -> bool {
         let age = self.oldest_shared();
-        let is_large = age > self.thresholds.settled_after && self.shared_bytes >= SHARED_BYTES_MAX;
+        let is_large = age > self.thresholds.settled_after && self.shared_bytes >= self.thresholds.shared_bytes_max;
         self.is_split_overdue()
             || (is_large || age >= self.thresholds.split_after && self.shared.len() >= SHARED_PAGES_MIN)
                 && self.is_split_worthwhile()
@@ -462,7 +460,8 @@ impl Day {
         let (mut shared, mut bytes, mut count) = (SharedPages::default(), 0, 0);
         let mut left: BTreeMap<i64, Vec<PageRow>> = BTreeMap::new();
         let is_overdue = self.is_split_overdue() || !self.is_split_worthwhile();
-        let bytes_max = if self.is_split_worthwhile() { SHARED_BYTES_MAX } else { SHARED_BYTES_KEPT / 2 };
+        let bytes_max =
+            if self.is_split_worthwhile() { self.thresholds.shared_bytes_max } else { SHARED_BYTES_KEPT / 2 };
         let mut last = None;
         for (_, row) in &self.shared {
             // All pages of a commit are split together: the new pages have its number, and would be taken for later ones
@@ -970,6 +969,23 @@ mod tests {
         compactor.begin_split(&file, 99).expect("read");
         compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("split");
         assert_eq!((compactor.shared.len(), compactor.partitions.count), (0, 0));
+    }
+
+    /// The new page of a partition has the number of its last commit. If a part of that commit were left, it would seem older.
+    #[test]
+    fn all_shared_pages_of_a_commit_are_split_together() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
+        let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
+        // Two pages in the second commit, since their times are far apart. The older one has the row of the first again.
+        for (rows, seq) in [vec![(2, "old")], vec![(2, "new"), (9000, "b")], vec![(3, "c")]].iter().zip(1..) {
+            compactor.add(file.insert(seq, &[insert("web-1", rows)]).expect("written"));
+        }
+        assert_eq!(compactor.shared.len(), 4);
+        compactor.thresholds.shared_bytes_max = compactor.shared.iter().take(2).map(|(_, row)| row.raw_bytes).sum();
+        compactor.begin_split(&file, 99).expect("read");
+        compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("split");
+        assert_eq!(compactor.shared.len(), 1);
     }
 
     /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.

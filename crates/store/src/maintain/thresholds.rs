@@ -21,6 +21,9 @@ pub struct Thresholds {
     pub split_pages_min: u64,
     /// Age from which any shared page is split.
     pub split_at_last: Duration,
+    /// Raw bytes in shared pages from which they are split at any age if that is worthwhile. Also about the most that one
+    /// split reads.
+    pub shared_bytes_max: u64,
     /// How long merged pages wait for others before one transaction puts them in place. Pages of many partitions share the
     /// leaves of the B-tree that one transaction writes.
     pub replace_after: Duration,
@@ -36,6 +39,7 @@ impl Default for Thresholds {
             split_after: Duration::from_secs(30),
             split_pages_min: 8,
             split_at_last: Duration::from_secs(500),
+            shared_bytes_max: 16 << 20,
             replace_after: Duration::from_secs(10),
         }
     }
@@ -53,6 +57,7 @@ impl Thresholds {
             split_after: Duration::from_secs(1),
             split_pages_min: 1,
             split_at_last: Duration::from_secs(7),
+            shared_bytes_max: 16 << 20,
             replace_after: Duration::from_secs(1),
         }
     }

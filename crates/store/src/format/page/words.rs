@@ -8,7 +8,7 @@
 
 use super::hex;
 use daytable_model::decimal::{DIGITS_MAX, digits};
-use daytable_model::line::escape_json;
+use daytable_model::line::{escape_json, without_short};
 use daytable_model::words::{MIXED_MIN, NUMBER_DIGITS_MAX, NUMBERS, each_word};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
@@ -127,9 +127,10 @@ impl WordGatherer {
                 continue;
             }
             last = Some(layout);
-            if self.layout_bytes <= LAYOUT_BYTES_MAX && !self.layouts.iter().any(|known| **known == **layout) {
+            let layout = without_short(layout);
+            if self.layout_bytes <= LAYOUT_BYTES_MAX && !self.layouts.iter().any(|known| **known == *layout) {
                 self.layout_bytes += layout.len();
-                self.layouts.push((*layout).into());
+                self.layouts.push(layout.into());
             }
         }
     }

@@ -26,7 +26,7 @@
 use super::trigrams::{self, TrigramFilter};
 use crate::format::page::{ByteReader, put_varint};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
-use daytable_model::line::{LAYOUT, escape_json};
+use daytable_model::line::{LAYOUT, escape_json, without_short};
 use daytable_model::property::Property;
 use daytable_model::words::each_word;
 use std::collections::{BTreeSet, VecDeque};
@@ -218,7 +218,7 @@ impl GroupWords {
         self.filter.has_any |= MULTI_ROW_PROPERTIES.contains(&(name, value.kind()));
         let Property::String(text) = value else { return };
         if name == LAYOUT {
-            self.layouts.add(text);
+            self.layouts.add(without_short(text));
         }
         let (bits, positions) = (&mut self.filter.bits, self.positions);
         let trigrams = self.filter.columns.get_mut(column).filter(|_| name != LAYOUT);

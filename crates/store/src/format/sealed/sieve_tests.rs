@@ -17,12 +17,13 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const LAYOUTS: [&str; 6] = [
+const LAYOUTS: [&str; 7] = [
     "{\"a\":\"%[Message]\",\"n\":%(n)}",
     "%T(0;Y-m-d H:M:S) %L %m key=%(key)",
     "%v %<%m key=%v%>",
     "%~%(key)%m",
     "%v",
+    "%&2+3;%v%m%v",
     "",
 ];
 
