@@ -977,9 +977,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
-        // Two pages in the second commit, since their times are far apart. The older one has the row of the first again.
-        for (rows, seq) in [vec![(2, "old")], vec![(2, "new"), (9000, "b")], vec![(3, "c")]].iter().zip(1..) {
-            compactor.add(file.insert(seq, &[insert("web-1", rows)]).expect("written"));
+        // The second page of the second commit has the row of the first commit again.
+        for (pages, seq) in [vec![(2, "old")], vec![(90, "b"), (2, "new")], vec![(3, "c")]].iter().zip(1..) {
+            let pages: Vec<Insert> = pages.iter().map(|row| insert("web-1", &[*row])).collect();
+            compactor.add(file.insert(seq, &pages).expect("written"));
         }
         assert_eq!(compactor.shared.len(), 4);
         compactor.thresholds.shared_bytes_max = compactor.shared.iter().take(2).map(|(_, row)| row.raw_bytes).sum();
