@@ -35,10 +35,29 @@ pub(super) fn decimal(rest: &[u8], decimals: u8) -> Option<(f64, usize)> {
     let ends = !digits.get(length).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
     let value = mantissa as f64 / POWERS.get(fraction)?;
     let value = if sign == 1 { -value } else { value };
-    (is_shortest && ends && !is_negative_zero(value)).then_some((value, length + sign))
+    (is_shortest && ends && !stays_text(value)).then_some((value, length + sign))
 }
 
-/// `-0.0`
-pub(super) fn is_negative_zero(number: f64) -> bool {
-    number == 0.0 && number.is_sign_negative()
+/// Whether a number stays in the line as text. The sign of `-0.0` would be lost. Numbers that JSON writes with an exponent
+/// would not be found by their digits: a search prints numbers as JSON does.
+pub(super) fn stays_text(number: f64) -> bool {
+    if number == 0.0 { number.is_sign_negative() } else { !(1e-5..1e16).contains(&number.abs()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_an_exponent_in_json_stay_text() {
+        for number in [1.23e-6, -9.99e-6, 1e16, 2e19, -0.0] {
+            assert!(stays_text(number), "{number}");
+        }
+        for number in [0.0, 1e-5, -1.5, 0.1, 9_999_999_999_999_998.0] {
+            assert!(!stays_text(number), "{number}");
+            assert!(!serde_json::to_string(&number).expect("a number").contains('e'), "{number}");
+        }
+        assert_eq!(decimal(b"0.00000123", 0), None);
+        assert_eq!(decimal(b"0.0000123", 0), Some((0.000_012_3, 9)));
+    }
 }

@@ -3,7 +3,7 @@
 //! The search need not find everything: whatever it misses stays text of the layout, or verbatim text, and the caller
 //! compares the line that the layout gives with the line that was read.
 
-use super::decimals::{decimal_length, is_negative_zero};
+use super::decimals::{decimal_length, stays_text};
 use super::template::LinePart;
 use crate::Parsed;
 use daytable_model::batch::field_properties;
@@ -192,7 +192,7 @@ impl Places<'_> {
             }
             let part = if is_text { LinePart::Escaped(number) } else { LinePart::Field(number) };
             // Not every store keeps the sign of a zero.
-            let is_kept = !matches!(field.value, Value::Double(number) if is_negative_zero(number));
+            let is_kept = !matches!(field.value, Value::Double(number) if stays_text(number));
             let named = self.value_after(&field.name, cursor).filter(|at| !at.is_empty() && self.is_free(at));
             if let Some(at) = named {
                 let is_as_written = self.text.as_bytes()[at.clone()] == *written && is_kept;

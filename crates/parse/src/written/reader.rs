@@ -6,7 +6,7 @@
 //! empty text, a new date) is left to the parser, or to the same function that the parser calls for it. The properties
 //! in `reader_tests` compare both.
 
-use super::decimals::{decimal, decimal_length, is_negative_zero};
+use super::decimals::{decimal, decimal_length, stays_text};
 use crate::names::Role;
 use crate::pairs::{self, typed};
 use crate::scan;
@@ -454,7 +454,6 @@ fn number(text: &[u8], decimals: Option<u8>, is_whole: bool) -> Option<(Value<'s
     let length = text.iter().take_while(is_in).count();
     let written = str::from_utf8(text.get(..length)?).ok()?;
     let Value::Double(number) = json::number(written) else { return None };
-    let is_as_written =
-        decimal_length(text, number, decimals.unwrap_or(0)) == Some(length) && !is_negative_zero(number);
+    let is_as_written = decimal_length(text, number, decimals.unwrap_or(0)) == Some(length) && !stays_text(number);
     is_as_written.then_some((Value::Double(number), length))
 }

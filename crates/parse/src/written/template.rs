@@ -1,6 +1,6 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
-use super::decimals::{decimal_length, is_negative_zero};
+use super::decimals::{decimal_length, stays_text};
 use super::reader::LineReader;
 use daytable_model::digits;
 use daytable_model::line::{
@@ -289,7 +289,7 @@ fn value_length(rest: &[u8], value: &Value<'_>) -> Option<usize> {
         Value::String(text) => text_length(rest, text),
         Value::Int64(number) => whole_length(rest, *number),
         // Not every store keeps the sign of a zero.
-        Value::Double(number) if is_negative_zero(*number) => None,
+        Value::Double(number) if stays_text(*number) => None,
         Value::Double(number) => decimal_length(rest, *number, 0).or_else(|| printed_length(rest, *number)),
         Value::Boolean(is) => {
             let text: &[u8] = if *is { b"true" } else { b"false" };
@@ -359,11 +359,11 @@ mod tests {
                     let found = decimal_length(text.as_bytes(), number, decimals);
                     prop_assert!(found.is_none() || found == Some(text.len()) && written == text.as_bytes(), "{}", decimals);
                     let is_plain = text.len() < 14 && written == text.as_bytes() && text.contains('.')
-                        && !is_negative_zero(number);
+                        && !stays_text(number);
                     prop_assert!(!is_plain || found.is_some(), "{}", decimals);
                 }
                 let found = value_length(text.as_bytes(), &Value::Double(number));
-                let is_kept = number.to_string() == text && !is_negative_zero(number);
+                let is_kept = number.to_string() == text && !stays_text(number);
                 prop_assert_eq!(found, is_kept.then_some(text.len()));
             }
         }
