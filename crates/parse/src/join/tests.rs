@@ -28,9 +28,10 @@ fn options(lines_max: u16) -> ParseOptions {
     ParseOptions { join, ..ParseOptions::default() }
 }
 
-/// Reads as a tailer does: the `pieces` arrive one by one, and unconsumed bytes are read again.
-fn read(pieces: &[&[u8]], options: &ParseOptions) -> Vec<Shown> {
-    let (mut profile, mut seen, mut at, mut shown) = (SourceProfile::default(), Vec::new(), 0, Vec::new());
+/// Reads as a tailer does: the `pieces` arrive one by one, and unconsumed bytes are read again. Passes where the bytes of each
+/// reading begin, and their records.
+fn arrive(pieces: &[&[u8]], options: &ParseOptions, mut each: impl FnMut(usize, &mut Assembler<'_>)) {
+    let (mut seen, mut at) = (Vec::new(), 0);
     for (number, piece) in pieces.iter().enumerate() {
         seen.extend_from_slice(piece);
         let is_last = number + 1 == pieces.len();
@@ -38,13 +39,20 @@ fn read(pieces: &[&[u8]], options: &ParseOptions) -> Vec<Shown> {
         let whole = if is_last { data.len() } else { memchr::memrchr(b'\n', data).map_or(0, |newline| newline + 1) };
         let ending = if is_last { Ending::Closed } else { Ending::Open };
         let mut records = Assembler::new(&data[..whole], data.len() - whole, BYTES_MAX, options, ending);
+        each(at, &mut records);
+        at += records.consumed();
+    }
+    assert_eq!(at, seen.len(), "all is consumed in the end");
+}
+
+fn read(pieces: &[&[u8]], options: &ParseOptions) -> Vec<Shown> {
+    let (mut profile, mut shown) = (SourceProfile::default(), Vec::new());
+    arrive(pieces, options, |at, records| {
         while let Some(record) = records.next(&profile, options) {
             profile.record(&record.text, record.envelope.clone(), options, Ticks::UNIX_EPOCH);
             shown.push((at + record.start, record.text.into_owned(), record.envelope.stream, record.lines));
         }
-        at += records.consumed();
-    }
-    assert_eq!(at, seen.len(), "all is consumed in the end");
+    });
     shown
 }
 
@@ -230,14 +238,8 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
 /// `by_layout`: whether objects may be.
 fn parsed(pieces: &[&[u8]], by_layout: bool) -> (Vec<String>, SourceProfile, usize) {
     let (options, mut profile) = (options(1000), SourceProfile::default());
-    let (mut seen, mut at, mut shown, mut read) = (Vec::new(), 0, Vec::new(), 0);
-    for (number, piece) in pieces.iter().enumerate() {
-        seen.extend_from_slice(piece);
-        let is_last = number + 1 == pieces.len();
-        let data = &seen[at..];
-        let whole = if is_last { data.len() } else { memchr::memrchr(b'\n', data).map_or(0, |newline| newline + 1) };
-        let ending = if is_last { Ending::Closed } else { Ending::Open };
-        let mut records = Assembler::new(&data[..whole], data.len() - whole, BYTES_MAX, &options, ending);
+    let (mut shown, mut read) = (Vec::new(), 0);
+    arrive(pieces, &options, |at, records| {
         let mut show = |start: usize, parsed: Parsed<'_>| {
             let line = parsed.record.line.as_deref().expect("a line");
             let known = format!("{:?} {:?} {:?}", line.text, line.message, line.made_with);
@@ -258,9 +260,7 @@ fn parsed(pieces: &[&[u8]], by_layout: bool) -> (Vec<String>, SourceProfile, usi
             show(start, profile.raw_record(&raw, &options, Ticks::UNIX_EPOCH));
         }
         profile.note_gap(records.gap());
-        at += records.consumed();
-    }
-    assert_eq!(at, seen.len(), "all is consumed in the end");
+    });
     (shown, profile, read)
 }
 

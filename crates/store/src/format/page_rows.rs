@@ -74,6 +74,11 @@ impl PageRow {
         }
     }
 
+    /// Whether it is a shared page with rows of a partition.
+    pub(crate) fn shares(&self, partition: i64) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.number_of(partition).is_some())
+    }
+
     /// The id of its row, unless it is a part of another page.
     pub(crate) fn id(&self) -> Option<i64> {
         match self.place {
@@ -103,25 +108,26 @@ pub(crate) struct BodyReader {
 impl BodyReader {
     /// The body of a page; `None` if it is missing.
     pub(crate) fn read(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
-        let mut statement = connection.prepare_cached("SELECT bytes, wide FROM body WHERE page = ?1")?;
-        let body = &mut self.body;
-        body.clear();
-        let found = statement.query_row([page], |row| {
-            body.extend_from_slice(row.get_ref(0)?.as_blob()?);
-            body.extend_from_slice(row.get_ref(1)?.as_blob_or_null()?.unwrap_or_default());
-            Ok(())
-        });
-        Ok(found.optional()?.map(|()| self.body.as_slice()))
+        self.read_columns(connection, page, "SELECT bytes, wide FROM body WHERE page = ?1")
     }
 
     /// The front of the body of a page; `None` if it is missing.
     pub(crate) fn read_front(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
         // SQLite does not read the columns after the last one that is asked for.
-        let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
+        self.read_columns(connection, page, "SELECT bytes FROM body WHERE page = ?1")
+    }
+
+    /// The columns of a row, one after the other. The first one has bytes in every row.
+    fn read_columns(&mut self, connection: &Connection, page: i64, select: &str) -> rusqlite::Result<Option<&[u8]>> {
+        let mut statement = connection.prepare_cached(select)?;
+        let columns = statement.column_count();
         let body = &mut self.body;
         body.clear();
         let found = statement.query_row([page], |row| {
             body.extend_from_slice(row.get_ref(0)?.as_blob()?);
+            for column in 1..columns {
+                body.extend_from_slice(row.get_ref(column)?.as_blob_or_null()?.unwrap_or_default());
+            }
             Ok(())
         });
         Ok(found.optional()?.map(|()| self.body.as_slice()))

@@ -299,13 +299,9 @@ fn next_scan(
         }
         if committed.includes(page.seq) {
             seen.page = Some(page.place.page());
-            let filled = shared_pages::fill(&opened.connection, [&mut page]).map_err(StoreError::sqlite(&opened.path));
-            match filled {
-                Err(error) if error.is_damage() => leave(&error),
-                filled => {
-                    filled?;
-                    add_waiting(opened, page, |_| true, &mut news.pages)?;
-                }
+            let filled = shared_pages::fill(&opened.connection, [&mut page]);
+            if unless_damaged(filled.map_err(StoreError::sqlite(&opened.path)))?.is_some() {
+                add_waiting(opened, page, |_| true, &mut news.pages)?;
             }
         } else {
             seen.page = Some(page.place.page());
@@ -323,9 +319,15 @@ fn sent_of(page: &PageRow, partition: i64) -> SentPage {
     }
 }
 
-/// Says that a shared page, or a part of it, is damaged. It stays in the outbox, as other damaged pages do.
-fn leave(error: &StoreError) {
-    tracing::error!(%error, "a page of the outbox is damaged: its rows are not sent");
+/// What was read of a shared page; `None` if it is damaged. Then it stays in the outbox, as other damaged pages do.
+fn unless_damaged<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Err(error) if error.is_damage() => {
+            tracing::error!(%error, "a page of the outbox is damaged: its rows are not sent");
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 /// Adds a page, or the wanted parts of a shared page with their rows. What is damaged of a shared page is left out, so that
@@ -340,26 +342,14 @@ fn add_waiting(
         waiting.push(WaitingPage { page, body: None });
         return Ok(());
     }
-    let shared = match opened.read_shared(&page) {
-        Err(error) if error.is_damage() => {
-            leave(&error);
-            return Ok(());
-        }
-        shared => shared?,
-    };
+    let Some(shared) = unless_damaged(opened.read_shared(&page))? else { return Ok(()) };
     for part in shared.parts(&page).filter(|part| wants(part.partition)) {
         let PageLocation::Part { part: number, .. } = part.place else { continue };
         let copy = opened.check_part(&part, &shared).and_then(|()| {
             let copy = shared.copy_of(number as usize);
             copy.map_err(|error| page_rows::damaged(&opened.path, &part, error.to_string()))
         });
-        let copy = match copy {
-            Err(error) if error.is_damage() => {
-                leave(&error);
-                continue;
-            }
-            copy => copy?,
-        };
+        let Some(copy) = unless_damaged(copy)? else { continue };
         waiting.push(WaitingPage { page: PageRow { header: copy.header, ..part }, body: Some(copy.body) });
     }
     Ok(())

@@ -355,13 +355,9 @@ fn are_alone(shared: &mut [PageRow], pages: &[PageRow]) -> Vec<bool> {
     }
     // Where pages overlap very often, comparing them would take longer than reading them.
     let mut left = OVERLAPS_MAX * (shared.len() + pages.len());
-    // Keys only grow from page to page where they are in the order of their ends, too. Otherwise all are compared.
-    let are_ordered = shared.is_sorted_by_key(|page| page.header.last);
     for page in pages {
-        let from = match are_ordered {
-            true => shared.partition_point(|of| of.header.last < page.header.first),
-            false => 0,
-        };
+        let from = earliest_first_key(page.header.first);
+        let from = shared.partition_point(|of| of.header.first < from);
         for (at, of) in shared.iter().enumerate().skip(from) {
             if of.header.first > page.header.last {
                 break;
@@ -370,8 +366,7 @@ fn are_alone(shared: &mut [PageRow], pages: &[PageRow]) -> Vec<bool> {
             if left == 0 {
                 return vec![false; shared.len()];
             }
-            let has_rows = of.shared.as_ref().is_some_and(|of| of.number_of(page.partition).is_some());
-            if of.header.last >= page.header.first && has_rows {
+            if of.header.last >= page.header.first && of.shares(page.partition) {
                 are_alone[at] = false;
             }
         }

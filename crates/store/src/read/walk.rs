@@ -573,9 +573,7 @@ impl Plan<'_> {
                 if of_many.header.first > page.header.last {
                     break;
                 }
-                let has_rows =
-                    |of: &PageRow| of.shared.as_ref().is_some_and(|of| of.number_of(page.partition).is_some());
-                if of_many.header.last < page.header.first || !has_rows(of_many) {
+                if of_many.header.last < page.header.first || !of_many.shares(page.partition) {
                     continue;
                 }
                 overlaps += 1;

@@ -40,6 +40,8 @@ const BUCKETS_MAX: u64 = 256;
 const PAGE_HEAD_BYTES: u64 = 64;
 /// Bytes of pages that are surveyed together, compressed.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// An open day's file.
 pub(super) struct OpenInput {
     pub(super) path: PathBuf,
     pub(super) connection: Connection,
@@ -311,9 +313,7 @@ impl Homes {
         }
         Ok(found)
     }
-}
 
-impl Homes {
     /// Writes the rows of a shared page to the buckets of their partitions.
     fn scatter(&self, page: &PageRow, of: &SharedPage, buckets: &[Option<usize>], packed: &mut [Vec<u8>]) {
         let Some(shared) = &page.shared else { return };
@@ -326,13 +326,12 @@ impl Homes {
             part.partitions += 1;
             put_varint(&mut part.list, partition.cast_unsigned());
         }
-        for row in 0..of.page.len() {
-            let owner = of.page.owner(row).unwrap_or(usize::MAX);
-            let Some(Some(bucket)) = buckets.get(owner) else { continue };
-            let Some(part) = parts.get_mut(bucket) else { continue };
+        of.page.each_owner(|row, owner| {
+            let Some(Some(bucket)) = buckets.get(owner) else { return };
+            let Some(part) = parts.get_mut(bucket) else { return };
             part.rows.push(u32::try_from(row).unwrap_or(u32::MAX));
             part.owners.push(numbers[owner]);
-        }
+        });
         for (bucket, BucketPart { list, rows, owners, .. }) in parts {
             if rows.is_empty() {
                 continue;
