@@ -501,6 +501,21 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     assert!(error.to_string().contains("page 1 of"), "{error}");
 }
 
+#[test]
+fn a_count_leaves_out_no_partition_that_lost_its_name() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let row = [(day(0), 0, "a record")];
+    assert!(commit(&store, vec![batch(day(0), "web-1", &row), batch(day(0), "web-2", &row)], 1));
+    store.close().expect("closed");
+    let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    assert!(file.has_shared_pages().expect("read"));
+    file.connection().execute("DELETE FROM partition WHERE name = 'web-2'", []).expect("damaged");
+    file.close().expect("closed");
+    let counted = folder.reader().counts(&table(day(0)), &Range::all(), &mut |_| {});
+    assert!(matches!(counted, Err(StoreError::Damaged { .. })), "{counted:?}");
+}
+
 /// Many small commits and one overwritten record, merged during a scan: the rows stay the same.
 #[test]
 fn compaction_merges_small_pages_and_no_reader_sees_it() {

@@ -50,10 +50,11 @@ pub(crate) fn power(options: &Options) -> Found {
 fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u64, String> {
     let (mut world, recording) = record(options, place, seed)?;
     let mut random = Random::new(seed ^ 0x706f_7765);
+    let heard = recording.client.heard();
     for number in 0..CUTS {
         let anywhere = random.below(recording.disk.len() as u64 + 1) as usize;
-        let at = if number.is_multiple_of(4) { recording.client.heard(&mut random) } else { None };
-        cut(options, place, &mut world, &recording, at.unwrap_or(anywhere), &mut random, tally)?;
+        let at = if number.is_multiple_of(4) { random.one_of(&heard) } else { None };
+        cut(options, place, &mut world, &recording, at.copied().unwrap_or(anywhere), &mut random, tally)?;
     }
     tally.played(&world);
     Ok(recording.disk.len() as u64)
@@ -77,6 +78,7 @@ impl Player for Recording {
 
     fn forgotten(&mut self) {
         self.disk.forgotten();
+        self.client.go_on();
     }
 }
 

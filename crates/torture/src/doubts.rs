@@ -95,7 +95,7 @@ fn again(_: &Options) -> Result<(), String> {
 /// A disk that only pretends to sync loses records. Either the torture or the program itself notices: the program
 /// refuses to start on a damaged folder.
 fn cuts(options: &Options) -> Result<(), String> {
-    on_a_disk_that_lies(options, "\n  lost: [", |recording, _| Some(recording.disk.len()))
+    on_a_disk_that_lies(options, "\n  lost: [", |recording| vec![recording.disk.len()])
 }
 
 /// The same self-test with log files that can be read again, so that only pushed records can be lost.
@@ -103,29 +103,29 @@ fn pushes_in_cuts(options: &Options) -> Result<(), String> {
     if !options.collector.takes_pushes() {
         return Ok(());
     }
-    on_a_disk_that_lies(options, "\n  lost: [Id { stream: 7,", |recording, random| {
-        recording.client.heard(random).filter(|at| !recording.disk.is_forgotten(*at))
+    on_a_disk_that_lies(options, "\n  lost: [Id { stream: 7,", |recording| {
+        let heard = recording.client.heard().into_iter();
+        heard.filter(|at| !recording.disk.is_forgotten(*at)).collect()
     })
 }
 
-/// Cuts the power at moments of a recording until a fault contains `lost`. First checks that an honest disk has no
+/// Cuts the power at some `moments` of a recording until a fault contains `lost`. First checks that an honest disk has no
 /// fault.
 fn on_a_disk_that_lies(
     options: &Options,
     lost: &str,
-    moment: impl Fn(&Recording, &mut Random) -> Option<usize>,
+    moments: impl Fn(&Recording) -> Vec<usize>,
 ) -> Result<(), String> {
     const CUTS_MAX: usize = 20;
     run::in_place(options, |place| {
         let (mut world, mut recording) = cuts::record(options, place, options.seed)?;
         let mut random = Random::new(options.seed);
-        // Where the disk wrote nearly all the time, few moments are such ones.
-        let honest = (0..50 * CUTS_MAX).find_map(|_| moment(&recording, &mut random));
-        let honest = honest.ok_or("there is no such moment")?;
+        let moments = moments(&recording);
+        let honest = *random.one_of(&moments).ok_or("there is no such moment")?;
         cuts::cut(options, place, &mut world, &recording, honest, &mut random, &Tally::begin())?;
         (recording.disk.is_lying, place.patience) = (true, Duration::from_secs(20));
         let mut tries = (0..CUTS_MAX).filter_map(|_| {
-            let at = moment(&recording, &mut random)?;
+            let at = *random.one_of(&moments)?;
             cuts::cut(options, place, &mut world, &recording, at, &mut random, &Tally::begin()).err()
         });
         let is_seen = |fault: String| fault.contains(lost) || fault.contains("it ended by itself: exit status: 65");

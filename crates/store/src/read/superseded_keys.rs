@@ -166,3 +166,21 @@ impl SupersededKeys {
         Ok(false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_begin_at_the_key_of_another_partition_hide_no_row() {
+        let key = PageRow::alone(1, 0).header.first;
+        let mut skipped = SupersededKeys::default();
+        for id in [2, 3] {
+            skipped.add_unread(Box::new(PageRow { partition: SHARED, seq: id, ..PageRow::alone(id, 0) }), key);
+        }
+        let read = |_: &PageRow| Ok(PageKeys { keys: [key].into(), owners: Some([8].into()) });
+        let first = Reverse((1, PageLocation::Row(1)));
+        assert!(!skipped.replace(7, key, first, read).expect("read"));
+        assert!(skipped.replace(8, key, first, read).expect("read"));
+    }
+}

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::format::catalog::FileRole;
-use crate::outbox::{OutboxLevel, OutboxOptions};
+use crate::outbox::{OutboxLevel, OutboxOptions, OutboxPosition, OutboxReader};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 fn open(folder: &Folder, forwarding: Forwarding) -> Store {
@@ -75,6 +76,39 @@ fn a_lost_catalog_is_rebuilt_and_unsent_rows_still_wait() {
     let store = open(&folder, to(u64::MAX, &level));
     assert_eq!(level.entities(), 10);
     store.close().expect("closed");
+}
+
+#[test]
+fn what_is_behind_a_damaged_page_is_sent() {
+    let folder = Folder::new();
+    let level = Arc::new(OutboxLevel::default());
+    let store = open(&folder, to(u64::MAX, &level));
+    let reader = OutboxReader::open(&folder.path()).expect("opened");
+    let mut seen = OutboxPosition::default();
+    for n in 0..4 {
+        let row = [(day(0).plus(seconds(n)), n, "a record")];
+        assert!(commit(&store, vec![batch(day(0), "web-1", &row), batch(day(0), "web-2", &row)], n + 1));
+        if n == 0 {
+            // The pages of earlier processes are read by partition.
+            let file = reader.files().expect("read").remove(0);
+            reader.new_pages(&file, &mut seen).expect("read");
+        }
+    }
+    store.close().expect("closed");
+    let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    let damage = "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = 4";
+    assert_eq!(file.connection().execute(damage, []).expect("damaged"), 1);
+    file.close().expect("closed");
+    let reader = OutboxReader::open(&folder.path()).expect("opened");
+    let file = reader.files().expect("read").remove(0);
+    let news = reader.new_pages(&file, &mut seen).expect("read");
+    assert_eq!((news.pages.len(), news.has_more), (5, false), "all of three commits but the damaged one");
+    let behind = reader.new_pages(&file, &mut OutboxPosition::default()).expect("read").behind;
+    let of = |partition| reader.pages_of(&file, partition, &HashSet::new(), 10, false).expect("read");
+    let mut found: Vec<(usize, bool)> =
+        behind.into_iter().map(of).map(|(pages, has_more)| (pages.len(), has_more)).collect();
+    found.sort();
+    assert_eq!(found, [(3, false), (4, false)]);
 }
 
 #[test]

@@ -17,9 +17,9 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Pushes per recording, and the maximum number of daemon calls between two pushes.
+/// Pushes before the files are removed, and as many after it. The maximum number of daemon calls between two pushes.
 const PUSHES: usize = 24;
-const CALLS_BETWEEN: u64 = 200;
+const CALLS_BETWEEN: u64 = 60;
 /// Calls before a client disconnects.
 const CALLS_WAITED: u64 = 120;
 /// The stream of pushed records.
@@ -55,7 +55,7 @@ pub(crate) struct Recorded {
     random: Random,
     /// The start of the records' times.
     first: Ticks,
-    /// The number of pushes to make.
+    /// The number of pushes to make until [`go_on`](Recorded::go_on).
     most: usize,
     pushes: Vec<Push>,
     open: Option<Open>,
@@ -71,6 +71,11 @@ impl Recorded {
         let (most, socket) = (if socket.is_some() { PUSHES } else { 0 }, socket.unwrap_or_default());
         let random = Random::new(seed ^ 0x7265_636f);
         Recorded { socket, random, first, most, pushes: Vec::new(), open: None, again: None, calls_left: 0 }
+    }
+
+    /// Goes on with the second half of the pushes.
+    pub(crate) fn go_on(&mut self) {
+        self.most *= 2;
     }
 
     /// Acts before a call of the daemon. `changes` is the number of changes so far.
@@ -139,10 +144,9 @@ impl Recorded {
         None
     }
 
-    /// The number of changes at the answer to a random push: the moment at which a cut shows most.
-    pub(crate) fn heard(&self, random: &mut Random) -> Option<usize> {
-        let heard: Vec<usize> = self.pushes.iter().filter_map(|push| push.heard).collect();
-        (!heard.is_empty()).then(|| heard[random.below(heard.len() as u64) as usize])
+    /// The number of changes at each answer: the moments at which a cut shows most.
+    pub(crate) fn heard(&self) -> Vec<usize> {
+        self.pushes.iter().filter_map(|push| push.heard).collect()
     }
 
     /// Adds the pushes that must be there after a cut before change `at`, once pushes with a key were repeated.
