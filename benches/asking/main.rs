@@ -63,8 +63,15 @@ impl Scale {
     }
 }
 
-/// The median time of a question, and the lines of its answer.
-pub(crate) type Measured = (Duration, usize);
+/// What a question took.
+pub(crate) struct Measured {
+    /// The median of its runs.
+    time: Duration,
+    /// Lines of its answer.
+    pub(crate) lines: usize,
+    /// The most memory of the process meanwhile, in bytes, with what earlier questions left.
+    peak_rss: f64,
+}
 
 fn main() -> Result<()> {
     let scale = Scale::from_args()?;
@@ -83,14 +90,14 @@ fn main() -> Result<()> {
     let table = format!("Log{}", corpus::DAY);
     Watched::spawn(folder.command(&["archive", &table]).stdout(Stdio::null()))?.wait()?;
     let sealed = ask_all("sealed", &folder.data, &questions, scale.repeats)?;
-    let lines = |all: &[Measured]| all.iter().map(|(_, lines)| *lines).collect::<Vec<_>>();
+    let lines = |all: &[Measured]| all.iter().map(|of| of.lines).collect::<Vec<_>>();
     ensure!(lines(&open) == lines(&sealed), "answers differ: {:?} open, {:?} sealed", lines(&open), lines(&sealed));
     let peers = [
         peers::duckdb(&folder.data, &questions, scale.repeats),
         peers::clickhouse(&ndjson, &questions, scale.repeats),
         peers::victoria_logs(&ndjson, scratch, &questions, scale.repeats, &open),
     ];
-    println!("\n{} records, peak RSS of this process {:.0} MB\n", scale.records, peak_rss()? / 1e6);
+    println!("\n{} records\n", scale.records);
     println!("{}", table_of(&questions, &open, &sealed, &peers));
     Ok(())
 }
@@ -101,7 +108,8 @@ fn ask_all(state: &str, data: &Path, questions: &[Question], repeats: usize) -> 
         .iter()
         .map(|question| {
             let measured = ask(&reader, question, repeats).with_context(|| question.query.clone())?;
-            eprintln!("  {state}: {}: {} ({} lines)", question.name, millis(measured.0), measured.1);
+            let Measured { time, lines, peak_rss } = &measured;
+            eprintln!("  {state}: {}: {} ({lines} lines, {:.0} MB)", question.name, millis(*time), peak_rss / 1e6);
             Ok(measured)
         })
         .collect()
@@ -109,6 +117,8 @@ fn ask_all(state: &str, data: &Path, questions: &[Question], repeats: usize) -> 
 
 fn ask(reader: &Reader, question: &Question, repeats: usize) -> Result<Measured> {
     let (mut took, mut lines) = (Vec::new(), 0);
+    // Forgets the peak so far: see proc_pid_clear_refs(5).
+    std::fs::write("/proc/self/clear_refs", "5")?;
     for round in 0..=repeats {
         let started = Instant::now();
         let query = ParsedQuery::parse(&question.query).map_err(|error| anyhow::anyhow!("{error}"))?;
@@ -128,7 +138,7 @@ fn ask(reader: &Reader, question: &Question, repeats: usize) -> Result<Measured>
             took.push(started.elapsed());
         }
     }
-    Ok((median(took)?, lines))
+    Ok(Measured { time: median(took)?, lines, peak_rss: peak_rss()? })
 }
 
 fn peak_rss() -> Result<f64> {
@@ -156,8 +166,8 @@ fn table_of(
             table += &format!("{name} was not measured: {error:#}\n");
         }
     }
-    table += "\n| question (ms) | to reach | open | sealed | DuckDB | ClickHouse | VictoriaLogs | best peer / open | / sealed |\n";
-    table += "|--|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+    table += "\n| question (ms) | to reach | open | sealed | DuckDB | ClickHouse | VictoriaLogs | best peer / open | / sealed | peak MB, open | sealed |\n";
+    table += "|--|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
     for (at, question) in questions.iter().enumerate() {
         let of_peers: Vec<Option<Duration>> =
             peers.iter().map(|peer| peer.as_ref().ok().and_then(|times| times.get(at).copied().flatten())).collect();
@@ -166,16 +176,18 @@ fn table_of(
         let ratio =
             |own: Duration| best.map_or("–".into(), |best| format!("{:.1}", best.as_secs_f64() / own.as_secs_f64()));
         table += &format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} | {:.0} |\n",
             question.name,
             question.target,
-            millis(open[at].0),
-            millis(sealed[at].0),
+            millis(open[at].time),
+            millis(sealed[at].time),
             shown(&of_peers[0]),
             shown(&of_peers[1]),
             shown(&of_peers[2]),
-            ratio(open[at].0),
-            ratio(sealed[at].0),
+            ratio(open[at].time),
+            ratio(sealed[at].time),
+            open[at].peak_rss / 1e6,
+            sealed[at].peak_rss / 1e6,
         );
     }
     table

@@ -98,7 +98,7 @@ pub(crate) fn victoria_logs(
     let server = VictoriaLogs::start(scratch)?;
     server.insert(ndjson)?;
     let mut all = Vec::new();
-    for (question, (_, lines)) in questions.iter().zip(answers) {
+    for (question, Measured { lines, .. }) in questions.iter().zip(answers) {
         let mut query = question.victoria.clone().unwrap_or_else(|| question.query.clone());
         query = query.replace("instance:=worker-07", "{instance=\"worker-07\"}").replace("level:error", "level:=ERROR");
         if !query.contains("_time:[") {

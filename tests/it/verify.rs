@@ -390,7 +390,8 @@ fn a_daemon_at_work_is_no_finding() {
                 assert!(push.is_ok_and(|answer| answer.status == 200));
                 written += 1;
                 if written % 5 == 0 {
-                    wait_for("what was written is read", PATIENCE, || caught_up(&place).then_some(()));
+                    // A file that is replaced before it was seen is lost to any reader.
+                    wait_for("what was written is read", PATIENCE, || (counted(&place) == written).then_some(()));
                     let _ = fs::rename(place.log("app.log"), place.log("app.log.1"));
                 }
             }
@@ -403,18 +404,14 @@ fn a_daemon_at_work_is_no_finding() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         written = writer.join().expect("written");
     });
-    wait_for("all is there", 2 * PATIENCE, || {
-        let counts = place.json("count", &[]);
-        let records: u64 = counts.iter().filter_map(|count| count["records"].as_u64()).sum();
-        (records == written as u64).then_some(())
-    });
+    wait_for("all is there", 2 * PATIENCE, || (counted(&place) == written).then_some(()));
     daemon.stop();
     assert_whole(&place, written as u64);
 }
 
-fn caught_up(place: &Place) -> bool {
-    let sources = place.json("sources", &[]);
-    sources.iter().filter(|source| source["status"] == "live").all(|source| source["lag_bytes"] == 0)
+fn counted(place: &Place) -> usize {
+    let counts = place.json("count", &[]);
+    counts.iter().filter_map(|count| count["records"].as_u64()).sum::<u64>() as usize
 }
 
 /// Losses and refusals of a listener are in the ledger after the daemon ended.

@@ -11,3 +11,7 @@ pub(crate) mod page_sieve;
 pub mod sealed;
 pub(crate) mod shared_pages;
 pub(crate) mod shared_partitions;
+
+/// Whether some sizes are small, so that few rows of a test cross their boundaries. Benchmarks measure the sizes of users,
+/// although they are built with the features of tests.
+pub(crate) const IS_SMALL: bool = cfg!(all(debug_assertions, any(test, feature = "testing")));

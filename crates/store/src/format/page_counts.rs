@@ -80,7 +80,8 @@ struct ColumnWriter {
     pages: usize,
 }
 
-fn encode(pages: &[(u64, Option<&ValueCounts>)]) -> Vec<u8> {
+/// Counts of at most 64 pages, each with its stored checksum.
+pub(crate) fn encode(pages: &[(u64, Option<&ValueCounts>)]) -> Vec<u8> {
     let mut columns: Vec<((&str, PropertyKind), ColumnWriter)> = Vec::new();
     let mut numbers: HashMap<(&str, PropertyKind), usize, foldhash::quality::RandomState> = HashMap::default();
     let (mut mask, mut checksums, mut counted) = (0u64, Vec::new(), 0);
@@ -233,12 +234,18 @@ impl PageCounts {
     /// The counts of a page; `None` if it has none.
     pub(crate) fn of<'c>(groups: &'c PageGroups<PageCounts>, page: &PageRow) -> Option<CountedPage<'c>> {
         let (row, bit) = groups.of(page)?;
-        let at = (row.mask & ((1 << bit) - 1)).count_ones() as usize;
-        let is_it = row.mask >> bit & 1 == 1 && row.checksums.get(at) == Some(&low(page.header.checksum));
-        is_it.then_some(CountedPage { row, at })
+        let of_page = row.page(bit)?;
+        (row.checksums.get(of_page.at) == Some(&low(page.header.checksum))).then_some(of_page)
     }
 
-    fn decode(bytes: &[u8], wants: &dyn Fn(&str, PropertyKind) -> bool) -> Option<PageCounts> {
+    /// The counts of a page by its number, whatever its checksum; `None` if it has none.
+    pub(crate) fn page(&self, bit: usize) -> Option<CountedPage<'_>> {
+        let at = (self.mask & ((1 << bit) - 1)).count_ones() as usize;
+        (self.mask >> bit & 1 == 1).then_some(CountedPage { row: self, at })
+    }
+
+    /// The counts in a row, of some columns; `None` if it is damaged.
+    pub(crate) fn decode(bytes: &[u8], wants: &dyn Fn(&str, PropertyKind) -> bool) -> Option<PageCounts> {
         let (checksum, rest) = bytes.split_first_chunk::<8>()?;
         if u64::from_le_bytes(*checksum) != xxh3_64(rest) {
             return None;

@@ -17,7 +17,7 @@ use super::superseded_keys::PageKeys;
 use super::{OpenDayFile, Range, Reader, begin, check_snapshot, earliest_first_key, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::page::{LevelMinute, Page, PageHeader, PageSections, has_streams};
+use crate::format::page::{LevelMinute, LevelNumbers, Page, PageHeader, PageSections, has_streams, level_numbers};
 use crate::format::page_counts::{CountedPage, PageCounts};
 use crate::format::page_groups::PageGroups;
 use crate::format::page_rows::{self, PageLocation, PageRow};
@@ -25,6 +25,7 @@ use crate::format::page_sieve::PageSieve;
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use crate::format::shared_pages::SHARED;
+use ::bytes::Bytes;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
@@ -101,13 +102,13 @@ pub trait BatchVisitor: Sync {
         false
     }
 
-    /// Takes the numbers of a page. True if the page need not be read. If these are not `exact`, only some of its records
-    /// are wanted.
+    /// Takes the numbers of a page, or of a part of a row group, by level and by value. True if it need not be read. If
+    /// these are not `exact`, only some of its records are wanted.
     fn take_values(
         &self,
         _state: &mut Self::State,
         _rows: RowsOf<'_>,
-        _header: &PageHeader,
+        _levels: &LevelNumbers,
         _counted: CountedPage<'_>,
         _exact: bool,
     ) -> bool {
@@ -249,6 +250,8 @@ struct WalkFile {
     counts: PageGroups<PageCounts>,
     /// The wanted partitions of an open file.
     names: BTreeMap<i64, Arc<str>>,
+    /// Numbers by value of parts of the row groups of a sealed file, encoded.
+    counted_groups: BTreeMap<usize, Bytes>,
 }
 
 impl WalkFile {
@@ -341,12 +344,8 @@ impl Reader {
             match self.sealed(file)? {
                 Some(sealed) => {
                     plan.add_sealed(number, &sealed, late.is_none(), visitor);
-                    plan.files.push(WalkFile {
-                        source: FileSource::Sealed(sealed),
-                        late,
-                        counts: PageGroups::default(),
-                        names: BTreeMap::new(),
-                    });
+                    let walked = plan.sealed_file(number, sealed, late, visitor)?;
+                    plan.files.push(walked);
                     connections[0].push(None);
                 }
                 None => {
@@ -372,7 +371,8 @@ impl Reader {
                         None => Err(page_rows::unnamed_partition(&opened.path, page)),
                     })?;
                     plan.drop_lacking(number, &sieve, visitor);
-                    plan.files.push(WalkFile { source: FileSource::Open, late, counts, names });
+                    let source = FileSource::Open;
+                    plan.files.push(WalkFile { source, late, counts, names, counted_groups: BTreeMap::new() });
                     connections[0].push(Some(opened));
                     if !is_planned {
                         return Ok(None);
@@ -447,12 +447,8 @@ impl SealedFile {
         let (first, last) = RowKey::range(range.from, range.to);
         let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
         plan.add_sealed(0, self, true, visitor);
-        plan.files.push(WalkFile {
-            source: FileSource::Sealed(self.clone()),
-            late: None,
-            counts: PageGroups::default(),
-            names: BTreeMap::new(),
-        });
+        let walked = plan.sealed_file(0, self.clone(), None, visitor)?;
+        plan.files.push(walked);
         let threads = threads.clamp(1, plan.groups().max(1));
         run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
     }
@@ -513,6 +509,26 @@ impl Plan<'_> {
                 self.tasks.push(Task::Group { file, group: run.group, runs });
             }
         }
+    }
+
+    /// A sealed file whose tasks were added.
+    fn sealed_file<V: BatchVisitor>(
+        &self,
+        number: usize,
+        sealed: SealedFile,
+        late: Option<Arc<LateKeys>>,
+        visitor: &V,
+    ) -> Result<WalkFile, StoreError> {
+        let groups = self.tasks.iter().filter_map(|task| match task {
+            Task::Group { file, group, .. } if *file == number => Some(*group),
+            _ => None,
+        });
+        let counted_groups = match visitor.uses_values() {
+            true => sealed.read_counts(groups)?,
+            false => BTreeMap::new(),
+        };
+        let (source, counts, names) = (FileSource::Sealed(sealed), PageGroups::default(), BTreeMap::new());
+        Ok(WalkFile { source, late, counts, names, counted_groups })
     }
 
     /// Adds pages, which are sorted by partition and first key. False if too many overlap.
@@ -724,8 +740,9 @@ impl Walker<'_, '_> {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
                 if let Some(counted) = PageCounts::of(&files[*file].counts, page)
+                    && let Ok(levels) = level_numbers(&header.levels)
                     // Numbers of many partitions tell only what no row has.
-                    && visitor.take_values(state, rows, header, counted, is_exact && partition.is_some())
+                    && visitor.take_values(state, rows, &levels, counted, is_exact && partition.is_some())
                 {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
@@ -781,6 +798,8 @@ impl Walker<'_, '_> {
                 if !visitor.wants_group(sealed, *group)? {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
+                let uncounted = self.uncounted(*file, sealed, *group, runs, state, visitor)?;
+                let runs = uncounted.as_deref().unwrap_or(runs);
                 let stretches = stretches(sealed, runs, range.from, range.to)?;
                 let stretches: Vec<_> =
                     stretches.into_iter().map(|(run, rows)| (runs[run].partition.clone(), rows)).collect();
@@ -801,6 +820,49 @@ impl Walker<'_, '_> {
                 visitor.visit(state, &batch).map(Some)
             }
         }
+    }
+
+    /// What is left of the runs of a row group where numbers by value replace reading it; `None` if all is.
+    fn uncounted<V: BatchVisitor>(
+        &self,
+        file: usize,
+        sealed: &SealedFile,
+        group: usize,
+        runs: &[PartitionRun],
+        state: &mut V::State,
+        visitor: &V,
+    ) -> Result<Option<Vec<PartitionRun>>, StoreError> {
+        let of_file = &self.plan.files[file];
+        let Some(bytes) = of_file.counted_groups.get(&group) else { return Ok(None) };
+        let Range { from, to, .. } = self.plan.range;
+        let counted = sealed.counted_parts(group, bytes, |name, kind| visitor.wants_values(name, kind))?;
+        let mut taken = Vec::new();
+        for (part, numbers) in counted.parts() {
+            let first = runs.partition_point(|run| run.rows.end <= part.rows.start);
+            let Some(run) = runs.get(first).filter(|run| run.rows.start < part.rows.end) else { continue };
+            let is_of_run = run.rows.start <= part.rows.start && part.rows.end <= run.rows.end;
+            let partition = is_of_run.then_some(&run.partition);
+            let is_exact = partition.is_some_and(|_| of_file.late_keys(partition).is_none())
+                && *from <= part.oldest
+                && part.newest <= *to;
+            let (times, have_streams) = ((part.oldest, part.newest), sealed.index().has_streams);
+            let rows = RowsOf { partition: partition.map(|name| &**name), times, have_streams };
+            if visitor.take_values(state, rows, &part.levels, numbers, is_exact) {
+                taken.push(part.rows.clone());
+            }
+        }
+        let mut left = Vec::with_capacity(runs.len());
+        for run in runs {
+            let mut start = run.rows.start;
+            let first = taken.partition_point(|rows| rows.end <= start);
+            for rows in taken[first..].iter().take_while(|rows| rows.start < run.rows.end) {
+                left.push(PartitionRun { rows: start..rows.start.max(start), ..run.clone() });
+                start = rows.end;
+            }
+            left.push(PartitionRun { rows: start..run.rows.end.max(start), ..run.clone() });
+        }
+        left.retain(|run| !run.rows.is_empty());
+        Ok(Some(left))
     }
 
     /// Whether numbers of all records of a page replace reading them.

@@ -1,15 +1,11 @@
-//! What the numbers of a page's records by value tell, without its columns: whether a filter can match, and how many
+//! What the numbers of records by value of a page, or of a part of a row group, tell without its columns: whether a filter can match, and how many
 //! records of which values do.
 
 use super::filter::{ColumnFilter, is_column_of};
 use daytable_logsql::{Column, FieldName, Predicate, PredicateNode};
 use daytable_model::property::{Property, PropertyKind};
-use daytable_model::record::Level;
-use daytable_store::page::{PageHeader, level_minutes};
+pub(super) use daytable_store::page::LevelNumbers;
 use daytable_store::{CountedPage, RowsOf};
-
-/// Records by the code of their level.
-pub(super) type LevelNumbers = [u64; 1 + Level::ALL.len()];
 
 /// The fields that a question needs, and that a page may have counted.
 #[derive(Default)]
@@ -82,20 +78,15 @@ pub(super) struct AlikeRecords<'p> {
 }
 
 impl<'p> PageNumbers<'p> {
-    /// Numbers of a page; `None` if they contradict its header.
+    /// Numbers of a page, or of a part of a row group; `None` if they contradict its `levels`.
     pub(super) fn of(
         fields: &'p CountedFields,
         rows: RowsOf<'p>,
-        header: &PageHeader,
+        levels: &LevelNumbers,
         counted: CountedPage<'p>,
     ) -> Option<PageNumbers<'p>> {
-        let mut levels = LevelNumbers::default();
-        for of in level_minutes(&header.levels) {
-            let of = of.ok()?;
-            levels[usize::from(of.level.map_or(0, Level::code))] += u64::from(of.records);
-        }
-        let known = fields.0.iter().map(|field| Some((field, known_field(field, counted, &levels)?)));
-        Some(PageNumbers { rows, fields: known.collect::<Option<_>>()?, levels })
+        let known = fields.0.iter().map(|field| Some((field, known_field(field, counted, levels)?)));
+        Some(PageNumbers { rows, fields: known.collect::<Option<_>>()?, levels: *levels })
     }
 
     /// The records by the values of one field after the other, or by no field where none differs: what is known at once.
@@ -166,7 +157,7 @@ fn known_field<'p>(field: &FieldName, counted: CountedPage<'p>, levels: &LevelNu
         return Some(if is_absent { KnownField::Same(None) } else { KnownField::Unknown });
     };
     let Some(groups) = column.groups() else { return Some(KnownField::Unknown) };
-    let (mut values, mut absent): (Vec<(Option<Property<'p>>, LevelNumbers)>, _) = (Vec::new(), *levels);
+    let (mut values, mut absent): (Vec<(Option<Property<'p>>, LevelNumbers)>, _) = (Vec::with_capacity(8), *levels);
     let mut last = None;
     for (value, level, records) in groups {
         if last.is_none_or(|last| !std::ptr::eq(last, value)) {

@@ -105,11 +105,11 @@ impl BatchVisitor for FieldGathering<'_> {
         &self,
         state: &mut ThreadFields,
         rows: RowsOf<'_>,
-        header: &PageHeader,
+        levels: &LevelNumbers,
         counted: CountedPage<'_>,
         exact: bool,
     ) -> bool {
-        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, header, counted) else { return false };
+        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, levels, counted) else { return false };
         let is_exact = exact && self.question == FieldQuestion::Names;
         is_exact && self.add_names(state, rows, &numbers, counted) || !numbers.may_match(&self.columns)
     }

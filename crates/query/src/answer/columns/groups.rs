@@ -333,6 +333,15 @@ impl States {
     }
 }
 
+/// Records with the same values, of which some match.
+struct AlikeMatches<'p> {
+    of: AlikeRecords<'p>,
+    /// Those that match, by level.
+    matching: LevelNumbers,
+    /// The same of the condition of each function.
+    functions: Vec<LevelNumbers>,
+}
+
 impl TableVisitor for Gathering<'_> {
     fn columns(&self) -> &ColumnFilter {
         &self.columns
@@ -382,6 +391,10 @@ impl BatchVisitor for Gathering<'_> {
         }
         let MatchingLevels { may, surely } = self.columns.levels_of(rows);
         let open = may & !surely;
+        // More than levels decides, of every record.
+        if open == u16::MAX {
+            return false;
+        }
         let of_header: Vec<LevelMinute>;
         let minutes = match counts {
             CountSource::Minutes(minutes) => minutes,
@@ -449,11 +462,11 @@ impl BatchVisitor for Gathering<'_> {
         &self,
         state: &mut ThreadGroups,
         rows: RowsOf<'_>,
-        header: &PageHeader,
+        levels: &LevelNumbers,
         counted: CountedPage<'_>,
         exact: bool,
     ) -> bool {
-        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, header, counted) else { return false };
+        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, levels, counted) else { return false };
         exact && self.add_numbers(state, rows, &numbers) || !numbers.may_match(&self.columns)
     }
 
@@ -561,23 +574,9 @@ impl Gathering<'_> {
         if !aggregates.iter().all(is_count) || !by.iter().all(|by| is_one_step(by, rows)) {
             return false;
         }
-        // Of some records by level: those that match, and those of each function.
-        let matching = |of: &AlikeRecords<'_>| {
-            let matching = numbers.matching(&self.columns, of)?;
-            let of_function = |condition: &Option<ColumnFilter>| {
-                condition.as_ref().map_or(Some(matching), |condition| numbers.matching(condition, of))
-            };
-            let functions = self.conditions.iter().map(of_function).collect::<Option<Vec<LevelNumbers>>>()?;
-            let is_known = |by: &GroupField| !is_counted(&by.field) || numbers.value(of, &by.field).is_some();
-            by.iter().all(is_known).then_some((matching, functions))
-        };
-        let told = numbers.views().find_map(|view| {
-            let told = view.into_iter().map(|of| matching(&of).map(|matching| (of, matching)));
-            told.collect::<Option<Vec<_>>>()
-        });
-        let Some(told) = told else { return false };
+        let Some(told) = numbers.views().find_map(|view| self.tell(numbers, view)) else { return false };
         let mut fixed = self.fixed_numbers(state, rows);
-        for (of, (matching, functions)) in told {
+        for AlikeMatches { of, matching, functions } in told {
             for ((by, values), fixed) in by.iter().zip(&mut state.values).zip(&mut fixed) {
                 if let Some(value) = numbers.value(&of, &by.field) {
                     *fixed = Some(value.map_or(ABSENT, |value| values.step_number(value, by.step.as_ref())));
@@ -590,6 +589,27 @@ impl Gathering<'_> {
         }
         self.charge(state);
         true
+    }
+
+    /// How many of some records match. `None` if that, or a value of a group, is not known.
+    fn tell<'p>(&self, numbers: &PageNumbers<'p>, view: Vec<AlikeRecords<'p>>) -> Option<Vec<AlikeMatches<'p>>> {
+        let mut told = Vec::new();
+        for of in view {
+            let matching = numbers.matching(&self.columns, &of)?;
+            if matching.iter().all(|records| *records == 0) {
+                continue;
+            }
+            let of_function = |condition: &Option<ColumnFilter>| {
+                condition.as_ref().map_or(Some(matching), |condition| numbers.matching(condition, &of))
+            };
+            let functions = self.conditions.iter().map(of_function).collect::<Option<Vec<LevelNumbers>>>()?;
+            let is_known = |by: &GroupField| !is_counted(&by.field) || numbers.value(&of, &by.field).is_some();
+            if !self.grouping.by.iter().all(is_known) {
+                return None;
+            }
+            told.push(AlikeMatches { of, matching, functions });
+        }
+        Some(told)
     }
 
     /// Adds records that were counted, to the functions for which `is_for` returns true.

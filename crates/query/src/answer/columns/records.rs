@@ -4,7 +4,7 @@
 //! the records that match, which are then sorted. Windows are short at first, because most questions want few records,
 //! and grow. A window whose records need too much memory is cut.
 
-use super::counted::{CountedFields, PageNumbers};
+use super::counted::{CountedFields, LevelNumbers, PageNumbers};
 use super::filter::ColumnFilter;
 use super::matching::{self, Made};
 use super::place::TablePlace;
@@ -193,11 +193,11 @@ impl BatchVisitor for Finding<'_> {
         &self,
         _state: &mut Self::State,
         rows: RowsOf<'_>,
-        header: &PageHeader,
+        levels: &LevelNumbers,
         counted: CountedPage<'_>,
         _exact: bool,
     ) -> bool {
-        let numbers = PageNumbers::of(self.counted_fields, rows, header, counted);
+        let numbers = PageNumbers::of(self.counted_fields, rows, levels, counted);
         numbers.is_some_and(|numbers| !numbers.may_match(self.columns))
     }
 

@@ -385,6 +385,90 @@ fn pages_answer_with_and_without_the_columns_that_are_apart() {
     }
 }
 
+/// A sealed day: instances with many records, of which some parts have many values of a field, and some with few records.
+/// Some records came late, of one instance, if they `are_late`.
+fn sealed_parts(folder: &std::path::Path, are_late: bool) -> Reader {
+    let store =
+        Store::open(folder, StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() });
+    let store = store.expect("opened");
+    let commit = |rows: &[(&str, std::ops::Range<u64>)]| {
+        let batches = rows.iter().map(|(instance, numbers)| {
+            let mut batch = Batch::new(table(), (*instance).into());
+            for n in numbers.clone() {
+                // In each second hundred, any number of codes; in the others two.
+                let code = if n / 100 % 2 == 0 { n % 2 } else { n };
+                let fields = vec![
+                    Field { name: "code".into(), value: Value::Int64(code.cast_signed()) },
+                    Field {
+                        name: "component".into(),
+                        value: Value::String(["db", "http"][n as usize / 50 % 2].into()),
+                    },
+                ];
+                let level = Level::from_code((n % 3) as u8);
+                let record = Record { level, message: "seen".into(), fields, ..Record::default() };
+                // A source belongs to one instance.
+                let source = u64::from(instance.as_bytes()[4]);
+                let key = RowKey::new(day().plus(Duration::from_secs(60 * n)), source, n);
+                daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
+            }
+            batch
+        });
+        let (done, is_done) = std::sync::mpsc::channel();
+        let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
+        let queue = store.commit_queue();
+        let batches = batches.collect();
+        queue.submit(Submission { batches, epoch: queue.epoch(), ack, ..Submission::default() }).expect("taken");
+        assert!(is_done.recv().expect("an answer"));
+    };
+    commit(&[("web-1", 0..400), ("web-2", 0..3), ("web-3", 1..3), ("web-4", 100..103), ("web-5", 50..450)]);
+    let executor = Executor::new(store.steps(), folder.into(), Access::default(), Arc::default());
+    executor.archive_now(&table(), None, &mut |_| {}).expect("sealed");
+    if are_late {
+        commit(&[("web-5", 120..130)]);
+    }
+    Reader::open(folder).expect("opened").with_sealed_sizes(SealedSizes::SMALL)
+}
+
+#[test]
+fn parts_of_sealed_days_answer_with_and_without_their_numbers() {
+    for are_late in [false, true] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let reader = sealed_parts(dir.path(), are_late);
+        for filter in [
+            "*",
+            "code:=1",
+            "code:>1",
+            "code:=77",
+            "component:db",
+            "_time:2026-11-21T02",
+            "instance:=web-3",
+            "level:warn",
+        ] {
+            for pipe in [
+                "| uniq by (code, instance)",
+                "| stats count() n",
+                "| stats by (code) count() n",
+                "| stats by (instance, component) count() n",
+                "| stats by (component, level) count() n",
+                "| stats by (_time:1h, component) count() n",
+                "| stats by (instance) count() if (component:db) n",
+                "| stats by (component) max(code) m",
+                "| field_names",
+                "| facets",
+            ] {
+                let text = format!("{filter} {pipe}");
+                let query = ParsedQuery::parse(&text).expect("a query");
+                let options = AnswerOptions::at(Ticks::MAX);
+                let (mut rows, mut columns) =
+                    (by_rows(&reader, &query, &options), by_columns(&reader, &query, &options));
+                rows.sort();
+                columns.sort();
+                assert_eq!(columns, rows, "{text}, late: {are_late}");
+            }
+        }
+    }
+}
+
 /// The answer with so much memory, and why it was cut.
 fn bounded(reader: &Reader, question: &str, bytes_max: usize) -> (Vec<String>, Option<String>) {
     let query = ParsedQuery::parse(question).expect("a query");

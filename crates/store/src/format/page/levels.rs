@@ -11,6 +11,7 @@
 
 use super::PageError;
 use super::bits::{ByteReader, put_signed, put_varint};
+use super::value_counts::LEVELS;
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
 use daytable_model::time::{TICKS_PER_MINUTE, Ticks, UNIX_EPOCH_TICKS};
@@ -141,6 +142,23 @@ pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, 
         }
         Some(result)
     })
+}
+
+/// Records by the code of their level.
+pub type LevelNumbers = [u64; LEVELS];
+
+/// The counts of [`super::PageHeader::levels`] by level.
+///
+/// # Errors
+///
+/// Counts that cannot be read.
+pub fn level_numbers(levels: &[u8]) -> Result<LevelNumbers, PageError> {
+    let mut numbers = LevelNumbers::default();
+    for of in level_minutes(levels) {
+        let of = of?;
+        numbers[usize::from(of.level.map_or(0, Level::code))] += u64::from(of.records);
+    }
+    Ok(numbers)
 }
 
 #[cfg(test)]

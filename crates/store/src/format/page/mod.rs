@@ -58,17 +58,17 @@ pub(crate) use bits::{ByteReader, put_signed, put_varint};
 pub use build::{BuiltPages, PageBuilder};
 pub(crate) use build::{BuiltSharedPage, build_only, build_rest, build_shared, release_memory};
 pub use encoded::{PatternBlock, ValueReader};
-pub use levels::{LevelMinute, has_streams, level_minutes};
+pub use levels::{LevelMinute, LevelNumbers, has_streams, level_minutes, level_numbers};
 pub(crate) use levels::{add_streams, encode_minutes};
 pub use pattern::TextSplitter;
 pub(crate) use prefilter::Prefilter;
 pub use prefilter::TextPrefilter;
 pub(crate) use read::unpack;
 pub use read::{ColumnRef, Page, PageSections};
-#[cfg(test)]
-pub(crate) use value_counts::ColumnCounts;
 pub use value_counts::ValueCounts;
-pub(crate) use value_counts::{LEVELS, VALUES_MAX};
+pub(crate) use value_counts::{
+    ColumnCounts, CountedValue, LAYOUT_BYTES_MAX, LEVELS, VALUE_BYTES_MAX, VALUES_MAX, is_repeated,
+};
 pub use words::PageWords;
 pub(crate) use words::{is_of_letters, word_key};
 

@@ -3,17 +3,18 @@
 //! They are counted while a page is built, and stored beside its header (`page_counts`). So a question
 //! for the number of such values opens no page.
 
+use crate::format::IS_SMALL;
 use daytable_model::property::{OwnedValue, PropertyKind};
 use daytable_model::record::Level;
 
 /// Bytes of a page before encoding from which its values are counted. Smaller pages are soon merged, or are few records.
-pub(super) const COUNTED_MIN: usize = if cfg!(any(test, feature = "testing")) { 512 } else { 32 << 10 };
+pub(super) const COUNTED_MIN: usize = if IS_SMALL { 512 } else { 32 << 10 };
 /// Different values that a counted column has at most.
 pub(crate) const VALUES_MAX: usize = 16;
 /// Bytes of the longest value of a counted column: longer texts rarely repeat.
-pub(super) const VALUE_BYTES_MAX: usize = 64;
+pub(crate) const VALUE_BYTES_MAX: usize = 64;
 /// The same of layouts, which records share.
-pub(super) const LAYOUT_BYTES_MAX: usize = 4096;
+pub(crate) const LAYOUT_BYTES_MAX: usize = 4096;
 /// More values than these are counted if each has so many records on average.
 const UNREPEATED_MAX: usize = 4;
 const REPEATS_MIN: usize = 4;
@@ -41,6 +42,11 @@ pub(crate) struct ColumnCounts {
 
 /// A value and its number of records by the code of their level.
 pub(crate) type CountedValue = (OwnedValue, [u32; LEVELS]);
+
+/// Whether so many different values of so many records are counted. Others would rarely be those of another page.
+pub(crate) fn is_repeated(values: usize, records: usize) -> bool {
+    values <= UNREPEATED_MAX || records >= REPEATS_MIN * values
+}
 
 /// Counts values by the level of their rows. `None` if there are too many.
 pub(super) fn count_few<V: Copy + PartialEq>(
@@ -70,8 +76,7 @@ pub(super) fn count_few<V: Copy + PartialEq>(
         };
         counts[at][usize::from(level) % LEVELS] += 1;
     }
-    // Such values would rarely be those of another page.
-    if distinct.len() > UNREPEATED_MAX && values.len() < REPEATS_MIN * distinct.len() {
+    if !is_repeated(distinct.len(), values.len()) {
         return None;
     }
     distinct.into_iter().zip(counts).map(|(value, counts)| Some((owned(value)?, counts))).collect()

@@ -4,6 +4,7 @@
 //! in their order. Values are hashed while they are read from the parts, so the checksum covers the input, not the encoded
 //! output.
 
+use super::counted_parts::PartCounter;
 use super::frames::FramedPages;
 use super::layout::{ColumnLayout, REST_DEFINED, ZSTD_LEVEL};
 use super::mapped::{MappedRows, RowSlice};
@@ -44,6 +45,8 @@ pub(super) struct EncodedGroup {
     /// Number of values.
     pub(super) values: u64,
     pub(super) words: GroupWords,
+    /// Its numbers by value.
+    pub(super) counts: Vec<u8>,
     bytes: Bytes,
     columns: Vec<ColumnCloseResult>,
 }
@@ -152,6 +155,7 @@ impl RowGroup {
         // Rows of a property that are buffered before they are written.
         let buffer_rows = self.sizes.page_rows;
         let mut values = 0;
+        let mut counter = PartCounter::new(&self.slices);
         self.write_fixed(&mut group)?;
         let mut sums = vec![0u64; self.rows];
         let mut rest: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
@@ -159,6 +163,7 @@ impl RowGroup {
             let property = sum::of_property(&column.property, column.kind);
             let (mut gathered, mut levels) = (ValueBuffer::new(column.kind), Vec::with_capacity(buffer_rows));
             let mut at = 0;
+            let mut counted = counter.column(&column.property, column.kind);
             group.next(|writer| {
                 for (mapped, rows) in &stretches {
                     let (place, mut rows) = (mapped.place(number), rows.clone());
@@ -176,6 +181,7 @@ impl RowGroup {
                                     let hash = sum::of_value(property, value);
                                     sums[at] = sums[at].wrapping_add(hash);
                                     words.add(number, &column.property, value, hash);
+                                    counted.add(at, value, hash);
                                     let is_taken = gathered.push(value);
                                     levels.push(i16::from(is_taken));
                                     values += usize::from(is_taken);
@@ -195,13 +201,15 @@ impl RowGroup {
                 }
                 gathered.write(writer, Some(&levels))
             })?;
+            counted.finish();
         }
-        gather_rest(&stretches, &mut rest, &mut sums, (&mut words, layout.columns.len()));
+        gather_rest(&stretches, &mut rest, &mut sums, &mut counter, (&mut words, layout.columns.len()));
         values += rest.values().map(Vec::len).sum::<usize>();
         write_rest(&mut group, self.rows, &rest)?;
         let GroupEncoder { out, columns, .. } = group;
         let (rows, values, bytes) = (self.rows, values as u64, out.into_inner()?.into());
-        Ok(EncodedGroup { rows, entities: self.entities(&sums), values, words, bytes, columns })
+        let (entities, counts) = (self.entities(&sums), counter.finish());
+        Ok(EncodedGroup { rows, entities, values, words, counts, bytes, columns })
     }
 
     fn write_fixed(&self, group: &mut GroupEncoder) -> Result<()> {
@@ -274,6 +282,7 @@ fn gather_rest(
     stretches: &[(&Arc<MappedRows>, Range<usize>)],
     rest: &mut BTreeMap<usize, Vec<(String, String)>>,
     sums: &mut [u64],
+    counter: &mut PartCounter,
     (words, of_rest): (&mut GroupWords, usize),
 ) {
     let mut start = 0;
@@ -286,6 +295,7 @@ fn gather_rest(
                 let hash = sum::of_value(property, value);
                 sums[at] = sums[at].wrapping_add(hash);
                 words.add(of_rest, name, value, hash);
+                counter.add_rest(at, name, value);
                 rest.entry(at).or_default().push((text::key(name, kind), text::of(value)));
             }
         }

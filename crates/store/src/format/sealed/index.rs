@@ -8,6 +8,7 @@
 //!           minutes length varint | levels and minutes as in a page's header (without minutes: not kept)
 //!           sieve sections varint | [start varint | bytes of layouts varint | positions varint
 //!                                    | columns varint | [positions of trigrams varint]*]*
+//!           [start of its numbers by value varint | length varint]* of each group
 //!           sums varint | [xxh3-64]*
 //! ```
 //!
@@ -51,6 +52,8 @@ pub(crate) struct FileIndex {
     pub(crate) runs: Vec<PartitionRun>,
     /// Records by minute and level; `None` if there were too many.
     pub(crate) minutes: Option<Vec<LevelMinute>>,
+    /// The place of the numbers by value of each row group: see the top of `counted_parts.rs`. Some have none.
+    pub(crate) counts: Vec<Range<u64>>,
     /// The sections of the sieve.
     pub(crate) sieve: Vec<SieveSection>,
     /// Whether a row may have the note of a stream.
@@ -143,6 +146,10 @@ impl FileIndex {
             let counts = [section.layouts as u64, section.positions as u64, section.columns.len() as u64];
             [section.at].into_iter().chain(counts).chain(columns).for_each(|n| put_varint(&mut out, n));
         }
+        for place in &self.counts {
+            put_varint(&mut out, place.start);
+            put_varint(&mut out, place.end - place.start);
+        }
         put_varint(&mut out, self.sums.len() as u64);
         self.sums.iter().for_each(|sum| out.extend_from_slice(&sum.to_le_bytes()));
         let mut framed = Vec::new();
@@ -203,6 +210,12 @@ impl FileIndex {
         if sieve.len() != sections.len() || sieve.iter().zip(sections).any(|of| is_inside(of).is_none()) {
             return Err(PageError::Damaged("its sieve does not fit its row groups"));
         }
+        let place = |raw: &mut ByteReader<'_>| {
+            let (start, length) = (raw.varint()?, raw.varint()?);
+            let end = start.checked_add(length).filter(|end| *end <= data_end);
+            end.map(|end| start..end).ok_or(PageError::Damaged("its numbers by value are outside of it"))
+        };
+        let counts = groups.iter().map(|_| place(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
         let sums = (0..count(&mut raw)?).map(|_| raw.array().map(u64::from_le_bytes));
         let sums = sums.collect::<Result<Arc<[u64]>, _>>()?;
         let in_order = runs.is_sorted_by_key(|run| (run.group, run.rows.start));
@@ -212,7 +225,7 @@ impl FileIndex {
             return Err(PageError::Damaged("its index does not fit its row groups"));
         }
         let minutes = (!minutes.is_empty() || runs.is_empty()).then_some(minutes);
-        Ok(FileIndex { groups, runs, minutes, has_streams, sieve, sums })
+        Ok(FileIndex { groups, runs, minutes, has_streams, counts, sieve, sums })
     }
 }
 

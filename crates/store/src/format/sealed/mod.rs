@@ -1,7 +1,7 @@
 //! A *sealed* day: all entities of a day-table in one Parquet file, and a manifest that describes the file.
 //!
 //! ```text
-//! Log20261120.1.parquet         row groups, sieve | index | offset indexes | footer | its length | PAR1
+//! Log20261120.1.parquet         row groups, numbers by value, sieve | index | offset indexes | footer | its length | PAR1
 //! Log20261120.1.manifest.json   counts, times, checksums, columns: an archive is compared with it
 //! ```
 //!
@@ -35,6 +35,8 @@
 //! **Reading** (`file`, `columns`, `interned`, `prefilter`) decodes only the columns and pages of row groups that may
 //! match.
 //!
+//! **Counting.** `counted_parts` has numbers of records by value, so that a count by few values reads no column.
+//!
 //! **Searching.** The `sieve` names the row groups that may have a word, and the columns that may have a part of a word
 //! (`trigrams`), before any column is read. Parquet's own Bloom filters are of whole values, about whose parts they say
 //! nothing.
@@ -43,6 +45,7 @@ pub(crate) mod block;
 mod bytes;
 pub(crate) mod columns;
 mod compare;
+pub(crate) mod counted_parts;
 mod damage;
 pub(crate) mod file;
 mod frames;

@@ -181,7 +181,7 @@ fn write_file(
         GroupFormat { schema: Arc::new(SchemaDescriptor::new(schema.clone())), properties: properties.clone() };
     let mut out = SerializedFileWriter::new(ChecksumWriter::new(file), schema, properties).map_err(failed)?;
     let (mut tally, mut index, mut minutes) = (ContentCounts::default(), FileIndex::default(), MinuteCounts::default());
-    let mut sieve = SieveBuilder::new(sealing.sizes.group_rows);
+    let (mut counts, mut sieve) = (Vec::new(), SieveBuilder::new(sealing.sizes.group_rows));
     let (mut written, mut written_values) = (0, 0);
     let mut append =
         |encoded: parquet::errors::Result<EncodedGroup>, content: &mut ContentChecksum, index: &mut FileIndex| {
@@ -190,8 +190,9 @@ fn write_file(
             written_values += group.values;
             written += group.rows as u64;
             group.entities.iter().for_each(|entity| content.add(*entity));
+            counts.push(std::mem::take(&mut group.counts));
             if sieve.end_group(group.words, group.rows) {
-                write_section(&mut sieve, &mut out, index).map_err(io)?;
+                write_section(&mut counts, &mut sieve, &mut out, index).map_err(io)?;
             }
             go_on(progress(Progress { phase: Phase::Write, done: written, total: entities }))
         };
@@ -218,7 +219,7 @@ fn write_file(
         return Err(StoreError::Refused(what));
     }
 
-    write_section(&mut sieve, &mut out, &mut index).map_err(io)?;
+    write_section(&mut counts, &mut sieve, &mut out, &mut index).map_err(io)?;
     out.flush().map_err(io)?;
     let data_end = out.bytes_written() as u64;
     index.sums = out.inner().sums().into();
@@ -317,12 +318,18 @@ fn merge<'j>(
     Ok((duplicates, duplicate_values))
 }
 
-/// Writes the next section of the sieve.
+/// Writes the next section of the sieve, and before it the numbers by value of its row groups.
 fn write_section(
+    counts: &mut Vec<Vec<u8>>,
     sieve: &mut SieveBuilder,
     out: &mut SerializedFileWriter<ChecksumWriter>,
     index: &mut FileIndex,
 ) -> io::Result<()> {
+    for of_group in counts.drain(..) {
+        let start = out.bytes_written() as u64;
+        out.write_all(&of_group)?;
+        index.counts.push(start..start + of_group.len() as u64);
+    }
     if let Some((bytes, section)) = sieve.take_section(out.bytes_written() as u64)? {
         out.write_all(&bytes)?;
         index.sieve.push(section);

@@ -283,6 +283,93 @@ proptest! {
     }
 }
 
+/// Asserts the numbers by value of a file, whose rows are `all`. Returns how many parts have some.
+fn assert_numbers(file: &SealedFile, all: &[Plain]) -> usize {
+    let mut in_order: Vec<&Plain> = all.iter().collect();
+    in_order.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    let (groups, mut start, mut parts) = (&file.index().groups, 0, 0);
+    let bytes = file.read_counts(0..groups.len()).expect("read");
+    for (group, rows) in groups.iter().enumerate() {
+        let of_group = &in_order[start..start + rows];
+        start += rows;
+        let Some(bytes) = bytes.get(&group) else { continue };
+        let counted = file.counted_parts(group, bytes, |_, _| true).expect("read");
+        for (part, numbers) in counted.parts() {
+            parts += 1;
+            let of_part = &of_group[part.rows.clone()];
+            let times = || of_part.iter().map(|row| row.1.time());
+            assert_eq!((Some(part.oldest), Some(part.newest)), (times().min(), times().max()));
+            type OfColumn = BTreeMap<(String, u8), u32>;
+            let mut wanted: BTreeMap<(&str, PropertyKind), OfColumn> = BTreeMap::new();
+            let code = |level: Option<Level>| level.map_or(0, Level::code);
+            for row in of_part {
+                assert_eq!(row.1.item(), 0, "items are no records");
+                for (name, kind, text) in &row.3 {
+                    assert!(!daytable_model::entity::MULTI_ROW_PROPERTIES.contains(&(name, *kind)));
+                    let of_column = wanted.entry((name, *kind)).or_default();
+                    *of_column.entry((text.clone(), code(row.2))).or_default() += 1;
+                }
+            }
+            for (level, records) in (0u8..).zip(part.levels) {
+                assert_eq!(of_part.iter().filter(|row| code(row.2) == level).count() as u64, records);
+            }
+            let mut found: Vec<_> = numbers.columns().map(|column| (column.name(), column.kind())).collect();
+            found.sort();
+            assert_eq!(found, wanted.keys().copied().collect::<Vec<_>>());
+            for column in numbers.columns() {
+                let of_column = &wanted[&(column.name(), column.kind())];
+                let is_filled = |text: &str| column.kind() != PropertyKind::String || !text.is_empty();
+                let filled =
+                    of_column.iter().filter(|((text, _), _)| is_filled(text)).map(|(_, count)| u64::from(*count));
+                assert_eq!(column.filled(), filled.sum::<u64>());
+                let Some(groups) = column.groups() else { continue };
+                let groups: OfColumn =
+                    groups.map(|(value, level, count)| ((text::of(value.as_property()), level), count)).collect();
+                assert_eq!(&groups, of_column, "{} {:?}", column.name(), column.kind());
+            }
+        }
+    }
+    parts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Of days with any rows, the numbers by value are those of the rows.
+    #[test]
+    fn numbers_by_value_are_those_of_the_rows(commits in commits()) {
+        let place = Place::new();
+        let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
+        assert_numbers(&sealed, &want(&[commits]));
+    }
+}
+
+#[test]
+fn records_of_few_values_are_counted_in_every_part() {
+    let place = Place::new();
+    let row = |n: u8, partition: u8| Given {
+        partition,
+        key: RowKey::new(start().plus(std::time::Duration::from_secs(n.into())), u64::from(partition), 7),
+        level: Level::from_code(n % 3),
+        values: [
+            ("status".to_owned(), (PropertyKind::Int64, (200 + 100 * u16::from(n % 4)).to_string())),
+            ("path".to_owned(), (PropertyKind::String, format!("/{n}"))),
+            ("Message".to_owned(), (PropertyKind::String, "seen".to_owned())),
+        ]
+        .into(),
+    };
+    // Two partitions with many rows, and three with a few.
+    let rows = |partition: u8| (0..if partition < 2 { 150 } else { 3 }).map(move |n| row(n, partition));
+    let commits = vec![(0..5).flat_map(rows).collect::<Vec<Given>>()];
+    let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
+    assert!(assert_numbers(&sealed, &want(&[commits])) >= 11);
+    let bytes = sealed.read_counts(std::iter::once(0)).expect("read");
+    let counted = sealed.counted_parts(0, &bytes[&0], |name, _| name != "path").expect("read");
+    let has_few =
+        |name: &str| counted.parts().all(|(_, of)| of.columns().any(|of| of.name() == name && of.groups().is_some()));
+    assert!(has_few("status") && !has_few("Message") && !has_few("path"));
+}
+
 #[test]
 fn an_empty_day_is_a_file_without_rows() {
     let place = Place::new();
