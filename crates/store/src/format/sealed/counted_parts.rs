@@ -13,6 +13,7 @@
 //!
 //! Parts follow each other from the first row on. Rows behind the last part are not counted.
 
+use super::bytes::BLOCK_BYTES;
 use super::file::SealedFile;
 use super::mapped::RowSlice;
 use crate::StoreError;
@@ -38,6 +39,8 @@ use std::ops::Range;
 const PART_ROWS: usize = if IS_SMALL { 32 } else { 1 << 13 };
 /// Runs of fewer rows are in a part with others.
 const SMALL_RUN: usize = PART_ROWS / 8;
+/// Most bytes of the numbers of a row group. It has no numbers that would take more.
+pub(super) const COUNTS_BYTES_MAX: usize = 1 << 20;
 /// Properties without a column of their own. A row group with more of them has no numbers.
 const REST_MAX: usize = 256;
 
@@ -70,7 +73,9 @@ pub(super) struct ColumnCounter<'c> {
     kind: PropertyKind,
     /// The part of the last value.
     part: usize,
-    values: Vec<(u64, CountedValue)>,
+    /// The different values, and the hash of each apart, so that one is found soon.
+    values: Vec<CountedValue>,
+    hashes: Vec<u64>,
     /// The number of the last value among them.
     last: usize,
     has_many: bool,
@@ -131,6 +136,7 @@ impl PartCounter {
             kind,
             part: 0,
             values: Vec::new(),
+            hashes: Vec::new(),
             last: 0,
             has_many: false,
             filled: 0,
@@ -180,7 +186,7 @@ impl PartCounter {
         let counts: Vec<_> = self.columns.into_iter().map(|columns| Some(ValueCounts { columns: columns? })).collect();
         let pages: Vec<(u64, Option<&ValueCounts>)> = counts.iter().map(|counts| (0, counts.as_ref())).collect();
         out.append(&mut page_counts::encode(&pages));
-        out
+        if out.len() > COUNTS_BYTES_MAX { Vec::new() } else { out }
     }
 }
 
@@ -220,23 +226,27 @@ impl ColumnCounter<'_> {
         if self.has_many {
             return;
         }
-        let is_it = |(of, (known, _)): &(u64, CountedValue)| *of == hash && known.as_property() == value;
-        let at = match self.values.get(self.last) {
-            Some(last) if is_it(last) => self.last,
-            _ => match self.values.iter().position(is_it) {
+        if self.hashes.get(self.last) != Some(&hash) {
+            self.last = match self.hashes.iter().position(|of| *of == hash) {
                 Some(at) => at,
                 None if self.values.len() == VALUES_MAX || !self.is_countable(value) => {
                     self.has_many = true;
                     return;
                 }
                 None => {
-                    self.values.push((hash, (value.into(), [0; LEVELS])));
+                    self.values.push((value.into(), [0; LEVELS]));
+                    self.hashes.push(hash);
                     self.values.len() - 1
                 }
-            },
-        };
-        self.last = at;
-        self.values[at].1.1[usize::from(self.counter.levels[row]) % LEVELS] += 1;
+            };
+        }
+        let (known, counts) = &mut self.values[self.last];
+        if known.as_property() == value {
+            counts[usize::from(self.counter.levels[row]) % LEVELS] += 1;
+        } else {
+            // Two values with one hash, or a number that is none.
+            self.has_many = true;
+        }
     }
 
     /// A question for messages compares whole messages, which are more than their column.
@@ -250,7 +260,8 @@ impl ColumnCounter<'_> {
     }
 
     fn end_part(&mut self) {
-        let values: Vec<CountedValue> = self.values.drain(..).map(|(_, value)| value).collect();
+        let values = std::mem::take(&mut self.values);
+        self.hashes.clear();
         let (count, filled) = (std::mem::take(&mut self.count), std::mem::take(&mut self.filled));
         let has_many = std::mem::take(&mut self.has_many) || !is_repeated(values.len(), count as usize);
         self.last = 0;
@@ -296,9 +307,14 @@ impl CountedParts {
             let (Some(newest), Some(oldest)) = (newest, oldest) else {
                 return Err(PageError::Damaged("a time of its counted rows is none"));
             };
-            let mut levels = LevelNumbers::default();
+            let (mut levels, mut left) = (LevelNumbers::default(), rows);
             for records in &mut levels {
-                *records = reader.varint()?;
+                let of_level = reader.count(left)?;
+                left -= of_level;
+                *records = of_level as u64;
+            }
+            if left > 0 {
+                return Err(PageError::Damaged("a counted row has no level"));
             }
             let rows = start..start + rows;
             start = rows.end;
@@ -332,7 +348,9 @@ impl SealedFile {
             return Ok(read);
         }
         // Between sections are row groups.
-        for section in groups.chunk_by(|(_, a), (_, b)| b.start - a.end <= super::bytes::BLOCK_BYTES as u64) {
+        let is_near =
+            |a: &Range<u64>, b: &Range<u64>| b.start.checked_sub(a.end).is_some_and(|gap| gap <= BLOCK_BYTES as u64);
+        for section in groups.chunk_by(|(_, a), (_, b)| is_near(a, b)) {
             let (Some((_, first)), Some((_, last))) = (section.first(), section.last()) else { continue };
             let start = first.start;
             let length = usize::try_from(last.end - start).unwrap_or(usize::MAX);
@@ -353,5 +371,46 @@ impl SealedFile {
     ) -> Result<CountedParts, StoreError> {
         let counted = CountedParts::decode(bytes, self.opened.index.groups[group], wants);
         counted.map_err(|error| damaged(&self.opened.path, "numbers by value", error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the parts claim, their rows are those of the group, and their levels count them.
+        #[test]
+        fn claims_of_parts_are_checked(
+            parts in prop::collection::vec((prop_oneof![0u64..20, any::<u64>()], any::<i64>(), any::<i64>(), prop::collection::vec(prop_oneof![0u64..9, any::<u64>()], LEVELS)), 0..4),
+            group_rows in 0usize..60,
+        ) {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, parts.len() as u64);
+            for (rows, newest, span, levels) in &parts {
+                [*rows, newest.cast_unsigned(), span.cast_unsigned()].iter().for_each(|n| put_varint(&mut bytes, *n));
+                levels.iter().for_each(|n| put_varint(&mut bytes, *n));
+            }
+            bytes.append(&mut page_counts::encode(&vec![(0, Some(&ValueCounts { columns: Vec::new() })); parts.len()]));
+            if let Ok(counted) = CountedParts::decode(&bytes, group_rows, |_, _| true) {
+                prop_assert_eq!(counted.parts().count(), parts.len());
+                for (part, _) in counted.parts() {
+                    prop_assert!(part.rows.end <= group_rows);
+                    prop_assert_eq!(part.levels.iter().sum::<u64>(), part.rows.len() as u64);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_are_cut_into_parts_and_few_rows_are_put_together() {
+        let runs: Vec<usize> = vec![70, 3, 2, 32, 1, 31, 2, 3];
+        let mut at = 0;
+        let runs: Vec<Range<usize>> = runs.into_iter().map(|rows| (at, at += rows).0..at).collect();
+        let parts = parts_of(&runs);
+        assert_eq!(parts, [0..23, 23..46, 46..70, 70..75, 75..107, 107..108, 108..139, 139..144]);
+        let many: Vec<Range<usize>> = (0..100).map(|n| 4 * n..4 * n + 4).collect();
+        assert_eq!(parts_of(&many).len(), PAGES_MAX, "rows behind the last part are not counted");
     }
 }

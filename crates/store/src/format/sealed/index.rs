@@ -16,6 +16,7 @@
 //! row groups, where other Parquet readers skip it.
 
 use super::bytes::BLOCK_BYTES;
+use super::counted_parts::COUNTS_BYTES_MAX;
 use super::sieve::{SECTION_GROUPS, SieveSection};
 use crate::format::page::{
     ByteReader, LevelMinute, PageError, add_streams, encode_minutes, has_streams, level_minutes, put_varint,
@@ -212,7 +213,7 @@ impl FileIndex {
         }
         let place = |raw: &mut ByteReader<'_>| {
             let (start, length) = (raw.varint()?, raw.varint()?);
-            let end = start.checked_add(length).filter(|end| *end <= data_end);
+            let end = start.checked_add(length).filter(|end| *end <= data_end && length <= COUNTS_BYTES_MAX as u64);
             end.map(|end| start..end).ok_or(PageError::Damaged("its numbers by value are outside of it"))
         };
         let counts = groups.iter().map(|_| place(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
