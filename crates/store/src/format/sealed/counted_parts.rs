@@ -15,6 +15,7 @@
 
 use super::bytes::BLOCK_BYTES;
 use super::file::SealedFile;
+use super::index::COUNTS_BYTES_MAX;
 use super::mapped::RowSlice;
 use crate::StoreError;
 use crate::format::IS_SMALL;
@@ -39,14 +40,12 @@ use std::ops::Range;
 const PART_ROWS: usize = if IS_SMALL { 32 } else { 1 << 13 };
 /// Runs of fewer rows are in a part with others.
 const SMALL_RUN: usize = PART_ROWS / 8;
-/// Most bytes of the numbers of a row group. It has no numbers that would take more.
-pub(super) const COUNTS_BYTES_MAX: usize = 1 << 20;
 /// Properties without a column of their own. A row group with more of them has no numbers.
 const REST_MAX: usize = 256;
 
 /// Counts the values of a row group, column by column.
 pub(super) struct PartCounter {
-    parts: Vec<Part>,
+    parts: Vec<CountedPart>,
     /// The code of each row's level.
     levels: Vec<u8>,
     /// The columns of each part; `None` where a record is not described by its row.
@@ -58,7 +57,7 @@ pub(super) struct PartCounter {
 
 /// A part of a row group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct CountedPart {
     /// Its rows within the row group.
     pub(crate) rows: Range<usize>,
     pub(crate) newest: Ticks,
@@ -94,7 +93,7 @@ impl PartCounter {
             runs.push(start..at);
         }
         let mut levels = Vec::with_capacity(at);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<CountedPart> = Vec::new();
         let mut left = parts_of(&runs).into_iter();
         let mut current = left.next();
         let mut columns = Vec::new();
@@ -108,7 +107,7 @@ impl PartCounter {
                 }
                 let Some(rows) = &current else { continue };
                 if rows.start == row {
-                    parts.push(Part {
+                    parts.push(CountedPart {
                         rows: rows.clone(),
                         newest: time,
                         oldest: time,
@@ -177,7 +176,7 @@ impl PartCounter {
         }
         let mut out = Vec::new();
         put_varint(&mut out, self.parts.len() as u64);
-        for Part { rows, newest, oldest, levels } in &self.parts {
+        for CountedPart { rows, newest, oldest, levels } in &self.parts {
             put_varint(&mut out, rows.len() as u64);
             put_varint(&mut out, newest.get().cast_unsigned());
             put_varint(&mut out, (newest.get() - oldest.get()).cast_unsigned());
@@ -286,7 +285,7 @@ impl ColumnCounter<'_> {
 
 /// The counts of a row group, of the columns that were read.
 pub(crate) struct CountedParts {
-    parts: Vec<Part>,
+    parts: Vec<CountedPart>,
     counts: PageCounts,
 }
 
@@ -318,7 +317,7 @@ impl CountedParts {
             }
             let rows = start..start + rows;
             start = rows.end;
-            Ok(Part { rows, newest, oldest, levels })
+            Ok(CountedPart { rows, newest, oldest, levels })
         };
         let count = reader.count(PAGES_MAX)?;
         let parts = (0..count).map(|_| part(&mut reader)).collect::<Result<Vec<_>, _>>()?;
@@ -328,7 +327,7 @@ impl CountedParts {
     }
 
     /// The parts that are counted.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Part, CountedPage<'_>)> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&CountedPart, CountedPage<'_>)> {
         self.parts.iter().enumerate().filter_map(|(bit, part)| Some((part, self.counts.page(bit)?)))
     }
 }

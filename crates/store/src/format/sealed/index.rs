@@ -16,7 +16,6 @@
 //! row groups, where other Parquet readers skip it.
 
 use super::bytes::BLOCK_BYTES;
-use super::counted_parts::COUNTS_BYTES_MAX;
 use super::sieve::{SECTION_GROUPS, SieveSection};
 use crate::format::page::{
     ByteReader, LevelMinute, PageError, add_streams, encode_minutes, has_streams, level_minutes, put_varint,
@@ -29,6 +28,8 @@ use std::sync::Arc;
 
 /// Maximum distinct minutes and levels: a day has 1,440 minutes, but a record may have any time.
 const MINUTES_MAX: usize = 1 << 20;
+/// Maximum bytes of the numbers by value of a row group. It has no numbers that would take more.
+pub(super) const COUNTS_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of an index before compression.
 const INDEX_BYTES_MAX: usize = 1 << 30;
 /// Maximum ratio of the index to its compressed frame.
