@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0                      data_end                                       length
-//! | row groups, sieve     | index | offset indexes | footer | n | PAR1 |
+//! | row groups, counts, … | index | offset indexes | footer | n | PAR1 |
 //! | blocks of 16 KiB:     | one sum, unseeded; it stands in the         |
 //! | a sum each, in the    | footer, and counts as zeros there           |
 //! | index                 |                                             |

@@ -218,6 +218,10 @@ impl FileIndex {
             end.map(|end| start..end).ok_or(PageError::Damaged("its numbers by value are outside of it"))
         };
         let counts = groups.iter().map(|_| place(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
+        // So that all of them together take no more memory than the file has bytes.
+        if !counts.is_sorted_by(|before, next| before.end <= next.start) {
+            return Err(PageError::Damaged("its numbers by value are not one after the other"));
+        }
         let sums = (0..count(&mut raw)?).map(|_| raw.array().map(u64::from_le_bytes));
         let sums = sums.collect::<Result<Arc<[u64]>, _>>()?;
         let in_order = runs.is_sorted_by_key(|run| (run.group, run.rows.start));
