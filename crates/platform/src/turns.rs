@@ -365,12 +365,16 @@ mod tests {
                 let is_taken = lock(&turns.0.state).taken == taken;
                 is_taken && turns.0.waiting.load(Ordering::Relaxed) == waiting
             };
-            while !is_so() && Instant::now() < end {
+            // Threads exchange their turns, so this may be so for a moment.
+            while Instant::now() < end {
+                if is_so() {
+                    return true;
+                }
                 std::thread::yield_now();
             }
-            is_so()
+            false
         };
-        std::thread::scope(|scope| {
+        let seen = std::thread::scope(|scope| {
             for _ in 0..2 {
                 // A thread that waited for too long works without a turn until it enters again.
                 scope.spawn(|| {
@@ -379,16 +383,19 @@ mod tests {
                     }
                 });
             }
-            assert!(until(2, 0), "both work");
+            let both_work = until(2, 0);
             reserve.set(1);
-            assert!(until(1, 1), "one waits");
+            let one_waits = until(1, 1);
             reserve.set(0);
-            assert!(until(2, 0), "both work again");
+            let both_work_again = until(2, 0);
             // More than there are: one is left.
             reserve.set(9);
-            assert!(until(1, 1), "one waits");
+            let one_waits_again = until(1, 1);
+            // A panic before it would wait for the threads for good.
             is_over.store(true, Ordering::Relaxed);
+            [both_work, one_waits, both_work_again, one_waits_again]
         });
+        assert_eq!(seen, [true; 4], "both work, one waits, both work again, one waits");
         assert_eq!(lock(&turns.0.state).taken, 0);
         assert_eq!(reserve.reserved(), 9);
     }
