@@ -78,7 +78,7 @@ impl Player for Recording {
 
     fn forgotten(&mut self) {
         self.disk.forgotten();
-        self.client.go_on();
+        self.client.begin_second_half();
     }
 }
 

@@ -16,7 +16,7 @@
 //! These numbers are a copy. A row that is damaged or missing, or a page with another checksum than the row has for it,
 //! only means that pages are read. A merged or removed page is in no other row, and a row without pages is removed.
 
-use super::page::{ByteReader, LEVELS, PageError, VALUES_MAX, ValueCounts, put_signed, put_varint};
+use super::page::{ByteReader, LEVELS, PageError, VALUES_MAX, ValueCounts, is_filled, put_signed, put_varint};
 use super::page_groups::{self, GroupTable, PageGroups, low};
 use super::page_rows::PageRow;
 use daytable_model::property::{OwnedValue, Property, PropertyKind};
@@ -341,10 +341,15 @@ impl<'c> CountedValues<'c> {
 
     /// Records with a value that is no empty text.
     pub fn filled(&self) -> u64 {
-        let is_filled = |value: &OwnedValue| !matches!(value, OwnedValue::String(text) if text.is_empty());
         match &self.column.pages[self.at] {
             CountedInPage::Filled(filled) => u64::from(*filled),
-            _ => self.groups().into_iter().flatten().filter(|of| is_filled(of.0)).map(|of| u64::from(of.2)).sum(),
+            _ => self
+                .groups()
+                .into_iter()
+                .flatten()
+                .filter(|of| is_filled(of.0.as_property()))
+                .map(|of| u64::from(of.2))
+                .sum(),
         }
     }
 

@@ -250,11 +250,16 @@ struct WalkFile {
     counts: PageGroups<PageCounts>,
     /// The wanted partitions of an open file.
     names: BTreeMap<i64, Arc<str>>,
-    /// Numbers by value of parts of the row groups of a sealed file, encoded.
-    counted_groups: BTreeMap<usize, Bytes>,
+    /// Numbers by value of parts of the row groups of a sealed file, encoded, once a row group needs them.
+    counted_groups: Mutex<Option<Arc<BTreeMap<usize, Bytes>>>>,
 }
 
 impl WalkFile {
+    fn sealed(sealed: SealedFile, late: Option<Arc<LateKeys>>) -> WalkFile {
+        let (source, counts, names) = (FileSource::Sealed(sealed), PageGroups::default(), BTreeMap::new());
+        WalkFile { source, late, counts, names, counted_groups: Mutex::default() }
+    }
+
     /// The keys of later files, if a page of `partition`, or a shared one, may have rows of them.
     fn late_keys(&self, partition: Option<&Arc<str>>) -> Option<&LateKeys> {
         let has_some = |late: &&LateKeys| partition.is_none_or(|partition| late.contains_key(partition));
@@ -344,8 +349,7 @@ impl Reader {
             match self.sealed(file)? {
                 Some(sealed) => {
                     plan.add_sealed(number, &sealed, late.is_none(), visitor);
-                    let walked = plan.sealed_file(number, sealed, late, visitor)?;
-                    plan.files.push(walked);
+                    plan.files.push(WalkFile::sealed(sealed, late));
                     connections[0].push(None);
                 }
                 None => {
@@ -372,7 +376,7 @@ impl Reader {
                     })?;
                     plan.drop_lacking(number, &sieve, visitor);
                     let source = FileSource::Open;
-                    plan.files.push(WalkFile { source, late, counts, names, counted_groups: BTreeMap::new() });
+                    plan.files.push(WalkFile { source, late, counts, names, counted_groups: Mutex::default() });
                     connections[0].push(Some(opened));
                     if !is_planned {
                         return Ok(None);
@@ -447,8 +451,7 @@ impl SealedFile {
         let (first, last) = RowKey::range(range.from, range.to);
         let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
         plan.add_sealed(0, self, true, visitor);
-        let walked = plan.sealed_file(0, self.clone(), None, visitor)?;
-        plan.files.push(walked);
+        plan.files.push(WalkFile::sealed(self.clone(), None));
         let threads = threads.clamp(1, plan.groups().max(1));
         run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
     }
@@ -511,24 +514,17 @@ impl Plan<'_> {
         }
     }
 
-    /// A sealed file whose tasks were added.
-    fn sealed_file<V: BatchVisitor>(
-        &self,
-        number: usize,
-        sealed: SealedFile,
-        late: Option<Arc<LateKeys>>,
-        visitor: &V,
-    ) -> Result<WalkFile, StoreError> {
+    /// The numbers by value of the row groups of a sealed file, of all tasks at once.
+    fn counted_groups(&self, number: usize, sealed: &SealedFile) -> Result<Arc<BTreeMap<usize, Bytes>>, StoreError> {
+        let mut read = self.files[number].counted_groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(read) = &*read {
+            return Ok(read.clone());
+        }
         let groups = self.tasks.iter().filter_map(|task| match task {
             Task::Group { file, group, .. } if *file == number => Some(*group),
             _ => None,
         });
-        let counted_groups = match visitor.uses_values() {
-            true => sealed.read_counts(groups)?,
-            false => BTreeMap::new(),
-        };
-        let (source, counts, names) = (FileSource::Sealed(sealed), PageGroups::default(), BTreeMap::new());
-        Ok(WalkFile { source, late, counts, names, counted_groups })
+        Ok(read.insert(Arc::new(sealed.read_counts(groups)?)).clone())
     }
 
     /// Adds pages, which are sorted by partition and first key. False if too many overlap.
@@ -832,8 +828,12 @@ impl Walker<'_, '_> {
         state: &mut V::State,
         visitor: &V,
     ) -> Result<Option<Vec<PartitionRun>>, StoreError> {
+        if !visitor.uses_values() {
+            return Ok(None);
+        }
         let of_file = &self.plan.files[file];
-        let Some(bytes) = of_file.counted_groups.get(&group) else { return Ok(None) };
+        let counted_groups = self.plan.counted_groups(file, sealed)?;
+        let Some(bytes) = counted_groups.get(&group) else { return Ok(None) };
         let Range { from, to, .. } = self.plan.range;
         let counted = sealed.counted_parts(group, bytes, |name, kind| visitor.wants_values(name, kind))?;
         let mut taken = Vec::new();

@@ -55,7 +55,7 @@ pub(crate) struct Recorded {
     random: Random,
     /// The start of the records' times.
     first: Ticks,
-    /// The number of pushes to make until [`go_on`](Recorded::go_on).
+    /// The number of pushes to make until [`begin_second_half`](Recorded::begin_second_half).
     most: usize,
     pushes: Vec<Push>,
     open: Option<Open>,
@@ -73,8 +73,8 @@ impl Recorded {
         Recorded { socket, random, first, most, pushes: Vec::new(), open: None, again: None, calls_left: 0 }
     }
 
-    /// Goes on with the second half of the pushes.
-    pub(crate) fn go_on(&mut self) {
+    /// Begins the second half of the pushes.
+    pub(crate) fn begin_second_half(&mut self) {
         self.most *= 2;
     }
 

@@ -1,10 +1,10 @@
-//! What the numbers of records by value of a page, or of a part of a row group, tell without its columns: whether a filter can match, and how many
-//! records of which values do.
+//! What the numbers of records by value of a page, or of a part of a row group, tell without its columns: whether a
+//! filter can match, and how many records of which values do.
 
 use super::filter::{ColumnFilter, is_column_of};
 use daytable_logsql::{Column, FieldName, Predicate, PredicateNode};
 use daytable_model::property::{Property, PropertyKind};
-pub(super) use daytable_store::page::LevelNumbers;
+use daytable_store::page::LevelNumbers;
 use daytable_store::{CountedPage, RowsOf};
 
 /// The fields that a question needs, and that a page may have counted.

@@ -3,7 +3,7 @@
 //! A field is dropped from the facets once it has too many values, or one that is too long. So a column of identifiers
 //! is looked at in few batches.
 
-use super::counted::{CountedFields, LevelNumbers, PageNumbers};
+use super::counted::{CountedFields, PageNumbers};
 use super::filter::{ColumnFilter, LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
 use super::matching::{self, Made};
 use super::place::TableVisitor;
@@ -16,7 +16,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
-use daytable_store::page::{PageHeader, PageSections};
+use daytable_store::page::{LevelNumbers, PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, CountedValues, RowsOf, StoreError};
 use std::collections::HashMap;

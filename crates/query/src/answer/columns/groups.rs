@@ -4,7 +4,7 @@
 //! Each thread has its own groups. In the end they are merged, and passed on by value to the stage of the pipe, where
 //! records that columns do not describe are added one by one.
 
-use super::counted::{AlikeRecords, CountedFields, LevelNumbers, PageNumbers, is_counted};
+use super::counted::{AlikeRecords, CountedFields, PageNumbers, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::matching::{self, Made};
 use super::place::TableVisitor;
@@ -25,7 +25,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
-use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
+use daytable_store::page::{LevelMinute, LevelNumbers, PageHeader, PageSections, level_minutes};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedPage, RowsOf, StoreError};
 use std::collections::HashMap;

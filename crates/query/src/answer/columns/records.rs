@@ -4,7 +4,7 @@
 //! the records that match, which are then sorted. Windows are short at first, because most questions want few records,
 //! and grow. A window whose records need too much memory is cut.
 
-use super::counted::{CountedFields, LevelNumbers, PageNumbers};
+use super::counted::{CountedFields, PageNumbers};
 use super::filter::ColumnFilter;
 use super::matching::{self, Made};
 use super::place::TablePlace;
@@ -20,7 +20,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
-use daytable_store::page::{PageHeader, PageSections};
+use daytable_store::page::{LevelNumbers, PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, Range, RowsOf, StoreError};
 use std::collections::VecDeque;

@@ -17,7 +17,7 @@ use super::bits::{SectionCursor, Sections, TextSpan, put_varint};
 use super::entries::Fingerprint;
 use super::ints::{self, Ints, IntsPlan};
 use super::strings::{self, StringForm, Strings};
-use super::value_counts::{ColumnCounts, CountedValue, LAYOUT_BYTES_MAX, VALUE_BYTES_MAX, count_few};
+use super::value_counts::{ColumnCounts, CountedValue, count_few, counted_bytes_max, is_filled};
 use daytable_model::line::LAYOUT;
 use daytable_model::needle::Needle;
 use daytable_model::property::{OwnedValue, Property, PropertyKind};
@@ -109,16 +109,15 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Counts its values, where `levels` has the code of each row's level.
     pub(super) fn counts(&self, levels: &[u8]) -> ColumnCounts {
-        // A question for messages compares whole messages, which are more than their column.
-        let values = if self.name == "Message" { None } else { self.count_few(levels) };
-        let is_filled = |(value, _): &&CountedValue| !matches!(value, OwnedValue::String(text) if text.is_empty());
+        let values = counted_bytes_max(self.name).and_then(|bytes_max| self.count_few(levels, bytes_max));
+        let is_filled = |(value, _): &&CountedValue| is_filled(value.as_property());
         let sum = |values: &Vec<CountedValue>| values.iter().filter(is_filled).flat_map(|(_, counts)| counts).sum();
         let filled = values.as_ref().map_or_else(|| self.filled(), sum);
         ColumnCounts { name: self.name.to_owned(), kind: self.kind, filled, values }
     }
 
     /// Counts its values by the level of their rows. `None` if they are too many, too long, or bytes.
-    fn count_few(&self, levels: &[u8]) -> Option<Vec<CountedValue>> {
+    fn count_few(&self, levels: &[u8], bytes_max: usize) -> Option<Vec<CountedValue>> {
         let is_present = |row: &usize| self.present.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1);
         let rows = (0..levels.len()).filter(|row| self.present.is_empty() || is_present(row));
         let levels = rows.map(|row| levels[row]);
@@ -127,7 +126,6 @@ impl<'a> ColumnBuilder<'a> {
                 count_few(values, levels, i64::cast_unsigned, |n| whole(self.kind, n).map(OwnedValue::from))
             }
             ColumnValues::Strings(values) => {
-                let bytes_max = if self.name == LAYOUT { LAYOUT_BYTES_MAX } else { VALUE_BYTES_MAX };
                 let owned = |text: &str| (text.len() <= bytes_max).then(|| OwnedValue::String(text.into()));
                 count_few(values, levels, |text| Fingerprint::of(text.as_bytes()).mixed(), owned)
             }

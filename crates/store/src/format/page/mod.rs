@@ -67,7 +67,7 @@ pub(crate) use read::unpack;
 pub use read::{ColumnRef, Page, PageSections};
 pub use value_counts::ValueCounts;
 pub(crate) use value_counts::{
-    ColumnCounts, CountedValue, LAYOUT_BYTES_MAX, LEVELS, VALUE_BYTES_MAX, VALUES_MAX, is_repeated,
+    ColumnCounts, CountedValue, LEVELS, VALUES_MAX, counted_bytes_max, is_filled, is_repeated,
 };
 pub use words::PageWords;
 pub(crate) use words::{is_of_letters, word_key};

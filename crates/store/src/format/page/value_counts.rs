@@ -4,7 +4,8 @@
 //! for the number of such values opens no page.
 
 use crate::format::IS_SMALL;
-use daytable_model::property::{OwnedValue, PropertyKind};
+use daytable_model::line::LAYOUT;
+use daytable_model::property::{OwnedValue, Property, PropertyKind};
 use daytable_model::record::Level;
 
 /// Bytes of a page before encoding from which its values are counted. Smaller pages are soon merged, or are few records.
@@ -12,9 +13,9 @@ pub(super) const COUNTED_MIN: usize = if IS_SMALL { 512 } else { 32 << 10 };
 /// Different values that a counted column has at most.
 pub(crate) const VALUES_MAX: usize = 16;
 /// Bytes of the longest value of a counted column: longer texts rarely repeat.
-pub(crate) const VALUE_BYTES_MAX: usize = 64;
+const VALUE_BYTES_MAX: usize = 64;
 /// The same of layouts, which records share.
-pub(crate) const LAYOUT_BYTES_MAX: usize = 4096;
+const LAYOUT_BYTES_MAX: usize = 4096;
 /// More values than these are counted if each has so many records on average.
 const UNREPEATED_MAX: usize = 4;
 const REPEATS_MIN: usize = 4;
@@ -42,6 +43,21 @@ pub(crate) struct ColumnCounts {
 
 /// A value and its number of records by the code of their level.
 pub(crate) type CountedValue = (OwnedValue, [u32; LEVELS]);
+
+/// Bytes of the longest text of a column whose values are counted; `None` if none of its values are.
+pub(crate) fn counted_bytes_max(name: &str) -> Option<usize> {
+    match name {
+        // A question for messages compares whole messages, which are more than their column.
+        "Message" => None,
+        LAYOUT => Some(LAYOUT_BYTES_MAX),
+        _ => Some(VALUE_BYTES_MAX),
+    }
+}
+
+/// Whether a value is no empty text.
+pub(crate) fn is_filled(value: Property<'_>) -> bool {
+    value != Property::String("")
+}
 
 /// Whether so many different values of so many records are counted. Others would rarely be those of another page.
 pub(crate) fn is_repeated(values: usize, records: usize) -> bool {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! 0                      data_end                                       length
-//! | row groups, counts, … | index | offset indexes | footer | n | PAR1 |
-//! | blocks of 16 KiB:     | one sum, unseeded; it stands in the         |
-//! | a sum each, in the    | footer, and counts as zeros there           |
-//! | index                 |                                             |
+//! | row groups, numbers   | index | offset indexes | footer | n | PAR1 |
+//! | by value, sieve:      | one sum, unseeded; it stands in the         |
+//! | blocks of 16 KiB with | footer, and counts as zeros there           |
+//! | a sum each in index   |                                             |
 //! ```
 //!
 //! The Parquet reader reads from [`VerifiedBytes`], which reads whole blocks and verifies them.

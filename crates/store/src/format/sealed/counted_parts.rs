@@ -20,15 +20,15 @@ use super::mapped::RowSlice;
 use crate::StoreError;
 use crate::format::IS_SMALL;
 use crate::format::page::{
-    ByteReader, ColumnCounts, CountedValue, LAYOUT_BYTES_MAX, LEVELS, LevelNumbers, PageError, VALUE_BYTES_MAX,
-    VALUES_MAX, ValueCounts, is_repeated, put_varint,
+    ByteReader, ColumnCounts, CountedValue, LEVELS, LevelNumbers, PageError, VALUES_MAX, ValueCounts,
+    counted_bytes_max, is_filled, is_repeated, put_varint,
 };
 use crate::format::page_counts::{self, CountedPage, PageCounts};
 use crate::format::page_groups::PAGES_MAX;
 use crate::format::sealed::damage::{damaged, guard};
 use ::bytes::Bytes;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
-use daytable_model::line::LAYOUT;
+use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -92,38 +92,23 @@ impl PartCounter {
             at += slices.iter().map(|slice| slice.rows.len()).sum::<usize>();
             runs.push(start..at);
         }
-        let mut levels = Vec::with_capacity(at);
-        let mut parts: Vec<CountedPart> = Vec::new();
-        let mut left = parts_of(&runs).into_iter();
-        let mut current = left.next();
-        let mut columns = Vec::new();
-        for slice in slices {
-            for (key, row) in slice.mapped.part.keys()[slice.rows.clone()].iter().zip(slice.rows.clone()) {
-                let (time, code) = (key.time(), slice.mapped.part.level(row).map_or(0, Level::code));
-                let row = levels.len();
-                levels.push(code);
-                if current.as_ref().is_some_and(|rows| rows.end == row) {
-                    current = left.next();
-                }
-                let Some(rows) = &current else { continue };
-                if rows.start == row {
-                    parts.push(CountedPart {
-                        rows: rows.clone(),
-                        newest: time,
-                        oldest: time,
-                        levels: LevelNumbers::default(),
-                    });
-                    columns.push(Some(Vec::new()));
-                }
-                if let (Some(part), Some(columns)) = (parts.last_mut(), columns.last_mut()) {
-                    (part.newest, part.oldest) = (part.newest.max(time), part.oldest.min(time));
-                    part.levels[usize::from(code) % LEVELS] += 1;
-                    if key.item() > 0 {
-                        *columns = None;
-                    }
-                }
-            }
+        let rows_of = |slice: &RowSlice| {
+            let part = &slice.mapped.part;
+            let row = |row: usize| (part.keys()[row], part.level(row).map_or(0, Level::code));
+            slice.rows.clone().map(row).collect::<Vec<_>>()
+        };
+        let all: Vec<(RowKey, u8)> = slices.iter().flat_map(rows_of).collect();
+        let (mut parts, mut columns) = (Vec::new(), Vec::new());
+        for rows in parts_of(&runs) {
+            let of_part = &all[rows.clone()];
+            let times = || of_part.iter().map(|(key, _)| key.time());
+            let (Some(newest), Some(oldest)) = (times().max(), times().min()) else { continue };
+            let mut levels = LevelNumbers::default();
+            of_part.iter().for_each(|(_, code)| levels[usize::from(*code) % LEVELS] += 1);
+            columns.push(of_part.iter().all(|(key, _)| key.item() == 0).then(Vec::new));
+            parts.push(CountedPart { rows, newest, oldest, levels });
         }
+        let levels = all.into_iter().map(|(_, code)| code).collect();
         PartCounter { parts, levels, columns, rest: BTreeMap::new(), is_full: false }
     }
 
@@ -208,10 +193,6 @@ fn parts_of(runs: &[Range<usize>]) -> Vec<Range<usize>> {
     parts.into_iter().map(|(rows, _)| rows).collect()
 }
 
-fn is_filled(value: Property<'_>) -> bool {
-    !matches!(value, Property::String(""))
-}
-
 impl ColumnCounter<'_> {
     /// Adds the value of a row. Equal values have the same `hash`.
     #[inline]
@@ -248,14 +229,12 @@ impl ColumnCounter<'_> {
         }
     }
 
-    /// A question for messages compares whole messages, which are more than their column.
     fn is_countable(&self, value: Property<'_>) -> bool {
-        let bytes_max = if self.name == LAYOUT { LAYOUT_BYTES_MAX } else { VALUE_BYTES_MAX };
-        match value {
-            Property::String(text) => self.name != "Message" && text.len() <= bytes_max,
+        counted_bytes_max(self.name).is_some_and(|bytes_max| match value {
+            Property::String(text) => text.len() <= bytes_max,
             Property::Guid(_) | Property::Binary(_) => false,
             _ => true,
-        }
+        })
     }
 
     fn end_part(&mut self) {
@@ -376,29 +355,81 @@ impl SealedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::sealed::index::{FileIndex, PartitionRun};
+    use crate::format::sealed::sieve::SieveSection;
     use proptest::prelude::*;
 
+    /// The claims of a part: rows, newest time, span, and records of each level.
+    type Claims = (u64, i64, i64, Vec<u64>);
+
+    /// Parts whose claims agree.
+    fn sound() -> impl Strategy<Value = Vec<Claims>> {
+        let levels = prop::collection::vec(0u64..9, LEVELS);
+        let part = (0..1i64 << 60, 0..1i64 << 40, levels)
+            .prop_map(|(oldest, span, levels)| (levels.iter().sum(), oldest + span, span, levels));
+        prop::collection::vec(part, 1..4)
+    }
+
+    fn decoded(parts: &[Claims], group_rows: usize) -> Result<CountedParts, PageError> {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, parts.len() as u64);
+        for (rows, newest, span, levels) in parts {
+            [*rows, newest.cast_unsigned(), span.cast_unsigned()].iter().for_each(|n| put_varint(&mut bytes, *n));
+            levels.iter().for_each(|n| put_varint(&mut bytes, *n));
+        }
+        bytes.append(&mut page_counts::encode(&vec![(0, Some(&ValueCounts { columns: Vec::new() })); parts.len()]));
+        CountedParts::decode(&bytes, group_rows, |_, _| true)
+    }
+
     proptest! {
-        /// Whatever the parts claim, their rows are those of the group, and their levels count them.
+        /// The rows of parts are those of the group, and their levels count them. One wrong claim is an error.
         #[test]
-        fn claims_of_parts_are_checked(
-            parts in prop::collection::vec((prop_oneof![0u64..20, any::<u64>()], any::<i64>(), any::<i64>(), prop::collection::vec(prop_oneof![0u64..9, any::<u64>()], LEVELS)), 0..4),
-            group_rows in 0usize..60,
-        ) {
-            let mut bytes = Vec::new();
-            put_varint(&mut bytes, parts.len() as u64);
-            for (rows, newest, span, levels) in &parts {
-                [*rows, newest.cast_unsigned(), span.cast_unsigned()].iter().for_each(|n| put_varint(&mut bytes, *n));
-                levels.iter().for_each(|n| put_varint(&mut bytes, *n));
+        fn claims_of_parts_are_checked(parts in sound(), which in any::<prop::sample::Index>(), level in 0..LEVELS, by in 1u64..1 << 60, any in any::<i64>()) {
+            let rows = parts.iter().map(|part| part.0 as usize).sum();
+            let counted = decoded(&parts, rows).expect("sound");
+            prop_assert_eq!(counted.parts().count(), parts.len());
+            for ((part, _), (rows, newest, span, levels)) in counted.parts().zip(&parts) {
+                prop_assert_eq!((part.rows.len() as u64, &part.levels[..]), (*rows, &levels[..]));
+                prop_assert_eq!((part.newest.get(), part.oldest.get()), (*newest, newest - span));
             }
-            bytes.append(&mut page_counts::encode(&vec![(0, Some(&ValueCounts { columns: Vec::new() })); parts.len()]));
-            if let Ok(counted) = CountedParts::decode(&bytes, group_rows, |_, _| true) {
-                prop_assert_eq!(counted.parts().count(), parts.len());
-                for (part, _) in counted.parts() {
-                    prop_assert!(part.rows.end <= group_rows);
-                    prop_assert_eq!(part.levels.iter().sum::<u64>(), part.rows.len() as u64);
-                }
-            }
+            let at = which.index(parts.len());
+            let with = |change: &dyn Fn(&mut Claims)| {
+                let mut wrong = parts.clone();
+                change(&mut wrong[at]);
+                decoded(&wrong, usize::MAX)
+            };
+            prop_assert!(with(&|part| part.0 += by).is_err(), "a row without a level");
+            prop_assert!(with(&|part| part.3[level] += by).is_err(), "more records of a level than rows");
+            prop_assert!(with(&|part| part.2 = i64::MAX).is_err(), "a time that is none");
+            prop_assert!(rows == 0 || decoded(&parts, rows - 1).is_err(), "more rows than the group has");
+            let _ = with(&|part| (part.1, part.2) = (any, by.cast_signed()));
+        }
+    }
+
+    /// Places that overlap would make a small file take much memory.
+    #[test]
+    fn places_that_overlap_are_refused() {
+        let run = |group: usize| PartitionRun {
+            partition: "web-1".into(),
+            group,
+            rows: 0..1,
+            newest: Ticks::MIN,
+            oldest: Ticks::MIN,
+        };
+        let index = |counts: [Range<u64>; 2]| FileIndex {
+            groups: vec![1, 1],
+            runs: vec![run(0), run(1)],
+            counts: counts.into(),
+            sieve: vec![SieveSection { at: 0, layouts: 0, positions: 192, columns: Vec::new() }],
+            sums: vec![7].into(),
+            ..FileIndex::default()
+        };
+        let decoded =
+            |counts| FileIndex::decode(&index(counts).encode().expect("encoded"), 100).map(|index| index.counts);
+        assert_eq!(decoded([0..5, 5..12]), Ok(vec![0..5, 5..12]));
+        assert_eq!(decoded([0..5, 9..9]), Ok(vec![0..5, 9..9]));
+        for counts in [[0..5, 0..5], [0..5, 4..12], [9..12, 0..5], [0..5, 99..101]] {
+            assert!(decoded(counts.clone()).is_err(), "{counts:?}");
         }
     }
 

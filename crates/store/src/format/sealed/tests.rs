@@ -6,8 +6,10 @@ use crate::Range;
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{DayFile, Insert, PageOwner};
-use crate::format::page::{BuiltSharedPage, PageBuilder, build_shared};
+use crate::format::page::{BuiltSharedPage, LevelNumbers, PageBuilder, build_shared};
+use crate::format::page_counts::CountedPage;
 use crate::progress::{Phase, Progress};
+use crate::{BatchVisitor, ColumnBatch, RowsOf};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::needle::Needle;
@@ -344,22 +346,26 @@ proptest! {
     }
 }
 
-#[test]
-fn records_of_few_values_are_counted_in_every_part() {
-    let place = Place::new();
-    let row = |n: u8, partition: u8| Given {
+/// A record of few values at a second.
+fn record_of(n: u16, partition: u8) -> Given {
+    Given {
         partition,
         key: RowKey::new(start().plus(std::time::Duration::from_secs(n.into())), u64::from(partition), 7),
-        level: Level::from_code(n % 3),
+        level: Level::from_code((n % 3) as u8),
         values: [
-            ("status".to_owned(), (PropertyKind::Int64, (200 + 100 * u16::from(n % 4)).to_string())),
+            ("status".to_owned(), (PropertyKind::Int64, (200 + 100 * (n % 4)).to_string())),
             ("path".to_owned(), (PropertyKind::String, format!("/{n}"))),
             ("Message".to_owned(), (PropertyKind::String, "seen".to_owned())),
         ]
         .into(),
-    };
+    }
+}
+
+#[test]
+fn records_of_few_values_are_counted_in_every_part() {
+    let place = Place::new();
     // Two partitions with many rows, and three with a few.
-    let rows = |partition: u8| (0..if partition < 2 { 150 } else { 3 }).map(move |n| row(n, partition));
+    let rows = |partition: u8| (0..if partition < 2 { 150 } else { 3 }).map(move |n| record_of(n, partition));
     let commits = vec![(0..5).flat_map(rows).collect::<Vec<Given>>()];
     let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
     assert!(assert_numbers(&sealed, &want(&[commits])) >= 11);
@@ -368,6 +374,70 @@ fn records_of_few_values_are_counted_in_every_part() {
     let has_few =
         |name: &str| counted.parts().all(|(_, of)| of.columns().any(|of| of.name() == name && of.groups().is_some()));
     assert!(has_few("status") && !has_few("Message") && !has_few("path"));
+}
+
+/// Takes the numbers of parts whose records have a status that is accepted, and counts the rows that are read instead.
+struct Counting {
+    takes: bool,
+}
+
+impl BatchVisitor for Counting {
+    /// Records by their numbers, and rows that were read.
+    type State = (u64, u64);
+
+    fn start(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn uses_values(&self) -> bool {
+        true
+    }
+
+    fn wants_values(&self, name: &str, _: PropertyKind) -> bool {
+        name == "status"
+    }
+
+    fn take_values(
+        &self,
+        state: &mut (u64, u64),
+        _: RowsOf<'_>,
+        levels: &LevelNumbers,
+        counted: CountedPage<'_>,
+        exact: bool,
+    ) -> bool {
+        let column = counted.columns().next().expect("the status");
+        let records: u64 = column.groups().expect("few values").map(|of| u64::from(of.2)).sum();
+        assert_eq!(records, levels.iter().sum::<u64>());
+        if self.takes && exact {
+            state.0 += levels.iter().sum::<u64>();
+        }
+        self.takes && exact
+    }
+
+    fn visit(&self, state: &mut (u64, u64), batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+        state.1 += batch.records().count() as u64;
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// More row groups than a section has.
+#[test]
+fn counted_rows_are_not_read_and_others_are() {
+    let place = Place::new();
+    let commits = vec![(0..9000).map(|n| record_of(n, 0)).collect::<Vec<Given>>()];
+    let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
+    assert!(sealed.index().groups.len() > 64);
+    assert!(assert_numbers(&sealed, &want(&[commits])) > 64);
+    let second = |n: u64| start().plus(std::time::Duration::from_secs(n));
+    let asked = |range: &Range, takes| {
+        let states = sealed.walk(range, 2, &|| true, &Counting { takes }).expect("walked");
+        states.into_iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
+    };
+    assert_eq!(asked(&everything(), true), (9000, 0));
+    assert_eq!(asked(&everything(), false), (0, 9000));
+    let (counted, read) = asked(&Range { from: second(1000), to: second(7999), ..Range::all() }, true);
+    assert_eq!(counted + read, 7000);
+    assert!((1..64).contains(&read), "{read} rows: those of the parts at both ends");
 }
 
 #[test]
