@@ -8,7 +8,7 @@
 //! |---|--:|--:|
 //! | bodies of pushes in memory, and their records (`bodies_bytes_max`) | 128 MiB | a quarter |
 //! | one decoded body (`decoded_bytes_max`), one encoded body | 64, 16 MiB | an eighth, a sixteenth |
-//! | rows that wait for a commit | 12 MiB | a sixteenth |
+//! | rows that wait for a commit | 16 MiB | a sixteenth |
 //! | unfinished messages of syslog | 32 MiB | a sixteenth |
 //! | connections over HTTP (`connections_max`) | 2,048 | one per 256 KiB |
 //! | scans at a time | 8 | one per 32 MiB |
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn budgets_are_shares_of_the_limit_and_never_above_their_full_size() {
         let free = Budget::within(None);
-        assert_eq!((free.waiting_bytes, free.held_bytes, free.scans), (12 << 20, 32 << 20, 8));
+        assert_eq!((free.waiting_bytes, free.held_bytes, free.scans), (16 << 20, 32 << 20, 8));
         assert_eq!(Budget::within(Some(1 << 40)), Budget { limit: Some(1 << 40), ..free });
         let small = Budget::within(Some(64 * MIB));
         assert_eq!((small.waiting_bytes, small.held_bytes, small.scans), (4 << 20, 4 << 20, 2));

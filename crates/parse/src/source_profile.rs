@@ -361,6 +361,12 @@ impl SourceProfile {
         parsed
     }
 
+    /// A profile that knows nothing of its source, except layouts of the lines of another one. They change how much time and
+    /// space a line takes, and nothing else.
+    pub fn with_layouts_of(other: SourceProfile) -> SourceProfile {
+        SourceProfile { layouts: other.layouts.for_another_source(), ..SourceProfile::default() }
+    }
+
     #[cfg(test)]
     pub(crate) fn layouts_mut(&mut self) -> &mut LayoutCache {
         &mut self.layouts

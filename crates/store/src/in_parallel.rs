@@ -1,25 +1,48 @@
-//! The same work for several files at once. Most of the time, such work waits for the disk.
+//! The same work for several things at once.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, Builder};
 
 /// Threads that work at once.
 const THREADS_MAX: usize = 8;
 /// Items from which threads are worth their start.
 const ITEMS_MIN: usize = 4;
+/// Threads that compute at once.
+const CORES_MAX: usize = 4;
 
-/// Does `work` for every item. Returns the results in the order of the items.
+/// Does work that mostly waits for the disk, for every item. Returns the results in the order of the items.
 pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    if items.len() < ITEMS_MIN {
+    let threads = if items.len() < ITEMS_MIN { 1 } else { items.len().min(THREADS_MAX) };
+    run(threads, items, work)
+}
+
+/// Does work that mostly computes, for every item. Returns the results in the order of the items.
+pub(crate) fn on_all_cores<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    run(items.len().min(cores()), items, work)
+}
+
+/// Threads that [`on_all_cores`] works with, at most.
+pub(crate) fn cores() -> usize {
+    // Counting them reads files of the kernel.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(CORES_MAX))
+}
+
+/// Works by so many threads, of which this one is the first.
+fn run<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    if threads <= 1 {
         return items.into_iter().map(work).collect();
     }
-    let threads = items.len().min(THREADS_MAX);
     let left = Mutex::new(items.into_iter().enumerate());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
         let run = || std::iter::from_fn(next).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
-        let started: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        // Where no more threads are to be had, this one does all of it.
+        let started: Vec<_> = (1..threads).map_while(|_| Builder::new().spawn_scoped(scope, run).ok()).collect();
+        let mut done = run();
         let joined = started.into_iter().map(|thread| thread.join());
-        joined.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        done.extend(joined.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
+        done
     });
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
@@ -32,11 +55,13 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_items() {
         for count in [0, 1, 3, 4, 100] {
-            let doubled = in_parallel((0..count).collect(), |n: u64| {
+            let double = |n: u64| {
                 std::thread::yield_now();
                 2 * n
-            });
-            assert_eq!(doubled, (0..count).map(|n| 2 * n).collect::<Vec<_>>());
+            };
+            let expected: Vec<u64> = (0..count).map(|n| 2 * n).collect();
+            assert_eq!(in_parallel((0..count).collect(), double), expected);
+            assert_eq!(on_all_cores((0..count).collect(), double), expected);
         }
     }
 }

@@ -32,6 +32,7 @@ pub mod elastic;
 mod encoding;
 mod ingest;
 pub mod journal;
+mod known_layouts;
 mod loki;
 mod memory_pool;
 mod msgpack;

@@ -1,11 +1,13 @@
 //! A request without its body: its endpoint, its sender, and its limits.
 
+use super::known_layouts::KnownLayouts;
 use super::{Encoding, PushSender};
 use crate::route::Router;
 use daytable_parse::{Format, FormatChoice, Join, ParseOptions};
 use daytable_store::IdempotencyKey;
 use sha2::{Digest, Sha256};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The endpoint of a request.
@@ -90,6 +92,7 @@ pub struct PushSettings {
     /// For records that must be JSON objects.
     pub(crate) objects: ParseOptions,
     pub(crate) limits: PushLimits,
+    pub(super) known_layouts: Arc<KnownLayouts>,
 }
 
 impl PushSettings {
@@ -101,7 +104,7 @@ impl PushSettings {
             join: Join { lines_max: NonZeroU16::MIN, ..lines.join },
             ..lines.clone()
         };
-        PushSettings { router, lines, objects, limits }
+        PushSettings { router, lines, objects, limits, known_layouts: Arc::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writes the records of one request as rows, and records those that are refused alone.
 
+use super::known_layouts::RequestProfile;
 use super::request::hash;
 use super::{MemoryReservation, PushRequest, PushSettings, Refusal};
 use crate::counters::{SourceCounters, count};
@@ -38,7 +39,7 @@ pub(crate) struct RequestWriter<'p> {
     /// The part of the reservation for rows, in bytes.
     rows_reserved: usize,
     routes: RouteCaches,
-    profile: SourceProfile,
+    profile: RequestProfile<'p>,
     pub(super) counters: SourceCounters,
     /// The number of records that were begun.
     index: usize,
@@ -100,7 +101,7 @@ impl<'p> RequestWriter<'p> {
             memory: None,
             rows_reserved: 0,
             routes: RouteCaches::default(),
-            profile: SourceProfile::default(),
+            profile: settings.known_layouts.profile(),
             counters: SourceCounters::default(),
             index: 0,
             refused: 0,

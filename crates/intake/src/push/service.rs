@@ -187,6 +187,7 @@ impl Push {
         let mut template = write_body(request, &body, settings, &mut writer)?;
         let mut rows_memory = writer.memory();
         let RequestRows { mut batches, newest, counters, mut accepted, mut refused, reasons } = writer.take_rows();
+        drop(writer);
         let mut ids = IdReservation::default();
         if let ResponseTemplate::Bulk(answers) = &mut template {
             rows_memory += answers.memory();

@@ -154,6 +154,11 @@ impl LayoutCache {
         None
     }
 
+    /// The layouts, for lines of another source. Nothing is known of how well its lines fit.
+    pub(crate) fn for_another_source(self) -> LayoutCache {
+        LayoutCache { unrest: 0, misses: 0, untried: 0, is_left: false, ..self }
+    }
+
     /// Leaves the next line to the parser: no reader could read that line.
     pub(crate) fn leave_next(&mut self) {
         self.is_left = true;

@@ -14,10 +14,17 @@ impl LayoutCache {
 
 /// Reads lines with and without readers, compares everything, and returns how many lines the readers read.
 fn compared(lines: &[String], options: &ParseOptions) -> usize {
-    let (mut reading, mut parsing) = (SourceProfile::default(), SourceProfile::default());
+    compared_after(&[], lines, options)
+}
+
+/// The same, with the layouts of the lines of another source.
+fn compared_after(others: &[String], lines: &[String], options: &ParseOptions) -> usize {
+    let seen = Ticks::UNIX_EPOCH.plus(std::time::Duration::from_secs(1_790_000_000));
+    let mut other = SourceProfile::default();
+    others.iter().for_each(|line| drop(other.record(line, Envelope::default(), options, seen)));
+    let (mut reading, mut parsing) = (SourceProfile::with_layouts_of(other), SourceProfile::default());
     let mut read = 0;
     for (number, line) in lines.iter().enumerate() {
-        let seen = Ticks::UNIX_EPOCH.plus(std::time::Duration::from_secs(1_790_000_000));
         let known = {
             let mut copy = reading.clone();
             let defaults = TimestampDefaults { zone: options.zone, seen };
@@ -46,6 +53,14 @@ fn compared(lines: &[String], options: &ParseOptions) -> usize {
         assert_eq!(reading, parsing, "after line {number} of {lines:#?}");
     }
     read
+}
+
+#[test]
+fn the_first_line_of_a_source_is_read_by_a_layout_of_another_source() {
+    let line = |n: u32| format!(r#"{{"time":"2026-11-21T08:00:0{n}Z","level":"info","msg":"up","n":{n}}}"#);
+    let lines: Vec<String> = (0..4).map(line).collect();
+    assert_eq!(compared_after(&lines[..2], &lines[2..], &ParseOptions::default()), 2);
+    assert_eq!(compared(&lines[2..], &ParseOptions::default()), 1);
 }
 
 #[test]
@@ -241,6 +256,18 @@ proptest! {
         zone in prop::sample::select(vec![Zone::Utc, Zone::Offset(90), "Europe/Paris".parse().expect("a zone")]),
     ) {
         compared(&lines, &ParseOptions { format, zone, ..ParseOptions::default() });
+    }
+
+    /// So do readers of the lines of another source.
+    #[test]
+    fn readers_of_another_source_agree_with_the_parser(
+        others in prop_oneof![lines(), text_lines()],
+        lines in prop_oneof![lines(), text_lines()],
+        format in prop::sample::select(vec![FormatChoice::Auto, FormatChoice::Auto, FormatChoice::Only(Format::Json)]),
+    ) {
+        compared_after(&others, &lines, &ParseOptions { format, ..ParseOptions::default() });
+        // Lines of the same kinds, so that readers have something to read.
+        compared_after(&lines, &lines, &ParseOptions { format, ..ParseOptions::default() });
     }
 
     /// The same for lines of text.

@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Bytes of waiting submissions from which [`WorkQueue::submit`] blocks.
-pub const WAITING_BYTES_MAX: usize = 12 << 20;
+pub const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Rows and the new positions of their sources.
 #[derive(Default)]

@@ -9,6 +9,7 @@ use super::{
     CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column, ints,
     keys, levels,
 };
+use crate::in_parallel::{cores, on_all_cores};
 use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
@@ -99,7 +100,13 @@ pub(crate) struct BuiltSharedPage {
     pub(crate) partitions: Vec<(Arc<str>, u32)>,
 }
 
-/// Builds pages of the rows of many partitions, in the order of their keys. Of equal keys of a partition, the row that
+/// The rows of a page that is to be built, and their bytes.
+struct PlannedPage<'a> {
+    rows: Vec<SourceRow<'a>>,
+    raw_bytes: usize,
+}
+
+/// Builds pages of the rows of many partitions by all cores, in the order of their keys. Of equal keys of a partition, the row that
 /// comes last in `batches` wins. Batches of a partition must be adjacent.
 ///
 /// The keys of a page ascend. So a record whose key another partition has, too, goes to another page.
@@ -116,10 +123,7 @@ pub(crate) fn build_shared(batches: &[Batch]) -> Vec<BuiltSharedPage> {
         batches.iter().zip(0..).flat_map(|(batch, part)| batch.rows().map(move |row| SourceRow::OfBatch(row, part)));
     let mut rows: Vec<SourceRow<'_>> = all.collect();
     rows.sort_by_key(SourceRow::key);
-    let mut columns = ColumnsBuilder::new(&parts);
-    let mut pages = Vec::new();
-    // The number of each partition in the page that is being built.
-    let mut places: Vec<u32> = vec![u32::MAX; number as usize + 1];
+    let mut planned = Vec::new();
     while !rows.is_empty() {
         let mut others = Vec::new();
         let mut kept: Vec<SourceRow<'_>> = Vec::with_capacity(rows.len());
@@ -142,25 +146,45 @@ pub(crate) fn build_shared(batches: &[Batch]) -> Vec<BuiltSharedPage> {
             let (length, raw_bytes) = cut(rest);
             let (of_page, next) = rest.split_at(length);
             rest = next;
-            let mut partitions: Vec<(Arc<str>, u32)> = Vec::new();
-            let mut owners = Vec::with_capacity(of_page.len());
-            for row in of_page {
-                let place = &mut places[partition_of(row) as usize];
-                if *place == u32::MAX {
-                    *place = count(partitions.len());
-                    partitions.push((batches[row.part()].partition.clone(), 0));
-                }
-                partitions[*place as usize].1 += 1;
-                owners.push(i64::from(*place));
-            }
-            of_page.iter().for_each(|row| places[partition_of(row) as usize] = u32::MAX);
-            let owners = Some(owners.as_slice());
-            let page = SCRATCH.with_borrow_mut(|scratch| encode(of_page, raw_bytes, &mut columns, scratch, owners));
-            pages.push(BuiltSharedPage { page, partitions });
+            planned.push(PlannedPage { rows: of_page.to_vec(), raw_bytes });
         }
         rows = others;
     }
-    pages
+    let of_thread = planned.len().div_ceil(cores()).max(1);
+    let shares: Vec<_> = planned.chunks(of_thread).collect();
+    let built = on_all_cores(shares, |share| encode_shared(share, batches, &parts, &numbers));
+    built.into_iter().flatten().collect()
+}
+
+/// Encodes pages of rows of many partitions. A partition has the same number in `numbers` for each of its batches.
+fn encode_shared<'a>(
+    pages: &[PlannedPage<'a>],
+    batches: &'a [Batch],
+    parts: &[RowSource<'a>],
+    numbers: &[u32],
+) -> Vec<BuiltSharedPage> {
+    let mut columns = ColumnsBuilder::new(parts);
+    // The number of each partition in the page that is being built.
+    let mut places: Vec<u32> = vec![u32::MAX; numbers.last().map_or(0, |last| *last as usize + 1)];
+    let mut built = Vec::with_capacity(pages.len());
+    for PlannedPage { rows, raw_bytes } in pages {
+        let mut partitions: Vec<(Arc<str>, u32)> = Vec::new();
+        let mut owners = Vec::with_capacity(rows.len());
+        for row in rows {
+            let place = &mut places[numbers[row.part()] as usize];
+            if *place == u32::MAX {
+                *place = count(partitions.len());
+                partitions.push((batches[row.part()].partition.clone(), 0));
+            }
+            partitions[*place as usize].1 += 1;
+            owners.push(i64::from(*place));
+        }
+        rows.iter().for_each(|row| places[numbers[row.part()] as usize] = u32::MAX);
+        let owners = Some(owners.as_slice());
+        let page = SCRATCH.with_borrow_mut(|scratch| encode(rows, *raw_bytes, &mut columns, scratch, owners));
+        built.push(BuiltSharedPage { page, partitions });
+    }
+    built
 }
 
 /// Builds a page of some rows of a page of many partitions, in their order, each with the new number of its partition.

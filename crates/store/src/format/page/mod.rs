@@ -80,7 +80,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// it.
 pub const PAGE_BYTES: usize = 512 << 10;
 /// Maximum time between the first and the last entity of a page. It bounds how far a read of a range looks back.
-pub const PAGE_SPAN: Duration = Duration::from_secs(3600);
+pub const PAGE_SPAN: Duration = Duration::from_secs(6 * 3600);
 
 /// Upper bound of the bytes of a page's entities: more than the largest record with all its items.
 const RAW_BYTES_MAX: usize = 1 << 28;

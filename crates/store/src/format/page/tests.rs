@@ -519,10 +519,10 @@ fn pages_are_cut_at_their_size() {
 }
 
 #[test]
-fn a_span_of_an_hour_is_one_page_and_a_tick_more_is_two() {
-    let hour = PAGE_SPAN.as_secs();
+fn rows_within_the_span_of_a_page_are_one_page_and_a_tick_more_makes_two() {
+    let span = PAGE_SPAN.as_secs();
     for (tick, pages) in [(0, 1), (1, 2)] {
-        let mut rows = vec![row_of(0, 0, "a".into()), row_of(hour, 0, "b".into())];
+        let mut rows = vec![row_of(0, 0, "a".into()), row_of(span, 0, "b".into())];
         let last = rows[1].key.time().plus(Duration::from_nanos(100 * tick));
         rows[1].key = RowKey::new(last, 1, 1);
         let batches = batches(&rows, 1);

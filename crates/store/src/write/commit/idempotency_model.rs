@@ -4,9 +4,11 @@
 use super::*;
 use crate::format::catalog::idempotency::{IdempotencyKey, StoredAnswer};
 use crate::read::{Range, Reader};
-use crate::write::queue::CommitOutcome;
+use crate::write::queue::{Ack, CommitOutcome};
+use daytable_model::batch::Batch;
 use daytable_model::key::{Period, RowKey, TableName};
 use daytable_model::record::Record;
+use daytable_model::time::Ticks;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;

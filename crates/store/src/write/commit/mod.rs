@@ -9,33 +9,31 @@
 //! (which removes what the commit wrote, see `open`), and only then accepts more.
 
 use crate::StoreError;
-use crate::format::catalog::accounting::{CommitEntry, SourceReceipt};
+use crate::format::catalog::accounting::CommitEntry;
 use crate::format::catalog::{Catalog, FileRole, LiveFile, NewFile, Touched};
-use crate::format::day_file::{DayFile, Insert, PageOwner, TINY_BYTES};
-use crate::format::page::{self, BuiltSharedPage, EncodedPage, PAGE_BYTES, PageBuilder};
+use crate::format::day_file::DayFile;
+use crate::format::page;
 use crate::in_parallel::in_parallel;
 use crate::layout::{self, FolderLayout};
 use crate::lock::{self, Lock};
 use crate::maintain::compaction::Compactor;
 use crate::maintain::orphans::Opening;
 use crate::outbox::{COMPACTED_AFTER, Forwarding};
-use crate::source::SourceState;
 use crate::sqlite;
 use crate::write::checkpoint;
-use crate::write::idempotency::PendingKeys;
 use crate::write::options::{CommitReport, StoreOptions};
-use crate::write::queue::{Ack, CommitOutcome, Submission, Work, WorkQueue};
+use crate::write::queue::{CommitOutcome, Submission, Work, WorkQueue};
 use crate::write::recovery;
-use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
-use daytable_model::time::{self, Ticks};
+use daytable_model::time;
 use daytable_platform::memory;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-mod outbox_backlog;
 mod lifecycle;
+mod outbox_backlog;
+mod pending;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -45,10 +43,8 @@ mod outbox_model;
 
 pub use lifecycle::{RestoreTarget, SealTarget};
 
-/// Raw bytes of waiting rows from which a commit starts before its interval is over.
-const RAW_BYTES_MAX: usize = 16 << 20;
-/// Bytes of finished pages from which a commit starts before its interval is over.
-const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
+use pending::Pending;
+
 /// Waiting records from which the next commit starts [`INTERVAL_OF_MANY`] after the last one: then its cost is shared by
 /// enough of them, and they are seen soon.
 const MANY_RECORDS: u64 = 4096;
@@ -104,160 +100,6 @@ struct OpenDay {
     file: DayFile,
     name: String,
     used: Instant,
-}
-
-/// The contents of the next commit.
-#[derive(Default)]
-struct Pending {
-    waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
-    pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
-    sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
-    acks: Vec<Ack>,
-    keys: PendingKeys,
-    /// Whether a caller waits for this commit.
-    is_awaited: bool,
-    newest: Option<Ticks>,
-    /// The number of submitted records.
-    records: u64,
-    /// Receipts of senders that are no sources of the catalog.
-    receipts: Vec<SourceReceipt>,
-    /// Expired days that imports keep, and until when.
-    kept: Vec<(DayTable, Ticks)>,
-    raw_bytes: usize,
-    page_bytes: usize,
-    since: Option<Instant>,
-    report: CommitReport,
-}
-
-#[derive(Default)]
-struct Waiting {
-    batches: Vec<Batch>,
-    bytes: usize,
-    /// Whether earlier pages of the commit belong to this partition.
-    is_continued: bool,
-}
-
-impl Pending {
-    fn is_empty(&self) -> bool {
-        self.since.is_none()
-    }
-
-    fn add(&mut self, submission: Submission) {
-        self.since.get_or_insert_with(Instant::now);
-        let Submission { batches, advances, ack, newest, idempotency, receipts, kept, .. } = submission;
-        self.kept.extend(kept);
-        let records = batches.iter().map(Batch::records).sum();
-        self.records += records;
-        let is_anonymous = receipts.is_empty() && advances.is_empty() && records > 0;
-        for receipt in
-            receipts.into_iter().chain(is_anonymous.then(|| SourceReceipt::records("daytable", "copy", records)))
-        {
-            self.add_receipt(receipt);
-        }
-        self.newest = self.newest.max(newest);
-        self.waiting.reserve(batches.len());
-        for batch in batches {
-            self.add_batch(batch);
-        }
-        self.sources.reserve(advances.len());
-        for advance in advances {
-            self.sources.insert(advance.identity, advance);
-        }
-        if let Some(key) = idempotency {
-            self.keys.add(key);
-        }
-        self.is_awaited |= ack.is_awaited();
-        if ack.has_callback() {
-            self.acks.push(ack);
-        }
-    }
-
-    fn add_receipt(&mut self, receipt: SourceReceipt) {
-        match self.receipts.iter_mut().find(|known| (known.kind, &known.name) == (receipt.kind, &receipt.name)) {
-            Some(known) => {
-                known.records += receipt.records;
-                known.bytes += receipt.bytes;
-                known.losses.extend(receipt.losses);
-            }
-            None => self.receipts.push(receipt),
-        }
-    }
-
-    fn add_batch(&mut self, batch: Batch) {
-        let bytes = batch.bytes();
-        self.report.batches += 1;
-        self.report.rows += batch.len() as u64;
-        self.raw_bytes += bytes;
-        let key = (batch.table.clone(), batch.partition.clone());
-        let waiting = self.waiting.entry(key).or_default();
-        waiting.bytes += bytes;
-        // It usually stays the only one, and is large.
-        waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
-        waiting.batches.push(batch);
-        if waiting.bytes >= PAGE_BYTES {
-            let batches = std::mem::take(&mut waiting.batches);
-            self.raw_bytes -= std::mem::take(&mut waiting.bytes);
-            waiting.is_continued = true;
-            self.build(batches);
-        }
-    }
-
-    /// Builds pages from the batches of one partition.
-    fn build(&mut self, batches: Vec<Batch>) {
-        let Some(first) = batches.first() else { return };
-        let owner = || PageOwner::One(first.partition.clone());
-        let only = if batches.len() == 1 { page::build_only(first) } else { None };
-        if let Some(page) = only {
-            return self.add_page(&first.table, owner(), page);
-        }
-        let mut builder = PageBuilder::new();
-        for batch in &batches {
-            builder.push_batch(batch);
-        }
-        for page in builder.build().pages {
-            self.add_page(&first.table, owner(), page);
-        }
-    }
-
-    /// Adds a page to the pages of a table.
-    fn add_page(&mut self, table: &DayTable, owner: PageOwner, page: EncodedPage) {
-        self.page_bytes += page.body.len();
-        self.report.pages += 1;
-        self.report.page_bytes += page.body.len() as u64;
-        self.report.records += u64::from(page.header.records);
-        let insert = Insert { owner, page };
-        match self.pages.get_mut(table) {
-            Some(pages) => pages.push(insert),
-            None => drop(self.pages.insert(table.clone(), vec![insert])),
-        }
-    }
-
-    /// Builds pages from all waiting batches. Partitions with few rows share pages: a commit may have a thousand of them.
-    fn build_rest(&mut self) {
-        let mut few: HashMap<DayTable, Vec<Batch>, foldhash::quality::RandomState> = HashMap::default();
-        for ((table, _), Waiting { batches, bytes, is_continued }) in std::mem::take(&mut self.waiting) {
-            if is_continued || bytes >= TINY_BYTES as usize {
-                self.build(batches);
-            } else {
-                few.entry(table).or_default().extend(batches);
-            }
-        }
-        for (table, batches) in few {
-            let is_of_one = batches.iter().all(|batch| batch.partition == batches[0].partition);
-            if is_of_one {
-                self.build(batches);
-                continue;
-            }
-            for BuiltSharedPage { page, partitions } in page::build_shared(&batches) {
-                self.add_page(&table, PageOwner::Many(partitions), page);
-            }
-        }
-        self.raw_bytes = 0;
-    }
-
-    fn is_large(&self) -> bool {
-        self.raw_bytes >= RAW_BYTES_MAX || self.page_bytes >= PAGE_BYTES_WAITING_MAX
-    }
 }
 
 impl Committer {

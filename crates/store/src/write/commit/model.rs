@@ -3,19 +3,22 @@
 
 use super::*;
 use crate::Row;
+use crate::format::page::PAGE_SPAN;
 use crate::maintain::check as store_check;
 use crate::maintain::compaction::Part;
 use crate::read::{Range, Reader};
+use daytable_model::batch::Batch;
 use daytable_model::key::{Period, RowKey, TableName};
 use daytable_model::property::Property;
 use daytable_model::record::{Level, Record};
+use daytable_model::time::Ticks;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Between two keys. A page spans at most one hour, and the keys span two.
-const STEP: Duration = Duration::from_secs(180);
+/// Between two keys, which all together span twice as much as a page may.
+const STEP: Duration = Duration::from_secs(PAGE_SPAN.as_secs() / 20);
 const KEYS: u64 = 40;
 pub(super) const PARTITIONS: [&str; 3] = ["a", "b", "c"];
 

@@ -1,0 +1,211 @@
+//! The contents of the next commit: submissions, and the pages that are built of their rows.
+//!
+//! A page is built as soon as its partition has enough rows. The other rows wait for the commit, where all cores build
+//! their pages: with a thousand instances these are most of all pages, and building them is most of a commit's work.
+
+use crate::format::catalog::accounting::SourceReceipt;
+use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
+use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder};
+use crate::in_parallel::on_all_cores;
+use crate::source::SourceState;
+use crate::write::idempotency::PendingKeys;
+use crate::write::options::CommitReport;
+use crate::write::queue::{Ack, Submission};
+use daytable_model::batch::Batch;
+use daytable_model::key::DayTable;
+use daytable_model::time::Ticks;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Raw bytes of waiting rows from which a commit starts before its interval is over.
+const RAW_BYTES_MAX: usize = 16 << 20;
+/// Bytes of finished pages from which a commit starts before its interval is over.
+const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
+/// Raw bytes from which rows are worth another thread that builds their pages.
+const SHARE_BYTES: usize = 1 << 20;
+
+/// The contents of the next commit.
+#[derive(Default)]
+pub(super) struct Pending {
+    waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
+    pub(super) pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
+    pub(super) sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
+    pub(super) acks: Vec<Ack>,
+    pub(super) keys: PendingKeys,
+    /// Whether a caller waits for this commit.
+    pub(super) is_awaited: bool,
+    pub(super) newest: Option<Ticks>,
+    /// The number of submitted records.
+    pub(super) records: u64,
+    /// Receipts of senders that are no sources of the catalog.
+    pub(super) receipts: Vec<SourceReceipt>,
+    /// Expired days that imports keep, and until when.
+    pub(super) kept: Vec<(DayTable, Ticks)>,
+    raw_bytes: usize,
+    page_bytes: usize,
+    pub(super) since: Option<Instant>,
+    pub(super) report: CommitReport,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: Vec<Batch>,
+    bytes: usize,
+    /// Whether earlier pages of the commit belong to this partition.
+    is_continued: bool,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_none()
+    }
+
+    pub(super) fn add(&mut self, submission: Submission) {
+        self.since.get_or_insert_with(Instant::now);
+        let Submission { batches, advances, ack, newest, idempotency, receipts, kept, .. } = submission;
+        self.kept.extend(kept);
+        let records = batches.iter().map(Batch::records).sum();
+        self.records += records;
+        let is_anonymous = receipts.is_empty() && advances.is_empty() && records > 0;
+        for receipt in
+            receipts.into_iter().chain(is_anonymous.then(|| SourceReceipt::records("daytable", "copy", records)))
+        {
+            self.add_receipt(receipt);
+        }
+        self.newest = self.newest.max(newest);
+        self.waiting.reserve(batches.len());
+        for batch in batches {
+            self.add_batch(batch);
+        }
+        self.sources.reserve(advances.len());
+        for advance in advances {
+            self.sources.insert(advance.identity, advance);
+        }
+        if let Some(key) = idempotency {
+            self.keys.add(key);
+        }
+        self.is_awaited |= ack.is_awaited();
+        if ack.has_callback() {
+            self.acks.push(ack);
+        }
+    }
+
+    fn add_receipt(&mut self, receipt: SourceReceipt) {
+        match self.receipts.iter_mut().find(|known| (known.kind, &known.name) == (receipt.kind, &receipt.name)) {
+            Some(known) => {
+                known.records += receipt.records;
+                known.bytes += receipt.bytes;
+                known.losses.extend(receipt.losses);
+            }
+            None => self.receipts.push(receipt),
+        }
+    }
+
+    fn add_batch(&mut self, batch: Batch) {
+        let bytes = batch.bytes();
+        self.report.batches += 1;
+        self.report.rows += batch.len() as u64;
+        self.raw_bytes += bytes;
+        let key = (batch.table.clone(), batch.partition.clone());
+        let waiting = self.waiting.entry(key).or_default();
+        waiting.bytes += bytes;
+        // It usually stays the only one, and is large.
+        waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
+        waiting.batches.push(batch);
+        if waiting.bytes >= PAGE_BYTES {
+            let batches = std::mem::take(&mut waiting.batches);
+            self.raw_bytes -= std::mem::take(&mut waiting.bytes);
+            waiting.is_continued = true;
+            built_pages(batches).into_iter().for_each(|(table, insert)| self.add_page(table, insert));
+        }
+    }
+
+    fn add_page(&mut self, table: DayTable, insert: Insert) {
+        let page = &insert.page;
+        self.page_bytes += page.body.len();
+        self.report.pages += 1;
+        self.report.page_bytes += page.body.len() as u64;
+        self.report.records += u64::from(page.header.records);
+        self.pages.entry(table).or_default().push(insert);
+    }
+
+    /// Builds pages of all waiting rows, by all cores. Partitions with few rows share pages: a commit may have a thousand
+    /// of them.
+    pub(super) fn build_rest(&mut self) {
+        let mut few: HashMap<DayTable, (Vec<Batch>, usize), foldhash::quality::RandomState> = HashMap::default();
+        let mut shares = Shares::default();
+        for ((table, _), Waiting { batches, bytes, is_continued }) in std::mem::take(&mut self.waiting) {
+            if is_continued || bytes >= TINY_BYTES as usize {
+                shares.add(batches, bytes);
+            } else {
+                let of_table = few.entry(table).or_default();
+                of_table.0.extend(batches);
+                of_table.1 += bytes;
+            }
+        }
+        for (batches, bytes) in few.into_values() {
+            if bytes > SHARE_BYTES {
+                // All cores build the pages of one table.
+                built_pages(batches).into_iter().for_each(|(table, insert)| self.add_page(table, insert));
+            } else {
+                shares.add(batches, bytes);
+            }
+        }
+        let of_share = |share: Vec<Vec<Batch>>| share.into_iter().flat_map(built_pages).collect::<Vec<_>>();
+        for (table, insert) in on_all_cores(shares.all, of_share).into_iter().flatten() {
+            self.add_page(table, insert);
+        }
+        self.raw_bytes = 0;
+    }
+
+    pub(super) fn is_large(&self) -> bool {
+        self.raw_bytes >= RAW_BYTES_MAX || self.page_bytes >= PAGE_BYTES_WAITING_MAX
+    }
+}
+
+/// Rows of a commit, in shares that are worth a thread each. The batches of a list are of one table, and those of one
+/// partition are adjacent.
+#[derive(Default)]
+struct Shares {
+    all: Vec<Vec<Vec<Batch>>>,
+    /// Bytes of the last share.
+    bytes: usize,
+}
+
+impl Shares {
+    fn add(&mut self, batches: Vec<Batch>, bytes: usize) {
+        match self.all.last_mut() {
+            Some(last) if self.bytes < SHARE_BYTES => {
+                last.push(batches);
+                self.bytes += bytes;
+            }
+            _ => {
+                self.all.push(vec![batches]);
+                self.bytes = bytes;
+            }
+        }
+    }
+}
+
+/// Builds pages of batches of one table: for one partition, or shared by several.
+fn built_pages(batches: Vec<Batch>) -> Vec<(DayTable, Insert)> {
+    let Some(first) = batches.first() else { return Vec::new() };
+    let is_of_one = batches.iter().all(|batch| batch.partition == first.partition);
+    if !is_of_one {
+        let shared = page::build_shared(&batches).into_iter();
+        let insert = |BuiltSharedPage { page, partitions }| Insert { owner: PageOwner::Many(partitions), page };
+        return shared.map(|built| (first.table.clone(), insert(built))).collect();
+    }
+    let only = if batches.len() == 1 { page::build_only(first) } else { None };
+    let pages = only.map_or_else(
+        || {
+            let mut builder = PageBuilder::new();
+            batches.iter().for_each(|batch| builder.push_batch(batch));
+            builder.build().pages
+        },
+        |only| vec![only],
+    );
+    let insert = |page| Insert { owner: PageOwner::One(first.partition.clone()), page };
+    pages.into_iter().map(|page| (first.table.clone(), insert(page))).collect()
+}
