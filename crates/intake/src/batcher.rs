@@ -1,4 +1,4 @@
-//! Open batches, one for each table and partition, which are submitted together.
+//! Open batches, one for each table and partition, which are submitted together. Partitions with few rows share batches.
 //!
 //! A full batch is set aside, and an empty one replaces it. [`Batcher::take`] returns all batches. A caller that writes
 //! many records to one place keeps a [`Slot`] and needs no lookup.
@@ -10,21 +10,58 @@ use daytable_model::record::Record;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Memory of an empty batch in bytes: its lists, its place in the index, the route of its instance, and its page in the
-/// commit.
-const BATCH_MEMORY: usize = 1536;
+/// Memory of an empty batch in bytes: its lists, and its page in the commit.
+const BATCH_MEMORY: usize = 1280;
+/// Memory of a place in bytes: the index, the route of its instance, and what the commit knows of its partition.
+const PLACE_MEMORY: usize = 384;
+/// Partitions of a filling that have batches of their own from their first row on. With so few, no batch is shared.
+const OWN_PLACES: usize = 8;
+/// Rows of each further partition in batches of many partitions. A partition with more rows has batches of its own from then
+/// on. If on average partitions had more of them in the last filling, all have their own from the beginning.
+const SHARED_ROWS: u64 = 4;
 
 /// Batches that are being filled.
 #[derive(Default)]
 pub struct Batcher {
-    open: Vec<Batch>,
+    places: Vec<Place>,
     index: HashMap<(DayTable, Arc<str>), usize, foldhash::quality::RandomState>,
+    /// Batches of one partition each.
+    open: Vec<Batch>,
     full: Vec<Batch>,
+    /// Batches of many partitions, one for each table.
+    shared: Vec<SharedBatch>,
+    shared_index: HashMap<DayTable, usize, foldhash::quality::RandomState>,
+    full_shared: Vec<Batch>,
     /// The property names that the batches of the last filling used.
     vocabulary: Vocabulary,
     bytes: usize,
+    rows: u64,
+    /// Whether partitions had so many rows in the last filling that sharing is not worth it.
+    had_many_rows: bool,
     /// The number of this filling: [`Batcher::take`] begins the next.
     filling: u64,
+}
+
+/// Where the rows of one table and partition go.
+struct Place {
+    at: Target,
+    /// Rows of it in batches of many partitions.
+    shared_rows: u64,
+}
+
+enum Target {
+    /// The number of its batch in `open`.
+    Own(usize),
+    /// The number of its table's batch in `shared`; the serial number of the batch that its last row went to, and its own
+    /// number there.
+    Shared { table: usize, last: Option<(u64, u8)>, partition: Arc<str> },
+}
+
+/// The batch of many partitions of a table that is being filled.
+struct SharedBatch {
+    batch: Batch,
+    /// Counts the batches of this table in a filling.
+    serial: u64,
 }
 
 /// The place of one table and partition, until the batches are taken.
@@ -37,14 +74,44 @@ pub struct Slot {
 impl Batcher {
     /// The slot of a table and partition.
     pub fn slot(&mut self, table: &DayTable, partition: &Arc<str>) -> Slot {
-        let (open, vocabulary) = (&mut self.open, &self.vocabulary);
-        let at = *self.index.entry((table.clone(), partition.clone())).or_insert_with(|| {
-            // A request is one filling, and its records resemble each other: names and their memory are made once.
-            let latest = if vocabulary.is_empty() { open.last().and_then(Batch::vocabulary) } else { None };
-            open.push(Batch::with_vocabulary(latest.as_ref().unwrap_or(vocabulary), table.clone(), partition.clone()));
-            open.len() - 1
-        });
+        let known = self.index.get(&(table.clone(), partition.clone()));
+        let at = known.copied().unwrap_or_else(|| self.add_place(table, partition));
         Slot { filling: self.filling, at }
+    }
+
+    fn add_place(&mut self, table: &DayTable, partition: &Arc<str>) -> usize {
+        let is_own = self.had_many_rows || self.places.len() < OWN_PLACES;
+        let at = if is_own {
+            Target::Own(self.add_open(table, partition))
+        } else {
+            let partition = partition.clone();
+            Target::Shared { table: self.shared_of(table), last: None, partition }
+        };
+        self.places.push(Place { at, shared_rows: 0 });
+        let at = self.places.len() - 1;
+        self.index.insert((table.clone(), partition.clone()), at);
+        at
+    }
+
+    /// A request is one filling, and its records resemble each other: names and their memory are made once.
+    fn names(&self) -> Vocabulary {
+        let latest = || self.open.last().and_then(Batch::vocabulary);
+        let latest = if self.vocabulary.is_empty() { latest() } else { None };
+        latest.unwrap_or_else(|| self.vocabulary.clone())
+    }
+
+    fn add_open(&mut self, table: &DayTable, partition: &Arc<str>) -> usize {
+        self.open.push(Batch::with_vocabulary(&self.names(), table.clone(), partition.clone()));
+        self.open.len() - 1
+    }
+
+    fn shared_of(&mut self, table: &DayTable) -> usize {
+        if let Some(at) = self.shared_index.get(table) {
+            return *at;
+        }
+        self.shared.push(SharedBatch { batch: Batch::of_many(&self.names(), table.clone()), serial: 0 });
+        self.shared_index.insert(table.clone(), self.shared.len() - 1);
+        self.shared.len() - 1
     }
 
     /// Whether a slot is still valid.
@@ -55,16 +122,46 @@ impl Batcher {
     /// Writes a record to a slot that is still [valid](Batcher::holds).
     pub fn push(&mut self, slot: Slot, key: RowKey, source: &str, record: &Record<'_>) {
         debug_assert!(self.holds(slot));
-        let batch = &mut self.open[slot.at];
         let measured = SizedRecord::new(record, source);
         let (rows, bytes) = measured.room();
-        if !batch.has_room(rows, bytes) {
-            let next = batch.successor();
-            self.full.push(std::mem::replace(batch, next));
+        let place = &mut self.places[slot.at];
+        if let Target::Shared { table, partition, .. } = &place.at
+            && place.shared_rows >= SHARED_ROWS
+        {
+            // Never again to a shared one: the commit reads those first, and of equal keys the later row wins.
+            let (table, partition) = (self.shared[*table].batch.table.clone(), partition.clone());
+            let own = self.add_open(&table, &partition);
+            self.places[slot.at].at = Target::Own(own);
         }
-        let before = batch.bytes();
+        let place = &mut self.places[slot.at];
+        let batch = match &mut place.at {
+            Target::Own(at) => {
+                let batch = &mut self.open[*at];
+                if !batch.has_room(rows, bytes) {
+                    let next = batch.successor();
+                    self.full.push(std::mem::replace(batch, next));
+                }
+                batch
+            }
+            Target::Shared { table, last, partition } => {
+                let SharedBatch { batch, serial } = &mut self.shared[*table];
+                if !batch.has_room(rows, bytes) {
+                    let next = batch.successor();
+                    self.full_shared.push(std::mem::replace(batch, next));
+                    *serial += 1;
+                }
+                match *last {
+                    Some((of, number)) if of == *serial => batch.continue_partition(number),
+                    _ => *last = Some((*serial, batch.begin_partition(partition.clone()))),
+                }
+                place.shared_rows += 1;
+                batch
+            }
+        };
+        let before = (batch.bytes(), batch.len());
         measured.append(batch, key);
-        self.bytes += batch.bytes() - before;
+        self.bytes += batch.bytes() - before.0;
+        self.rows += (batch.len() - before.1) as u64;
     }
 
     /// Bytes of all batches.
@@ -75,16 +172,23 @@ impl Batcher {
     /// Memory of all batches in bytes, at most. A quarter is added to the rows: a batch reserves an eighth more than
     /// its predecessor needed, and the allocator rounds up.
     pub fn memory(&self) -> usize {
-        self.bytes + self.bytes / 4 + (self.open.len() + self.full.len()) * BATCH_MEMORY
+        let batches = self.open.len() + self.full.len() + self.shared.len() + self.full_shared.len();
+        self.bytes + self.bytes / 4 + batches * BATCH_MEMORY + self.places.len() * PLACE_MEMORY
     }
 
-    /// Takes every batch with rows, and ends all slots.
+    /// Takes every batch with rows, and ends all slots. The rows of a partition are in the order in which they were pushed.
     pub fn take(&mut self) -> Vec<Batch> {
-        self.index.clear();
-        self.bytes = 0;
-        self.filling += 1;
+        self.had_many_rows = self.rows > self.places.len() as u64 * SHARED_ROWS;
         self.learn();
-        let mut batches = std::mem::take(&mut self.full);
+        self.places.clear();
+        self.index.clear();
+        self.shared_index.clear();
+        self.bytes = 0;
+        self.rows = 0;
+        self.filling += 1;
+        let mut batches = std::mem::take(&mut self.full_shared);
+        batches.extend(self.shared.drain(..).map(|shared| shared.batch).filter(|batch| !batch.is_empty()));
+        batches.append(&mut self.full);
         batches.extend(self.open.drain(..).filter(|batch| !batch.is_empty()));
         batches
     }
@@ -92,7 +196,8 @@ impl Batcher {
     /// Starts the next batches with the property names of this one. After a few batches, every batch knows the usual
     /// names. If there are too many names, the vocabulary is cleared.
     fn learn(&mut self) {
-        let mut known = self.open.iter().filter_map(Batch::vocabulary).peekable();
+        let open = self.open.iter().chain(self.shared.iter().map(|shared| &shared.batch));
+        let mut known = open.filter_map(Batch::vocabulary).peekable();
         if known.peek().is_none() {
             self.vocabulary = Vocabulary::default();
         } else if let Some(learnt) = known.find(|known| !known.is_same(&self.vocabulary)) {
@@ -108,6 +213,8 @@ mod tests {
     use daytable_model::key::{Period, TableName};
     use daytable_model::record::{Field, Value};
     use daytable_model::time::Ticks;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_full_batch_is_followed_by_an_empty_one_and_no_row_is_lost() {
@@ -128,6 +235,78 @@ mod tests {
         assert_eq!(of_one.map(Batch::len).collect::<Vec<_>>(), [100, 100]);
         assert!(!batcher.holds(one));
         assert!(batcher.take().is_empty());
+    }
+
+    /// Rows of a partition leave in the order in which they came, whatever batches they are in.
+    fn taken(batcher: &mut Batcher) -> BTreeMap<(DayTable, String), Vec<u64>> {
+        let mut rows: BTreeMap<(DayTable, String), Vec<u64>> = BTreeMap::new();
+        for batch in batcher.take() {
+            for (number, row) in batch.rows().enumerate() {
+                let place = (batch.table.clone(), batch.partition_of(number).to_string());
+                rows.entry(place).or_default().push(row.key.position());
+            }
+        }
+        rows
+    }
+
+    fn day(date: u32) -> DayTable {
+        let time = Ticks::from_date(2026, 11, date).expect("a date");
+        DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, time)
+    }
+
+    #[test]
+    fn partitions_with_few_rows_share_batches() {
+        let mut batcher = Batcher::default();
+        let mut fill = |partitions: u64, rows: u64| {
+            for n in 0..partitions * rows {
+                let slot = batcher.slot(&day(20), &format!("p{}", n % partitions).into());
+                let record = Record { message: "text".into(), ..Record::default() };
+                batcher.push(slot, RowKey::new(Ticks::UNIX_EPOCH, 1, n), "s", &record);
+            }
+            let batches = batcher.take();
+            assert_eq!(batches.iter().map(|batch| batch.len() as u64).sum::<u64>(), partitions * rows);
+            let shared = batches.iter().filter(|batch| batch.is_of_many());
+            (batches.len(), shared.map(|batch| batch.len() as u64).sum::<u64>())
+        };
+        let own = OWN_PLACES as u64;
+        assert_eq!(fill(own, 1), (OWN_PLACES, 0));
+        assert_eq!(fill(own + 1000, 1), (OWN_PLACES + 10, 1000));
+        // Partitions with more rows have batches of their own, at once in the fillings after that.
+        assert_eq!(fill(own + 100, 5), (OWN_PLACES + 104, 400));
+        assert_eq!(fill(own + 100, 5), (OWN_PLACES + 100, 0));
+        assert_eq!(fill(own + 100, 1), (OWN_PLACES + 100, 0));
+        assert_eq!(fill(own + 100, 1), (OWN_PLACES + 1, 100));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_of_a_partition_stay_in_their_order(
+            fillings in proptest::collection::vec(
+                proptest::collection::vec((20_u32..23, 0_usize..20, prop_oneof![20 => 0_usize..2, 1 => Just(2)]), 0..200),
+                1..4,
+            ),
+        ) {
+            let mut batcher = Batcher::default();
+            for filling in fillings {
+                let mut expected: BTreeMap<(DayTable, String), Vec<u64>> = BTreeMap::new();
+                for (n, (date, partition, size)) in (0..).zip(filling) {
+                    // The last kind has items.
+                    let text = "x".repeat([3, 300, 40_000][size]);
+                    let record = Record { message: text.as_str().into(), ..Record::default() };
+                    let partition = format!("p{partition}");
+                    let slot = batcher.slot(&day(date), &partition.as_str().into());
+                    let before = batcher.bytes();
+                    batcher.push(slot, RowKey::new(Ticks::UNIX_EPOCH, 1, n), "s", &record);
+                    prop_assert!(batcher.bytes() > before);
+                    let mut of_one = Batch::new(day(date), partition.as_str().into());
+                    daytable_model::entity::append(&mut of_one, RowKey::new(Ticks::UNIX_EPOCH, 1, n), "s", &record);
+                    let rows = of_one.rows().map(|row| row.key.position());
+                    expected.entry((day(date), partition)).or_default().extend(rows);
+                }
+                prop_assert_eq!(taken(&mut batcher), expected);
+                prop_assert_eq!(batcher.bytes(), 0);
+            }
+        }
     }
 
     #[test]

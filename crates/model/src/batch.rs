@@ -1,4 +1,7 @@
-//! Rows of one table and one partition: the unit of a commit.
+//! Rows of one table, mostly of one partition: the unit of a commit.
+//!
+//! A source of many partitions has a row or two of most of them in what it submits at once. Those are in batches of many
+//! partitions ([`Batch::of_many`]): a batch of its own would cost a row more than all else.
 //!
 //! A batch holds at most [`ROWS_MAX`] entities and [`BYTES_MAX`] bytes, the limits of an entity group transaction, so
 //! that a remote store accepts it as it is. Its rows lie in one buffer:
@@ -26,13 +29,14 @@ pub const ROWS_MAX: usize = 100;
 /// Maximum bytes of a batch.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// Rows of one table and partition in the order of their arrival. The module's head states the limits.
+/// Rows of one table in the order of their arrival. The module's head states the limits.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The day-table they go to.
     pub table: DayTable,
-    /// Their PartitionKey.
+    /// Their PartitionKey; empty in a batch of many partitions, where [`Batch::partition_of`] tells it.
     pub partition: Arc<str>,
+    many: Option<Box<ManyPartitions>>,
     names: Names,
     rows: Vec<RowEnds>,
     /// Rows that are records, not items.
@@ -41,6 +45,16 @@ pub struct Batch {
     text: String,
     /// Layouts that several rows have.
     shared: Vec<KnownLayout>,
+}
+
+/// The partitions of a batch of many.
+#[derive(Clone, Debug, Default)]
+struct ManyPartitions {
+    partitions: Vec<Arc<str>>,
+    /// The number of each row's partition. A batch has at most 100 rows.
+    of_rows: Vec<u8>,
+    /// The number of the partition of the next rows.
+    next: u8,
 }
 
 /// A layout that rows have, and the properties of the fields of such rows.
@@ -83,12 +97,48 @@ impl Batch {
         Batch {
             table,
             partition,
+            many: None,
             names,
             rows: Vec::new(),
             records: 0,
             bytes: Vec::new(),
             text: String::new(),
             shared: Vec::new(),
+        }
+    }
+
+    /// An empty batch of many partitions. [`Batch::begin_partition`] comes before its first row.
+    pub fn of_many(vocabulary: &Vocabulary, table: DayTable) -> Batch {
+        Batch { many: Some(Box::default()), ..Batch::with_vocabulary(vocabulary, table, Arc::from("")) }
+    }
+
+    /// Whether it is a batch of many partitions.
+    pub fn is_of_many(&self) -> bool {
+        self.many.is_some()
+    }
+
+    /// The rows that follow are of this partition. Returns its number, for [`Batch::continue_partition`]. Only in a batch of
+    /// many partitions that has room for a row.
+    pub fn begin_partition(&mut self, partition: Arc<str>) -> u8 {
+        let Some(many) = &mut self.many else { return 0 };
+        many.partitions.push(partition);
+        // Each has a row at least, and there are at most 100.
+        many.next = (many.partitions.len() - 1) as u8;
+        many.next
+    }
+
+    /// The rows that follow are of the partition with this number.
+    pub fn continue_partition(&mut self, number: u8) {
+        if let Some(many) = &mut self.many {
+            many.next = number;
+        }
+    }
+
+    /// The partition of the row with this number.
+    pub fn partition_of(&self, row: usize) -> &Arc<str> {
+        match &self.many {
+            Some(many) => &many.partitions[usize::from(many.of_rows[row])],
+            None => &self.partition,
         }
     }
 
@@ -102,6 +152,7 @@ impl Batch {
     pub fn successor(&self) -> Batch {
         let mut next =
             Batch::with_vocabulary(&self.vocabulary().unwrap_or_default(), self.table.clone(), self.partition.clone());
+        next.many = self.many.as_ref().map(|_| Box::default());
         next.names.shared = self.names.shared;
         next.rows.reserve(self.rows.len());
         next.bytes.reserve(self.bytes.len() + self.bytes.len() / 8);
@@ -145,10 +196,20 @@ impl Batch {
         self.bytes.len() + self.text.len()
     }
 
+    /// Bytes of the row with this number, as in [`Batch::bytes`].
+    pub fn bytes_of(&self, row: usize) -> usize {
+        self.row(row).bytes() + size_of::<RowEnds>()
+    }
+
     /// A copy of this batch without the rows of these keys.
     pub fn without(&self, is_left_out: impl Fn(&RowKey) -> bool) -> Batch {
         let mut kept = Batch::new(self.table.clone(), self.partition.clone());
-        for row in self.rows().filter(|row| !is_left_out(&row.key)) {
+        let without_rows = |many: &ManyPartitions| ManyPartitions { of_rows: Vec::new(), ..many.clone() };
+        kept.many = self.many.as_ref().map(|many| Box::new(without_rows(many)));
+        for (number, row) in self.rows().enumerate().filter(|(_, row)| !is_left_out(&row.key)) {
+            if let Some(many) = &self.many {
+                kept.continue_partition(many.of_rows[number]);
+            }
             let mut writer = kept.begin(row.key, row.level);
             for (name, value) in row.properties() {
                 if let Some(name) = self.names().get(usize::from(name)) {
@@ -167,19 +228,20 @@ impl Batch {
 
     /// The rows in the order of their arrival.
     pub fn rows(&self) -> impl Iterator<Item = RowRef<'_>> {
-        let (mut bytes, mut text) = (0, 0);
-        self.rows.iter().map(move |row| {
-            let (bytes_end, text_end) = (row.bytes_end as usize, row.text_end as usize);
-            let row_ref = RowRef {
-                key: row.key,
-                level: row.level,
-                bytes: &self.bytes[bytes..bytes_end],
-                text: &self.text[text..text_end],
-                shared: &self.shared,
-            };
-            (bytes, text) = (bytes_end, text_end);
-            row_ref
-        })
+        (0..self.rows.len()).map(|number| self.row(number))
+    }
+
+    /// The row with this number.
+    pub fn row(&self, number: usize) -> RowRef<'_> {
+        let (row, before) = (&self.rows[number], number.checked_sub(1).map(|before| &self.rows[before]));
+        let (bytes, text) = before.map_or((0, 0), |before| (before.bytes_end, before.text_end));
+        RowRef {
+            key: row.key,
+            level: row.level,
+            bytes: &self.bytes[bytes as usize..row.bytes_end as usize],
+            text: &self.text[text as usize..row.text_end as usize],
+            shared: &self.shared,
+        }
     }
 
     /// Begins a row. The properties added until [`RowWriter::finish`] belong to it.
@@ -312,6 +374,9 @@ impl RowWriter<'_> {
         let (bytes_end, text_end) = (self.batch.bytes.len() as u32, self.batch.text.len() as u32);
         self.batch.records += u32::from(self.key.item() == 0);
         self.batch.rows.push(RowEnds { key: self.key, level: self.level, bytes_end, text_end });
+        if let Some(many) = &mut self.batch.many {
+            many.of_rows.push(many.next);
+        }
     }
 }
 
@@ -619,6 +684,40 @@ mod tests {
                 .collect();
             let foretold = field_properties(names.iter().map(String::as_str), has_message);
             prop_assert_eq!(given, foretold.iter().map(|name| &**name).collect::<Vec<_>>());
+        }
+
+        /// Rows of many partitions come out with theirs, also of a copy without some of them.
+        #[test]
+        fn rows_of_many_partitions_round_trip(of in proptest::collection::vec(0_u8..9, 0..100)) {
+            let mut batch = Batch::of_many(&Vocabulary::default(), batch().table);
+            let mut numbers = HashMap::new();
+            for (at, partition) in of.iter().enumerate() {
+                match numbers.get(partition) {
+                    Some(number) => batch.continue_partition(*number),
+                    None => drop(numbers.insert(*partition, batch.begin_partition(partition.to_string().into()))),
+                }
+                let mut row = batch.begin(RowKey::new(Ticks::UNIX_EPOCH, 7, at as u64), None);
+                row.add_field("n", Property::Int64(at as i64));
+                row.add_field("text", Property::String(&"x".repeat(at)));
+                row.finish();
+            }
+            let is_left_out = |key: &RowKey| key.position() % 3 == 0;
+            for (batch, without) in [(&batch, false), (&batch.without(is_left_out), true)] {
+                let kept = of.iter().enumerate().filter(|(at, _)| !without || at % 3 != 0);
+                let mut rows = batch.rows().enumerate();
+                for (at, partition) in kept {
+                    let (number, row) = rows.next().expect("a row");
+                    prop_assert_eq!(&**batch.partition_of(number), partition.to_string());
+                    prop_assert_eq!(row.key.position(), at as u64);
+                    let values: Vec<_> = batch.row(number).properties().map(|(_, value)| value).collect();
+                    let text = "x".repeat(at);
+                    prop_assert_eq!(values, [Property::Int64(at as i64), Property::String(&text)]);
+                }
+                prop_assert!(rows.next().is_none());
+                let bytes: usize = (0..batch.len()).map(|row| batch.bytes_of(row)).sum();
+                prop_assert_eq!(bytes, batch.bytes());
+            }
+            prop_assert!(batch.successor().is_of_many() && batch.successor().is_empty());
         }
 
         /// Names compare equal exactly if their bytes are equal, at every length.

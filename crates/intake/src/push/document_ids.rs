@@ -90,8 +90,9 @@ pub(super) fn remove_existing<T>(
 ) -> Result<HashSet<DocumentId>, StoreError> {
     let mut rows = Vec::new();
     for batch in &*batches {
-        let keys = batch.rows().map(|row| row.key).filter(|key| key.item() == 0 && creates.contains_key(&id_of(key)));
-        rows.extend(keys.map(|key| (batch.table.clone(), batch.partition.clone(), key)));
+        let keys = batch.rows().map(|row| row.key).enumerate();
+        let created = keys.filter(|(_, key)| key.item() == 0 && creates.contains_key(&id_of(key)));
+        rows.extend(created.map(|(row, key)| (batch.table.clone(), batch.partition_of(row).clone(), key)));
     }
     let exist = store.exist(&rows)?;
     let existing: HashSet<DocumentId> =

@@ -85,7 +85,8 @@ impl Taken {
     fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for batch in &self.batches {
-            for row in batch.rows() {
+            for (number, row) in batch.rows().enumerate() {
+                let partition = batch.partition_of(number);
                 let mut message = String::new();
                 let mut fields = String::new();
                 for (name, value) in row.properties() {
@@ -109,9 +110,9 @@ impl Taken {
                     position: row.key.position(),
                     item: row.key.item(),
                     time,
-                    key: format!("{} {}", batch.partition, row.key),
-                    instance: batch.partition.to_string(),
-                    shown: format!("{} {time} {level} {message:?}{}", batch.partition, fields.replace(", ", " ")),
+                    key: format!("{partition} {}", row.key),
+                    instance: partition.to_string(),
+                    shown: format!("{partition} {time} {level} {message:?}{}", fields.replace(", ", " ")),
                     message,
                 });
             }

@@ -110,7 +110,9 @@ fn a_record_that_is_read_again_gets_the_same_bucket() {
         let mut rows: Vec<_> = batcher
             .take()
             .iter()
-            .flat_map(|batch| batch.rows().map(|row| (row.key, batch.partition.clone())).collect::<Vec<_>>())
+            .flat_map(|batch| {
+                (0..batch.len()).map(|row| (batch.row(row).key, batch.partition_of(row).clone())).collect::<Vec<_>>()
+            })
             .collect();
         rows.sort();
         rows
@@ -139,7 +141,9 @@ fn a_bucket_step_applies_by_the_times_of_the_records() {
     // Too late for its own day, so its time is outside the day that accepts it.
     push(&router, &mut cache, &mut batcher, None, at(18), 7);
     let rows = |batcher: &mut Batcher| {
-        let of = |batch: &Batch| batch.rows().map(|row| (row.key, batch.partition.clone())).collect::<Vec<_>>();
+        let of = |batch: &Batch| {
+            (0..batch.len()).map(|row| (batch.row(row).key, batch.partition_of(row).clone())).collect::<Vec<_>>()
+        };
         let mut rows: Vec<_> = batcher.take().iter().flat_map(of).collect();
         rows.sort();
         rows

@@ -1,7 +1,7 @@
 //! Records of every size and shape.
 
 use super::Dice;
-use daytable_model::batch::Batch;
+use daytable_model::batch::{Batch, Vocabulary};
 use daytable_model::entity::{FIELDS_MAX, STRING_UNITS_MAX, SizedRecord};
 use daytable_model::key::{DayTable, Period, RowKey, TableName, partition_key};
 use daytable_model::line::{LevelCase, LineLayout, LineSource, TIGHT, WrittenLine, push_literal, push_piece};
@@ -262,9 +262,10 @@ fn value(dice: &mut Dice, has_all_types: bool) -> OwnedValue {
     }
 }
 
-/// The batches for a commit of these records.
+/// The batches for a commit of these records. Those of an even number of records are of many partitions.
 pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
+    let is_of_many = written.len() % 2 == 0;
     for one in written {
         let fields =
             one.fields.iter().map(|(name, value)| Some(Field { name: name.as_str().into(), value: value_of(value)? }));
@@ -278,12 +279,19 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
             ..Record::default()
         };
         let (rows, bytes) = SizedRecord::new(&record, "source").room();
-        let has_room = |batch: &Batch| batch.partition == one.partition && batch.has_room(rows, bytes + 4096);
-        let at = batches.iter().position(has_room).unwrap_or_else(|| {
-            batches.push(Batch::new(table(), one.partition.clone()));
+        let has_room =
+            |batch: &Batch| (is_of_many || batch.partition == one.partition) && batch.has_room(rows, bytes + 4096);
+        // Rows of a partition stay in their order.
+        let at = batches.iter().rposition(has_room).filter(|at| !is_of_many || at + 1 == batches.len());
+        let at = at.unwrap_or_else(|| {
+            batches.push(match is_of_many {
+                true => Batch::of_many(&Vocabulary::default(), table()),
+                false => Batch::new(table(), one.partition.clone()),
+            });
             batches.len() - 1
         });
         let batch = &mut batches[at];
+        batch.begin_partition(one.partition.clone());
         if fields.is_some() {
             daytable_model::entity::append(batch, one.key, "source", &record);
             continue;

@@ -789,7 +789,7 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, shared: &SharedPages) -> R
 mod tests {
     use super::*;
     use crate::format::day_file::{Insert, PageOwner};
-    use crate::format::page::{BuiltSharedPage, EncodedPage, build_shared};
+    use crate::format::page::{BuiltSharedPage, EncodedPage, build_shared, waiting_rows};
     use daytable_model::batch::Batch;
     use daytable_model::record::Record;
 
@@ -823,7 +823,7 @@ mod tests {
         if rows.iter().map(|(_, text)| text.len()).sum::<usize>() >= TINY_BYTES as usize {
             return Insert::of_one(&partition.into(), encoded(rows));
         }
-        let BuiltSharedPage { page, partitions } = build_shared(&[batch(partition, rows)]).remove(0);
+        let BuiltSharedPage { page, partitions } = build_shared(&waiting_rows(&[batch(partition, rows)])).remove(0);
         Insert { owner: PageOwner::Many(partitions), page }
     }
 

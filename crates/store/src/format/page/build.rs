@@ -53,6 +53,25 @@ impl<'a> PageBuilder<'a> {
         self.rows.extend(batch.rows().map(|row| SourceRow::OfBatch(row, part)));
     }
 
+    /// Adds the rows of a partition that wait for a commit, in the order of their arrival.
+    pub(crate) fn push_waiting(&mut self, waiting: &WaitingRows<'a>) {
+        let mut last = None;
+        waiting.each(|piece| match piece {
+            RowPiece::Batch(batch) => self.push_batch(batch),
+            RowPiece::Row(batch, row) => {
+                let part = match last {
+                    Some((known, part)) if std::ptr::eq(known, batch) => part,
+                    _ => {
+                        self.parts.push(RowSource::Batch(batch));
+                        count(self.parts.len() - 1)
+                    }
+                };
+                last = Some((batch, part));
+                self.rows.push(SourceRow::OfBatch(batch.row(row.row as usize), part));
+            }
+        });
+    }
+
     /// Adds the rows of a page. Of equal keys, the row pushed last wins, so push the page of the older commit first.
     pub fn push_page(&mut self, page: &'a Page) {
         let part = count(self.parts.len());
@@ -100,91 +119,152 @@ pub(crate) struct BuiltSharedPage {
     pub(crate) partitions: Vec<(Arc<str>, u32)>,
 }
 
-/// The rows of a page that is to be built, and their bytes.
+/// The rows of a partition that wait for a commit.
+pub(crate) struct WaitingRows<'a> {
+    pub(crate) partition: &'a Arc<str>,
+    /// Batches of this partition alone.
+    pub(crate) batches: &'a [Batch],
+    /// Its rows in batches of many partitions.
+    pub(crate) rows: &'a [RowOfMany],
+    /// The batches of many partitions.
+    pub(crate) shared: &'a [Batch],
+}
+
+/// A row in a batch of many partitions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowOfMany {
+    /// The number of the batch.
+    pub(crate) batch: u32,
+    pub(crate) row: u32,
+    /// How many batches of its partition alone came before it.
+    pub(crate) after: u32,
+}
+
+enum RowPiece<'a> {
+    Batch(&'a Batch),
+    Row(&'a Batch, RowOfMany),
+}
+
+impl<'a> WaitingRows<'a> {
+    /// Passes all rows on, in the order of their arrival.
+    fn each(&self, mut pass: impl FnMut(RowPiece<'a>)) {
+        let mut rows = self.rows.iter().peekable();
+        for number in 0..=self.batches.len() {
+            while let Some(row) = rows.next_if(|row| row.after as usize <= number) {
+                pass(RowPiece::Row(&self.shared[row.batch as usize], *row));
+            }
+            self.batches.get(number).into_iter().for_each(|batch| pass(RowPiece::Batch(batch)));
+        }
+    }
+}
+
+/// The rows of a page that is to be built, the numbers of their partitions, and their bytes.
 struct PlannedPage<'a> {
     rows: Vec<SourceRow<'a>>,
+    partitions: Vec<u32>,
     raw_bytes: usize,
 }
 
-/// Builds pages of the rows of many partitions by all cores, in the order of their keys. Of equal keys of a partition, the row that
-/// comes last in `batches` wins. Batches of a partition must be adjacent.
+/// Builds pages of the rows of many partitions by all cores, in the order of their keys. Of equal keys of a partition, the
+/// row that arrived last wins.
 ///
 /// The keys of a page ascend. So a record whose key another partition has, too, goes to another page.
-pub(crate) fn build_shared(batches: &[Batch]) -> Vec<BuiltSharedPage> {
-    let parts: Vec<RowSource<'_>> = batches.iter().map(RowSource::Batch).collect();
-    let mut number = 0;
-    let numbers = batches.iter().zip(std::iter::once(None).chain(batches.iter().map(Some))).map(|(batch, before)| {
-        number += u32::from(before.is_some_and(|before| before.partition != batch.partition));
-        number
-    });
-    let numbers: Vec<u32> = numbers.collect();
-    let partition_of = |row: &SourceRow<'_>| numbers[row.part()];
-    let all =
-        batches.iter().zip(0..).flat_map(|(batch, part)| batch.rows().map(move |row| SourceRow::OfBatch(row, part)));
-    let mut rows: Vec<SourceRow<'_>> = all.collect();
-    rows.sort_by_key(SourceRow::key);
+pub(crate) fn build_shared(waiting: &[WaitingRows<'_>]) -> Vec<BuiltSharedPage> {
+    let mut parts: Vec<RowSource<'_>> = Vec::new();
+    // The part of each batch of many partitions.
+    let mut known = vec![None; waiting.first().map_or(0, |first| first.shared.len())];
+    let mut rows: Vec<(SourceRow<'_>, u32)> = Vec::new();
+    for (partition, waiting) in (0..).zip(waiting) {
+        waiting.each(|piece| match piece {
+            RowPiece::Batch(batch) => {
+                let part = count(parts.len());
+                parts.push(RowSource::Batch(batch));
+                rows.extend(batch.rows().map(|row| (SourceRow::OfBatch(row, part), partition)));
+            }
+            RowPiece::Row(batch, row) => {
+                let part = *known[row.batch as usize].get_or_insert_with(|| {
+                    parts.push(RowSource::Batch(batch));
+                    count(parts.len() - 1)
+                });
+                rows.push((SourceRow::OfBatch(batch.row(row.row as usize), part), partition));
+            }
+        });
+    }
+    rows.sort_by_key(|(row, _)| row.key());
     let mut planned = Vec::new();
     while !rows.is_empty() {
         let mut others = Vec::new();
         let mut kept: Vec<SourceRow<'_>> = Vec::with_capacity(rows.len());
-        for row in rows {
-            match kept.last_mut() {
-                Some(last) if last.key().with_item(0) == row.key().with_item(0) => {
-                    if partition_of(last) != partition_of(&row) {
-                        others.push(row);
+        let mut partitions = Vec::with_capacity(rows.len());
+        for (row, partition) in rows {
+            match kept.last_mut().zip(partitions.last()) {
+                Some((last, last_partition)) if last.key().with_item(0) == row.key().with_item(0) => {
+                    if *last_partition != partition {
+                        others.push((row, partition));
                     } else if last.key() == row.key() {
                         *last = row;
                     } else {
                         kept.push(row);
+                        partitions.push(partition);
                     }
                 }
-                _ => kept.push(row),
+                _ => {
+                    kept.push(row);
+                    partitions.push(partition);
+                }
             }
         }
-        let mut rest = kept.as_slice();
+        let (mut rest, mut rest_partitions) = (kept.as_slice(), partitions.as_slice());
         while !rest.is_empty() {
             let (length, raw_bytes) = cut(rest);
             let (of_page, next) = rest.split_at(length);
-            rest = next;
-            planned.push(PlannedPage { rows: of_page.to_vec(), raw_bytes });
+            let (partitions, next_partitions) = rest_partitions.split_at(length);
+            planned.push(PlannedPage { rows: of_page.to_vec(), partitions: partitions.to_vec(), raw_bytes });
+            (rest, rest_partitions) = (next, next_partitions);
         }
         rows = others;
     }
     let of_thread = planned.len().div_ceil(cores()).max(1);
     let shares: Vec<_> = planned.chunks(of_thread).collect();
-    let built = on_all_cores(shares, |share| encode_shared(share, batches, &parts, &numbers));
+    let built = on_all_cores(shares, |share| encode_shared(share, waiting, &parts));
     built.into_iter().flatten().collect()
 }
 
-/// Encodes pages of rows of many partitions. A partition has the same number in `numbers` for each of its batches.
+/// Encodes pages of rows of these partitions.
 fn encode_shared<'a>(
     pages: &[PlannedPage<'a>],
-    batches: &'a [Batch],
+    waiting: &[WaitingRows<'_>],
     parts: &[RowSource<'a>],
-    numbers: &[u32],
 ) -> Vec<BuiltSharedPage> {
     let mut columns = ColumnsBuilder::new(parts);
     // The number of each partition in the page that is being built.
-    let mut places: Vec<u32> = vec![u32::MAX; numbers.last().map_or(0, |last| *last as usize + 1)];
+    let mut places: Vec<u32> = vec![u32::MAX; waiting.len()];
     let mut built = Vec::with_capacity(pages.len());
-    for PlannedPage { rows, raw_bytes } in pages {
+    for PlannedPage { rows, partitions: of_rows, raw_bytes } in pages {
         let mut partitions: Vec<(Arc<str>, u32)> = Vec::new();
         let mut owners = Vec::with_capacity(rows.len());
-        for row in rows {
-            let place = &mut places[numbers[row.part()] as usize];
+        for partition in of_rows {
+            let place = &mut places[*partition as usize];
             if *place == u32::MAX {
                 *place = count(partitions.len());
-                partitions.push((batches[row.part()].partition.clone(), 0));
+                partitions.push((waiting[*partition as usize].partition.clone(), 0));
             }
             partitions[*place as usize].1 += 1;
             owners.push(i64::from(*place));
         }
-        rows.iter().for_each(|row| places[numbers[row.part()] as usize] = u32::MAX);
+        of_rows.iter().for_each(|partition| places[*partition as usize] = u32::MAX);
         let owners = Some(owners.as_slice());
         let page = SCRATCH.with_borrow_mut(|scratch| encode(rows, *raw_bytes, &mut columns, scratch, owners));
         built.push(BuiltSharedPage { page, partitions });
     }
     built
+}
+
+/// Adjacent batches of one partition each, as rows that wait for a commit.
+#[cfg(test)]
+pub(crate) fn waiting_rows(batches: &[Batch]) -> Vec<WaitingRows<'_>> {
+    let of = batches.chunk_by(|a, b| a.partition == b.partition);
+    of.map(|batches| WaitingRows { partition: &batches[0].partition, batches, rows: &[], shared: &[] }).collect()
 }
 
 /// Builds a page of some rows of a page of many partitions, in their order, each with the new number of its partition.

@@ -55,8 +55,10 @@ mod tests;
 pub(crate) use address::{PageAddress, TableAddress};
 pub use bits::BLOCK_ROWS;
 pub(crate) use bits::{ByteReader, put_signed, put_varint};
+#[cfg(test)]
+pub(crate) use build::waiting_rows;
 pub use build::{BuiltPages, PageBuilder};
-pub(crate) use build::{BuiltSharedPage, build_only, build_rest, build_shared, release_memory};
+pub(crate) use build::{BuiltSharedPage, RowOfMany, WaitingRows, build_only, build_rest, build_shared, release_memory};
 pub use encoded::{PatternBlock, ValueReader};
 pub use levels::{LevelMinute, LevelNumbers, has_streams, level_minutes, level_numbers};
 pub(crate) use levels::{add_streams, encode_minutes};

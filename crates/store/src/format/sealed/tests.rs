@@ -6,7 +6,7 @@ use crate::Range;
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{DayFile, Insert, PageOwner};
-use crate::format::page::{BuiltSharedPage, LevelNumbers, PageBuilder, build_shared};
+use crate::format::page::{BuiltSharedPage, LevelNumbers, PageBuilder, build_shared, waiting_rows};
 use crate::format::page_counts::CountedPage;
 use crate::progress::{Phase, Progress};
 use crate::{BatchVisitor, ColumnBatch, RowsOf};
@@ -90,7 +90,7 @@ impl Place {
                 builder.push_batch(batch);
                 inserts.extend(builder.build().pages.into_iter().map(|page| Insert::of_one(&batch.partition, page)));
             }
-            for BuiltSharedPage { page, partitions } in build_shared(&few) {
+            for BuiltSharedPage { page, partitions } in build_shared(&waiting_rows(&few)) {
                 inserts.push(Insert { owner: PageOwner::Many(partitions), page });
             }
             file.insert(seq, &inserts).expect("written");

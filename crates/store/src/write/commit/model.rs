@@ -7,7 +7,7 @@ use crate::format::page::PAGE_SPAN;
 use crate::maintain::check as store_check;
 use crate::maintain::compaction::Part;
 use crate::read::{Range, Reader};
-use daytable_model::batch::Batch;
+use daytable_model::batch::{Batch, Vocabulary};
 use daytable_model::key::{Period, RowKey, TableName};
 use daytable_model::property::Property;
 use daytable_model::record::{Level, Record};
@@ -83,16 +83,25 @@ pub(super) fn beginning(text: &str) -> String {
     text.split(' ').next().unwrap_or_default().into()
 }
 
+/// The batches of a commit. In every other one, the first two rows of each partition share a batch.
 pub(super) fn batches(rows: &ModelRows, number: usize) -> (Vec<Batch>, Model) {
     let (mut batches, mut model) = (BTreeMap::new(), Model::new());
+    let (mut shared, mut shared_rows) = (Batch::of_many(&Vocabulary::default(), day()), [0; PARTITIONS.len()]);
     for (nth, &(partition, k, length)) in rows.iter().enumerate() {
         let text = format!("{number}.{nth} {}", "x".repeat(length));
         let record = Record { level: Some(Level::Info), message: text.as_str().into(), ..Record::default() };
-        let batch = batches.entry(partition).or_insert_with(|| Batch::new(day(), PARTITIONS[partition].into()));
+        let batch = if number % 2 == 1 && shared_rows[partition] < 2 {
+            shared_rows[partition] += 1;
+            shared.begin_partition(PARTITIONS[partition].into());
+            &mut shared
+        } else {
+            batches.entry(partition).or_insert_with(|| Batch::new(day(), PARTITIONS[partition].into()))
+        };
         daytable_model::entity::append(batch, key(partition, k), "app.log", &record);
         model.insert((key(partition, k), partition), beginning(&text));
     }
-    (batches.into_values().collect(), model)
+    let shared = (!shared.is_empty()).then_some(shared);
+    (shared.into_iter().chain(batches.into_values()).collect(), model)
 }
 
 fn open(path: &Path) -> Committer {
@@ -187,11 +196,15 @@ fn run(acts: &[Act]) {
         let mut new = Model::new();
         match act {
             Act::Commit(rows) => {
-                let (batches, written) = batches(rows, number);
-                committer.submit(batches);
+                // Two submissions, of which one has a batch of many partitions.
+                let (first, second) = rows.split_at(rows.len() / 2);
+                for (rows, number) in [(first, number), (second, number + 1_000_001)] {
+                    let (batches, written) = batches(&rows.to_vec(), number);
+                    committer.submit(batches);
+                    new.extend(written);
+                }
                 committer.commit().expect("committed");
-                model.extend(written.clone());
-                new = written;
+                model.extend(new.clone());
             }
             Act::Torn(rows) => {
                 committer.submit(batches(rows, number).0);

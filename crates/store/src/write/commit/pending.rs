@@ -5,7 +5,7 @@
 
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
-use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder};
+use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder, RowOfMany, WaitingRows};
 use crate::in_parallel::on_all_cores;
 use crate::source::SourceState;
 use crate::write::idempotency::PendingKeys;
@@ -29,6 +29,8 @@ const SHARE_BYTES: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Pending {
     waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
+    /// Batches of many partitions, with rows of those in `waiting`.
+    shared: Vec<Batch>,
     pub(super) pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
     pub(super) sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
     pub(super) acks: Vec<Ack>,
@@ -48,12 +50,21 @@ pub(super) struct Pending {
     pub(super) report: CommitReport,
 }
 
+/// Rows of one partition.
 #[derive(Default)]
 struct Waiting {
     batches: Vec<Batch>,
+    /// Rows in batches of many partitions.
+    rows: Vec<RowOfMany>,
     bytes: usize,
     /// Whether earlier pages of the commit belong to this partition.
     is_continued: bool,
+}
+
+impl Waiting {
+    fn of<'a>(&'a self, partition: &'a Arc<str>, shared: &'a [Batch]) -> WaitingRows<'a> {
+        WaitingRows { partition, batches: &self.batches, rows: &self.rows, shared }
+    }
 }
 
 impl Pending {
@@ -107,6 +118,9 @@ impl Pending {
         self.report.batches += 1;
         self.report.rows += batch.len() as u64;
         self.raw_bytes += bytes;
+        if batch.is_of_many() {
+            return self.add_shared(batch);
+        }
         let key = (batch.table.clone(), batch.partition.clone());
         let waiting = self.waiting.entry(key).or_default();
         waiting.bytes += bytes;
@@ -114,11 +128,32 @@ impl Pending {
         waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
         waiting.batches.push(batch);
         if waiting.bytes >= PAGE_BYTES {
-            let batches = std::mem::take(&mut waiting.batches);
-            self.raw_bytes -= std::mem::take(&mut waiting.bytes);
+            let (batches, rows) = (std::mem::take(&mut waiting.batches), std::mem::take(&mut waiting.rows));
+            waiting.bytes = 0;
             waiting.is_continued = true;
-            built_pages(batches).into_iter().for_each(|(table, insert)| self.add_page(table, insert));
+            // Batches of many partitions stay until the commit.
+            self.raw_bytes -= batches.iter().map(Batch::bytes).sum::<usize>();
+            let partition = batches[0].partition.clone();
+            let waiting = WaitingRows { partition: &partition, batches: &batches, rows: &rows, shared: &self.shared };
+            pages_of_one(&batches[0].table, &waiting)
+                .into_iter()
+                .for_each(|(table, insert)| self.add_page(table, insert));
         }
+    }
+
+    /// Adds the rows of a batch of many partitions.
+    fn add_shared(&mut self, batch: Batch) {
+        let number = u32::try_from(self.shared.len()).unwrap_or(u32::MAX);
+        for (row, at) in (0..batch.len()).zip(0..) {
+            let key = (batch.table.clone(), batch.partition_of(row).clone());
+            let waiting = self.waiting.entry(key).or_default();
+            waiting.bytes += batch.bytes_of(row);
+            // It usually stays the only one.
+            waiting.rows.reserve_exact(usize::from(waiting.rows.is_empty()));
+            let after = u32::try_from(waiting.batches.len()).unwrap_or(u32::MAX);
+            waiting.rows.push(RowOfMany { batch: number, row: at, after });
+        }
+        self.shared.push(batch);
     }
 
     fn add_page(&mut self, table: DayTable, insert: Insert) {
@@ -133,26 +168,32 @@ impl Pending {
     /// Builds pages of all waiting rows, by all cores. Partitions with few rows share pages: a commit may have a thousand
     /// of them.
     pub(super) fn build_rest(&mut self) {
-        let mut few: HashMap<DayTable, (Vec<Batch>, usize), foldhash::quality::RandomState> = HashMap::default();
+        let mut few: HashMap<DayTable, (Partitions, usize), foldhash::quality::RandomState> = HashMap::default();
         let mut shares = Shares::default();
-        for ((table, _), Waiting { batches, bytes, is_continued }) in std::mem::take(&mut self.waiting) {
-            if is_continued || bytes >= TINY_BYTES as usize {
-                shares.add(batches, bytes);
+        for ((table, partition), waiting) in std::mem::take(&mut self.waiting) {
+            let bytes = waiting.bytes;
+            if waiting.is_continued || bytes >= TINY_BYTES as usize {
+                shares.add((table, vec![(partition, waiting)]), bytes);
             } else {
                 let of_table = few.entry(table).or_default();
-                of_table.0.extend(batches);
+                of_table.0.push((partition, waiting));
                 of_table.1 += bytes;
             }
         }
-        for (batches, bytes) in few.into_values() {
+        let shared = std::mem::take(&mut self.shared);
+        for (table, (partitions, bytes)) in few {
             if bytes > SHARE_BYTES {
                 // All cores build the pages of one table.
-                built_pages(batches).into_iter().for_each(|(table, insert)| self.add_page(table, insert));
+                built_pages((table, partitions), &shared)
+                    .into_iter()
+                    .for_each(|(table, insert)| self.add_page(table, insert));
             } else {
-                shares.add(batches, bytes);
+                shares.add((table, partitions), bytes);
             }
         }
-        let of_share = |share: Vec<Vec<Batch>>| share.into_iter().flat_map(built_pages).collect::<Vec<_>>();
+        let of_share = |share: Vec<(DayTable, Partitions)>| {
+            share.into_iter().flat_map(|rows| built_pages(rows, &shared)).collect::<Vec<_>>()
+        };
         for (table, insert) in on_all_cores(shares.all, of_share).into_iter().flatten() {
             self.add_page(table, insert);
         }
@@ -164,48 +205,56 @@ impl Pending {
     }
 }
 
-/// Rows of a commit, in shares that are worth a thread each. The batches of a list are of one table, and those of one
-/// partition are adjacent.
+/// Partitions of a table with their rows.
+type Partitions = Vec<(Arc<str>, Waiting)>;
+
+/// Rows of a commit, in shares that are worth a thread each.
 #[derive(Default)]
 struct Shares {
-    all: Vec<Vec<Vec<Batch>>>,
+    all: Vec<Vec<(DayTable, Partitions)>>,
     /// Bytes of the last share.
     bytes: usize,
 }
 
 impl Shares {
-    fn add(&mut self, batches: Vec<Batch>, bytes: usize) {
+    fn add(&mut self, rows: (DayTable, Partitions), bytes: usize) {
         match self.all.last_mut() {
             Some(last) if self.bytes < SHARE_BYTES => {
-                last.push(batches);
+                last.push(rows);
                 self.bytes += bytes;
             }
             _ => {
-                self.all.push(vec![batches]);
+                self.all.push(vec![rows]);
                 self.bytes = bytes;
             }
         }
     }
 }
 
-/// Builds pages of batches of one table: for one partition, or shared by several.
-fn built_pages(batches: Vec<Batch>) -> Vec<(DayTable, Insert)> {
-    let Some(first) = batches.first() else { return Vec::new() };
-    let is_of_one = batches.iter().all(|batch| batch.partition == first.partition);
-    if !is_of_one {
-        let shared = page::build_shared(&batches).into_iter();
-        let insert = |BuiltSharedPage { page, partitions }| Insert { owner: PageOwner::Many(partitions), page };
-        return shared.map(|built| (first.table.clone(), insert(built))).collect();
+/// Builds pages of partitions of one table: shared ones, where there are several.
+fn built_pages((table, partitions): (DayTable, Partitions), shared: &[Batch]) -> Vec<(DayTable, Insert)> {
+    if let [(partition, waiting)] = partitions.as_slice() {
+        return pages_of_one(&table, &waiting.of(partition, shared));
     }
-    let only = if batches.len() == 1 { page::build_only(first) } else { None };
+    let waiting: Vec<_> = partitions.iter().map(|(partition, waiting)| waiting.of(partition, shared)).collect();
+    let insert = |BuiltSharedPage { page, partitions }| Insert { owner: PageOwner::Many(partitions), page };
+    page::build_shared(&waiting).into_iter().map(|built| (table.clone(), insert(built))).collect()
+}
+
+/// Builds the pages of one partition.
+fn pages_of_one(table: &DayTable, waiting: &WaitingRows<'_>) -> Vec<(DayTable, Insert)> {
+    let only = match (waiting.batches, waiting.rows) {
+        ([only], []) => page::build_only(only),
+        _ => None,
+    };
     let pages = only.map_or_else(
         || {
             let mut builder = PageBuilder::new();
-            batches.iter().for_each(|batch| builder.push_batch(batch));
+            builder.push_waiting(waiting);
             builder.build().pages
         },
         |only| vec![only],
     );
-    let insert = |page| Insert { owner: PageOwner::One(first.partition.clone()), page };
-    pages.into_iter().map(|page| (first.table.clone(), insert(page))).collect()
+    let insert = |page| Insert { owner: PageOwner::One(waiting.partition.clone()), page };
+    pages.into_iter().map(|page| (table.clone(), insert(page))).collect()
 }
