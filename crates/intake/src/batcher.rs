@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 /// Memory of an empty batch in bytes: its lists, and its page in the commit.
 const BATCH_MEMORY: usize = 1280;
-/// Memory of a place in bytes: the index, the route of its instance, and what the commit knows of its partition.
-const PLACE_MEMORY: usize = 384;
+/// Memory of a place in bytes, without the name of its partition: the index, the route of its instance, and what the commit
+/// knows of its partition.
+const PLACE_MEMORY: usize = 512;
 /// Partitions of a filling that have batches of their own from their first row on. With so few, no batch is shared.
 const OWN_PLACES: usize = 8;
 /// Rows of each further partition in batches of many partitions. A partition with more rows has batches of its own from then
@@ -36,6 +37,8 @@ pub struct Batcher {
     vocabulary: Vocabulary,
     bytes: usize,
     rows: u64,
+    /// Bytes of the names of all partitions.
+    name_bytes: usize,
     /// Whether partitions had so many rows in the last filling that sharing is not worth it.
     had_many_rows: bool,
     /// The number of this filling: [`Batcher::take`] begins the next.
@@ -88,6 +91,7 @@ impl Batcher {
             Target::Shared { table: self.shared_of(table), last: None, partition }
         };
         self.places.push(Place { at, shared_rows: 0 });
+        self.name_bytes += partition.len();
         let at = self.places.len() - 1;
         self.index.insert((table.clone(), partition.clone()), at);
         at
@@ -173,7 +177,9 @@ impl Batcher {
     /// its predecessor needed, and the allocator rounds up.
     pub fn memory(&self) -> usize {
         let batches = self.open.len() + self.full.len() + self.shared.len() + self.full_shared.len();
-        self.bytes + self.bytes / 4 + batches * BATCH_MEMORY + self.places.len() * PLACE_MEMORY
+        // The route has a name, too.
+        let places = self.places.len() * PLACE_MEMORY + 2 * self.name_bytes;
+        self.bytes + self.bytes / 4 + batches * BATCH_MEMORY + places
     }
 
     /// Takes every batch with rows, and ends all slots. The rows of a partition are in the order in which they were pushed.
@@ -185,6 +191,7 @@ impl Batcher {
         self.shared_index.clear();
         self.bytes = 0;
         self.rows = 0;
+        self.name_bytes = 0;
         self.filling += 1;
         let mut batches = std::mem::take(&mut self.full_shared);
         batches.extend(self.shared.drain(..).map(|shared| shared.batch).filter(|batch| !batch.is_empty()));
@@ -279,6 +286,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
         #[test]
         fn rows_of_a_partition_stay_in_their_order(
             fillings in proptest::collection::vec(

@@ -51,7 +51,7 @@ pub struct Batch {
 #[derive(Clone, Debug, Default)]
 struct ManyPartitions {
     partitions: Vec<Arc<str>>,
-    /// The number of each row's partition. A batch has at most 100 rows.
+    /// The number of each row's partition. A batch has at most 100 records.
     of_rows: Vec<u8>,
     /// The number of the partition of the next rows.
     next: u8,
@@ -122,7 +122,7 @@ impl Batch {
     pub fn begin_partition(&mut self, partition: Arc<str>) -> u8 {
         let Some(many) = &mut self.many else { return 0 };
         many.partitions.push(partition);
-        // Each has a row at least, and there are at most 100.
+        // Each has a record, and a batch at most 100 of those.
         many.next = (many.partitions.len() - 1) as u8;
         many.next
     }
@@ -701,7 +701,7 @@ mod tests {
                 row.add_field("text", Property::String(&"x".repeat(at)));
                 row.finish();
             }
-            let is_left_out = |key: &RowKey| key.position() % 3 == 0;
+            let is_left_out = |key: &RowKey| key.position().is_multiple_of(3);
             for (batch, without) in [(&batch, false), (&batch.without(is_left_out), true)] {
                 let kept = of.iter().enumerate().filter(|(at, _)| !without || at % 3 != 0);
                 let mut rows = batch.rows().enumerate();

@@ -110,6 +110,8 @@ pub struct SourceProfile {
     layouts: LayoutCache,
 }
 
+/// How a line begins that may be an object, where any format is expected.
+const OBJECT_BEGINNINGS: [char; 3] = ['{', ' ', '\t'];
 /// The highest weight: so many records of another format change any profile.
 const WEIGHT_MAX: u8 = 16;
 /// From this weight on, formats with the same first bytes are not tried first any more.
@@ -390,8 +392,10 @@ impl SourceProfile {
         let is_usual_text =
             is_auto && self.format == Some(Format::Text) && self.weight >= WEIGHT_SURE && self.since < REVISIT;
         let habits = self.habits;
+        // Where objects alone are expected, more may stand before one.
+        let is_object = !is_auto || text.starts_with(OBJECT_BEGINNINGS);
         let (parsed, read) = self.layouts.read(text, defaults, full_time, |reader| match reader.format {
-            Format::Json => true,
+            Format::Json => is_object,
             Format::Text => is_usual_text && (!reader.has_colon || habits.has_colons()),
             _ => is_auto,
         })?;
@@ -495,7 +499,7 @@ impl SourceProfile {
     /// Finds the format by the first bytes and by the usual format.
     fn auto<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, full_time: FullTime) -> Option<Parsed<'a>> {
         let first = *text.as_bytes().first()?;
-        if matches!(first, b'{' | b' ' | b'\t')
+        if text.starts_with(OBJECT_BEGINNINGS)
             && let Some(record) = object(text, &defaults)
         {
             return Some(Parsed::of(record, Format::Json));

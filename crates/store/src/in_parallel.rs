@@ -16,12 +16,17 @@ pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R
     run(threads, items, work)
 }
 
-/// Does work that mostly computes, for every item. Returns the results in the order of the items.
+/// Does work that mostly computes, for every item, by all cores. Returns the results in the order of the items.
 pub(crate) fn on_all_cores<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    run(items.len().min(cores()), items, work)
+    on_cores(cores(), items, work)
 }
 
-/// Threads that [`on_all_cores`] works with, at most.
+/// The same, by so many cores.
+pub(crate) fn on_cores<T: Send, R: Send>(cores: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    run(items.len().min(cores), items, work)
+}
+
+/// Cores that [`on_all_cores`] works with.
 pub(crate) fn cores() -> usize {
     // Counting them reads files of the kernel.
     static CORES: OnceLock<usize> = OnceLock::new();

@@ -6,7 +6,7 @@ use daytable_platform::lock;
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
-/// Profiles that are kept: as many as requests are parsed at once, at most.
+/// Profiles that are kept: as many as bodies are parsed at once, at most.
 const KEPT_MAX: usize = 8;
 
 /// Layouts for the next requests. They depend on the settings for lines, so each [`PushSettings`](super::PushSettings) has

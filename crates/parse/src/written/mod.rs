@@ -39,6 +39,11 @@ const UNREST_OF_DIGITS: u32 = 24 * UNREST_OF_NEW;
 /// From this unrest on, lines without a known layout are kept whole.
 const UNREST_MAX: u32 = 64 * UNREST_OF_NEW;
 
+/// Layouts that are kept for another source.
+const KEPT_LAYOUTS_MAX: usize = 8;
+/// Bytes of such a layout. The names of its fields take up to some seventy times as much.
+const KEPT_LAYOUT_BYTES_MAX: usize = 1 << 10;
+
 /// Layouts by which a line is read at most.
 const READERS_MAX: usize = 4;
 /// From this many misses on, few lines are read by layouts. A line that was read takes one miss away.
@@ -154,9 +159,14 @@ impl LayoutCache {
         None
     }
 
-    /// The layouts, for lines of another source. Nothing is known of how well its lines fit.
+    /// A few short layouts, for lines of another source: what they take may be kept for long. Nothing is known of how well
+    /// its lines fit.
     pub(crate) fn for_another_source(self) -> LayoutCache {
-        LayoutCache { unrest: 0, misses: 0, untried: 0, is_left: false, ..self }
+        let mut templates = self.templates;
+        templates.retain(|template| template.layout.len() <= KEPT_LAYOUT_BYTES_MAX);
+        templates.truncate(KEPT_LAYOUTS_MAX);
+        templates.shrink_to_fit();
+        LayoutCache { templates, minutes_east: self.minutes_east, ..LayoutCache::default() }
     }
 
     /// Leaves the next line to the parser: no reader could read that line.

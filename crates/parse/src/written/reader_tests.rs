@@ -14,14 +14,14 @@ impl LayoutCache {
 
 /// Reads lines with and without readers, compares everything, and returns how many lines the readers read.
 fn compared(lines: &[String], options: &ParseOptions) -> usize {
-    compared_after(&[], lines, options)
+    compared_after(&[], options, lines, options)
 }
 
 /// The same, with the layouts of the lines of another source.
-fn compared_after(others: &[String], lines: &[String], options: &ParseOptions) -> usize {
+fn compared_after(others: &[String], other_options: &ParseOptions, lines: &[String], options: &ParseOptions) -> usize {
     let seen = Ticks::UNIX_EPOCH.plus(std::time::Duration::from_secs(1_790_000_000));
     let mut other = SourceProfile::default();
-    others.iter().for_each(|line| drop(other.record(line, Envelope::default(), options, seen)));
+    others.iter().for_each(|line| drop(other.record(line, Envelope::default(), other_options, seen)));
     let (mut reading, mut parsing) = (SourceProfile::with_layouts_of(other), SourceProfile::default());
     let mut read = 0;
     for (number, line) in lines.iter().enumerate() {
@@ -59,8 +59,14 @@ fn compared_after(others: &[String], lines: &[String], options: &ParseOptions) -
 fn the_first_line_of_a_source_is_read_by_a_layout_of_another_source() {
     let line = |n: u32| format!(r#"{{"time":"2026-11-21T08:00:0{n}Z","level":"info","msg":"up","n":{n}}}"#);
     let lines: Vec<String> = (0..4).map(line).collect();
-    assert_eq!(compared_after(&lines[..2], &lines[2..], &ParseOptions::default()), 2);
-    assert_eq!(compared(&lines[2..], &ParseOptions::default()), 1);
+    let options = ParseOptions::default();
+    assert_eq!(compared_after(&lines[..2], &options, &lines[2..], &options), 2);
+    assert_eq!(compared(&lines[2..], &options), 1);
+    // Long ones are not kept.
+    let names: String = (0..200).map(|n| format!(r#","name{n}":{n}"#)).collect();
+    let long: Vec<String> = lines.iter().map(|line| line.replace('}', &format!("{names}}}"))).collect();
+    assert_eq!(compared(&long, &options), 3);
+    assert_eq!(compared_after(&long[..2], &options, &long[2..], &options), 1);
 }
 
 #[test]
@@ -263,11 +269,18 @@ proptest! {
     fn readers_of_another_source_agree_with_the_parser(
         others in prop_oneof![lines(), text_lines()],
         lines in prop_oneof![lines(), text_lines()],
-        format in prop::sample::select(vec![FormatChoice::Auto, FormatChoice::Auto, FormatChoice::Only(Format::Json)]),
+        formats in prop::sample::select(vec![
+            [FormatChoice::Auto; 2],
+            [FormatChoice::Auto, FormatChoice::Only(Format::Json)],
+            [FormatChoice::Only(Format::Json), FormatChoice::Auto],
+        ]),
+        before in prop::sample::select(vec!["", "", " ", "\t", "\r", "\u{c}"]),
     ) {
-        compared_after(&others, &lines, &ParseOptions { format, ..ParseOptions::default() });
+        let options = formats.map(|format| ParseOptions { format, ..ParseOptions::default() });
+        compared_after(&others, &options[0], &lines, &options[1]);
         // Lines of the same kinds, so that readers have something to read.
-        compared_after(&lines, &lines, &ParseOptions { format, ..ParseOptions::default() });
+        let lines: Vec<String> = lines.iter().map(|line| format!("{before}{line}")).collect();
+        compared_after(&lines, &options[0], &lines, &options[1]);
     }
 
     /// The same for lines of text.

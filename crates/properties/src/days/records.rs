@@ -265,7 +265,7 @@ fn value(dice: &mut Dice, has_all_types: bool) -> OwnedValue {
 /// The batches for a commit of these records. Those of an even number of records are of many partitions.
 pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
-    let is_of_many = written.len() % 2 == 0;
+    let is_of_many = written.len().is_multiple_of(2);
     for one in written {
         let fields =
             one.fields.iter().map(|(name, value)| Some(Field { name: name.as_str().into(), value: value_of(value)? }));

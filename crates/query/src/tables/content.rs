@@ -29,10 +29,10 @@ impl TableContent {
 
     /// Adds the rows of a batch, which must be the next ones.
     pub fn add_batch(&mut self, batch: &Batch) {
-        for row in batch.rows() {
+        for (number, row) in batch.rows().enumerate() {
             self.rows += 1;
             let values = row.properties().map(|(name, value)| (&*batch.names()[usize::from(name)], value));
-            self.sum.add_row(&batch.partition, row.key, row.level, values);
+            self.sum.add_row(batch.partition_of(number), row.key, row.level, values);
         }
     }
 

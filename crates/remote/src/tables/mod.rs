@@ -300,6 +300,7 @@ impl AzureTables {
     }
 
     fn send(&self, batch: &Batch, rows: &[RowRef<'_>]) -> Result<(), TableError> {
+        debug_assert!(!batch.is_of_many(), "a transaction has one partition");
         let name = batch.table.to_string();
         let new = || Transaction::new(self.client.account(), &name, &batch.partition);
         let transact = |transaction: Transaction| {

@@ -38,8 +38,9 @@ use std::time::{Duration, Instant};
 
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 128 << 10;
-/// Pages of a partition that one merge considers, the newest first.
-const CONSIDERED_PAGES_MAX: usize = 256;
+/// Pages of a partition that one merge considers, the newest first. It begins up to the span of a page before the small pages,
+/// so it has to reach over as many full pages as an instance may have meanwhile.
+const CONSIDERED_PAGES_MAX: usize = 1536;
 /// Shared pages that are worth splitting once the oldest is [`Thresholds::split_after`] old.
 const SHARED_PAGES_MIN: usize = 32;
 /// Raw bytes in shared pages from which they are split even if a partition has only a few pages in them. Then a split reads
@@ -823,7 +824,7 @@ mod tests {
         if rows.iter().map(|(_, text)| text.len()).sum::<usize>() >= TINY_BYTES as usize {
             return Insert::of_one(&partition.into(), encoded(rows));
         }
-        let BuiltSharedPage { page, partitions } = build_shared(&waiting_rows(&[batch(partition, rows)])).remove(0);
+        let BuiltSharedPage { page, partitions } = build_shared(&waiting_rows(&[batch(partition, rows)]), 2).remove(0);
         Insert { owner: PageOwner::Many(partitions), page }
     }
 

@@ -9,7 +9,7 @@ use super::{
     CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column, ints,
     keys, levels,
 };
-use crate::in_parallel::{cores, on_all_cores};
+use crate::in_parallel::on_cores;
 use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
@@ -165,11 +165,11 @@ struct PlannedPage<'a> {
     raw_bytes: usize,
 }
 
-/// Builds pages of the rows of many partitions by all cores, in the order of their keys. Of equal keys of a partition, the
-/// row that arrived last wins.
+/// Builds pages of the rows of many partitions by so many cores, in the order of their keys. Of equal keys of a partition,
+/// the row that arrived last wins.
 ///
 /// The keys of a page ascend. So a record whose key another partition has, too, goes to another page.
-pub(crate) fn build_shared(waiting: &[WaitingRows<'_>]) -> Vec<BuiltSharedPage> {
+pub(crate) fn build_shared(waiting: &[WaitingRows<'_>], cores: usize) -> Vec<BuiltSharedPage> {
     let mut parts: Vec<RowSource<'_>> = Vec::new();
     // The part of each batch of many partitions.
     let mut known = vec![None; waiting.first().map_or(0, |first| first.shared.len())];
@@ -192,29 +192,8 @@ pub(crate) fn build_shared(waiting: &[WaitingRows<'_>]) -> Vec<BuiltSharedPage> 
     }
     rows.sort_by_key(|(row, _)| row.key());
     let mut planned = Vec::new();
-    while !rows.is_empty() {
-        let mut others = Vec::new();
-        let mut kept: Vec<SourceRow<'_>> = Vec::with_capacity(rows.len());
-        let mut partitions = Vec::with_capacity(rows.len());
-        for (row, partition) in rows {
-            match kept.last_mut().zip(partitions.last()) {
-                Some((last, last_partition)) if last.key().with_item(0) == row.key().with_item(0) => {
-                    if *last_partition != partition {
-                        others.push((row, partition));
-                    } else if last.key() == row.key() {
-                        *last = row;
-                    } else {
-                        kept.push(row);
-                        partitions.push(partition);
-                    }
-                }
-                _ => {
-                    kept.push(row);
-                    partitions.push(partition);
-                }
-            }
-        }
-        let (mut rest, mut rest_partitions) = (kept.as_slice(), partitions.as_slice());
+    for RowsOfPages { rows, partitions } in by_rank(rows, waiting.len()) {
+        let (mut rest, mut rest_partitions) = (rows.as_slice(), partitions.as_slice());
         while !rest.is_empty() {
             let (length, raw_bytes) = cut(rest);
             let (of_page, next) = rest.split_at(length);
@@ -222,12 +201,51 @@ pub(crate) fn build_shared(waiting: &[WaitingRows<'_>]) -> Vec<BuiltSharedPage> 
             planned.push(PlannedPage { rows: of_page.to_vec(), partitions: partitions.to_vec(), raw_bytes });
             (rest, rest_partitions) = (next, next_partitions);
         }
-        rows = others;
     }
-    let of_thread = planned.len().div_ceil(cores()).max(1);
+    let of_thread = planned.len().div_ceil(cores).max(1);
     let shares: Vec<_> = planned.chunks(of_thread).collect();
-    let built = on_all_cores(shares, |share| encode_shared(share, waiting, &parts));
+    let built = on_cores(cores, shares, |share| encode_shared(share, waiting, &parts));
     built.into_iter().flatten().collect()
+}
+
+/// Rows in the order of their keys, and their partitions.
+#[derive(Default)]
+struct RowsOfPages<'a> {
+    rows: Vec<SourceRow<'a>>,
+    partitions: Vec<u32>,
+}
+
+/// Takes rows apart, sorted by key, so that no record has the key of another one. Records of one key go by the order of
+/// their partitions to the first list, the second, and so on.
+fn by_rank<'a>(rows: Vec<(SourceRow<'a>, u32)>, partitions: usize) -> Vec<RowsOfPages<'a>> {
+    let mut lists =
+        vec![RowsOfPages { rows: Vec::with_capacity(rows.len()), partitions: Vec::with_capacity(rows.len()) }];
+    // The last run of records with one key that each partition had a part in, and which of its partitions it was.
+    let mut ranks = vec![(0, 0); partitions];
+    let (mut run, mut key, mut next) = (0, None, 0);
+    for (row, partition) in rows {
+        let of_record = row.key().with_item(0);
+        if key != Some(of_record) {
+            (run, key, next) = (run + 1, Some(of_record), 0);
+        }
+        let (of_run, rank) = &mut ranks[partition as usize];
+        if *of_run != run {
+            (*of_run, *rank) = (run, next);
+            next += 1;
+        }
+        if lists.len() == *rank {
+            lists.push(RowsOfPages::default());
+        }
+        let list = &mut lists[*rank];
+        match list.rows.last_mut() {
+            Some(last) if last.key() == row.key() => *last = row,
+            _ => {
+                list.rows.push(row);
+                list.partitions.push(partition);
+            }
+        }
+    }
+    lists
 }
 
 /// Encodes pages of rows of these partitions.

@@ -215,7 +215,7 @@ proptest! {
         };
         let batches: Vec<Batch> = of.iter().enumerate().flat_map(with_name).collect();
         let (mut found, mut rest): (Vec<Vec<Plain>>, Vec<Vec<Plain>>) = (vec![Vec::new(); of.len()], vec![Vec::new(); of.len()]);
-        for BuiltSharedPage { page, partitions } in build_shared(&waiting_rows(&batches)) {
+        for BuiltSharedPage { page, partitions } in build_shared(&waiting_rows(&batches), 2) {
             let page = Page::decode(&page.header, &page.body).expect("what was encoded");
             prop_assert!(page.keys().is_sorted() && page.has_owners());
             let mut counts = vec![0; partitions.len()];

@@ -90,7 +90,7 @@ impl Place {
                 builder.push_batch(batch);
                 inserts.extend(builder.build().pages.into_iter().map(|page| Insert::of_one(&batch.partition, page)));
             }
-            for BuiltSharedPage { page, partitions } in build_shared(&waiting_rows(&few)) {
+            for BuiltSharedPage { page, partitions } in build_shared(&waiting_rows(&few), 2) {
                 inserts.push(Insert { owner: PageOwner::Many(partitions), page });
             }
             file.insert(seq, &inserts).expect("written");

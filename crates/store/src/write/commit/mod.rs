@@ -1,6 +1,6 @@
 //! The committer: the one thread that changes the store.
 //!
-//! The committer receives submissions from the [`CommitQueue`]. When the batches of a partition fill a page, it builds
+//! The committer receives submissions from the [`CommitQueue`]. When the rows of a partition fill a page, it builds
 //! that page. One commit writes all pages: when enough bytes wait, when [`StoreOptions::commit_interval`] is over, or
 //! at once if a caller waits and the queue is empty. Steps of the lifecycle run between two commits. Compaction runs in
 //! the remaining time.

@@ -6,7 +6,7 @@
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
 use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder, RowOfMany, WaitingRows};
-use crate::in_parallel::on_all_cores;
+use crate::in_parallel::{cores, on_all_cores};
 use crate::source::SourceState;
 use crate::write::idempotency::PendingKeys;
 use crate::write::options::CommitReport;
@@ -184,7 +184,7 @@ impl Pending {
         for (table, (partitions, bytes)) in few {
             if bytes > SHARE_BYTES {
                 // All cores build the pages of one table.
-                built_pages((table, partitions), &shared)
+                built_pages((table, partitions), &shared, cores())
                     .into_iter()
                     .for_each(|(table, insert)| self.add_page(table, insert));
             } else {
@@ -192,7 +192,7 @@ impl Pending {
             }
         }
         let of_share = |share: Vec<(DayTable, Partitions)>| {
-            share.into_iter().flat_map(|rows| built_pages(rows, &shared)).collect::<Vec<_>>()
+            share.into_iter().flat_map(|rows| built_pages(rows, &shared, 1)).collect::<Vec<_>>()
         };
         for (table, insert) in on_all_cores(shares.all, of_share).into_iter().flatten() {
             self.add_page(table, insert);
@@ -231,14 +231,14 @@ impl Shares {
     }
 }
 
-/// Builds pages of partitions of one table: shared ones, where there are several.
-fn built_pages((table, partitions): (DayTable, Partitions), shared: &[Batch]) -> Vec<(DayTable, Insert)> {
+/// Builds pages of partitions of one table: shared ones by so many cores, where there are several.
+fn built_pages((table, partitions): (DayTable, Partitions), shared: &[Batch], cores: usize) -> Vec<(DayTable, Insert)> {
     if let [(partition, waiting)] = partitions.as_slice() {
         return pages_of_one(&table, &waiting.of(partition, shared));
     }
     let waiting: Vec<_> = partitions.iter().map(|(partition, waiting)| waiting.of(partition, shared)).collect();
     let insert = |BuiltSharedPage { page, partitions }| Insert { owner: PageOwner::Many(partitions), page };
-    page::build_shared(&waiting).into_iter().map(|built| (table.clone(), insert(built))).collect()
+    page::build_shared(&waiting, cores).into_iter().map(|built| (table.clone(), insert(built))).collect()
 }
 
 /// Builds the pages of one partition.
