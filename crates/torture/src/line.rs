@@ -1,7 +1,7 @@
 //! Records that can be told apart: each has its stream, its number, its length and a checksum.
 //!
 //! ```text
-//! {"time":"2026-11-20T10:00:00.000123Z","level":"INFO","message":"@0/17/40/5b1d…@payload of 40 bytes"}
+//! {"time":"2026-11-20T10:00:00.000123Z","level":"INFO","worker":"w17","message":"@0/17/40/5b1d…@payload of 40 bytes"}
 //! 2026-11-20T10:00:00.000123Z stdout P {"time":"…         as a container's runtime writes it, in pieces
 //! k                                                       a line of one byte, told by how often it is there
 //! 2026-11-20T10:00:00.000123Z INFO @6/2/90020/c7d0…@payload up n=2 trace=payload      a message of several rows
@@ -26,6 +26,9 @@ pub(crate) const BARE: u32 = 4;
 /// The stream of lines for people whose pairs take more than one row.
 pub(crate) const PAIRS: u32 = 6;
 
+/// Workers of a stream. Each is an instance of its own, so that rows of many instances share batches.
+const WORKERS: u64 = 23;
+
 /// A line for people that ends in pairs, one of which is long: its message is whole and takes several rows.
 pub(crate) fn with_pairs(id: Id, time: &str, length: usize) -> String {
     let payload = format!("{} up n={} trace={}", payload(id, length / 2), id.seq, payload(id, length));
@@ -34,7 +37,8 @@ pub(crate) fn with_pairs(id: Id, time: &str, length: usize) -> String {
 
 /// The line of a record, with a time, a payload of `length` bytes and a newline.
 pub(crate) fn line(id: Id, time: &str, length: usize) -> String {
-    format!("{{\"time\":\"{time}\",\"level\":\"INFO\",\"message\":\"{}\"}}\n", message(id, length))
+    let (worker, message) = (id.seq % WORKERS, message(id, length));
+    format!("{{\"time\":\"{time}\",\"level\":\"INFO\",\"worker\":\"w{worker}\",\"message\":\"{message}\"}}\n")
 }
 
 /// The part of a record that must stay the same.

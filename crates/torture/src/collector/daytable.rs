@@ -104,7 +104,7 @@ poll = "20ms"
 [[tail]]
 include = ["{logs}/app-*.log*", "{logs}/cri-*.log*", "{logs}/only-*.log"]
 exclude = ["{logs}/*.tmp", "{logs}/*.next"]
-instance = "{{stem}}"
+instance = "{{stem}}-{{field:worker}}"
 line_bytes_max = "2MiB"
 poll = "20ms"
 join = {{ wait = "1s" }}
