@@ -17,9 +17,9 @@ const BATCH_MEMORY: usize = 1280;
 const PLACE_MEMORY: usize = 512;
 /// Partitions of a filling that have batches of their own from their first row on. With so few, no batch is shared.
 const OWN_PLACES: usize = 8;
-/// Rows of each further partition in batches of many partitions. A partition with more rows has batches of its own from then
+/// Records of each further partition in batches of many partitions. A partition with more has batches of its own from then
 /// on. If on average partitions had more of them in the last filling, all have their own from the beginning.
-const SHARED_ROWS: u64 = 4;
+const SHARED_RECORDS: usize = 4;
 
 /// Batches that are being filled.
 #[derive(Default)]
@@ -36,28 +36,31 @@ pub struct Batcher {
     /// The property names that the batches of the last filling used.
     vocabulary: Vocabulary,
     bytes: usize,
-    rows: u64,
+    records: usize,
     /// Bytes of the names of all partitions.
     name_bytes: usize,
-    /// Whether partitions had so many rows in the last filling that sharing is not worth it.
-    had_many_rows: bool,
+    /// Whether partitions had so many records in the last filling that sharing is not worth it.
+    had_many_records: bool,
     /// The number of this filling: [`Batcher::take`] begins the next.
     filling: u64,
 }
 
 /// Where the rows of one table and partition go.
-struct Place {
-    at: Target,
-    /// Rows of it in batches of many partitions.
-    shared_rows: u64,
-}
-
-enum Target {
+enum Place {
     /// The number of its batch in `open`.
     Own(usize),
-    /// The number of its table's batch in `shared`; the serial number of the batch that its last row went to, and its own
-    /// number there.
-    Shared { table: usize, last: Option<(u64, u8)>, partition: Arc<str> },
+    Shared(SharedPlace),
+}
+
+/// A partition whose rows are in batches of many partitions.
+struct SharedPlace {
+    partition: Arc<str>,
+    /// The number of its table's batch in `shared`.
+    at: usize,
+    /// The serial number of the batch that its last row went to, and its own number there.
+    last: Option<(u64, u8)>,
+    /// Its records so far.
+    records: usize,
 }
 
 /// The batch of many partitions of a table that is being filled.
@@ -83,18 +86,17 @@ impl Batcher {
     }
 
     fn add_place(&mut self, table: &DayTable, partition: &Arc<str>) -> usize {
-        let is_own = self.had_many_rows || self.places.len() < OWN_PLACES;
-        let at = if is_own {
-            Target::Own(self.add_open(table, partition))
+        let is_own = self.had_many_records || self.places.len() < OWN_PLACES;
+        let place = if is_own {
+            Place::Own(self.add_open(table, partition))
         } else {
-            let partition = partition.clone();
-            Target::Shared { table: self.shared_of(table), last: None, partition }
+            let at = self.shared_of(table);
+            Place::Shared(SharedPlace { partition: partition.clone(), at, last: None, records: 0 })
         };
-        self.places.push(Place { at, shared_rows: 0 });
+        self.index.insert((table.clone(), partition.clone()), self.places.len());
+        self.places.push(place);
         self.name_bytes += partition.len();
-        let at = self.places.len() - 1;
-        self.index.insert((table.clone(), partition.clone()), at);
-        at
+        self.places.len() - 1
     }
 
     /// A request is one filling, and its records resemble each other: names and their memory are made once.
@@ -128,44 +130,37 @@ impl Batcher {
         debug_assert!(self.holds(slot));
         let measured = SizedRecord::new(record, source);
         let (rows, bytes) = measured.room();
-        let place = &mut self.places[slot.at];
-        if let Target::Shared { table, partition, .. } = &place.at
-            && place.shared_rows >= SHARED_ROWS
+        if let Place::Shared(place) = &self.places[slot.at]
+            && place.records == SHARED_RECORDS
         {
             // Never again to a shared one: the commit reads those first, and of equal keys the later row wins.
-            let (table, partition) = (self.shared[*table].batch.table.clone(), partition.clone());
-            let own = self.add_open(&table, &partition);
-            self.places[slot.at].at = Target::Own(own);
+            let (table, partition) = (self.shared[place.at].batch.table.clone(), place.partition.clone());
+            self.places[slot.at] = Place::Own(self.add_open(&table, &partition));
         }
-        let place = &mut self.places[slot.at];
-        let batch = match &mut place.at {
-            Target::Own(at) => {
+        let batch = match &mut self.places[slot.at] {
+            Place::Own(at) => {
                 let batch = &mut self.open[*at];
-                if !batch.has_room(rows, bytes) {
-                    let next = batch.successor();
-                    self.full.push(std::mem::replace(batch, next));
-                }
+                self.full.extend(make_room(batch, rows, bytes));
                 batch
             }
-            Target::Shared { table, last, partition } => {
-                let SharedBatch { batch, serial } = &mut self.shared[*table];
-                if !batch.has_room(rows, bytes) {
-                    let next = batch.successor();
-                    self.full_shared.push(std::mem::replace(batch, next));
+            Place::Shared(place) => {
+                let SharedBatch { batch, serial } = &mut self.shared[place.at];
+                if let Some(full) = make_room(batch, rows, bytes) {
+                    self.full_shared.push(full);
                     *serial += 1;
                 }
-                match *last {
+                match place.last {
                     Some((of, number)) if of == *serial => batch.continue_partition(number),
-                    _ => *last = Some((*serial, batch.begin_partition(partition.clone()))),
+                    _ => place.last = Some((*serial, batch.begin_partition(place.partition.clone()))),
                 }
-                place.shared_rows += 1;
+                place.records += 1;
                 batch
             }
         };
-        let before = (batch.bytes(), batch.len());
+        let before = batch.bytes();
         measured.append(batch, key);
-        self.bytes += batch.bytes() - before.0;
-        self.rows += (batch.len() - before.1) as u64;
+        self.bytes += batch.bytes() - before;
+        self.records += 1;
     }
 
     /// Bytes of all batches.
@@ -184,13 +179,13 @@ impl Batcher {
 
     /// Takes every batch with rows, and ends all slots. The rows of a partition are in the order in which they were pushed.
     pub fn take(&mut self) -> Vec<Batch> {
-        self.had_many_rows = self.rows > self.places.len() as u64 * SHARED_ROWS;
+        self.had_many_records = self.records > self.places.len() * SHARED_RECORDS;
         self.learn();
         self.places.clear();
         self.index.clear();
         self.shared_index.clear();
         self.bytes = 0;
-        self.rows = 0;
+        self.records = 0;
         self.name_bytes = 0;
         self.filling += 1;
         let mut batches = std::mem::take(&mut self.full_shared);
@@ -211,6 +206,12 @@ impl Batcher {
             self.vocabulary = learnt;
         }
     }
+}
+
+/// Replaces a batch without room for so many rows and bytes by an empty one, and returns it.
+fn make_room(batch: &mut Batch, rows: usize, bytes: usize) -> Option<Batch> {
+    let next = (!batch.has_room(rows, bytes)).then(|| batch.successor())?;
+    Some(std::mem::replace(batch, next))
 }
 
 #[cfg(test)]

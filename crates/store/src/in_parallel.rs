@@ -1,6 +1,7 @@
 //! The same work for several things at once.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use daytable_platform::lock;
+use std::sync::{Mutex, OnceLock};
 use std::thread::{self, Builder};
 
 /// Threads that work at once.
@@ -16,17 +17,12 @@ pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R
     run(threads, items, work)
 }
 
-/// Does work that mostly computes, for every item, by all cores. Returns the results in the order of the items.
-pub(crate) fn on_all_cores<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    on_cores(cores(), items, work)
-}
-
-/// The same, by so many cores.
+/// Does work that mostly computes, for every item, by so many cores. Returns the results in the order of the items.
 pub(crate) fn on_cores<T: Send, R: Send>(cores: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     run(items.len().min(cores), items, work)
 }
 
-/// Cores that [`on_all_cores`] works with.
+/// All cores that [`on_cores`] is to work with.
 pub(crate) fn cores() -> usize {
     // Counting them reads files of the kernel.
     static CORES: OnceLock<usize> = OnceLock::new();
@@ -39,7 +35,7 @@ fn run<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + 
         return items.into_iter().map(work).collect();
     }
     let left = Mutex::new(items.into_iter().enumerate());
-    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || lock(&left).next();
     let mut done: Vec<(usize, R)> = thread::scope(|scope| {
         let run = || std::iter::from_fn(next).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
         // Where no more threads are to be had, this one does all of it.
@@ -66,7 +62,7 @@ mod tests {
             };
             let expected: Vec<u64> = (0..count).map(|n| 2 * n).collect();
             assert_eq!(in_parallel((0..count).collect(), double), expected);
-            assert_eq!(on_all_cores((0..count).collect(), double), expected);
+            assert_eq!(on_cores(2, (0..count).collect(), double), expected);
         }
     }
 }

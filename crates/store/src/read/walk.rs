@@ -31,6 +31,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
+use daytable_platform::lock;
 use daytable_platform::turns::{self, QuestionTurns};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -516,7 +517,7 @@ impl Plan<'_> {
 
     /// The numbers by value of the row groups of a sealed file, of all tasks at once.
     fn counted_groups(&self, number: usize, sealed: &SealedFile) -> Result<Arc<BTreeMap<usize, Bytes>>, StoreError> {
-        let mut read = self.files[number].counted_groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = lock(&self.files[number].counted_groups);
         if let Some(read) = &*read {
             return Ok(read.clone());
         }
@@ -703,10 +704,10 @@ impl Walker<'_, '_> {
                         shared.is_over.store(true, Ordering::Relaxed);
                         break 'tasks;
                     }
-                    Ok(None) => shared.left.lock().unwrap_or_else(PoisonError::into_inner).push(at),
+                    Ok(None) => lock(&shared.left).push(at),
                     Err(error) => {
                         shared.is_over.store(true, Ordering::Relaxed);
-                        shared.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        lock(&shared.error).get_or_insert(error);
                         break 'tasks;
                     }
                 }

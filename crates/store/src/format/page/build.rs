@@ -127,7 +127,7 @@ pub(crate) struct WaitingRows<'a> {
     /// Its rows in batches of many partitions.
     pub(crate) rows: &'a [RowOfMany],
     /// The batches of many partitions.
-    pub(crate) shared: &'a [Batch],
+    pub(crate) of_many: &'a [Batch],
 }
 
 /// A row in a batch of many partitions.
@@ -151,7 +151,7 @@ impl<'a> WaitingRows<'a> {
         let mut rows = self.rows.iter().peekable();
         for number in 0..=self.batches.len() {
             while let Some(row) = rows.next_if(|row| row.after as usize <= number) {
-                pass(RowPiece::Row(&self.shared[row.batch as usize], *row));
+                pass(RowPiece::Row(&self.of_many[row.batch as usize], *row));
             }
             self.batches.get(number).into_iter().for_each(|batch| pass(RowPiece::Batch(batch)));
         }
@@ -159,9 +159,9 @@ impl<'a> WaitingRows<'a> {
 }
 
 /// The rows of a page that is to be built, the numbers of their partitions, and their bytes.
-struct PlannedPage<'a> {
-    rows: Vec<SourceRow<'a>>,
-    partitions: Vec<u32>,
+struct PlannedPage<'l, 'a> {
+    rows: &'l [SourceRow<'a>],
+    partitions: &'l [u32],
     raw_bytes: usize,
 }
 
@@ -172,7 +172,7 @@ struct PlannedPage<'a> {
 pub(crate) fn build_shared(waiting: &[WaitingRows<'_>], cores: usize) -> Vec<BuiltSharedPage> {
     let mut parts: Vec<RowSource<'_>> = Vec::new();
     // The part of each batch of many partitions.
-    let mut known = vec![None; waiting.first().map_or(0, |first| first.shared.len())];
+    let mut known = vec![None; waiting.first().map_or(0, |first| first.of_many.len())];
     let mut rows: Vec<(SourceRow<'_>, u32)> = Vec::new();
     for (partition, waiting) in (0..).zip(waiting) {
         waiting.each(|piece| match piece {
@@ -192,13 +192,14 @@ pub(crate) fn build_shared(waiting: &[WaitingRows<'_>], cores: usize) -> Vec<Bui
     }
     rows.sort_by_key(|(row, _)| row.key());
     let mut planned = Vec::new();
-    for RowsOfPages { rows, partitions } in by_rank(rows, waiting.len()) {
+    let lists = by_rank(rows, waiting.len());
+    for RowsOfPages { rows, partitions } in &lists {
         let (mut rest, mut rest_partitions) = (rows.as_slice(), partitions.as_slice());
         while !rest.is_empty() {
             let (length, raw_bytes) = cut(rest);
             let (of_page, next) = rest.split_at(length);
             let (partitions, next_partitions) = rest_partitions.split_at(length);
-            planned.push(PlannedPage { rows: of_page.to_vec(), partitions: partitions.to_vec(), raw_bytes });
+            planned.push(PlannedPage { rows: of_page, partitions, raw_bytes });
             (rest, rest_partitions) = (next, next_partitions);
         }
     }
@@ -250,7 +251,7 @@ fn by_rank<'a>(rows: Vec<(SourceRow<'a>, u32)>, partitions: usize) -> Vec<RowsOf
 
 /// Encodes pages of rows of these partitions.
 fn encode_shared<'a>(
-    pages: &[PlannedPage<'a>],
+    pages: &[PlannedPage<'_, 'a>],
     waiting: &[WaitingRows<'_>],
     parts: &[RowSource<'a>],
 ) -> Vec<BuiltSharedPage> {
@@ -261,7 +262,7 @@ fn encode_shared<'a>(
     for PlannedPage { rows, partitions: of_rows, raw_bytes } in pages {
         let mut partitions: Vec<(Arc<str>, u32)> = Vec::new();
         let mut owners = Vec::with_capacity(rows.len());
-        for partition in of_rows {
+        for partition in *of_rows {
             let place = &mut places[*partition as usize];
             if *place == u32::MAX {
                 *place = count(partitions.len());
@@ -282,7 +283,7 @@ fn encode_shared<'a>(
 #[cfg(test)]
 pub(crate) fn waiting_rows(batches: &[Batch]) -> Vec<WaitingRows<'_>> {
     let of = batches.chunk_by(|a, b| a.partition == b.partition);
-    of.map(|batches| WaitingRows { partition: &batches[0].partition, batches, rows: &[], shared: &[] }).collect()
+    of.map(|batches| WaitingRows { partition: &batches[0].partition, batches, rows: &[], of_many: &[] }).collect()
 }
 
 /// Builds a page of some rows of a page of many partitions, in their order, each with the new number of its partition.

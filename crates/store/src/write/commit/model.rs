@@ -84,7 +84,7 @@ pub(super) fn beginning(text: &str) -> String {
 }
 
 /// The batches of a commit. In every other one, the first two rows of each partition share a batch.
-pub(super) fn batches(rows: &ModelRows, number: usize) -> (Vec<Batch>, Model) {
+pub(super) fn batches(rows: &[(usize, u64, usize)], number: usize) -> (Vec<Batch>, Model) {
     let (mut batches, mut model) = (BTreeMap::new(), Model::new());
     let (mut shared, mut shared_rows) = (Batch::of_many(&Vocabulary::default(), day()), [0; PARTITIONS.len()]);
     for (nth, &(partition, k, length)) in rows.iter().enumerate() {
@@ -199,7 +199,7 @@ fn run(acts: &[Act]) {
                 // Two submissions, of which one has a batch of many partitions.
                 let (first, second) = rows.split_at(rows.len() / 2);
                 for (rows, number) in [(first, number), (second, number + 1_000_001)] {
-                    let (batches, written) = batches(&rows.to_vec(), number);
+                    let (batches, written) = batches(rows, number);
                     committer.submit(batches);
                     new.extend(written);
                 }

@@ -6,7 +6,7 @@
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
 use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder, RowOfMany, WaitingRows};
-use crate::in_parallel::{cores, on_all_cores};
+use crate::in_parallel::{cores, on_cores};
 use crate::source::SourceState;
 use crate::write::idempotency::PendingKeys;
 use crate::write::options::CommitReport;
@@ -30,7 +30,7 @@ const SHARE_BYTES: usize = 1 << 20;
 pub(super) struct Pending {
     waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
     /// Batches of many partitions, with rows of those in `waiting`.
-    shared: Vec<Batch>,
+    of_many: Vec<Batch>,
     pub(super) pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
     pub(super) sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
     pub(super) acks: Vec<Ack>,
@@ -62,8 +62,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn of<'a>(&'a self, partition: &'a Arc<str>, shared: &'a [Batch]) -> WaitingRows<'a> {
-        WaitingRows { partition, batches: &self.batches, rows: &self.rows, shared }
+    fn of<'a>(&'a self, partition: &'a Arc<str>, of_many: &'a [Batch]) -> WaitingRows<'a> {
+        WaitingRows { partition, batches: &self.batches, rows: &self.rows, of_many }
     }
 }
 
@@ -119,7 +119,7 @@ impl Pending {
         self.report.rows += batch.len() as u64;
         self.raw_bytes += bytes;
         if batch.is_of_many() {
-            return self.add_shared(batch);
+            return self.add_rows_of(batch);
         }
         let key = (batch.table.clone(), batch.partition.clone());
         let waiting = self.waiting.entry(key).or_default();
@@ -128,22 +128,18 @@ impl Pending {
         waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
         waiting.batches.push(batch);
         if waiting.bytes >= PAGE_BYTES {
-            let (batches, rows) = (std::mem::take(&mut waiting.batches), std::mem::take(&mut waiting.rows));
-            waiting.bytes = 0;
-            waiting.is_continued = true;
+            let full = std::mem::replace(waiting, Waiting { is_continued: true, ..Waiting::default() });
             // Batches of many partitions stay until the commit.
-            self.raw_bytes -= batches.iter().map(Batch::bytes).sum::<usize>();
-            let partition = batches[0].partition.clone();
-            let waiting = WaitingRows { partition: &partition, batches: &batches, rows: &rows, shared: &self.shared };
-            pages_of_one(&batches[0].table, &waiting)
-                .into_iter()
-                .for_each(|(table, insert)| self.add_page(table, insert));
+            self.raw_bytes -= full.batches.iter().map(Batch::bytes).sum::<usize>();
+            let Batch { table, partition, .. } = &full.batches[0];
+            let pages = pages_of_one(table, &full.of(partition, &self.of_many));
+            self.add_pages(pages);
         }
     }
 
     /// Adds the rows of a batch of many partitions.
-    fn add_shared(&mut self, batch: Batch) {
-        let number = u32::try_from(self.shared.len()).unwrap_or(u32::MAX);
+    fn add_rows_of(&mut self, batch: Batch) {
+        let number = u32::try_from(self.of_many.len()).unwrap_or(u32::MAX);
         for (row, at) in (0..batch.len()).zip(0..) {
             let key = (batch.table.clone(), batch.partition_of(row).clone());
             let waiting = self.waiting.entry(key).or_default();
@@ -153,16 +149,18 @@ impl Pending {
             let after = u32::try_from(waiting.batches.len()).unwrap_or(u32::MAX);
             waiting.rows.push(RowOfMany { batch: number, row: at, after });
         }
-        self.shared.push(batch);
+        self.of_many.push(batch);
     }
 
-    fn add_page(&mut self, table: DayTable, insert: Insert) {
-        let page = &insert.page;
-        self.page_bytes += page.body.len();
-        self.report.pages += 1;
-        self.report.page_bytes += page.body.len() as u64;
-        self.report.records += u64::from(page.header.records);
-        self.pages.entry(table).or_default().push(insert);
+    fn add_pages(&mut self, pages: impl IntoIterator<Item = (DayTable, Insert)>) {
+        for (table, insert) in pages {
+            let page = &insert.page;
+            self.page_bytes += page.body.len();
+            self.report.pages += 1;
+            self.report.page_bytes += page.body.len() as u64;
+            self.report.records += u64::from(page.header.records);
+            self.pages.entry(table).or_default().push(insert);
+        }
     }
 
     /// Builds pages of all waiting rows, by all cores. Partitions with few rows share pages: a commit may have a thousand
@@ -180,23 +178,19 @@ impl Pending {
                 of_table.1 += bytes;
             }
         }
-        let shared = std::mem::take(&mut self.shared);
+        let of_many = std::mem::take(&mut self.of_many);
         for (table, (partitions, bytes)) in few {
             if bytes > SHARE_BYTES {
                 // All cores build the pages of one table.
-                built_pages((table, partitions), &shared, cores())
-                    .into_iter()
-                    .for_each(|(table, insert)| self.add_page(table, insert));
+                self.add_pages(built_pages((table, partitions), &of_many, cores()));
             } else {
                 shares.add((table, partitions), bytes);
             }
         }
         let of_share = |share: Vec<(DayTable, Partitions)>| {
-            share.into_iter().flat_map(|rows| built_pages(rows, &shared, 1)).collect::<Vec<_>>()
+            share.into_iter().flat_map(|rows| built_pages(rows, &of_many, 1)).collect::<Vec<_>>()
         };
-        for (table, insert) in on_all_cores(shares.all, of_share).into_iter().flatten() {
-            self.add_page(table, insert);
-        }
+        self.add_pages(on_cores(cores(), shares.all, of_share).into_iter().flatten());
         self.raw_bytes = 0;
     }
 
@@ -232,11 +226,15 @@ impl Shares {
 }
 
 /// Builds pages of partitions of one table: shared ones by so many cores, where there are several.
-fn built_pages((table, partitions): (DayTable, Partitions), shared: &[Batch], cores: usize) -> Vec<(DayTable, Insert)> {
+fn built_pages(
+    (table, partitions): (DayTable, Partitions),
+    of_many: &[Batch],
+    cores: usize,
+) -> Vec<(DayTable, Insert)> {
     if let [(partition, waiting)] = partitions.as_slice() {
-        return pages_of_one(&table, &waiting.of(partition, shared));
+        return pages_of_one(&table, &waiting.of(partition, of_many));
     }
-    let waiting: Vec<_> = partitions.iter().map(|(partition, waiting)| waiting.of(partition, shared)).collect();
+    let waiting: Vec<_> = partitions.iter().map(|(partition, waiting)| waiting.of(partition, of_many)).collect();
     let insert = |BuiltSharedPage { page, partitions }| Insert { owner: PageOwner::Many(partitions), page };
     page::build_shared(&waiting, cores).into_iter().map(|built| (table.clone(), insert(built))).collect()
 }
