@@ -31,7 +31,7 @@ use crate::outbox::RemovedPages;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use rusqlite::{Row, params};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque, btree_map};
 #[cfg(feature = "testing")]
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -578,7 +578,10 @@ impl Day {
         }
         daytable_platform::failpoint!("compaction-before");
         let written = file.replace(&merges, &[])?;
-        merges.iter().for_each(|merge| self.requeue(merge.partition));
+        // A partition may have several merges. It is queued again once: after a second time its next merge would wait in
+        // `prepared` while the partition is not in `queued`, and its pages would be merged again.
+        let partitions: BTreeSet<i64> = merges.iter().map(|merge| merge.partition).collect();
+        partitions.into_iter().for_each(|partition| self.requeue(partition));
         self.add(written);
         Ok(merged_pages)
     }
