@@ -4,6 +4,7 @@ use crate::collector::named;
 use crate::cuts::{self, Recording};
 use crate::found::{Found, Tally};
 use crate::line::{self, Id};
+use crate::loads;
 use crate::options::Options;
 use crate::oracle::{Verdict, Written};
 use crate::random::Random;
@@ -20,10 +21,11 @@ type Doubt = fn(&Options) -> Result<(), String>;
 
 /// Runs every self-test.
 pub(crate) fn tried(options: &Options) -> Found {
-    let doubts: [(&str, Doubt); 5] = [
+    let doubts: [(&str, Doubt); 6] = [
         ("the oracle", oracle),
         ("the seed", seed),
         ("the command that plays it again", again),
+        ("the days after a load", |_| loads::doubted()),
         ("the power cuts", cuts),
         ("the pushes in power cuts", pushes_in_cuts),
     ];

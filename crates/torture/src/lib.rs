@@ -11,6 +11,8 @@
 //! cargo run -rp daytable-torture -- rotations --count 600 with gzip, at every pace: a second or more each, in `--jobs` at a time
 //! cargo run -rp daytable-torture -- cuts --count 2000     a power cut: what was not synced is gone, or torn
 //! cargo run -rp daytable-torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without
+//! cargo run -rp daytable-torture -- loads --seconds 60    small requests and lines by the thousand, a slow disk, kills; then
+//!     --count 16                                     the days are sealed, and rows and bytes of the store compared
 //! cargo run -rp daytable-torture -- intruders --count 300 the lock is removed and a second one started; the journal is lost
 //! cargo run -rp daytable-torture -- outbox --count 200    killed while rows are sent to Azurite
 //! cargo run -rp daytable-torture -- doubts                whether what is broken on purpose is found
@@ -35,6 +37,7 @@ mod found;
 mod intruders;
 mod kills;
 mod line;
+mod loads;
 mod options;
 mod oracle;
 mod outbox;
@@ -68,6 +71,7 @@ pub fn run(args: impl Iterator<Item = String>, daytable: Option<PathBuf>) -> Exi
                     "sweep" => sweep::kills(&options),
                     "faults" => sweep::faults(&options),
                     "troubles" => troubles::random(&options),
+                    "loads" => loads::random(&options),
                     "pushes" => pushes::repeated(&options),
                     "doubts" => doubts::tried(&options),
                     "outbox" => outbox::sending(&options),

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::collector::{self, Collector};
+use crate::collector::{self, Collector, Daytable};
 use std::path::PathBuf;
 
 /// The options of a mode.
@@ -8,6 +8,9 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     /// The number of kills, power cuts or rounds.
     pub(crate) count: u64,
+    /// The number of loads, and how long each takes.
+    pub(crate) loads: u64,
+    pub(crate) seconds: u64,
     pub(crate) stride: usize,
     pub(crate) offset: u64,
     pub(crate) jobs: usize,
@@ -21,10 +24,13 @@ pub(crate) struct Options {
 /// The stride of the short version, which takes about a minute.
 const SHORT_STRIDE: usize = 997;
 const SHORT_COUNT: u64 = 24;
+/// A load of each kind at the same time. Compaction has merged and replaced pages several times by its end.
+const SHORT_LOADS: u64 = 4;
+const SHORT_SECONDS: u64 = 25;
 
 /// The modes, in the order of the short version.
-const MODES: [&str; 10] =
-    ["doubts", "sweep", "faults", "kills", "troubles", "rotations", "cuts", "intruders", "pushes", "outbox"];
+const MODES: [&str; 11] =
+    ["doubts", "sweep", "faults", "kills", "troubles", "rotations", "cuts", "intruders", "pushes", "loads", "outbox"];
 
 impl Options {
     /// The modes that `args` ask for, and their options. No modes if `args` ask for a test of another name.
@@ -36,7 +42,9 @@ impl Options {
         let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let binary = daytable.unwrap_or_else(|| "target/release/daytable".into());
         let collector = collector::named("daytable", &binary).ok_or("no daytable")?;
-        let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 6, base, collector, binary };
+        let (loads, seconds) = (0, 0);
+        let mut options =
+            Options { seed: 1, count: 0, loads, seconds, stride: 0, offset: 0, jobs: 6, base, collector, binary };
         let (mut modes, mut name) = (Vec::new(), "daytable".to_owned());
         let mut args = args;
         while let Some(arg) = args.next() {
@@ -45,6 +53,7 @@ impl Options {
                 mode if MODES.contains(&mode) => modes.push(arg),
                 "--seed" => options.seed = number(&arg, &value()?)?,
                 "--count" => options.count = number(&arg, &value()?)?,
+                "--seconds" => options.seconds = number(&arg, &value()?)?,
                 "--stride" => options.stride = number(&arg, &value()?)?,
                 "--offset" => options.offset = number(&arg, &value()?)?,
                 "--jobs" => options.jobs = number::<usize>(&arg, &value()?)?.max(1),
@@ -59,13 +68,21 @@ impl Options {
         }
         options.collector =
             collector::named(&name, &options.binary).ok_or(format!("no collector is called {name:?}"))?;
-        let (stride, count) = if modes.is_empty() { (SHORT_STRIDE, SHORT_COUNT) } else { (1, 1000) };
+        let (stride, count, loads, seconds) =
+            if modes.is_empty() { (SHORT_STRIDE, SHORT_COUNT, SHORT_LOADS, SHORT_SECONDS) } else { (1, 1000, 16, 60) };
         if modes.is_empty() {
             modes = MODES.map(String::from).to_vec();
         }
         options.stride = if options.stride == 0 { stride } else { options.stride };
+        options.loads = if options.count == 0 { loads } else { options.count };
         options.count = if options.count == 0 { count } else { options.count };
+        options.seconds = if options.seconds == 0 { seconds } else { options.seconds };
         Ok((modes, options))
+    }
+
+    /// The program `daytable`, for what only this collector has.
+    pub(crate) fn daytable(&self) -> Daytable {
+        Daytable::new(&self.binary)
     }
 
     /// The command that repeats a failed run of `mode`. `rest` has the further arguments.

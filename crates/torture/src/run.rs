@@ -245,10 +245,12 @@ pub(crate) fn settled(
         if pause < LONG_PAUSE && !collector.seems_to_have(&place.home(), written.least()) {
             continue;
         }
+        // A read shows the moment of its begin, and may take minutes on a busy machine: what it lacks may have come since.
+        let is_last = Instant::now() >= deadline;
         // A store that cannot be read now may be in the middle of a change.
         match collector.messages(&place.home()).map(|messages| Verdict::of(written, messages)) {
-            Ok(verdict) if verdict.lost.is_empty() || Instant::now() >= deadline => break verdict,
-            Err(error) if Instant::now() >= deadline => {
+            Ok(verdict) if verdict.lost.is_empty() || is_last => break verdict,
+            Err(error) if is_last => {
                 end(&mut child).map_err(failed)?;
                 return Err(error.to_string());
             }

@@ -4,7 +4,7 @@ use super::{Collector, Stage};
 use crate::world::Abilities;
 use serde_json::Value;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -37,17 +37,26 @@ impl Daytable {
 
     /// The JSON lines that a `daytable` command prints about a data folder.
     pub(crate) fn ask(&self, home: &Path, command: &str, args: &[&str]) -> io::Result<Vec<Value>> {
+        self.ask_each(home, command, args, |value| value)
+    }
+
+    /// What `each` makes of these lines. A day of a load has a million, and not all are in memory at a time.
+    fn ask_each<T>(&self, home: &Path, command: &str, args: &[&str], each: impl Fn(Value) -> T) -> io::Result<Vec<T>> {
         let mut command_on = self.command_on(home, command);
         if home.join("store.toml").exists() && command != "sources" {
             command_on.arg("--config").arg(home.join("daytable.toml"));
         }
-        let output = command_on.arg("--json").args(args).output()?;
+        let mut child = command_on.arg("--json").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let values: io::Result<Vec<T>> = BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?)
+            .lines()
+            .map(|line| Ok(each(serde_json::from_str(&line?)?)))
+            .collect();
+        let output = child.wait_with_output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(io::Error::other(format!("daytable {command}: {}", said.trim())));
         }
-        let text = String::from_utf8(output.stdout).map_err(io::Error::other)?;
-        text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::other)).collect()
+        values
     }
 
     /// The number of records that a running daemon reports.
@@ -82,13 +91,14 @@ impl Daytable {
         Ok(None)
     }
 
-    /// Writes the configuration. The daemon seals and archives each day as soon as the day is over, and keeps it for
-    /// `keep`.
+    /// Writes the configuration. The daemon seals and archives each day as soon as the day is over, unless
+    /// `lifecycle.toml` says otherwise, and keeps it for `keep`.
     fn configure(home: &Path, logs: &Path, keep: &str) -> io::Result<PathBuf> {
         let (data, logs, archive) = (Daytable::data(home), logs.display(), home.join("store/archive"));
         // Settings that some modes need in addition.
         let [more, store] =
             ["more.toml", "store.toml"].map(|name| fs::read_to_string(home.join(name)).unwrap_or_default());
+        let lifecycle = fs::read_to_string(home.join("lifecycle.toml")).unwrap_or_else(|_| LIFECYCLE.to_owned());
         let config = home.join("daytable.toml");
         let text = format!(
             r#"data_dir = "{data}"
@@ -113,11 +123,7 @@ name = "Log"
 keep = "{keep}"
 archive = "file://{archive}"
 [lifecycle]
-schedule = "* * * * * *"
-seal_after = "0s"
-grace = "0s"
-min_tables = 0
-[store]
+{lifecycle}[store]
 commit_interval = "20ms"
 {store}"#,
             data = data.display(),
@@ -133,6 +139,8 @@ commit_interval = "20ms"
     }
 }
 
+/// What the daemon does with days.
+const LIFECYCLE: &str = "schedule = \"* * * * * *\"\nseal_after = \"0s\"\ngrace = \"0s\"\nmin_tables = 0\n";
 /// Longer than a run.
 const FOR_EVER: &str = "36500d";
 
@@ -160,8 +168,9 @@ impl Collector for Daytable {
         if !Daytable::data(home).join("catalog.db").exists() {
             return Ok(Vec::new());
         }
-        let records = self.ask(home, "query", &["-n", "1000000000"])?;
-        Ok(records.iter().map(|record| record["message"].as_str().unwrap_or_default().to_owned()).collect())
+        self.ask_each(home, "query", &["-n", "1000000000"], |record| {
+            record["message"].as_str().unwrap_or_default().to_owned()
+        })
     }
 
     fn stage(&self, home: &Path, days: &[String]) -> io::Result<Stage> {

@@ -3,7 +3,7 @@
 mod daytable;
 mod rsyslog;
 
-use self::daytable::Daytable;
+pub(crate) use self::daytable::Daytable;
 use self::rsyslog::Rsyslog;
 use crate::world::Abilities;
 use std::io;
