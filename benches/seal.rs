@@ -41,7 +41,7 @@ fn main() -> Result<()> {
     };
     let start = Instant::now();
     let (mut surveyed, mut written) = (Duration::ZERO, Duration::ZERO);
-    let manifest = seal(&sealing, &mut |progress| {
+    let sealed = seal(&sealing, &mut |progress| {
         match progress.phase {
             Phase::Survey => surveyed = start.elapsed(),
             Phase::Write => written = start.elapsed(),
@@ -49,6 +49,7 @@ fn main() -> Result<()> {
         }
         ControlFlow::Continue(())
     })?;
+    let manifest = sealed.manifest;
     let took = start.elapsed();
     println!("sealed {} records in {took:.2?}: {:.0}/s", manifest.records, records as f64 / took.as_secs_f64());
     println!("  survey {surveyed:.2?}, write {:.2?}, compare {:.2?}", written - surveyed, took - written);

@@ -363,6 +363,7 @@ fn of_store(error: &StoreError) -> Exit {
         StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::SourceLogDamaged { .. } => {
             Exit::Data
         }
+        StoreError::Unequal { .. } => Exit::Software,
         StoreError::Full(_) | StoreError::Sqlite { .. } => Exit::Io,
         StoreError::Io { source, .. } => of_io(source),
     }

@@ -22,6 +22,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             totals.batches += report.batches;
             totals.pages += report.pages;
             totals.pages_merged += report.pages_merged;
+            totals.merges_refused += report.merges_refused;
             totals.keys_dropped += report.keys_dropped;
             if report.batches > 0 {
                 totals.batch_records.observe(report.rows as f64 / report.batches as f64);

@@ -139,6 +139,8 @@ pub(super) const TABLE: &[Metric] = &[
     counter("daytable_own_records_passed_over_total", &[], "records", Always, "Records that the daemon wrote itself, not read.",
         |_, f| f.count(&[], daytable_intake::own_output::passed_over())),
     histogram("daytable_page_bytes", "bytes", "Bytes of a page as it is stored.", |s, f| f.histogram(&s.commits.page_bytes)),
+    counter("daytable_page_merges_refused_total", &[], "merges", Always, "Merges that were given up, because the pages had other rows than the merged ones. A fault of daytable; the pages stay as they are.",
+        |s, f| f.count(&[], s.commits.merges_refused)),
     counter("daytable_pages_merged_total", &[], "pages", Always, "Small pages that were merged into larger ones.",
         |s, f| f.count(&[], s.commits.pages_merged)),
     counter("daytable_pages_written_total", &[], "pages", Always, "Pages written by commits.",

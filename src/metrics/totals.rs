@@ -18,6 +18,8 @@ pub struct CommitTotals {
     pub pages: u64,
     /// Small pages that compaction merged.
     pub pages_merged: u64,
+    /// Replacements of pages that compaction refused.
+    pub merges_refused: u64,
     /// Idempotency keys that were dropped early, because there were too many.
     pub keys_dropped: u64,
     /// Records a batch.
@@ -39,6 +41,7 @@ impl Default for CommitTotals {
             failures: 0,
             pages: 0,
             pages_merged: 0,
+            merges_refused: 0,
             keys_dropped: 0,
             batch_records: BucketHistogram::doubling(1.0, 8),
             seconds: BucketHistogram::doubling(0.000_5, 14),

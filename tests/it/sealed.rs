@@ -58,7 +58,7 @@ fn sealed(place: &Place, table: &str) -> (PathBuf, Manifest) {
         out: out.clone(),
         sizes: SealedSizes::default(),
     };
-    let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(())).expect("sealed");
+    let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(())).expect("sealed").manifest;
     (out, manifest)
 }
 

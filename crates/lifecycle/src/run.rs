@@ -14,7 +14,8 @@ use super::schedule::Schedule;
 use daytable_model::key::Period;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::memory;
-use daytable_store::StoreError;
+use daytable_store::check::{CatalogEntry, FileFault, open_rows};
+use daytable_store::{Reader, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -278,6 +279,9 @@ impl Lifecycle {
                 away.extend(planned.step.place().cloned());
             }
         }
+        if round == Round::Whole {
+            self.compare_rows(&mut run);
+        }
         if run.failed.is_empty()
             && round == Round::Whole
             && let Err(error) = self.executor.steps().record_run(run.at, run.at.minus(SOURCES_KEPT))
@@ -287,6 +291,28 @@ impl Lifecycle {
         }
         self.show_next(run.at);
         (self.on_run)(&run);
+    }
+
+    /// Compares the rows of each unsealed file with its total: a day whose pages have other rows than were committed cannot
+    /// be sealed as it is.
+    fn compare_rows(&self, run: &mut RunSummary) {
+        let compared = Reader::open(&self.data_dir).and_then(|reader| {
+            let catalog = reader.catalog();
+            for file in catalog.files()?.iter().filter(|file| file.seal.is_none()) {
+                let path = self.data_dir.join("tables").join(&file.name);
+                let report = open_rows(&path, &|| CatalogEntry::of(Some(catalog), &file.name));
+                for fault in report.faults {
+                    let (FileFault::Unreadable(found) | FileFault::Count(found) | FileFault::Bytes(found)) = fault;
+                    tracing::error!(table = %file.day, file = %file.name, "{found}");
+                    run.failed.push("compare");
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = compared {
+            tracing::error!(%error, "failed to compare the rows of open days with what was committed");
+            run.failed.push("compare");
+        }
     }
 
     /// Shows the next step and its time. Due steps wait for the next run.
@@ -361,22 +387,38 @@ mod tests {
     use super::*;
     use crate::{ArchiveRequirement, LifecycleProgress};
     use daytable_archive::Access;
-    use daytable_model::key::TableName;
+    use daytable_model::key::{DayTable, TableName};
     use daytable_model::window::Window;
     use daytable_store::{Store, StoreOptions};
     use rusqlite::Connection;
+    use std::path::Path;
     use std::sync::mpsc;
 
+    /// The rows of open days are compared with what was committed in each run, not only by `verify`.
     #[test]
-    fn a_lifecycle_whose_tables_cannot_be_stored_at_its_start_begins_later() {
+    fn a_day_with_other_rows_than_were_committed_fails_a_run() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Store::open(folder.path(), StoreOptions::default()).expect("a store");
-        let catalog = Connection::open(folder.path().join("catalog.db")).expect("the catalog");
-        let refuse = "CREATE TRIGGER refused BEFORE INSERT ON rule BEGIN SELECT RAISE(ABORT, 'the disk is full'); END";
-        catalog.execute_batch(refuse).expect("a trigger");
-        let data_dir = folder.path().to_owned();
-        let executor =
-            Executor::new(store.steps(), data_dir.clone(), Access::default(), Arc::new(LifecycleProgress::default()));
+        let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, time::now());
+        store.steps().create_table(&table).expect("created");
+        let (done, runs) = mpsc::channel();
+        let lifecycle = lifecycle(&store, folder.path(), done);
+        let (settings, orders) = mpsc::channel();
+        let thread = std::thread::spawn(move || lifecycle.work(orders));
+        let next = || runs.recv_timeout(Duration::from_secs(60)).expect("a run").failed;
+        assert_eq!(next(), [""; 0]);
+        let file = folder.path().join("tables").join(format!("{table}.1.db"));
+        let file = Connection::open(file).expect("the day's file");
+        for (merged, failed) in [(-7, vec!["compare"]), (0, vec![])] {
+            file.execute("UPDATE total SET merged = ?1", [merged]).expect("changed");
+            settings.send(daily()).expect("ordered");
+            assert_eq!(next(), failed);
+        }
+        drop(settings);
+        thread.join().expect("it ended");
+    }
+
+    fn daily() -> Settings {
         let rule = TableRule {
             name: TableName::new("Log").expect("a name"),
             window: Window { keep: Duration::from_secs(86_400), period: Period::Day },
@@ -386,18 +428,35 @@ mod tests {
             archive_before: None,
             archives_until: None,
         };
-        let (done, runs) = mpsc::channel();
-        let lifecycle = Lifecycle {
+        Settings {
+            rules: vec![rule],
+            also: Vec::new(),
+            schedule: Schedule::parse("0 15 0 * * *").expect("a schedule"),
+            limits: LifecycleLimits::default(),
+        }
+    }
+
+    /// A lifecycle with daily runs that sends the summary of each.
+    fn lifecycle(store: &Store, folder: &Path, done: mpsc::Sender<RunSummary>) -> Lifecycle {
+        let progress = Arc::new(LifecycleProgress::default());
+        let executor = Executor::new(store.steps(), folder.to_owned(), Access::default(), progress);
+        Lifecycle {
             executor: Arc::new(executor),
-            data_dir,
-            settings: Settings {
-                rules: vec![rule],
-                also: Vec::new(),
-                schedule: Schedule::parse("0 15 0 * * *").expect("a schedule"),
-                limits: LifecycleLimits::default(),
-            },
+            data_dir: folder.to_owned(),
+            settings: daily(),
             on_run: Box::new(move |summary| drop(done.send(summary.clone()))),
-        };
+        }
+    }
+
+    #[test]
+    fn a_lifecycle_whose_tables_cannot_be_stored_at_its_start_begins_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path(), StoreOptions::default()).expect("a store");
+        let catalog = Connection::open(folder.path().join("catalog.db")).expect("the catalog");
+        let refuse = "CREATE TRIGGER refused BEFORE INSERT ON rule BEGIN SELECT RAISE(ABORT, 'the disk is full'); END";
+        catalog.execute_batch(refuse).expect("a trigger");
+        let (done, runs) = mpsc::channel();
+        let lifecycle = lifecycle(&store, folder.path(), done);
         let (settings, orders) = mpsc::channel();
         let thread = std::thread::spawn(move || lifecycle.work(orders));
         runs.recv_timeout(REMEMBER_AGAIN / 2).expect_err("nothing is stored, so nothing runs");

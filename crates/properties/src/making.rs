@@ -55,7 +55,7 @@ fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
 fn seal(store: &Store, at: Ticks) -> PathBuf {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
     let what = sealing.to_write(store.steps().committed().expect("read"));
-    let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
+    let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed").manifest;
     let (bytes, sha256, rows) = (manifest.bytes, manifest.sha256, manifest.rows);
     let times = Some((at, at.plus(Duration::from_secs(3600))));
     store.steps().end_seal(&sealing, &Seal { bytes, sha256, rows, times, at }).expect("ended");

@@ -53,6 +53,14 @@ pub enum StoreError {
         /// The fault.
         what: String,
     },
+    /// A step that would remove other entities than it wrote again. Nothing was changed.
+    #[error("pages of {} were not replaced, and stay as they are: {what}", .path.escaped())]
+    Unequal {
+        /// The day's file.
+        path: PathBuf,
+        /// The difference.
+        what: String,
+    },
     /// A sealed file with changed bytes.
     #[error("{} is damaged: {place}: {what}", .path.escaped())]
     SealedDamaged {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod addresses;
+mod copies;
 mod intervals;
 mod lives;
 mod source_log;
@@ -630,8 +631,15 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
             let mut file =
                 crate::format::day_file::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
             let (home, new) = (file.address_of("web-1"), builder.build().pages);
-            let merge =
-                crate::format::day_file::PageMerge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
+            let merge = crate::format::day_file::PageMerge {
+                partition: 1,
+                home,
+                old: vec![1, 2],
+                new,
+                seq: 2,
+                duplicates: 0,
+                shared_entities: 0,
+            };
             file.replace(&[merge], &[]).expect("merged");
         }
     };
@@ -794,7 +802,7 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
         out: tables.join(&name),
         sizes: sealed::SealedSizes::SMALL,
     };
-    let manifest = sealed::seal(&sealing, &mut |_| std::ops::ControlFlow::Continue(())).expect("sealed");
+    let manifest = sealed::seal(&sealing, &mut |_| std::ops::ControlFlow::Continue(())).expect("sealed").manifest;
     let times = sealed::SealedFile::open_local(&sealing.out).expect("a file").times();
     let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
     let mut catalog = rusqlite::Connection::open(folder.path().join("catalog.db")).expect("opened");

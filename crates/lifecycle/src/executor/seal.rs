@@ -4,7 +4,7 @@ use super::{Executor, OnStepProgress, StepBytes, StepError, seal_of};
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_store::catalog::Seal;
-use daytable_store::sealed;
+use daytable_store::sealed::{self, SealedDay};
 use daytable_store::{SealTarget, StoreError};
 
 /// Which sealed files take the place of their pages.
@@ -14,6 +14,15 @@ pub(super) enum SealedSize {
     Any,
     /// Those that are no larger, unless the table requires an archive, which is a sealed file.
     Smaller,
+}
+
+/// A sealed file that is complete and not yet live.
+struct Written {
+    seal: Seal,
+    /// The bytes of the file and of its manifest.
+    sealed_bytes: u64,
+    /// The copies in the pages that it does not have.
+    copies: u64,
 }
 
 impl Executor {
@@ -26,9 +35,11 @@ impl Executor {
     ) -> Result<(), StepError> {
         let _one = self.alone()?;
         let sealing = self.steps.begin_seal(table)?;
-        let written = self.write(&sealing, on).and_then(|(seal, sealed_bytes)| {
+        let written = self.write(&sealing, on).and_then(|Written { seal, sealed_bytes, copies }| {
             let bytes = sealing.input_bytes();
-            if size == SealedSize::Smaller && sealed_bytes > bytes && !self.requires_archive(table)? {
+            // Pages with copies do not stay.
+            let may_stay = size == SealedSize::Smaller && copies == 0;
+            if may_stay && sealed_bytes > bytes && !self.requires_archive(table)? {
                 self.steps.keep_open(&sealing)?;
                 tracing::info!(%table, bytes, sealed_bytes, "left in its pages: sealed it would take more bytes");
                 return Ok(None);
@@ -57,18 +68,18 @@ impl Executor {
         Ok(rules.iter().any(|rule| rule.name == table.table().as_str() && rule.archive.is_some()))
     }
 
-    /// Writes the sealed file and compares it with its source. Returns the bytes of the file and of its manifest, too.
-    fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<(Seal, u64), StepError> {
+    /// Writes the sealed file and compares it with its source.
+    fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<Written, StepError> {
         let what = sealing.to_write(self.steps.committed()?);
         let mut reporter = self.reporter(&sealing.table, on);
-        let manifest = sealed::seal(&what, &mut |progress| reporter.report(progress));
+        let sealed = sealed::seal(&what, &mut |progress| reporter.report(progress));
         drop(reporter);
-        let manifest = match manifest {
+        let SealedDay { manifest, copies } = match sealed {
             Err(StoreError::Closed) if self.is_stopped() => return Err(StepError::Stopped),
-            manifest => manifest?,
+            sealed => sealed?,
         };
         StepBytes::add(&self.progress.bytes.sealed, manifest.bytes);
-        let bytes = manifest.bytes + manifest.to_json().len() as u64;
-        Ok((seal_of(&manifest, time::now()), bytes))
+        let sealed_bytes = manifest.bytes + manifest.to_json().len() as u64;
+        Ok(Written { seal: seal_of(&manifest, time::now()), sealed_bytes, copies })
     }
 }

@@ -173,7 +173,7 @@ impl SharedExecutor {
             let sealing = steps.begin_seal(table)?;
             let job = sealed::SealJob { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
             let mut reporter = self.local.reporter(table, on);
-            let manifest = sealed::seal(&job, &mut |progress| reporter.report(progress))?;
+            let manifest = sealed::seal(&job, &mut |progress| reporter.report(progress))?.manifest;
             if !content.is_that_of(&manifest) {
                 let reason =
                     format!("{} of {} rows that were read of {table} were sealed", manifest.rows, content.rows);

@@ -100,9 +100,12 @@ pub(crate) struct PageMerge {
     pub(crate) seq: i64,
     /// The number of entities that were stored twice.
     pub(crate) duplicates: u64,
+    /// The number of entities that came from shared pages.
+    pub(crate) shared_entities: u64,
 }
 
 /// The totals of a file, counted from its pages.
+#[derive(Debug)]
 pub(crate) struct Recounted {
     pub(crate) last_seq: i64,
     /// Duplicates included.
@@ -277,7 +280,9 @@ impl DayFile {
     pub(crate) fn remove_commit(&mut self, seq: i64, pages: &[PageRow]) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            pages.iter().filter_map(PageRow::id).try_for_each(|id| shared_pages::delete(&transaction, id))?;
+            for id in pages.iter().filter_map(PageRow::id) {
+                shared_pages::delete(&transaction, id)?;
+            }
             forget(&transaction, pages.iter().filter_map(PageRow::id))?;
             transaction.execute(
                 "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
@@ -289,38 +294,68 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Replaces pages, and the `shared` ones, by the pages merged from them, in one transaction.
+    /// Replaces pages, and the `shared` ones, by the pages merged from them, in one transaction. Every entity that it removes
+    /// it writes again, or counts as a duplicate; otherwise it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unequal`] if a page is gone, or has other entities than when it was merged.
     pub(crate) fn replace(&mut self, merges: &[PageMerge], shared: &[i64]) -> Result<WrittenPages, StoreError> {
         let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
         let bytes: usize = merges.iter().flat_map(|merge| &merge.new).map(|page| page.body.len()).sum();
         self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES + bytes as u64;
+        let path = &self.path;
+        let unequal = |what: String| Ok(Err(StoreError::Unequal { path: path.clone(), what }));
         let result = (|| {
             let transaction = self.connection.transaction()?;
             let mut written = WrittenPages::default();
             let first: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
             let (mut next, mut groups) = (first, GroupsBuilder::default());
-            for PageMerge { partition, home, old, new, seq, duplicates } in merges {
+            // The entities that the merges have of shared pages.
+            let mut of_shared = 0;
+            for PageMerge { partition, home, old, new, seq, duplicates, shared_entities } in merges {
                 for page in new {
                     let checksum = put_page(&transaction, next, (*partition, *home), *seq, page)?;
                     groups.push(*partition, *seq, page, checksum);
                     written.rows.push((*partition, page.header.first, page.header.raw_bytes));
                     next += 1;
                 }
-                old.iter().try_for_each(|id| shared_pages::delete(&transaction, *id))?;
+                let mut read = *shared_entities;
+                for id in old {
+                    match shared_pages::delete(&transaction, *id)? {
+                        Some(entities) => read += entities,
+                        None => return unequal(format!("page {id} was merged, and is gone")),
+                    }
+                }
+                let wrote = new.iter().map(|page| u64::from(page.header.entities)).sum::<u64>() + duplicates;
+                if read != wrote {
+                    let what = "the pages of partition";
+                    return unequal(format!("{what} {partition} have {read} entities, of which {wrote} were merged"));
+                }
+                of_shared += shared_entities;
                 if *duplicates > 0 {
                     let merged = i64::try_from(*duplicates).unwrap_or(i64::MAX);
                     transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
                 }
             }
-            shared.iter().try_for_each(|id| shared_pages::delete(&transaction, *id))?;
+            for id in shared {
+                match shared_pages::delete(&transaction, *id)? {
+                    Some(entities) if entities <= of_shared => of_shared -= entities,
+                    Some(_) => return unequal(format!("the shared page {id} has more entities than were merged")),
+                    None => return unequal(format!("the shared page {id} was split, and is gone")),
+                }
+            }
+            if of_shared > 0 {
+                return unequal(format!("{of_shared} entities of the merged pages are of no shared page"));
+            }
             let replaced = merges.iter().flat_map(|merge| &merge.old).chain(shared).copied();
             forget(&transaction, replaced)?;
             groups.insert(&transaction, first)?;
             transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
             transaction.commit()?;
-            Ok(written)
+            Ok(Ok(written))
         })();
-        self.sql(result)
+        self.sql(result)?
     }
 
     /// Sets `total` to the totals of the pages.

@@ -39,16 +39,15 @@ pub(crate) fn put(connection: &Connection, page: i64, stored: &[u8]) -> rusqlite
     connection.prepare_cached("INSERT INTO shared_page VALUES (?1, ?2)")?.execute(params![page, stored]).map(drop)
 }
 
-/// Removes the row of any page, its body, and its partitions.
-pub(crate) fn delete(connection: &Connection, id: i64) -> rusqlite::Result<()> {
-    for delete in [
-        "DELETE FROM page WHERE id = ?1",
-        "DELETE FROM body WHERE page = ?1",
-        "DELETE FROM shared_page WHERE page = ?1",
-    ] {
+/// Removes the row of any page, its body, and its partitions. Returns the number of its entities; `None` if there is no
+/// such page.
+pub(crate) fn delete(connection: &Connection, id: i64) -> rusqlite::Result<Option<u64>> {
+    let delete = "DELETE FROM page WHERE id = ?1 RETURNING entities";
+    let entities = connection.prepare_cached(delete)?.query_row([id], |row| row.get::<_, i64>(0)).optional()?;
+    for delete in ["DELETE FROM body WHERE page = ?1", "DELETE FROM shared_page WHERE page = ?1"] {
         connection.prepare_cached(delete)?.execute([id])?;
     }
-    Ok(())
+    Ok(entities.map(i64::cast_unsigned))
 }
 
 /// Removes the rows of some partitions from the page `id` of commit `seq`, which keeps its id. Returns the number of
@@ -75,8 +74,9 @@ pub(crate) fn remove(
         return Ok(None);
     }
     if left.is_empty() {
-        delete(connection, id).map_err(sql)?;
-        return Ok(Some((removed, None)));
+        // What the page has is removed, not what its list says.
+        let entities = delete(connection, id).map_err(sql)?;
+        return Ok(Some((entities.unwrap_or(0), None)));
     }
     let page = read(connection, path, table, &row)?;
     let names = names_of(connection, path, table, &row)?;
@@ -87,6 +87,11 @@ pub(crate) fn remove(
     rows.sort_unstable();
     let (rows, owners): (Vec<u32>, Vec<i64>) = rows.into_iter().unzip();
     let rest = build_rest(&page.page, &rows, &owners);
+    let (kept, before) = (u64::from(rest.header.entities), u64::from(row.header.entities));
+    if kept + removed != before {
+        let what = format!("page {id} has {before} entities, of which {removed} were to go and {kept} to stay");
+        return Err(StoreError::Unequal { path: path.into(), what });
+    }
     let list = stored_list(table, left.iter().map(|(number, partition, rows)| (*partition, &*names[*number], *rows)));
     let raw_bytes = rest.header.raw_bytes.into();
     let replaced = (|| {
@@ -169,11 +174,12 @@ pub(crate) fn each_partition(
     Ok(())
 }
 
-/// The first commit with a row of `partition` in a shared page.
+/// The first commit with a row of `partition` in a shared page. Later commits have higher ids: in the order of ids, SQLite
+/// reads no list behind the first one that has the partition.
 pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Result<Option<i64>> {
     let select = format!(
-        "SELECT seq, id, partitions FROM page JOIN shared_page ON shared_page.page = page.id
-         WHERE partition = {SHARED} ORDER BY seq, id"
+        "SELECT seq, page.id, partitions FROM shared_page CROSS JOIN page ON page.id = shared_page.page
+         WHERE partition = {SHARED} ORDER BY shared_page.page"
     );
     let mut statement = connection.prepare_cached(&select)?;
     let mut rows = statement.query([])?;

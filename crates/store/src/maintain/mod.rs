@@ -5,6 +5,7 @@ pub mod check;
 pub(crate) mod compaction;
 pub mod disk_usage;
 pub(crate) mod orphans;
+pub(crate) mod page_copies;
 pub(crate) mod repair;
 pub(crate) mod thresholds;
 pub(crate) mod unnamed_files;

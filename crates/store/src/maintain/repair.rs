@@ -1,6 +1,7 @@
 //! `daytable repair`: builds a catalog that matches the files, after a file came from a backup or was lost.
 //!
-//! Repair keeps the old catalog beside the new one and removes no row. Rows that a file has beyond the old catalog's
+//! Repair keeps the old catalog beside the new one and removes no row, but for copies of a row that is there as well
+//! ([`page_copies`](super::page_copies)). Rows that a file has beyond the old catalog's
 //! count become data. Their source may be read again: records with a time of their own get the same keys, others are
 //! stored twice. Rows that the old catalog counted and no file has are missing. Positions come from the old catalog. If
 //! its source log is damaged, the damaged entries are left out and the files are read again from earlier positions.
@@ -17,12 +18,14 @@ use crate::format::day_file::{DayFile, Recounted};
 use crate::format::sealed::{EXTENSION, Manifest, SealedFile};
 use crate::layout::{FolderLayout, manifest_of, parse_file_name};
 use crate::lock;
+use crate::maintain::page_copies::{DroppedCopies, drop_copies};
 use crate::maintain::unnamed_files;
 use crate::private_file;
 use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use daytable_model::time;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -74,6 +77,23 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
             }
             None => {
                 let mut file = DayFile::open(&path, &day)?;
+                // A page that cannot be read is for `verify` to name; recounting reads headers alone.
+                match drop_copies(&mut file) {
+                    Ok(None) => {}
+                    Ok(Some(DroppedCopies { pages, entities, left })) => {
+                        let mut line = format!(
+                            "{name}: dropped {entities} entities of {pages} pages that later pages have as well: pages were merged more than once"
+                        );
+                        if left > 0 {
+                            write!(line, "; {left} more go when the day is sealed").expect("a string");
+                        }
+                        report.push(line);
+                    }
+                    Err(error) if error.is_damage() => report.push(format!(
+                        "{name}: {error}; its pages have entities more than once, which stay until the day is sealed"
+                    )),
+                    Err(error) => return Err(error),
+                }
                 let Recounted { last_seq, entities, times } = file.recount()?;
                 file.close()?;
                 let name = name.clone();

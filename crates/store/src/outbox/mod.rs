@@ -39,7 +39,7 @@ pub const DEAD_LETTERS: &str = "DeadLetter";
 /// How long rows stay in the outbox after they were read, whether sent or not.
 pub const STAYS_AFTER: Duration = Duration::from_secs(5);
 /// Age from which compaction merges pages of an outbox. Younger pages are probably sent before.
-pub(super) const COMPACTED_AFTER: Duration = Duration::from_secs(30);
+pub(crate) const COMPACTED_AFTER: Duration = Duration::from_secs(30);
 
 /// The destination of committed rows.
 #[derive(Default)]

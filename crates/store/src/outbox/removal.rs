@@ -5,10 +5,10 @@ use crate::StoreError;
 use crate::format::day_file::{self, DayFile};
 use crate::format::page::TableAddress;
 use crate::format::page_headers;
-use crate::format::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header};
+use crate::format::page_rows::{PageLocation, PageRow};
 use crate::format::shared_pages::{self, SHARED};
 use daytable_model::key::DayTable;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
@@ -101,43 +101,57 @@ impl DayFile {
     pub(crate) fn remove_sent(&mut self, sent: &[SentPage]) -> Result<RemovedPages, StoreError> {
         let (path, table_address) = (self.path().to_owned(), self.table_address());
         let connection = self.connection_mut();
-        let synchronous = |connection: &Connection, how: &str| {
-            connection.pragma_update(None, "synchronous", how).map_err(StoreError::sqlite(&path))
-        };
-        synchronous(connection, "NORMAL")?;
+        synchronous(connection, "NORMAL").map_err(StoreError::sqlite(&path))?;
         let removed = remove(connection, sent, &path, table_address);
-        synchronous(connection, "FULL")?;
+        synchronous(connection, "FULL").map_err(StoreError::sqlite(&path))?;
         removed
     }
 
-    /// The oldest pages: at most `limit`, and the rest of the last shared page.
-    pub(crate) fn oldest_unsent(&self, limit: usize) -> Result<Vec<SentPage>, StoreError> {
-        let result = (|| {
-            let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq, id LIMIT ?1");
-            let mut statement = self.connection().prepare_cached(&select)?;
-            let mut pages: Vec<PageRow> = statement
-                .query_map([i64::try_from(limit).unwrap_or(i64::MAX)], read_header)?
-                .collect::<rusqlite::Result<_>>()?;
-            shared_pages::fill(self.connection(), &mut pages)?;
-            Ok(pages)
-        })();
-        let pages: Vec<PageRow> = result.map_err(StoreError::sqlite(self.path()))?;
-        let mut oldest = Vec::new();
-        for page in pages {
-            if oldest.len() >= limit {
-                break;
-            }
-            match &page.shared {
-                None => oldest.push(SentPage::of(&page)),
-                Some(shared) => oldest.extend(shared.iter().map(|(partition, _)| SentPage::Part {
-                    page: page.place.page(),
-                    seq: page.seq,
-                    partition,
-                })),
-            }
-        }
-        Ok(oldest)
+    /// Removes the oldest pages with all their rows, at most `limit`. None is read: a damaged one goes like any other.
+    pub(crate) fn remove_oldest(&mut self, limit: usize) -> Result<RemovedPages, StoreError> {
+        let path = self.path().to_owned();
+        let connection = self.connection_mut();
+        synchronous(connection, "NORMAL").map_err(StoreError::sqlite(&path))?;
+        let removed = remove_oldest(connection, limit);
+        synchronous(connection, "FULL").map_err(StoreError::sqlite(&path))?;
+        removed.map_err(StoreError::sqlite(&path))
     }
+}
+
+fn synchronous(connection: &Connection, how: &str) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", how)
+}
+
+fn remove_oldest(connection: &mut Connection, limit: usize) -> rusqlite::Result<RemovedPages> {
+    let transaction = connection.transaction()?;
+    let select = "SELECT id, partition FROM page ORDER BY seq, id LIMIT ?1";
+    let mut statement = transaction.prepare_cached(select)?;
+    let oldest =
+        statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let oldest: Vec<(i64, i64)> = oldest.collect::<rusqlite::Result<_>>()?;
+    drop(statement);
+    let mut removed = RemovedPages::default();
+    for (id, partition) in oldest {
+        removed.entities += shared_pages::delete(&transaction, id)?.unwrap_or(0);
+        match partition {
+            SHARED => removed.shared.push((id, None)),
+            _ => drop(removed.pages.insert(id)),
+        }
+    }
+    finish(transaction, removed)
+}
+
+/// Notes what was removed beside the pages and in the total, and commits.
+fn finish(transaction: Transaction<'_>, removed: RemovedPages) -> rusqlite::Result<RemovedPages> {
+    let deleted = removed.shared.iter().filter(|(_, left)| left.is_none()).map(|(id, _)| *id);
+    day_file::forget(&transaction, removed.pages.iter().copied().chain(deleted))?;
+    // Pages that were written again have other headers than their group.
+    let mut rewritten = removed.shared.iter().filter(|(_, left)| left.is_some());
+    rewritten.try_for_each(|(id, _)| page_headers::remove_group_of(&transaction, *id))?;
+    let merged = i64::try_from(removed.entities).unwrap_or(i64::MAX);
+    transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
+    transaction.commit()?;
+    Ok(removed)
 }
 
 fn remove(
@@ -170,22 +184,13 @@ fn remove(
                 removed.shared.push((id, left));
             }
             // The page stays, so that its readers see the error.
-            Err(error) if error.is_damage() => tracing::error!(%error, "rows that were sent stay in a damaged page"),
+            Err(error) if error.is_damage() || matches!(error, StoreError::Unequal { .. }) => {
+                tracing::error!(%error, "rows that were sent stay in their page");
+            }
             Err(error) => return Err(error),
         }
     }
-    let finished = (|| {
-        let deleted = removed.shared.iter().filter(|(_, left)| left.is_none()).map(|(id, _)| *id);
-        day_file::forget(&transaction, removed.pages.iter().copied().chain(deleted))?;
-        // Pages that were written again have other headers than their group.
-        let mut rewritten = removed.shared.iter().filter(|(_, left)| left.is_some());
-        rewritten.try_for_each(|(id, _)| page_headers::remove_group_of(&transaction, *id))?;
-        let merged = i64::try_from(removed.entities).unwrap_or(i64::MAX);
-        transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
-        transaction.commit()
-    })();
-    finished.map_err(StoreError::sqlite(path))?;
-    Ok(removed)
+    finish(transaction, removed).map_err(StoreError::sqlite(path))
 }
 
 /// Removes a page of one partition, and returns the number of its entities; `None` if it is gone.

@@ -2,15 +2,26 @@
 
 use super::*;
 use crate::format::catalog::Seal;
+use crate::format::sealed::SealedDay;
 use std::ops::ControlFlow;
 
 /// Seals the rows of a day, as the lifecycle does.
 pub(super) fn write_sealed(store: &Store, at: Ticks) -> (SealTarget, Seal) {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
     let what = sealing.to_write(store.steps().committed().expect("read"));
-    let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
+    let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed").manifest;
     let (bytes, sha256, rows) = (manifest.bytes, manifest.sha256, manifest.rows);
     (sealing, Seal { bytes, sha256, rows, times: None, at: Ticks::MIN })
+}
+
+/// Seals a day, and returns the number of copies that it had.
+pub(super) fn seal_with_copies(store: &Store, at: Ticks) -> u64 {
+    let sealing = store.steps().begin_seal(&table(at)).expect("begun");
+    let what = sealing.to_write(store.steps().committed().expect("read"));
+    let SealedDay { manifest, copies } = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
+    let (bytes, sha256, rows) = (manifest.bytes, manifest.sha256, manifest.rows);
+    store.steps().end_seal(&sealing, &Seal { bytes, sha256, rows, times: None, at: Ticks::MIN }).expect("ended");
+    copies
 }
 
 pub(super) fn seal(store: &Store, at: Ticks) {

@@ -75,6 +75,8 @@ pub struct CommitReport {
     pub page_bytes: u64,
     /// Small pages that were merged away since the commit before.
     pub pages_merged: u64,
+    /// Replacements of pages since the commit before that were refused, because the merged pages had other entities.
+    pub merges_refused: u64,
     /// From the beginning to the commit point.
     pub took: Duration,
     /// The part of `took` for writing and syncing day files.

@@ -37,6 +37,15 @@ pub(super) struct Inputs {
     files: Vec<Input>,
 }
 
+/// The entities that the files of a day claim.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ClaimedEntities {
+    /// Those in the pages, duplicates included that were not merged.
+    pub(super) left: u64,
+    /// Those that commits wrote, all duplicates included.
+    pub(super) written: u64,
+}
+
 enum Input {
     Open(Box<OpenInput>),
     Sealed(SealedFile),
@@ -72,19 +81,22 @@ impl Inputs {
         self.files.iter().flat_map(of).collect()
     }
 
-    /// The entities that the files claim, including duplicates.
-    pub(super) fn entities(&self) -> Result<u64, StoreError> {
-        let mut entities = 0;
+    /// The entities that the files claim.
+    pub(super) fn entities(&self) -> Result<ClaimedEntities, StoreError> {
+        let mut claimed = ClaimedEntities::default();
         for input in &self.files {
-            entities += match input {
-                Input::Sealed(file) => file.rows(),
+            let (left, written) = match input {
+                Input::Sealed(file) => (file.rows(), file.rows()),
                 Input::Open(day) => {
                     let total = day_file::read_total(&day.connection).map_err(StoreError::sqlite(&day.path))?;
-                    u64::try_from(total.entities - total.merged).unwrap_or(0)
+                    let number = |entities: i64| u64::try_from(entities).unwrap_or(0);
+                    (number(total.entities - total.merged), number(total.entities))
                 }
             };
+            claimed.left += left;
+            claimed.written += written;
         }
-        Ok(entities)
+        Ok(claimed)
     }
 
     /// Where the pages of each file belong; of a sealed file, nowhere.

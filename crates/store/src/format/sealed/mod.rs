@@ -81,7 +81,7 @@ pub use bytes::{LocalFile, RangeReader};
 pub use file::SealedFile;
 pub use layout::PropertyColumn;
 pub use manifest::{Manifest, ManifestError};
-pub use seal::{SealJob, seal};
+pub use seal::{SealJob, SealedDay, seal};
 pub use sum::ContentChecksum;
 pub use tail::with_sums;
 pub use through::OnBytes;

@@ -66,24 +66,34 @@ pub struct SealJob {
     pub sizes: SealedSizes,
 }
 
+/// What a sealing wrote.
+#[derive(Clone, Debug)]
+pub struct SealedDay {
+    /// The manifest of the file.
+    pub manifest: Manifest,
+    /// Entities that the pages had more than once, beyond those that commits wrote more than once: an earlier daytable merged
+    /// pages twice. The sealed file has each once.
+    pub copies: u64,
+}
+
 /// Seals a day: see the module's head.
 ///
 /// # Errors
 ///
 /// [`StoreError::Closed`] if `progress` breaks, and every error of the inputs or the output. After an error, no file
 /// has the requested name.
-pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest, StoreError> {
+pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<SealedDay, StoreError> {
     let mut partial = sealing.out.clone().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let sealed = write(sealing, &partial, progress).and_then(|manifest| {
+    let sealed = write(sealing, &partial, progress).and_then(|sealed| {
         daytable_platform::failpoint!("seal-written");
-        manifest.write_beside(&sealing.out)?;
+        sealed.manifest.write_beside(&sealing.out)?;
         daytable_platform::failpoint!("seal-manifest");
         std::fs::rename(&partial, &sealing.out).map_err(StoreError::io(&sealing.out))?;
         sync_folder(&sealing.out)?;
         daytable_platform::failpoint!("seal-renamed");
-        Ok(manifest)
+        Ok(sealed)
     });
     if sealed.is_err() {
         // The partial file is not data. If it cannot be removed, the next sealing overwrites it.
@@ -92,19 +102,34 @@ pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest
     sealed
 }
 
-fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Result<Manifest, StoreError> {
+fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Result<SealedDay, StoreError> {
     let mut inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed, sealing.sizes)?;
-    let entities = inputs.entities()?;
-    let survey = survey(&mut inputs, entities, sealing, progress)?;
+    let claimed = inputs.entities()?;
+    let (survey, entities) = survey(&mut inputs, claimed.left, sealing, progress)?;
+    if entities < claimed.left {
+        let what = format!("the day's files claim {} entities, but contain {entities}", claimed.left);
+        return Err(StoreError::Refused(what));
+    }
+    let copies = entities - claimed.left;
     let layout = ColumnLayout::choose(&survey, &sealing.sizes);
     let file = private_file::create_anew(partial).map_err(StoreError::io(partial))?;
     let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
+    if copies > 0 {
+        // Equal keys are one entity: there cannot be more of them than commits wrote.
+        if tally.rows > claimed.written {
+            let (rows, written) = (tally.rows, claimed.written);
+            let what = format!("the day's files contain {rows} different entities, but {written} were written");
+            return Err(StoreError::Refused(what));
+        }
+        let (table, rows) = (&sealing.table, tally.rows);
+        tracing::warn!(%table, rows, copies, "the day had pages that were merged more than once: the copies were left out");
+    }
 
     let sealed = SealedFile::open_local(partial)?;
     let (bytes, sha256) = compare::compare(&sealed, &tally, progress)?;
     let key = |key: &Option<(Arc<str>, RowKey)>| key.as_ref().map(|(p, key)| (p.to_string(), key.to_string()));
     let level = |level: Option<Level>| level.map_or("", Level::name).to_owned();
-    Ok(Manifest {
+    let manifest = Manifest {
         format: FORMAT,
         table: sealing.table.to_string(),
         generation: sealing.generation,
@@ -120,18 +145,20 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
         levels: tally.levels.iter().map(|(of, records)| (level(*of), *records)).collect(),
         columns: layout.columns,
         program: program(),
-    })
+    };
+    Ok(SealedDay { manifest, copies })
 }
 
-/// Surveys the day, and takes shared pages apart: see [`super::open_day`].
+/// Surveys the day, and takes shared pages apart: see [`super::open_day`]. Also returns the number of its entities; it should
+/// be `claimed`.
 fn survey(
     inputs: &mut Inputs,
-    entities: u64,
+    claimed: u64,
     sealing: &SealJob,
     progress: &mut OnProgress<'_>,
-) -> Result<Survey, StoreError> {
+) -> Result<(Survey, u64), StoreError> {
     let (mut survey, mut seen, mut reported) = (Survey::default(), 0, 0);
-    let share = 8192.0 / (entities as f64).max(1.0);
+    let share = 8192.0 / (claimed as f64).max(1.0);
     let folder = sealing.out.parent().unwrap_or(&sealing.out);
     let homes = inputs.homes()?;
     let mut found: Vec<_> = homes.iter().map(|homes| (Scatter::new(homes.clone()), Vec::new())).collect();
@@ -143,7 +170,7 @@ fn survey(
         survey.append(surveyed.survey);
         if seen - reported >= sealing.sizes.group_rows as u64 {
             reported = seen;
-            go_on(progress(Progress { phase: Phase::Survey, done: seen, total: entities }))?;
+            go_on(progress(Progress { phase: Phase::Survey, done: seen, total: claimed.max(seen) }))?;
         }
         Ok(())
     };
@@ -156,11 +183,8 @@ fn survey(
         std::iter::from_fn(|| jobs.next()).try_for_each(&mut add)
     });
     surveyed.map_err(StoreError::io(&sealing.out))??;
-    if seen != entities {
-        return Err(StoreError::Refused(format!("the day's files claim {entities} entities, but contain {seen}")));
-    }
     inputs.keep(found);
-    Ok(survey)
+    Ok((survey, seen))
 }
 
 fn write_file(

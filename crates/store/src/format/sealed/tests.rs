@@ -110,8 +110,8 @@ impl Place {
             out: out.clone(),
             sizes: SealedSizes::SMALL,
         };
-        let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(()))?;
-        Ok((SealedFile::open_local(&out)?.with_sizes(SealedSizes::SMALL), manifest))
+        let sealed = seal(&sealing, &mut |_| ControlFlow::Continue(()))?;
+        Ok((SealedFile::open_local(&out)?.with_sizes(SealedSizes::SMALL), sealed.manifest))
     }
 }
 

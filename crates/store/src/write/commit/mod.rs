@@ -398,9 +398,9 @@ impl Committer {
         if seq % CATALOG_COMMITS == 0 {
             self.checkpoints.queue(&Catalog::path_in(&self.layout.data));
         }
-        let pages_merged = self.compactor.take_merged();
+        let (pages_merged, merges_refused) = (self.compactor.take_merged(), self.compactor.take_refused());
         let (took, keys_dropped) = (start.elapsed(), keys.map_or(0, |keys| keys.dropped));
-        let report = CommitReport { took, days_written, pages_merged, keys_dropped, ..pending.report };
+        let report = CommitReport { took, days_written, pages_merged, merges_refused, keys_dropped, ..pending.report };
         (self.options.on_commit)(&report);
         self.notify_sender();
         Ok(())

@@ -30,6 +30,8 @@ pub(super) type Model = BTreeMap<(RowKey, usize), String>;
 #[derive(Clone, Debug)]
 enum Act {
     Commit(ModelRows),
+    /// Small commits of one partition with ascending keys: from this key on, a record of each length.
+    Burst(usize, u64, Vec<usize>),
     /// A commit that a kill stops before its commit point.
     Torn(ModelRows),
     /// A part of compaction, as if all but this number of the newest commits had settled.
@@ -63,6 +65,47 @@ fn act() -> impl Strategy<Value = Act> {
         1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
         3 => (1_usize..8).prop_map(Act::Scan),
     ]
+}
+
+/// A burst of one partition: its first key, and the length of each record.
+pub(super) fn burst() -> impl Strategy<Value = (usize, u64, Vec<usize>)> {
+    let length = prop_oneof![12 => Just(8_usize), 3 => 4_000_usize..9_000, 1 => Just(140_000_usize)];
+    let lengths = prop_oneof![Just(vec![8; 6]), Just(vec![8; 8]), prop::collection::vec(length, 4..16)];
+    // Most of one partition, so that it has several merges.
+    (prop_oneof![4 => Just(0_usize), 1 => 1..PARTITIONS.len()], 0..KEYS, lengths)
+}
+
+/// The parts of the acts of compaction with many small pages.
+pub(super) fn part_of_bursts() -> impl Strategy<Value = Part> {
+    prop_oneof![1 => Just(Part::Read), 2 => Just(Part::Split), 5 => Just(Part::Merge), 2 => Just(Part::Replace)]
+}
+
+fn act_of_bursts() -> impl Strategy<Value = Act> {
+    let newest = prop_oneof![5 => Just(0_i64), 1 => 1_i64..5];
+    prop_oneof![
+        6 => burst().prop_map(|(partition, from, lengths)| Act::Burst(partition, from, lengths)),
+        3 => rows().prop_map(Act::Commit),
+        1 => rows().prop_map(Act::Torn),
+        12 => (part_of_bursts(), newest).prop_map(|(part, newest)| Act::Compactor(part, newest)),
+        1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
+        1 => (1_usize..8).prop_map(Act::Scan),
+    ]
+}
+
+/// The commits of a burst. A long text is five records, so that they fill a page. No key is written twice.
+pub(super) fn commits_of(burst: (usize, u64, &[usize])) -> Vec<ModelRows> {
+    let (partition, from, lengths) = burst;
+    let (mut commits, mut next) = (Vec::new(), 0);
+    for length in lengths {
+        let records = if *length > 30_000 { 5 } else { 1 };
+        if next + records > KEYS {
+            break;
+        }
+        let row = |key| (partition, (from + key) % KEYS, *length / records as usize);
+        commits.push((next..next + records).map(row).collect());
+        next += records;
+    }
+    commits
 }
 
 pub(super) fn day() -> DayTable {
@@ -206,6 +249,16 @@ fn run(acts: &[Act]) {
                 committer.commit().expect("committed");
                 model.extend(new.clone());
             }
+            Act::Burst(partition, from, lengths) => {
+                for (rows, nth) in commits_of((*partition, *from, lengths)).iter().zip(0..) {
+                    let (batches, written) = batches(rows, number + 1000 * nth);
+                    committer.submit(batches);
+                    committer.commit().expect("committed");
+                    // Of a key that is written twice, a follower sees both.
+                    new.extend(written.clone());
+                    model.extend(written);
+                }
+            }
             Act::Torn(rows) => {
                 committer.submit(batches(rows, number).0);
                 committer.commit_half();
@@ -268,5 +321,132 @@ proptest! {
     #[test]
     fn the_store_is_a_map_of_last_writes(acts in prop::collection::vec(act(), 1..40)) {
         run(&acts);
+    }
+
+    /// The same with many small pages of one partition, and several merges of it at once.
+    #[test]
+    fn bursts_of_small_commits_are_merged_once(acts in prop::collection::vec(act_of_bursts(), 1..40)) {
+        run(&acts);
+    }
+}
+
+/// Rows of several partitions with the same keys: in batches of many partitions and of one, in shared pages, in pages of their
+/// own, and in what compaction makes of them.
+mod equal_keys {
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        /// Two submissions: partition, key, length; and whether the row is in the batch of many partitions.
+        Commit(Vec<(usize, u64, usize, bool)>),
+        Compactor(Part),
+        Open,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        let length = prop_oneof![8 => Just(1_usize), 2 => 3000_usize..9000];
+        let row = (0..PARTITIONS.len(), 0_u64..5, length, any::<bool>());
+        let part = prop_oneof![
+            2 => Just(Part::Read),
+            3 => Just(Part::Split),
+            2 => Just(Part::Merge),
+            2 => Just(Part::Replace)
+        ];
+        prop_oneof![
+            6 => prop::collection::vec(row, 1..12).prop_map(Act::Commit),
+            6 => part.prop_map(Act::Compactor),
+            1 => Just(Act::Open),
+        ]
+    }
+
+    /// The same key for all partitions.
+    fn key_of_all(key: u64) -> RowKey {
+        RowKey::new(start().plus(STEP * u32::try_from(key).expect("few")), 7, key)
+    }
+
+    fn run(acts: &[Act]) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut committer = open(dir.path());
+        committer.create_table(&day()).expect("created");
+        let reader = Reader::open(dir.path()).expect("opened");
+        let mut model = Model::new();
+        for (number, act) in acts.iter().enumerate() {
+            match act {
+                Act::Commit(rows) => {
+                    let (first, second) = rows.split_at(rows.len() / 2);
+                    for (half, rows) in [first, second].into_iter().enumerate() {
+                        // Of a submission, the rows of its batch of many partitions come first.
+                        let mut many = Batch::of_many(&Vocabulary::default(), day());
+                        let mut batches: BTreeMap<usize, Batch> = BTreeMap::new();
+                        for is_of_many in [true, false] {
+                            for (nth, (partition, k, length, _)) in
+                                rows.iter().enumerate().filter(|(_, row)| row.3 == is_of_many)
+                            {
+                                let text = format!("{number}.{half}.{nth} {}", "x".repeat(*length));
+                                let record = Record {
+                                    level: Some(Level::Info),
+                                    message: text.as_str().into(),
+                                    ..Record::default()
+                                };
+                                let batch = match is_of_many {
+                                    true => {
+                                        many.begin_partition(PARTITIONS[*partition].into());
+                                        &mut many
+                                    }
+                                    false => batches
+                                        .entry(*partition)
+                                        .or_insert_with(|| Batch::new(day(), PARTITIONS[*partition].into())),
+                                };
+                                daytable_model::entity::append(batch, key_of_all(*k), "app.log", &record);
+                                model.insert((key_of_all(*k), *partition), beginning(&text));
+                            }
+                        }
+                        let many = (!many.is_empty()).then_some(many);
+                        committer.submit(many.into_iter().chain(batches.into_values()).collect());
+                    }
+                    committer.commit().expect("committed");
+                }
+                Act::Compactor(part) => {
+                    let settled = committer.seq;
+                    let Committer { compactor, days, .. } = &mut committer;
+                    if let Some(open) = days.get_mut(&day()) {
+                        compactor.force(&day(), &mut open.file, settled, *part);
+                    }
+                }
+                Act::Open => {
+                    drop(committer);
+                    committer = open(dir.path());
+                }
+            }
+            assert_whole(dir.path(), &reader, act);
+            for (partition, name) in PARTITIONS.iter().enumerate() {
+                let of_partition = || model.iter().filter(|((_, of), _)| *of == partition);
+                let want: Vec<_> = of_partition().map(|(at, text)| (*at, text.clone())).collect();
+                let rows = reader.scan(&day(), &range(Some(partition), 0, KEYS)).expect("a table");
+                let rows: Vec<_> = rows.map(|row| key_and_text(&row.expect("a row"))).collect();
+                assert_eq!(rows, want, "a scan of {name} after {act:?}");
+                let mut counted = 0;
+                let range = range(Some(partition), 0, KEYS);
+                reader.counts(&day(), &range, &mut |count| counted += count.records).expect("counted");
+                assert_eq!(counted, want.len() as u64, "a count of {name} after {act:?}");
+                for ((key, _), text) in of_partition() {
+                    let row = reader.row(&day(), name, *key).expect("read").map(|row| key_and_text(&row).1);
+                    assert_eq!(row.as_ref(), Some(text), "a row by its key after {act:?}");
+                }
+            }
+            let mut counted = 0;
+            reader.counts(&day(), &Range::all(), &mut |count| counted += count.records).expect("counted");
+            assert_eq!(counted, model.len() as u64, "a count of all after {act:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+        /// Of equal keys of a partition, the row that came last wins, whatever other partitions have at the key.
+        #[test]
+        fn partitions_with_equal_keys_do_not_disturb_each_other(acts in prop::collection::vec(act(), 1..30)) {
+            run(&acts);
+        }
     }
 }

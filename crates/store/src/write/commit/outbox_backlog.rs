@@ -240,14 +240,13 @@ impl Committer {
         })
     }
 
-    /// Drops the oldest pages, `count` of them and what shares a row with the last. Returns whether there were any.
+    /// Drops the `count` oldest pages. Returns whether there were any.
     fn drop_oldest(&mut self, why: DropReason, count: usize) -> Result<bool, StoreError> {
         let oldest = |(_, (_, waiting)): &(&String, &(DayTable, Backlog))| waiting.oldest.unwrap_or(i64::MAX);
         let Some((_, (day, _))) = self.outbox.files.iter().min_by_key(oldest) else { return Ok(false) };
         let day = day.clone();
         let OpenDay { file, .. } = self.writable_day(&day)?;
-        let pages = file.oldest_unsent(count)?;
-        let removed = file.remove_sent(&pages)?;
+        let removed = file.remove_oldest(count)?;
         self.compactor.removed(&day, &removed);
         self.update_backlog_of(&day)?;
         if let Some(options) = self.options.forwarding.to() {

@@ -1,7 +1,7 @@
 //! The outbox against a map: with commits, torn commits, compaction, sending, removals and reopenings in any order,
 //! every row is in the outbox or was sent, and in the end all were sent.
 
-use super::model::{ModelRows, batches, beginning, day, rows, text_of};
+use super::model::{ModelRows, batches, beginning, burst, commits_of, day, part_of_bursts, rows, text_of};
 use super::*;
 use crate::format::catalog::LiveFile;
 use crate::maintain::compaction::Part;
@@ -16,6 +16,8 @@ use std::path::Path;
 #[derive(Clone, Debug)]
 enum Act {
     Commit(ModelRows),
+    /// Small commits of one partition with ascending keys.
+    Burst(usize, u64, Vec<usize>),
     /// A commit that a kill stops before its commit point.
     Torn(ModelRows),
     Compactor(Part, i64),
@@ -42,6 +44,21 @@ fn act() -> impl Strategy<Value = Act> {
         4 => Just(Act::Look),
         6 => (1_usize..8).prop_map(Act::Send),
         6 => (1_usize..8).prop_map(Act::Remove),
+        1 => Just(Act::Forget),
+    ]
+}
+
+fn act_of_bursts() -> impl Strategy<Value = Act> {
+    let newest = prop_oneof![5 => Just(0_i64), 1 => 1_i64..5];
+    prop_oneof![
+        6 => burst().prop_map(|(partition, from, lengths)| Act::Burst(partition, from, lengths)),
+        3 => rows().prop_map(Act::Commit),
+        1 => rows().prop_map(Act::Torn),
+        12 => (part_of_bursts(), newest).prop_map(|(part, newest)| Act::Compactor(part, newest)),
+        1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
+        4 => Just(Act::Look),
+        6 => (1_usize..8).prop_map(Act::Send),
+        6 => (1_usize..4).prop_map(Act::Remove),
         1 => Just(Act::Forget),
     ]
 }
@@ -161,6 +178,18 @@ fn run(acts: &[Act]) {
                     committed.entry((key, partition)).or_default().insert(text);
                 }
             }
+            Act::Burst(partition, from, lengths) => {
+                for (rows, nth) in commits_of((*partition, *from, lengths)).iter().zip(0..) {
+                    let (batches, written) = batches(rows, number + 1000 * nth);
+                    committer.submit(batches);
+                    committer.commit().expect("committed");
+                    new += written.len();
+                    for ((key, partition), text) in written {
+                        let partition = super::model::PARTITIONS[partition].to_owned();
+                        committed.entry((key, partition)).or_default().insert(text);
+                    }
+                }
+            }
             Act::Torn(rows) => {
                 committer.submit(batches(rows, number).0);
                 committer.commit_half();
@@ -232,4 +261,46 @@ proptest! {
     fn committed_rows_wait_or_were_sent(acts in prop::collection::vec(act(), 1..40)) {
         run(&acts);
     }
+
+    /// The same with many small pages of one partition, and several merges of it at once.
+    #[test]
+    fn bursts_wait_or_were_sent(acts in prop::collection::vec(act_of_bursts(), 1..40)) {
+        run(&acts);
+    }
+}
+
+/// An outbox that drops its oldest rows goes on where the oldest page is damaged: neither do commits fail, nor does it grow
+/// without end.
+#[test]
+fn a_damaged_page_does_not_stop_the_dropping_of_the_oldest() {
+    let mut wrong = Vec::new();
+    for damage in [
+        "UPDATE shared_page SET partitions = zeroblob(length(partitions)) WHERE page = 1",
+        "DELETE FROM shared_page WHERE page = 1",
+        "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = 1",
+        "UPDATE page SET levels = zeroblob(1) WHERE id = 1",
+    ] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let level = Arc::new(OutboxLevel::default());
+        let mut committer = open(dir.path(), &level);
+        // Both partitions have few rows, so they share a page.
+        committer.submit(batches(&[(0, 1, 20), (1, 2, 20)], 0).0);
+        committer.commit().expect("committed");
+        let open = committer.days.get_mut(&day()).expect("a day");
+        assert_eq!(open.file.connection().execute(damage, []).expect("damaged"), 1, "{damage}");
+        // From now on the outbox is full.
+        let Forwarding::To(outbox) = &mut committer.options.forwarding else { unreachable!("it forwards") };
+        (outbox.bytes_max, outbox.drops_oldest) = (1, true);
+        for number in 1..4 {
+            committer.submit(batches(&[(0, 3, 20), (1, 4, 20)], number).0);
+            if let Err(error) = committer.commit() {
+                wrong.push(format!("commit {number} fails after {damage}: {error}"));
+                break;
+            }
+        }
+        if level.entities() > 2 {
+            wrong.push(format!("{} entities wait after {damage}", level.entities()));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
 }
