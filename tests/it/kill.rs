@@ -171,8 +171,9 @@ fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
     let name = |n: usize, suffix: &str| place.log(&format!("s{stream}.log.{n}{suffix}"));
     for oldest in [name(KEPT, ""), name(KEPT, ".gz")] {
         if oldest.exists() {
-            // Every collector loses a file removed before it is read, so the writer waits, between two kills.
-            wait_for("what is rotated out is read", 2 * PATIENCE, || (total(place) == written).then_some(()));
+            // Every collector loses a file removed before it is read, so the writer waits. On a busy machine no life of a daemon may
+            // be long enough to read it, so the wait has to outlast all kills.
+            wait_for("what is rotated out is read", 10 * PATIENCE, || (total(place) == written).then_some(()));
             fs::remove_file(oldest).expect("removed");
         }
     }

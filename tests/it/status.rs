@@ -23,7 +23,7 @@ fn one_screen_shows_the_running_daemon() {
     let heads: Vec<&str> =
         screen.lines().filter_map(|line| line.split(' ').next()).filter(|head| !head.is_empty()).collect();
     assert_eq!(heads, ["daemon", "records", "disk", "next", "verified", "troubles", "losses"], "{screen}");
-    assert!(place.said("tables", &[]).contains("ready"), "the table of tomorrow");
+    wait_for("the table of tomorrow", PATIENCE, || place.said("tables", &[]).contains("ready").then_some(()));
     std::fs::remove_file(place.log("app.log")).expect("removed");
     daemon.stop();
     let gone = place.said("sources", &[]);
