@@ -167,7 +167,7 @@ pub(crate) fn random(options: &Options) -> Found {
         return tally.found(options, "loads", "0 loads, as it takes none", &[]);
     }
     let length = Duration::from_secs(options.seconds);
-    let faults = in_parallel(options.jobs, options.seed..options.seed + options.loads, |seed| {
+    let faults = in_parallel(options.jobs, options.load_seed..options.load_seed + options.loads, |seed| {
         let again = format!("--count 1 --seconds {} --seed {seed}", options.seconds);
         let load = Load::of(seed, length);
         run::in_place(options, |place| play(options, place, &load, &tally))
