@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const ADVICE_COUNT: &str = "stop the daemon and copy the folder; bring the file and catalog.db back from one backup, or run `daytable repair`, which says what is missing";
+const ADVICE_COPIES: &str = "answers leave the copies out: the sealing of the day drops them, or `daytable repair` at once, while the daemon is stopped";
 const ADVICE_PAGE: &str = "check the disk; other pages can still be read. Restore the file from a backup, or export the other rows with `daytable query` and drop the table";
 const ADVICE_SEALED: &str = "check the disk; put a copy from its archive, or from a backup, in its place while the daemon is stopped (`daytable restore --as` gives its rows under another name)";
 const ADVICE_MISSING: &str =
@@ -48,6 +49,7 @@ impl Verification<'_> {
                 let (kind, found, advice) = match (fault, is_sealed) {
                     (FileFault::Unreadable(found), _) => (FindingKind::Table, found, ADVICE_MISSING),
                     (FileFault::Count(found), _) => (FindingKind::Table, found, ADVICE_COUNT),
+                    (FileFault::Copies(found), _) => (FindingKind::Table, found, ADVICE_COPIES),
                     (FileFault::Bytes(found), false) => (FindingKind::Page, found, ADVICE_PAGE),
                     (FileFault::Bytes(found), true) => (FindingKind::Sealed, found, ADVICE_SEALED),
                 };

@@ -302,7 +302,10 @@ impl Lifecycle {
                 let path = self.data_dir.join("tables").join(&file.name);
                 let report = open_rows(&path, &|| CatalogEntry::of(Some(catalog), &file.name));
                 for fault in report.faults {
-                    let (FileFault::Unreadable(found) | FileFault::Count(found) | FileFault::Bytes(found)) = fault;
+                    let (FileFault::Unreadable(found)
+                    | FileFault::Count(found)
+                    | FileFault::Copies(found)
+                    | FileFault::Bytes(found)) = fault;
                     tracing::error!(table = %file.day, file = %file.name, "{found}");
                     run.failed.push("compare");
                 }

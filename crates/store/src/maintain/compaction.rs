@@ -22,7 +22,7 @@
 
 use crate::StoreError;
 use crate::format::day_file::{DayFile, PageMerge, TINY_BYTES, WrittenPages};
-use crate::format::page::{PAGE_SPAN, Page, PageBuilder, PageHeader};
+use crate::format::page::{PAGE_SPAN, Page, PageBuilder, PageHeader, earliest_first_key};
 use crate::format::page_rows::{self, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED, SharedPage, SharedRow};
 use crate::in_parallel::in_parallel;
@@ -295,8 +295,9 @@ impl Day {
         Day { thresholds, ..Day::default() }
     }
 
-    /// Does the work that is due. Returns the number of merged pages, and of refused replacements. After a damaged page, all small pages of the day so
-    /// far stay as they are. Later ones are newer than all of them and are merged for themselves.
+    /// Does the work that is due. Returns the number of merged pages, and of refused replacements. After a damaged page, all
+    /// small pages of the day so far stay as they are. Later pages are merged for themselves, but for those of partitions with
+    /// rows in shared pages that stay.
     fn work(
         &mut self,
         name: &DayTable,
@@ -566,11 +567,11 @@ impl Day {
             merges => merges?,
         };
         // After a damaged page, shared pages stay that are not split any more.
-        let is_split = oldest_shared.is_some_and(|seq| self.shared.iter().any(|(_, row)| row.seq == seq));
+        let waits_for_split = oldest_shared.is_some_and(|seq| self.shared.iter().any(|(_, row)| row.seq == seq));
         if !merges.is_empty() {
             self.small.remove(&partition);
             self.prepare(merges);
-        } else if limit < settled && is_split {
+        } else if limit < settled && waits_for_split {
             // Repeat after its shared pages were split.
             self.ready.push_back((Instant::now(), partition));
             return Ok(());
@@ -639,7 +640,7 @@ fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<Page
         let first = pages().map(|page| page.header.first).min();
         let last = pages().map(|page| page.header.last).max();
         let (Some(first), Some(last)) = (first, last) else { return Ok(found) };
-        let from = RowKey::range(Ticks::MIN, first.time().plus(PAGE_SPAN)).0;
+        let from = earliest_first_key(first);
         let select = format!(
             "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?4
              AND seq > ?5 AND seq < ?6"
@@ -758,7 +759,7 @@ fn merges_of(
 /// The rows of `partition` from about `first` on, in the order of their keys, as clusters.
 fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<Vec<Cluster>> {
     // A page that overlaps the newest of them begins at most a page's span before it.
-    let from = RowKey::range(Ticks::MIN, first.time().plus(PAGE_SPAN)).0.to_bytes();
+    let from = earliest_first_key(first).to_bytes();
     let select =
         format!("SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND first >= ?2 ORDER BY first LIMIT ?3");
     let mut statement = file.connection().prepare_cached(&select)?;
@@ -842,11 +843,11 @@ mod tests {
     use daytable_model::batch::Batch;
     use daytable_model::record::Record;
 
-    fn day() -> DayTable {
+    pub(super) fn day() -> DayTable {
         DayTable::parse("Log20261101").expect("a table")
     }
 
-    fn batch(partition: &str, rows: &[(u64, &str)]) -> Batch {
+    pub(super) fn batch(partition: &str, rows: &[(u64, &str)]) -> Batch {
         let mut batch = Batch::new(day(), partition.into());
         for (n, text) in rows {
             let record = Record { message: (*text).into(), ..Record::default() };
@@ -860,7 +861,7 @@ mod tests {
         batch
     }
 
-    fn encoded(rows: &[(u64, &str)]) -> EncodedPage {
+    pub(super) fn encoded(rows: &[(u64, &str)]) -> EncodedPage {
         let batch = batch("web-1", rows);
         let mut builder = PageBuilder::new();
         builder.push_batch(&batch);

@@ -6,16 +6,15 @@
 //!
 //! An entity is dropped if it is superseded: another page of its partition has the same key of a later commit, or an equal
 //! entity of the same commit. Of equal entities of one commit, that of the page with the highest number stays. A page that
-//! has others as well is written again without the superseded ones.
+//! has others as well is written again without the superseded ones. A page stays as it is if another page of its commit has
+//! a different entity at one of its keys: written again, it would have the higher number and win.
 
 use crate::StoreError;
 use crate::format::day_file::{DayFile, PageMerge, read_total};
-use crate::format::page::{PAGE_SPAN, Page, PageAddress, PageBuilder};
+use crate::format::page::{Page, PageAddress, PageBuilder, earliest_first_key};
 use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PageRow, read_header};
 use crate::format::shared_pages::SHARED;
-use daytable_model::key::RowKey;
 use daytable_model::property::Property;
-use daytable_model::time::Ticks;
 use rusqlite::{Connection, params};
 
 /// Pages that one transaction replaces.
@@ -76,7 +75,7 @@ pub(crate) fn drop_copies(file: &mut DayFile) -> Result<Option<DroppedCopies>, S
 }
 
 /// The page without its superseded entities; `None` if it has none of these.
-fn without_superseded(file: &DayFile, page: &PageRow) -> Result<Option<PageMerge>, StoreError> {
+pub(crate) fn without_superseded(file: &DayFile, page: &PageRow) -> Result<Option<PageMerge>, StoreError> {
     let Some(id) = page.id() else { return Ok(None) };
     let later = later(file.connection(), page).map_err(StoreError::sqlite(file.path()))?;
     if later.is_empty() {
@@ -86,18 +85,21 @@ fn without_superseded(file: &DayFile, page: &PageRow) -> Result<Option<PageMerge
     let mut bodies = BodyReader::default();
     let rows = read(file, home, page, &mut bodies)?;
     let mut kept: Vec<u32> = (0..).take(rows.len()).collect();
+    let mut has_rival = false;
     for other in &later {
         let found = read(file, home, other, &mut bodies)?;
         kept.retain(|row| {
             let row = *row as usize;
-            let at = found.keys().binary_search(&rows.key(row));
-            !at.is_ok_and(|at| other.seq > page.seq || is_equal(&rows, row, &found, at))
+            let Ok(at) = found.keys().binary_search(&rows.key(row)) else { return true };
+            let is_superseded = other.seq > page.seq || is_equal(&rows, row, &found, at);
+            has_rival |= !is_superseded;
+            !is_superseded
         });
         if kept.is_empty() {
             break;
         }
     }
-    if kept.len() == rows.len() {
+    if has_rival || kept.len() == rows.len() {
         return Ok(None);
     }
     let mut builder = PageBuilder::new();
@@ -124,7 +126,7 @@ fn read(file: &DayFile, home: PageAddress, page: &PageRow, bodies: &mut BodyRead
 /// its last. So of two pages at most one is later than the other.
 fn later(connection: &Connection, page: &PageRow) -> rusqlite::Result<Vec<PageRow>> {
     let (first, last) = (page.header.first, page.header.last);
-    let from = RowKey::range(Ticks::MIN, first.time().plus(PAGE_SPAN)).0;
+    let from = earliest_first_key(first);
     let select = format!(
         "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?4
          AND (seq > ?5 OR seq = ?5 AND id > ?6) ORDER BY id"

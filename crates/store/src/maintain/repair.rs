@@ -1,11 +1,10 @@
 //! `daytable repair`: builds a catalog that matches the files, after a file came from a backup or was lost.
 //!
-//! Repair keeps the old catalog beside the new one and removes no row, but for copies of a row that is there as well
-//! ([`page_copies`](super::page_copies)). Rows that a file has beyond the old catalog's
-//! count become data. Their source may be read again: records with a time of their own get the same keys, others are
-//! stored twice. Rows that the old catalog counted and no file has are missing. Positions come from the old catalog. If
-//! its source log is damaged, the damaged entries are left out and the files are read again from earlier positions.
-//! Repair reports each of these, one line each.
+//! Repair keeps the old catalog beside the new one. It removes no row but copies of rows that stay
+//! ([`page_copies`](super::page_copies)). Rows that a file has beyond the old catalog's count become data. Their source may be
+//! read again: records with a time of their own get the same keys, others are stored twice. Rows that the old catalog counted
+//! and no file has are missing. Positions come from the old catalog. If its source log is damaged, the damaged entries are left
+//! out and the files are read again from earlier positions. Repair reports each of these, one line each.
 //!
 //! A file that the catalog does not name is data too, unless another file has its rows: a half-written sealed file
 //! whose inputs exist, or an input of a finished sealed file. A file with rows that is not used moves to `aside/` and
@@ -25,7 +24,6 @@ use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use daytable_model::time;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -77,23 +75,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
             }
             None => {
                 let mut file = DayFile::open(&path, &day)?;
-                // A page that cannot be read is for `verify` to name; recounting reads headers alone.
-                match drop_copies(&mut file) {
-                    Ok(None) => {}
-                    Ok(Some(DroppedCopies { pages, entities, left })) => {
-                        let mut line = format!(
-                            "{name}: dropped {entities} entities of {pages} pages that later pages have as well: pages were merged more than once"
-                        );
-                        if left > 0 {
-                            write!(line, "; {left} more go when the day is sealed").expect("a string");
-                        }
-                        report.push(line);
-                    }
-                    Err(error) if error.is_damage() => report.push(format!(
-                        "{name}: {error}; its pages have entities more than once, which stay until the day is sealed"
-                    )),
-                    Err(error) => return Err(error),
-                }
+                report.extend(without_copies(&mut file, &name)?);
                 let Recounted { last_seq, entities, times } = file.recount()?;
                 file.close()?;
                 let name = name.clone();
@@ -134,6 +116,24 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
         None => {}
     }
     Ok(report)
+}
+
+/// Drops what a file has more than once. Returns a line about it. After a damaged page, which `verify` names, the copies stay until
+/// the day is sealed.
+fn without_copies(file: &mut DayFile, name: &str) -> Result<Option<String>, StoreError> {
+    match drop_copies(file) {
+        Ok(None) => Ok(None),
+        Ok(Some(DroppedCopies { pages, entities, left })) => {
+            let later = if left > 0 { format!("; {left} more go when the day is sealed") } else { String::new() };
+            Ok(Some(format!(
+                "{name}: dropped {entities} entities of {pages} pages that later pages have as well: pages were merged more than once{later}"
+            )))
+        }
+        Err(error) if error.is_damage() => Ok(Some(format!(
+            "{name}: {error}; its pages have entities more than once, which stay until the day is sealed"
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Moves unused files with rows out of `tables/`.

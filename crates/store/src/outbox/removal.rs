@@ -100,26 +100,27 @@ impl DayFile {
     /// Removes pages that were sent, in one transaction that is not synced.
     pub(crate) fn remove_sent(&mut self, sent: &[SentPage]) -> Result<RemovedPages, StoreError> {
         let (path, table_address) = (self.path().to_owned(), self.table_address());
-        let connection = self.connection_mut();
-        synchronous(connection, "NORMAL").map_err(StoreError::sqlite(&path))?;
-        let removed = remove(connection, sent, &path, table_address);
-        synchronous(connection, "FULL").map_err(StoreError::sqlite(&path))?;
-        removed
+        self.unsynced(|connection| remove(connection, sent, &path, table_address))
     }
 
     /// Removes the oldest pages with all their rows, at most `limit`. None is read: a damaged one goes like any other.
     pub(crate) fn remove_oldest(&mut self, limit: usize) -> Result<RemovedPages, StoreError> {
         let path = self.path().to_owned();
-        let connection = self.connection_mut();
-        synchronous(connection, "NORMAL").map_err(StoreError::sqlite(&path))?;
-        let removed = remove_oldest(connection, limit);
-        synchronous(connection, "FULL").map_err(StoreError::sqlite(&path))?;
-        removed.map_err(StoreError::sqlite(&path))
+        self.unsynced(|connection| remove_oldest(connection, limit).map_err(StoreError::sqlite(path)))
     }
-}
 
-fn synchronous(connection: &Connection, how: &str) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "synchronous", how)
+    /// Runs a transaction that is not synced.
+    fn unsynced<T>(&mut self, run: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let path = self.path().to_owned();
+        let connection = self.connection_mut();
+        let synchronous = |connection: &Connection, how: &str| {
+            connection.pragma_update(None, "synchronous", how).map_err(StoreError::sqlite(&path))
+        };
+        synchronous(connection, "NORMAL")?;
+        let done = run(connection);
+        synchronous(connection, "FULL")?;
+        done
+    }
 }
 
 fn remove_oldest(connection: &mut Connection, limit: usize) -> rusqlite::Result<RemovedPages> {

@@ -10,12 +10,12 @@
 
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::page::level_minutes;
+use crate::format::page::{earliest_first_key, level_minutes};
 use crate::format::page_headers;
 use crate::format::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header, unnamed_partition};
 use crate::format::shared_pages::{self, SHARED};
 use crate::read::open_scan::{OpenScan, Resume};
-use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, earliest_first_key, partition_names};
+use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, partition_names};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;

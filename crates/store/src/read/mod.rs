@@ -20,7 +20,7 @@ pub(crate) mod walk;
 use crate::StoreError;
 use crate::format::catalog::{Catalog, Committed, LiveFile};
 use crate::format::day_file::{Total, read_total};
-use crate::format::page::{PAGE_SPAN, Page, PageAddress, PageSections, Prefilter, TableAddress};
+use crate::format::page::{Page, PageAddress, PageSections, Prefilter, TableAddress, earliest_first_key};
 use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::sealed::{self, RowBlock, SealedFile, SealedSizes};
 use crate::format::shared_pages::{self, SHARED, SharedPage};
@@ -368,7 +368,7 @@ impl Reader {
     fn row_of(&self, opened: &OpenDayFile, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
         begin(opened)?;
         let committed = self.catalog.committed()?;
-        let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
+        let from = earliest_first_key(key);
         let pages = (|| {
             let Some(id) = partition_id(&opened.connection, partition)? else { return Ok((0, Vec::new())) };
             let wanted = BTreeMap::from([(id, Arc::from(partition))]);
@@ -871,9 +871,4 @@ pub(crate) fn partition_names(
         }
     })();
     result.map_err(StoreError::sqlite(&opened.path))
-}
-
-/// The smallest first key of a page that can have `key`.
-pub(crate) fn earliest_first_key(key: RowKey) -> RowKey {
-    RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0
 }

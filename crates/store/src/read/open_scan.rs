@@ -9,14 +9,12 @@
 
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::page::{Page, Prefilter};
+use crate::format::page::{Page, Prefilter, earliest_first_key};
 use crate::format::page_rows::{self, HEADER_COLUMNS, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED};
 use crate::read::columns::{ColumnBatch, RowChooser};
 use crate::read::superseded_keys::{Later, PageKeys, SupersededKeys};
-use crate::read::{
-    OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, earliest_first_key, end, partition_names,
-};
+use crate::read::{OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, partition_names};
 use daytable_model::key::RowKey;
 use daytable_model::row_set::RowSet;
 use daytable_platform::turns;

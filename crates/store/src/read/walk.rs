@@ -14,10 +14,12 @@ use super::counts::headers_in;
 use super::open_scan::{OpenScan, Resume};
 use super::sealed_scan::{runs_in, stretches};
 use super::superseded_keys::PageKeys;
-use super::{OpenDayFile, Range, Reader, begin, check_snapshot, earliest_first_key, partition_names};
+use super::{OpenDayFile, Range, Reader, begin, check_snapshot, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::page::{LevelMinute, LevelNumbers, Page, PageHeader, PageSections, has_streams, level_numbers};
+use crate::format::page::{
+    LevelMinute, LevelNumbers, Page, PageHeader, PageSections, earliest_first_key, has_streams, level_numbers,
+};
 use crate::format::page_counts::{CountedPage, PageCounts};
 use crate::format::page_groups::PageGroups;
 use crate::format::page_rows::{self, PageLocation, PageRow};

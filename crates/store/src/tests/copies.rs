@@ -87,7 +87,7 @@ fn repair_drops_copies_of_pages() {
     merge_beside(&mut file, 0..ROWS as usize);
     file.close().expect("closed");
     let found = faults(&folder, |path, entry| open_rows(path, entry));
-    let [FileFault::Count(found)] = &*found else { panic!("{found:?}") };
+    let [FileFault::Copies(found)] = &*found else { panic!("{found:?}") };
     assert!(found.starts_with("its pages have 24 rows, its total says 8: pages were merged more than once"), "{found}");
     assert_eq!(numbers(&folder), all_numbers(), "readers leave copies out");
     let said = repair(&folder.path()).expect("repaired").join("\n");
@@ -122,6 +122,55 @@ fn repair_keeps_the_rows_that_a_page_has_alone() {
     let store = folder.open();
     assert_eq!(seal_with_copies(&store, day(0)), 0);
     assert_eq!(numbers(&folder), all_numbers());
+}
+
+/// A repair that was killed goes on where it was.
+#[test]
+fn a_repair_that_was_killed_goes_on() {
+    use crate::maintain::page_copies::without_superseded;
+    let folder = folder_of_pages();
+    let mut file = day_file(&folder);
+    merge_beside(&mut file, 0..5);
+    merge_beside(&mut file, 3..ROWS as usize);
+    // What the first transactions of the killed repair replaced.
+    for (row, _) in pages(&file).into_iter().take(3) {
+        let merge = without_superseded(&file, &row).expect("read").expect("it has copies");
+        file.replace(&[merge], &[]).expect("replaced");
+    }
+    let DroppedCopies { left, .. } = drop_copies(&mut file).expect("dropped").expect("copies");
+    assert_eq!(left, 0);
+    let lengths: Vec<usize> = pages(&file).iter().map(|(_, page)| page.len()).collect();
+    assert_eq!(lengths, [3, 5]);
+    file.close().expect("closed");
+    assert_eq!(all_faults(&folder), []);
+    assert_eq!(numbers(&folder), all_numbers());
+}
+
+/// A page with a row that another page of its commit has otherwise is not written again: it would get the higher number, and
+/// the row that lost would win.
+#[test]
+fn a_page_with_a_rival_stays_as_it_is() {
+    let folder = folder_of_pages();
+    let mut file = day_file(&folder);
+    merge_beside(&mut file, 0..ROWS as usize);
+    let seq = pages(&file).last().expect("pages").0.seq;
+    let total = file.total().expect("read");
+    // The same commit has row 0 with another text, and row 1 as it is.
+    let same = format!("1 {}", "x".repeat(5000));
+    let rows = [(day(0), 0, "another text"), (day(0).plus(seconds(1)), 1, same.as_str())];
+    let other = batch(day(0), "web-1", &rows);
+    let mut builder = PageBuilder::new();
+    builder.push_batch(&other);
+    file.insert(seq, &[Insert::of_one(&"web-1".into(), builder.build().pages.remove(0))]).expect("written");
+    let update = "UPDATE total SET last_seq = ?1, entities = ?2";
+    file.connection().execute(update, (total.last_seq, total.entities)).expect("restored");
+    file.close().expect("closed");
+    let before = folder.messages(day(0));
+    assert!(before.contains(&"another text".to_owned()), "of one commit, the page with the higher number wins");
+    let mut file = day_file(&folder);
+    drop_copies(&mut file).expect("dropped").expect("copies");
+    file.close().expect("closed");
+    assert_eq!(folder.messages(day(0)), before);
 }
 
 /// Sealing leaves copies out by itself, whatever they overlap.

@@ -75,6 +75,7 @@ pub use words::PageWords;
 pub(crate) use words::{is_of_letters, word_key};
 
 use daytable_model::key::RowKey;
+use daytable_model::time::Ticks;
 use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -83,6 +84,11 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 pub const PAGE_BYTES: usize = 512 << 10;
 /// Maximum time between the first and the last entity of a page. It bounds how far a read of a range looks back.
 pub const PAGE_SPAN: Duration = Duration::from_secs(6 * 3600);
+
+/// The smallest first key of a page that can have `key`.
+pub(crate) fn earliest_first_key(key: RowKey) -> RowKey {
+    RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0
+}
 
 /// Upper bound of the bytes of a page's entities: more than the largest record with all its items.
 const RAW_BYTES_MAX: usize = 1 << 28;

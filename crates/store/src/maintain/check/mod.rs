@@ -1,7 +1,7 @@
 //! Checks the files of a data folder, in any process, beside the writer.
 //!
 //! * `open` compares the rows of an open day's file with its own total and the catalog, and its pages with their
-//!   checksums. [`open_rows`] does the first alone, in milliseconds.
+//!   checksums. [`open_rows`] does the first alone, and reads no body.
 //! * `unnamed_files` finds files that the catalog does not name.
 //! * `sealed` compares a sealed file with its block checksums, its SHA-256, its manifest and the catalog.
 //!
@@ -30,6 +30,8 @@ pub enum FileFault {
     Unreadable(String),
     /// The file has other rows than it records, or than the catalog records.
     Count(String),
+    /// The file has more rows than it records: pages were merged more than once. The sealing of the day leaves the copies out.
+    Copies(String),
     /// A page or a block is damaged.
     Bytes(String),
 }

@@ -16,6 +16,7 @@ use crate::format::shared_pages::{self, SHARED};
 use crate::layout::parse_file_name;
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, params};
+use std::cmp::Ordering;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -28,10 +29,6 @@ const SNAPSHOT_WAIT: Duration = Duration::from_millis(20);
 const BODIES_AT_A_TIME: i64 = 4096;
 /// Pages that are read in one snapshot.
 const PAGES_AT_A_TIME: usize = 32;
-
-/// What more rows in the pages than were written are, and what mends them.
-const COPIES: &str = ": pages were merged more than once, and answers leave the copies out; the sealing of the day, or \
-    `daytable repair`, drops them";
 
 /// Checks the file at `path`. Stops early if `on` breaks.
 pub fn open_file(
@@ -155,9 +152,14 @@ fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
         checked.rows = u64::try_from(rows).unwrap_or(0);
         checked.records = u64::try_from(records).unwrap_or(0);
         let expected = total.entities - total.merged;
-        if rows != expected {
-            let copies = if rows > expected { COPIES } else { "" };
-            checked.count(format!("its pages have {rows} rows, its total says {expected}{copies}"));
+        let difference = format!("its pages have {rows} rows, its total says {expected}");
+        match rows.cmp(&expected) {
+            Ordering::Less => checked.count(difference),
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                let copies = format!("{difference}: pages were merged more than once");
+                checked.faults.push(FileFault::Copies(copies));
+            }
         }
         let alone = format!(
             "SELECT (SELECT count(*) FROM page WHERE partition = {SHARED} AND id NOT IN (SELECT page FROM shared_page)) +

@@ -1,40 +1,22 @@
 //! What compaction knows of a day's pages, after any order of its steps: no page is in two merges, and no partition waits
 //! for good.
 
+use super::tests::{batch, day, encoded};
 use super::*;
 use crate::format::day_file::{Insert, PageOwner};
-use crate::format::page::{BuiltSharedPage, EncodedPage, build_shared, waiting_rows};
+use crate::format::page::{BuiltSharedPage, build_shared, waiting_rows};
 use crate::outbox::SentPage;
 use daytable_model::batch::Batch;
-use daytable_model::record::Record;
-
-fn table() -> DayTable {
-    DayTable::parse("Log20261101").expect("a table")
-}
-
-fn batch(partition: &str, key: u64, text: &str) -> Batch {
-    let mut batch = Batch::new(table(), partition.into());
-    let record = Record { message: text.into(), ..Record::default() };
-    let at = RowKey::new(table().start().plus(Duration::from_secs(key)), 7, key);
-    daytable_model::entity::append(&mut batch, at, "app.log", &record);
-    batch
-}
-
-fn encoded(partition: &str, key: u64, text: &str) -> EncodedPage {
-    let batch = batch(partition, key, text);
-    let mut builder = PageBuilder::new();
-    builder.push_batch(&batch);
-    builder.build().pages.remove(0)
-}
 
 /// A page of one partition.
 fn own(partition: &str, key: u64, text: &str) -> Insert {
-    Insert { owner: PageOwner::One(partition.into()), page: encoded(partition, key, text) }
+    Insert::of_one(&partition.into(), encoded(&[(key, text)]))
 }
 
 /// A shared page with a row of each of some partitions.
 fn shared(partitions: &[&str], key: u64, text: &str) -> Insert {
-    let batches: Vec<Batch> = (key..).zip(partitions).map(|(key, partition)| batch(partition, key, text)).collect();
+    let batches: Vec<Batch> =
+        (key..).zip(partitions).map(|(key, partition)| batch(partition, &[(key, text)])).collect();
     let BuiltSharedPage { page, partitions } = build_shared(&waiting_rows(&batches), 1).remove(0);
     Insert { owner: PageOwner::Many(partitions), page }
 }
@@ -49,7 +31,7 @@ struct Fixture {
 impl Fixture {
     fn new(thresholds: Thresholds) -> Fixture {
         let dir = tempfile::tempdir().expect("a folder");
-        let file = DayFile::open(&dir.path().join("day.db"), &table()).expect("opened");
+        let file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         Fixture { _dir: dir, file, day: Day { counted: true, ..Day::new(thresholds) }, seq: 0 }
     }
 
@@ -144,12 +126,12 @@ fn no_partition_waits_for_shared_pages_that_stay() {
     let damage = "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = 2";
     of.file.connection().execute(damage, []).expect("damaged");
     let until = Instant::now() + Duration::from_secs(60);
-    of.day.work(&table(), &mut of.file, 99, until, true).expect("damage is no error");
+    of.day.work(&day(), &mut of.file, 99, until, true).expect("damage is no error");
     for key in 20..32 {
         of.write(own("web-1", key, "tiny"));
     }
     for _ in 0..3 {
-        of.day.work(&table(), &mut of.file, 99, until, true).expect("worked");
+        of.day.work(&day(), &mut of.file, 99, until, true).expect("worked");
     }
     assert!(!of.day.is_wanted(), "the day never gets idle: {:?} is queued", of.day.queued);
 }
@@ -161,13 +143,13 @@ fn a_split_of_unsettled_pages_is_not_due() {
     let thresholds = Thresholds { settled_after: Duration::ZERO, shared_bytes_max: 1, ..Thresholds::small() };
     let mut compactor = Compactor::new(crate::outbox::COMPACTED_AFTER, thresholds);
     let dir = tempfile::tempdir().expect("a folder");
-    let mut file = DayFile::open(&dir.path().join("day.db"), &table()).expect("opened");
-    compactor.created(&table());
+    let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
+    compactor.created(&day());
     for seq in 1..4 {
-        compactor.written(&table(), file.insert(seq, &[shared(&["a", "b"], 2 * seq as u64, "tiny")]).expect("written"));
+        compactor.written(&day(), file.insert(seq, &[shared(&["a", "b"], 2 * seq as u64, "tiny")]).expect("written"));
         compactor.committed(seq);
     }
-    compactor.step(&table(), &mut file).expect("a step");
+    compactor.step(&day(), &mut file).expect("a step");
     assert!(!compactor.has_work(), "there is no page that a step could split");
 }
 

@@ -51,17 +51,20 @@ pub(super) fn rows() -> impl Strategy<Value = ModelRows> {
     clustered.prop_map(|(from, rows)| rows.into_iter().map(|(p, key, n)| (p, (from + key) % KEYS, n)).collect())
 }
 
-fn act() -> impl Strategy<Value = Act> {
-    let part = prop_oneof![
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
         2 => Just(Part::Read),
         3 => Just(Part::Split),
         2 => Just(Part::Merge),
         2 => Just(Part::Replace)
-    ];
+    ]
+}
+
+fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         10 => rows().prop_map(Act::Commit),
         1 => rows().prop_map(Act::Torn),
-        9 => (part, prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Compactor(part, newest)),
+        9 => (part(), prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Compactor(part, newest)),
         1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
         3 => (1_usize..8).prop_map(Act::Scan),
     ]
@@ -75,18 +78,19 @@ pub(super) fn burst() -> impl Strategy<Value = (usize, u64, Vec<usize>)> {
     (prop_oneof![4 => Just(0_usize), 1 => 1..PARTITIONS.len()], 0..KEYS, lengths)
 }
 
-/// The parts of the acts of compaction with many small pages.
-pub(super) fn part_of_bursts() -> impl Strategy<Value = Part> {
-    prop_oneof![1 => Just(Part::Read), 2 => Just(Part::Split), 5 => Just(Part::Merge), 2 => Just(Part::Replace)]
+/// The acts of compaction with many small pages: a part, and the number of newest commits that have not settled.
+pub(super) fn compaction_of_bursts() -> impl Strategy<Value = (Part, i64)> {
+    let part =
+        prop_oneof![1 => Just(Part::Read), 2 => Just(Part::Split), 5 => Just(Part::Merge), 2 => Just(Part::Replace)];
+    (part, prop_oneof![5 => Just(0_i64), 1 => 1_i64..5])
 }
 
 fn act_of_bursts() -> impl Strategy<Value = Act> {
-    let newest = prop_oneof![5 => Just(0_i64), 1 => 1_i64..5];
     prop_oneof![
         6 => burst().prop_map(|(partition, from, lengths)| Act::Burst(partition, from, lengths)),
         3 => rows().prop_map(Act::Commit),
         1 => rows().prop_map(Act::Torn),
-        12 => (part_of_bursts(), newest).prop_map(|(part, newest)| Act::Compactor(part, newest)),
+        12 => compaction_of_bursts().prop_map(|(part, newest)| Act::Compactor(part, newest)),
         1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
         1 => (1_usize..8).prop_map(Act::Scan),
     ]
@@ -224,6 +228,15 @@ pub(super) fn assert_whole(data: &Path, reader: &Reader, after: &impl std::fmt::
     }
 }
 
+/// A part of compaction, as if all but this number of the newest commits had settled.
+pub(super) fn compact(committer: &mut Committer, part: Part, newest: i64) {
+    let settled = committer.seq - newest;
+    let Committer { compactor, days, .. } = committer;
+    if let Some(open) = days.get_mut(&day()) {
+        compactor.force(&day(), &mut open.file, settled, part);
+    }
+}
+
 fn run(acts: &[Act]) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut committer = open(dir.path());
@@ -267,13 +280,7 @@ fn run(acts: &[Act]) {
                 drop(committer);
                 committer = open(dir.path());
             }
-            Act::Compactor(part, newest) => {
-                let settled = committer.seq - newest;
-                let Committer { compactor, days, .. } = &mut committer;
-                if let Some(open) = days.get_mut(&day()) {
-                    compactor.force(&day(), &mut open.file, settled, *part);
-                }
-            }
+            Act::Compactor(part, newest) => compact(&mut committer, *part, *newest),
             Act::Open { is_killed } => {
                 if *is_killed {
                     drop(committer);
@@ -346,15 +353,9 @@ mod equal_keys {
     fn act() -> impl Strategy<Value = Act> {
         let length = prop_oneof![8 => Just(1_usize), 2 => 3000_usize..9000];
         let row = (0..PARTITIONS.len(), 0_u64..5, length, any::<bool>());
-        let part = prop_oneof![
-            2 => Just(Part::Read),
-            3 => Just(Part::Split),
-            2 => Just(Part::Merge),
-            2 => Just(Part::Replace)
-        ];
         prop_oneof![
             6 => prop::collection::vec(row, 1..12).prop_map(Act::Commit),
-            6 => part.prop_map(Act::Compactor),
+            6 => part().prop_map(Act::Compactor),
             1 => Just(Act::Open),
         ]
     }
@@ -406,13 +407,7 @@ mod equal_keys {
                     }
                     committer.commit().expect("committed");
                 }
-                Act::Compactor(part) => {
-                    let settled = committer.seq;
-                    let Committer { compactor, days, .. } = &mut committer;
-                    if let Some(open) = days.get_mut(&day()) {
-                        compactor.force(&day(), &mut open.file, settled, *part);
-                    }
-                }
+                Act::Compactor(part) => compact(&mut committer, *part, 0),
                 Act::Open => {
                     drop(committer);
                     committer = open(dir.path());

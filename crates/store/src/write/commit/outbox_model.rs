@@ -1,7 +1,9 @@
 //! The outbox against a map: with commits, torn commits, compaction, sending, removals and reopenings in any order,
 //! every row is in the outbox or was sent, and in the end all were sent.
 
-use super::model::{ModelRows, batches, beginning, burst, commits_of, day, part_of_bursts, rows, text_of};
+use super::model::{
+    ModelRows, batches, beginning, burst, commits_of, compact, compaction_of_bursts, day, rows, text_of,
+};
 use super::*;
 use crate::format::catalog::LiveFile;
 use crate::maintain::compaction::Part;
@@ -49,12 +51,11 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn act_of_bursts() -> impl Strategy<Value = Act> {
-    let newest = prop_oneof![5 => Just(0_i64), 1 => 1_i64..5];
     prop_oneof![
         6 => burst().prop_map(|(partition, from, lengths)| Act::Burst(partition, from, lengths)),
         3 => rows().prop_map(Act::Commit),
         1 => rows().prop_map(Act::Torn),
-        12 => (part_of_bursts(), newest).prop_map(|(part, newest)| Act::Compactor(part, newest)),
+        12 => compaction_of_bursts().prop_map(|(part, newest)| Act::Compactor(part, newest)),
         1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
         4 => Just(Act::Look),
         6 => (1_usize..8).prop_map(Act::Send),
@@ -198,13 +199,7 @@ fn run(acts: &[Act]) {
                 drop(committer);
                 committer = open(dir.path(), &level);
             }
-            Act::Compactor(part, newest) => {
-                let settled = committer.seq - newest;
-                let Committer { compactor, days, .. } = &mut committer;
-                if let Some(open) = days.get_mut(&day()) {
-                    compactor.force(&day(), &mut open.file, settled, *part);
-                }
-            }
+            Act::Compactor(part, newest) => compact(&mut committer, *part, *newest),
             Act::Open { is_killed } => {
                 if *is_killed {
                     drop(committer);
