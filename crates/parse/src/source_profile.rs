@@ -341,25 +341,30 @@ impl SourceProfile {
             None => (self.parse_text(text, options, defaults, full_time), None),
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
+        let mut added = 0;
         if envelope.stream != OutputStream::Only {
+            let fields = parsed.record.fields.len();
             // First, because a query by name gets the first field: the text must not forge its stream.
             parsed.record.fields.splice(0..0, envelope.into_fields());
+            added = parsed.record.fields.len() - fields;
         }
-        let mut line = Some(self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read));
-        if let Some(redactor) = &options.redactor {
-            let before = parsed.clone();
-            let had_secret = redactor.redact(&mut parsed.record, text);
-            if had_secret {
-                line = line.and_then(|line| written::redacted(&line, text, &before, &parsed.record, redactor));
-                // The next line must not be compared with a layout that holds the secret.
-                self.layouts = LayoutCache::default();
-            }
-            if had_secret && parsed.format == Format::Plain {
-                // The plain record may have become a header, and headers are saved: drop the secret.
-                self.headers = Headers::default();
-            }
-        }
-        parsed.record.line = line.map(Box::new);
+        let line = match &options.redactor {
+            None => self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read),
+            Some(redactor) => match written::redact(redactor, &mut parsed, text, added) {
+                None => {
+                    let raw = raw.filter(|raw| !written::has_secret_around(redactor, raw, text));
+                    self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read)
+                }
+                Some(clean) => {
+                    if parsed.format == Format::Plain {
+                        // The plain record may have become a header, and headers are saved: drop the secret.
+                        self.headers = Headers::default();
+                    }
+                    self.layouts.clean(clean, text, raw, &self.gap)
+                }
+            },
+        };
+        parsed.record.line = Some(Box::new(line));
         parsed
     }
 

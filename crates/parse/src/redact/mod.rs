@@ -1,36 +1,44 @@
 //! Replaces secrets before a record is stored: the matches of patterns in the message, in the fields and in their
-//! names.
+//! names, and in the line itself.
 //!
-//! Redaction applies to a complete record, joined and parsed, before the record is routed and gets its keys. So a value
-//! is clean whether it came from JSON with escapes, from logfmt or from plain text. No instance (a source as its table
-//! is named) gets a secret as its name. Each match counts under the pattern's name, and leaves no other trace.
+//! Redaction applies to a complete record, joined and parsed, before the record is routed and gets its keys. No instance
+//! (a source as its table is named) gets a secret as its name. Each match counts under the pattern's name, and leaves no
+//! other trace.
+//!
+//! A text is searched as it is written, and as it is read after its escapes were decoded once, twice and so on
+//! (`views`). A match in a decoded text is replaced in the bytes that were decoded, so no spelling of it stays. What is
+//! found in the values of a record and what is found in its line are one list; `written::redacted` makes the line of it.
 //!
 //! A line that cannot match costs one search for the letters that a match must contain. A value that was copied during
 //! parsing, because it had escapes, is always searched by itself.
 //!
 //! * `presets`: the patterns with a name.
 //! * `cards`: payment card numbers, by issuer, length and check digit.
+//! * `views`: texts after their escapes were decoded.
 //!
-//! Not done on purpose: random letters alone do not count as a secret, and a number is searched as written, never split
-//! over two fields.
+//! Not done on purpose: random letters alone do not count as a secret, a number is searched as written, never split over
+//! two fields, and encodings that patterns may describe themselves (percent signs, base64) are not decoded.
 
 mod cards;
 mod presets;
+mod views;
 
 use crate::{LinePatternError, compile_part};
-use daytable_model::record::{Record, Value};
+use daytable_model::record::{Field, Record, Value};
 use regex::Regex;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use views::{Views, is_word};
+use views::View;
 
 /// Matches in one text; the text after them is replaced as a whole. The limit bounds the time of patterns that look far
 /// ahead for each match.
 const MATCHES_MAX: usize = 1000;
 /// Patterns of the whole configuration and of a block together.
 pub const PATTERNS_MAX: usize = 64;
-/// Bytes before a cut that are searched for a secret that the cut may have halved.
+/// Bytes before a cut that may be a secret which the cut has halved.
 const CUT_BYTES: usize = 4096;
 
 /// A pattern, its replacement, and the count of its matches. Cheap to clone; clones share the count.
@@ -43,6 +51,80 @@ struct Inner {
     target: Target,
     replace: String,
     matches: Arc<AtomicU64>,
+    lines: Arc<AtomicU64>,
+}
+
+impl Secret {
+    /// The secret in a text in which its own text begins at `start`.
+    pub(crate) fn moved(mut self, start: usize) -> Secret {
+        self.bytes = self.bytes.start + start..self.bytes.end + start;
+        self
+    }
+}
+
+/// Secrets in the order of the text. Those that overlap become one.
+pub(crate) fn merged(secrets: &[Secret]) -> Vec<Secret> {
+    let mut sorted: Vec<&Secret> = secrets.iter().filter(|secret| !secret.bytes.is_empty()).collect();
+    sorted.sort_by_key(|secret| (secret.bytes.start, std::cmp::Reverse(secret.bytes.end)));
+    let mut merged: Vec<Secret> = Vec::with_capacity(sorted.len());
+    for secret in sorted {
+        match merged.last_mut().filter(|last| secret.bytes.start < last.bytes.end) {
+            Some(last) => last.bytes.end = last.bytes.end.max(secret.bytes.end),
+            None => merged.push(secret.clone()),
+        }
+    }
+    merged
+}
+
+impl Inner {
+    /// Whether the pattern is one of the configuration.
+    fn is_own(&self) -> bool {
+        !self.written.is_empty()
+    }
+}
+
+/// A text with replacements, and where they are: before and after.
+pub(crate) struct ReplacedText {
+    pub(crate) text: String,
+    pieces: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl ReplacedText {
+    /// Where a place of the text is after the replacements. A place within a secret is the end of its replacement.
+    pub(crate) fn place_after(&self, at: usize) -> usize {
+        let passed = self.pieces.partition_point(|(before, _)| before.start < at);
+        match passed.checked_sub(1).and_then(|last| self.pieces.get(last)) {
+            Some((before, after)) => after.end + at.saturating_sub(before.end),
+            None => at,
+        }
+    }
+}
+
+/// A replacement in a text without escapes.
+pub(crate) fn as_it_is(replacement: &str, _: &Range<usize>) -> String {
+    replacement.to_owned()
+}
+
+/// A value as it is written, as far as it can be a secret.
+pub(crate) fn written_value<'v>(value: &'v Value<'_>) -> Option<Cow<'v, str>> {
+    Some(match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Int64(number) => Cow::Owned(number.to_string()),
+        Value::Double(number) => Cow::Owned(number.to_string()),
+        Value::Binary(bytes) => String::from_utf8_lossy(bytes),
+        Value::Boolean(_) => return None,
+    })
+}
+
+/// A secret in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Secret {
+    /// Its bytes in the text, as they are written.
+    pub(crate) bytes: Range<usize>,
+    /// The number of its pattern.
+    pub(crate) pattern: usize,
+    /// The secret, after its escapes were decoded.
+    pub(crate) decoded: String,
 }
 
 /// How a secret is found.
@@ -100,7 +182,8 @@ impl Redaction {
     }
 
     fn new(name: &str, written: String, target: Target, replace: String) -> Redaction {
-        Redaction(Arc::new(Inner { name: name.into(), written, target, replace, matches: Arc::default() }))
+        let (matches, lines) = Default::default();
+        Redaction(Arc::new(Inner { name: name.into(), written, target, replace, matches, lines }))
     }
 
     /// The name, which metrics use too.
@@ -113,9 +196,15 @@ impl Redaction {
         self.0.matches.load(Ordering::Relaxed)
     }
 
-    /// The counter that all clones share.
+    /// The counter of matches that all clones share.
     pub fn counter(&self) -> Arc<AtomicU64> {
         self.0.matches.clone()
+    }
+
+    /// The counter, which all clones share, of lines that were not kept because it was not known where in them the
+    /// secret is.
+    pub fn line_counter(&self) -> Arc<AtomicU64> {
+        self.0.lines.clone()
     }
 
     fn count(&self, matches: usize) {
@@ -129,27 +218,23 @@ impl Redaction {
         }
     }
 
-    /// The text with its matches replaced; `None` without a match.
-    fn replaced(&self, text: &str) -> Option<String> {
+    /// The matches in a text. What a redaction wrote is no match.
+    fn matches_in(&self, text: &str) -> Vec<Range<usize>> {
         let Inner { target, replace, .. } = &*self.0;
-        let (mut made, mut copied, mut at, mut matches) = (String::new(), 0, 0, 0);
+        let (mut found, mut at) = (Vec::new(), 0);
         while let Some((secret, next)) = target.next(text, at) {
-            made.push_str(&text[copied..secret.start]);
-            made.push_str(replace);
-            (copied, at) = (secret.end, next);
-            matches += 1;
-            if matches == MATCHES_MAX && at < text.len() {
-                made.push_str(replace);
-                copied = text.len();
+            at = next;
+            let is_replacement = secret.len() <= replace.len() && text[secret.start..].starts_with(&**replace);
+            if is_replacement {
+                continue;
+            }
+            if found.len() == MATCHES_MAX {
+                found.push(secret.start..text.len());
                 break;
             }
+            found.push(secret);
         }
-        if matches == 0 {
-            return None;
-        }
-        made.push_str(&text[copied..]);
-        self.count(matches);
-        Some(made)
+        found
     }
 
     fn is_name_of_secret(&self, name: &str) -> bool {
@@ -229,83 +314,171 @@ impl Redactor {
         &self.0
     }
 
-    /// Replaces the matches in a record parsed from `text`; true if there were any.
-    pub fn redact(&self, record: &mut Record<'_>, text: &str) -> bool {
-        // Borrowed values are parts of the text, so they cannot contain a match that the text lacks.
-        let mut possible = 0u64;
-        for (number, pattern) in self.0.iter().enumerate() {
-            possible |= u64::from(pattern.may_be_in(text)) << number;
+    /// A bit a pattern: whether the text may have a match, however it is written.
+    pub(crate) fn possible_in(&self, text: &str) -> u64 {
+        let mut possible = self.hinted_in(text);
+        if views::may_have_escapes(text) && (possible.count_ones() as usize) < self.0.len() {
+            possible |= Views::of(text).0[1..].iter().fold(0, |hinted, view| hinted | self.hinted_in(&view.text));
         }
-        self.redact_possible(record, possible)
+        possible
+    }
+
+    fn hinted_in(&self, text: &str) -> u64 {
+        self.0.iter().enumerate().fold(0, |hinted, (number, pattern)| {
+            hinted | u64::from(pattern.may_be_in(text)) << number
+        })
+    }
+
+    /// The secrets in a text, however they are written. `possible`: a bit a pattern, whether it may match.
+    /// `has_escapes`: whether a backslash surely begins an escape.
+    pub(crate) fn find(&self, text: &str, possible: u64, has_escapes: bool) -> Vec<Secret> {
+        let mut found = Vec::new();
+        if possible == 0 {
+            return found;
+        }
+        let views = if views::may_have_escapes(text) { Views::of(text) } else { Views(vec![View::written(text)]) };
+        // Matches with half an escape at an end: their bytes without the halves and with the whole escapes.
+        let mut halved: Vec<(Range<usize>, Secret)> = Vec::new();
+        for (number, view) in views.0.iter().enumerate() {
+            let of_before = std::mem::take(&mut halved);
+            let begin = found.len();
+            for (pattern, redaction) in self.0.iter().enumerate().filter(|(bit, _)| possible >> bit & 1 == 1) {
+                if !redaction.may_be_in(&view.text) {
+                    continue;
+                }
+                for range in redaction.matches_in(&view.text) {
+                    let around = |at: usize| views.0.get(number + 1)?.escape_around(at);
+                    let (first, last) = (around(range.start), around(range.end));
+                    let decoded = view.text[range.clone()].to_owned();
+                    let secret = |range: &Range<usize>| Secret { bytes: views.bytes_of(number, range), pattern, decoded };
+                    if first.is_none() && last.is_none() {
+                        found.push(secret(&range));
+                        continue;
+                    }
+                    let start = |whole: bool| match &first {
+                        Some(escape) => if whole { escape.start } else { escape.end },
+                        None => range.start,
+                    };
+                    let end = |whole: bool| match &last {
+                        Some(escape) => if whole { escape.end } else { escape.start },
+                        None => range.end,
+                    };
+                    let inner = views.bytes_of(number, &(start(false)..end(false).max(start(false))));
+                    halved.push((inner, secret(&(start(true)..end(true)))));
+                }
+            }
+            // The letter of an escape may be no part of the secret: if the decoded text has a match without the letter,
+            // that is the secret.
+            let is_there = |inner: &Range<usize>, pattern: usize| {
+                let covers = |secret: &Secret| {
+                    secret.pattern == pattern && secret.bytes.start <= inner.start && inner.end <= secret.bytes.end
+                };
+                found[begin..].iter().any(covers)
+            };
+            let is_alone = |(inner, secret): &(Range<usize>, Secret)| {
+                !(has_escapes && number == 1) && !is_there(inner, secret.pattern)
+            };
+            let alone: Vec<_> = of_before.into_iter().filter(is_alone).collect();
+            found.extend(alone.into_iter().map(|(_, secret)| secret));
+        }
+        found
     }
 
     /// Replaces the matches in a record that was not parsed from one text; true if there were any.
     pub fn redact_parts(&self, record: &mut Record<'_>) -> bool {
-        self.redact_possible(record, u64::MAX)
-    }
-
-    /// `possible`: a bit a pattern, whether it may match in borrowed values.
-    fn redact_possible(&self, record: &mut Record<'_>, possible: u64) -> bool {
-        let mut had_any = self.clean(&mut record.message, possible);
+        let mut had_any = self.clean(&mut record.message);
         for field in &mut record.fields {
-            had_any |= match &mut field.value {
-                Value::String(value) => self.clean_named(&field.name, value) | self.clean(value, possible),
-                Value::Int64(number) => {
-                    let written = number.to_string();
-                    self.clean_number(&mut field.value, written)
-                }
-                Value::Double(number) => {
-                    let written = number.to_string();
-                    self.clean_number(&mut field.value, written)
-                }
-                Value::Boolean(_) => false,
-                Value::Binary(bytes) => {
-                    let written = String::from_utf8_lossy(bytes).into_owned();
-                    self.clean_number(&mut field.value, written)
-                }
-            };
-            had_any |= self.clean(&mut field.name, possible);
+            had_any |= self.redact_field(field);
         }
         had_any
     }
 
-    fn clean(&self, text: &mut Cow<'_, str>, possible: u64) -> bool {
-        let possible = if matches!(text, Cow::Owned(_)) { u64::MAX } else { possible };
-        let mut had_any = false;
-        for (number, pattern) in self.0.iter().enumerate() {
-            if possible >> number & 1 == 1
-                && pattern.may_be_in(text)
-                && let Some(clean) = pattern.replaced(text)
-            {
-                *text = Cow::Owned(clean);
-                had_any = true;
-            }
-        }
-        had_any
-    }
-
-    /// Replaces the value of a field whose name declares a secret.
-    fn clean_named(&self, name: &str, value: &mut Cow<'_, str>) -> bool {
-        let pattern = self.0.iter().find(|pattern| pattern.is_name_of_secret(name) && !value.is_empty());
-        if let Some(pattern) = pattern {
-            pattern.count(1);
-            *value = Cow::Owned(pattern.0.replace.clone());
-        }
-        pattern.is_some()
-    }
-
-    /// Turns a number or bytes into text if the written form has a match.
-    fn clean_number(&self, value: &mut Value<'_>, written: String) -> bool {
-        let mut text = Cow::Owned(written);
-        let had_any = self.clean(&mut text, u64::MAX);
+    /// Replaces the matches in the name and in the value of a field; true if there were any.
+    pub fn redact_field(&self, field: &mut Field<'_>) -> bool {
+        let found = self.find_in_value(&field.name, &field.value, u64::MAX);
+        let had_any = !found.is_empty();
         if had_any {
-            *value = Value::String(Cow::Owned(text.into_owned()));
+            self.count_all(&found);
+            self.replace_in_value(&mut field.value, &found);
         }
-        had_any
+        self.clean(&mut field.name) | had_any
+    }
+
+    fn clean(&self, text: &mut Cow<'_, str>) -> bool {
+        let found = self.find(text, self.possible_in(text), false);
+        if !found.is_empty() {
+            self.count_all(&found);
+            *text = Cow::Owned(self.replaced(text, &found, as_it_is).text);
+        }
+        !found.is_empty()
+    }
+
+    /// The secrets in a value: in a text, or in a number as it is written. A name may declare the whole value a secret.
+    pub(crate) fn find_in_value(&self, name: &str, value: &Value<'_>, possible: u64) -> Vec<Secret> {
+        let Some(text) = written_value(value) else { return Vec::new() };
+        let declares = |pattern: &Redaction| pattern.is_name_of_secret(name) && !text.is_empty();
+        if let Some(pattern) = self.0.iter().position(declares) {
+            let is_replaced = text == self.0[pattern].0.replace;
+            let whole = Secret { bytes: 0..text.len(), pattern, decoded: text.into_owned() };
+            return if is_replaced { Vec::new() } else { vec![whole] };
+        }
+        let possible = if matches!(value, Value::String(Cow::Borrowed(_))) { possible } else { u64::MAX };
+        self.find(&text, possible, false)
+    }
+
+    /// Replaces secrets in a value, of which a number becomes a text.
+    pub(crate) fn replace_in_value(&self, value: &mut Value<'_>, secrets: &[Secret]) {
+        if let Some(text) = written_value(value).filter(|_| !secrets.is_empty()) {
+            *value = Value::String(Cow::Owned(self.replaced(&text, secrets, as_it_is).text));
+        }
+    }
+
+    /// A text with its secrets replaced. `spelled` is how a replacement of these bytes is written. Secrets that overlap are
+    /// replaced as one.
+    pub(crate) fn replaced(&self, text: &str, secrets: &[Secret], spelled: impl Fn(&str, &Range<usize>) -> String) -> ReplacedText {
+        let mut made = ReplacedText { text: String::with_capacity(text.len()), pieces: Vec::new() };
+        let mut copied = 0;
+        for Secret { bytes, pattern, .. } in merged(secrets) {
+            made.text.push_str(&text[copied..bytes.start]);
+            let start = made.text.len();
+            made.text.push_str(&spelled(&self.0[pattern].0.replace, &bytes));
+            copied = bytes.end;
+            made.pieces.push((bytes, start..made.text.len()));
+        }
+        made.text.push_str(&text[copied..]);
+        made
+    }
+
+    /// Counts secrets. Those of one pattern that overlap are one.
+    pub(crate) fn count_all(&self, secrets: &[Secret]) {
+        for (number, pattern) in self.0.iter().enumerate() {
+            let mut places: Vec<_> = secrets.iter().filter(|secret| secret.pattern == number).collect();
+            places.sort_by_key(|secret| secret.bytes.start);
+            let (mut counted, mut end) = (0, 0);
+            for Secret { bytes, .. } in places {
+                counted += usize::from(counted == 0 || bytes.start >= end);
+                end = end.max(bytes.end);
+            }
+            pattern.count(counted);
+        }
+    }
+
+    /// Counts a line that was not kept, because a secret of these was not found in it.
+    pub(crate) fn count_line(&self, secrets: &[Secret]) {
+        let patterns = secrets.iter().fold(0u64, |patterns, secret| patterns | 1 << secret.pattern);
+        for (_, pattern) in self.0.iter().enumerate().filter(|(number, _)| patterns >> number & 1 == 1) {
+            pattern.0.lines.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a secret may have several values of a line: a private key may, if it has an end.
+    pub(crate) fn spans_values(&self, pattern: usize, secret: &str) -> bool {
+        self.0.get(pattern).is_some_and(|pattern| pattern.name() == presets::PRIVATE_KEY && !pattern.0.is_own())
+            && !presets::leaves_key_open(false, secret)
     }
 
     /// How much to keep of a text that was cut at its end. Patterns do not find half a secret, so the cut word is
-    /// removed, and with digits also the groups before it.
+    /// removed, and with digits also the groups before it. Of a longer word the last [`CUT_BYTES`] are removed.
     pub fn keep_of_cut(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let least = bytes.len().saturating_sub(CUT_BYTES);
@@ -316,9 +489,7 @@ impl Redactor {
         if bytes[end..].iter().all(is_of_number) {
             end -= bytes[least.min(end)..end].iter().rev().take_while(|byte| is_of_number(byte)).count();
         }
-        // No word ends in that range. Half of so long a word is not a recognisable secret.
-        let end = if end <= least && least > 0 { bytes.len() } else { end };
-        (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+        text.floor_char_boundary(end)
     }
 
     /// Whether a line leaves a private key open for the next line to continue. `is_open`: the line itself continues a

@@ -52,14 +52,12 @@ struct Places<'t> {
 }
 
 /// Makes a layout. `message` is where the whole message lies, if that is more than the message of the record.
-/// `is_exact` says whether a part must stand in the text as it would be written.
 pub(super) fn make(
     text: &str,
     parsed: &Parsed<'_>,
     message: Option<&Range<usize>>,
     minutes_east: i64,
     rule: GapRule,
-    is_exact: bool,
 ) -> MadeLayout {
     let record = &parsed.record;
     let mut places = Places { text, holes: Vec::with_capacity(record.fields.len() + 4) };
@@ -73,7 +71,7 @@ pub(super) fn make(
             places.add(at, LinePart::Field(number));
         }
     }
-    let mut misses_text = places.find_fields(record, is_exact);
+    let mut misses_text = places.find_fields(record);
     if !record.message.is_empty() && !places.has(&LinePart::Message) {
         misses_text |= !places.find_message(&record.message);
     }
@@ -157,7 +155,7 @@ impl Places<'_> {
     }
 
     /// Finds the fields whose values were converted or unescaped. True if a text was not found.
-    fn find_fields(&mut self, record: &Record<'_>, is_exact: bool) -> bool {
+    fn find_fields(&mut self, record: &Record<'_>) -> bool {
         let (mut cursor, mut misses_text) = (0, false);
         for (number, field) in record.fields.iter().enumerate() {
             let known = self.holes.iter().find(|(_, part)| *part == LinePart::Field(number));
@@ -197,7 +195,7 @@ impl Places<'_> {
             if let Some(at) = named {
                 let is_as_written = self.text.as_bytes()[at.clone()] == *written && is_kept;
                 let part = match &field.value {
-                    _ if is_as_written || !is_exact => part,
+                    _ if is_as_written => part,
                     Value::Double(value) => match decimals_of(&self.text[at.clone()], *value) {
                         Some(decimals) => LinePart::Decimals(number, decimals),
                         None => LinePart::Verbatim,

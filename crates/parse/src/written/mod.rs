@@ -8,9 +8,11 @@ mod decimals;
 mod make;
 mod reader;
 mod reader_plan;
+mod redacted;
 mod template;
 
 pub(crate) use reader::LineReader;
+pub(crate) use redacted::{CleanLine, redact};
 
 use super::raw_record::RawRecord;
 use super::{Format, Parsed};
@@ -206,6 +208,25 @@ impl LayoutCache {
         WrittenLine { layout, verbatim, frame, text: Cow::Borrowed(text), message, made_with }
     }
 
+    /// The original text of a record whose secrets were replaced. The bytes around the line are kept if they are ends of
+    /// lines. `text` is the line before.
+    pub(crate) fn clean<'a>(
+        &mut self,
+        line: CleanLine,
+        text: &str,
+        raw: Option<&RawRecord<'_>>,
+        gap: &str,
+    ) -> WrittenLine<'a> {
+        let CleanLine { text: clean, message } = line;
+        let (mut layout, verbatim) = whole_line(&clean, message.clone());
+        let frame = (layout.len(), verbatim.len() + 1);
+        let is_kept = |raw: &&RawRecord<'_>| !raw.is_mixed && raw.before.iter().all(u8::is_ascii_whitespace);
+        let around = raw.filter(is_kept).and_then(|raw| self.frame(raw, text, gap, true, &mut String::new()));
+        layout.push_str(&around.filter(|around| !around.starts_with("%/")).unwrap_or_default());
+        let layout = Arc::new(layout.as_str().into());
+        WrittenLine { layout, verbatim, frame, text: Cow::Owned(clean), message, made_with: (None, None) }
+    }
+
     /// The layout by which a line was read.
     fn read_layout(&mut self, record: &Record<'_>, ReadLayout { number, message, .. }: ReadLayout) -> LaidOut {
         let template = &self.templates[number];
@@ -270,7 +291,7 @@ impl LayoutCache {
     ) -> Option<LaidOut> {
         let record = &parsed.record;
         let rule = if self.unrest < UNREST_OF_DIGITS { GapRule::Literal } else { GapRule::Digits };
-        let made = make(text, parsed, message, self.minutes_east, rule, true);
+        let made = make(text, parsed, message, self.minutes_east, rule);
         let is_hole = |part: &&LinePart| !matches!(part, LinePart::Literal(_));
         let holes: Vec<_> = made.places.into_iter().zip(made.parts.iter().filter(is_hole).cloned()).collect();
         let mut template = LineTemplate::new(&made.layout, made.parts, record, properties_of(record));
@@ -458,6 +479,23 @@ impl LayoutCache {
     }
 }
 
+/// Whether the bytes around a line, which are kept with it, may have a secret. Lines of several records that come by
+/// turns have those of the others, too.
+pub(crate) fn has_secret_around(redactor: &Redactor, raw: &RawRecord<'_>, text: &str) -> bool {
+    let RawRecord { before, written, .. } = *raw;
+    if raw.is_mixed {
+        return true;
+    }
+    let is_line = std::ptr::eq(text.as_ptr(), written.as_ptr()) && written.get(text.len()..).is_some_and(is_line_end);
+    let around = match str::from_utf8(written).ok().and_then(|written| Some((written, place_of(written, text)?))) {
+        _ if is_line || written.is_empty() => [&[][..], &[]],
+        Some((written, at)) => [written[..at.start].as_bytes(), written[at.end..].as_bytes()],
+        None => [written, &[]],
+    };
+    let has_more = |bytes: &&&[u8]| !bytes.iter().all(u8::is_ascii_whitespace);
+    [before, around[0], around[1]].iter().filter(has_more).any(|bytes| redacted::has_secret(redactor, bytes))
+}
+
 /// Appends pieces to a verbatim text, which may have pieces.
 fn push_pieces(mut has_piece: bool, verbatim: &mut String, pieces: impl IntoIterator<Item = Vec<u8>>) {
     for piece in pieces {
@@ -539,44 +577,9 @@ fn whole_message(text: &str, parsed: &Parsed<'_>) -> Option<Range<usize>> {
     (at.end < end && !text[at.end..end].trim_start().is_empty()).then_some(at.start..end)
 }
 
-/// The same line after secrets were replaced in the record. `None` if the line may still contain a secret.
-pub(crate) fn redacted<'a>(
-    line: &WrittenLine<'a>,
-    text: &str,
-    parsed: &Parsed<'_>,
-    record: &Record<'_>,
-    redactor: &Redactor,
-) -> Option<WrittenLine<'a>> {
-    // Names are text of the line. One that was written with escapes cannot be found there.
-    let mut names = parsed.record.fields.iter().zip(&record.fields);
-    if names.any(|(before, after)| before.name != after.name && !text.contains(&*before.name)) {
-        return None;
-    }
-    // Values stand for themselves here even where they were written differently, so that no secret stays in between.
-    let made = make(text, parsed, line.message.as_ref(), 0, GapRule::Literal, false);
-    let mut written = Vec::new();
-    let message = LineLayout::parse(&made.layout).write_line(&RecordParts::of(record), &made.verbatim, &mut written);
-    let clean = String::from_utf8(written).ok()?;
-    let mut whole = Record { message: Cow::Owned(clean), ..Record::default() };
-    // The text has what no field has, as names.
-    let had_more = redactor.redact_parts(&mut whole);
-    let message = message.filter(|_| !had_more);
-    let clean = whole.message.into_owned();
-    let (layout, verbatim) = whole_line(&clean, message.clone());
-    // The bytes around the line are kept if they hold nothing but the line and its end.
-    let rest = line.layout.get(line.frame.0..).filter(|rest| !rest.starts_with("%/")).unwrap_or_default();
-    let frame = (layout.len(), verbatim.len() + 1);
-    Some(WrittenLine {
-        layout: Arc::new(format!("{layout}{rest}").as_str().into()),
-        verbatim,
-        frame,
-        text: Cow::Owned(clean),
-        message,
-        made_with: (None, None),
-    })
-}
-
 #[cfg(test)]
 mod reader_tests;
+#[cfg(test)]
+mod redacted_tests;
 #[cfg(test)]
 mod tests;
