@@ -20,6 +20,8 @@ pub struct CounterRegistry {
     pub listeners: Vec<Arc<SourceCounters>>,
     /// Replaced secrets, by the name of their pattern.
     pub redactions: Vec<(String, Arc<AtomicU64>)>,
+    /// Lines that were written anew because of a pattern, likewise.
+    pub rewritten_lines: Vec<(String, Arc<AtomicU64>)>,
     /// The listeners that have a certificate now, and the file of each.
     pub certificates: Vec<(String, PathBuf)>,
 }
@@ -33,6 +35,7 @@ impl CounterRegistry {
             let counter = pattern.counter();
             if !self.redactions.iter().any(|(_, known)| Arc::ptr_eq(known, &counter)) {
                 self.redactions.push((pattern.name().to_owned(), counter));
+                self.rewritten_lines.push((pattern.name().to_owned(), pattern.line_counter()));
             }
         }
     }

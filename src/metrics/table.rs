@@ -191,6 +191,8 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| s.truncated().iter().for_each(|(setting, count)| f.count(&[setting], *count))),
     counter("daytable_redactions_total", &["pattern"], "secrets", Configured, "Secrets that were replaced.",
         |s, f| s.registry.redactions.iter().for_each(|(pattern, count)| f.count(&[pattern], read(count)))),
+    counter("daytable_redactions_rewritten_total", &["pattern"], "lines", Configured, "Lines that were not kept as they were written, because it was not known where in them a secret is.",
+        |s, f| s.registry.rewritten_lines.iter().for_each(|(pattern, count)| f.count(&[pattern], read(count)))),
     gauge("daytable_remote_denied", &[], "", Always, "1 while the remote store does not let this daytable in.",
         |s, f| f.count(&[], s.remote.is_denied.into())),
     counter("daytable_remote_entities_sent_total", &[], "entities", Always, "Entities that the remote store took.",

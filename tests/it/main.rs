@@ -46,6 +46,7 @@ mod own_log;
 mod push;
 mod questions;
 mod readme;
+mod redaction;
 mod reload;
 mod rotation;
 mod routing;

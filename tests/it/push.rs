@@ -35,11 +35,11 @@ fn try_post(to: SocketAddr, target: &str, headers: &str, body: &[u8]) -> io::Res
     over(stream, "POST", target, headers, body)
 }
 
-fn post(to: SocketAddr, target: &str, headers: &str, body: &[u8]) -> Answer {
+pub(crate) fn post(to: SocketAddr, target: &str, headers: &str, body: &[u8]) -> Answer {
     try_post(to, target, headers, body).expect("an answer")
 }
 
-fn media(media: &str) -> String {
+pub(crate) fn media(media: &str) -> String {
     format!("Content-Type: {media}\r\n")
 }
 
@@ -78,7 +78,7 @@ fn nested(one: &[&[u8]], two: &[&[u8]], five: &[&[u8]]) -> Vec<u8> {
 }
 
 /// An `ExportLogsServiceRequest` with a record per message.
-fn otlp(messages: &[&str]) -> Vec<u8> {
+pub(crate) fn otlp(messages: &[&str]) -> Vec<u8> {
     let records: Vec<_> =
         messages.iter().map(|message| nested(&[], &[], &[&nested(&[message.as_bytes()], &[], &[])])).collect();
     let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
@@ -86,13 +86,13 @@ fn otlp(messages: &[&str]) -> Vec<u8> {
 }
 
 /// A Loki `PushRequest` with an entry per message.
-fn loki(messages: &[&str]) -> Vec<u8> {
+pub(crate) fn loki(messages: &[&str]) -> Vec<u8> {
     let entries: Vec<_> = messages.iter().map(|message| nested(&[], &[message.as_bytes()], &[])).collect();
     let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
     nested(&[&nested(&[b"{job=\"api\"}"], &entries, &[])], &[], &[])
 }
 
-fn journal(messages: &[&str]) -> Vec<u8> {
+pub(crate) fn journal(messages: &[&str]) -> Vec<u8> {
     let entry = |message: &&str| {
         let text = format!(
             "__CURSOR=c-{message}\n__REALTIME_TIMESTAMP=1763596800000000\n_HOSTNAME=epsilon\nPRIORITY=6\nMESSAGE\n"

@@ -26,6 +26,13 @@ pub(super) static READINGS: LazyLock<Vec<ParseOptions>> = LazyLock::new(|| {
     readings
 });
 
+/// A secret that no input has, and options that replace it.
+const SECRET: &str = "zq7hidden4711";
+static WITH_SECRET: LazyLock<ParseOptions> = LazyLock::new(|| {
+    let own = Redaction::regex("own", "zq7hidden[0-9]{4}", None).ok();
+    ParseOptions { redactor: Redactor::new(own), ..ParseOptions::default() }
+});
+
 /// Any bytes give records, read as the tailer reads them. The first byte selects the options and the place of a cut.
 /// The cut changes no record, and some record has the start of each non-empty line.
 pub(super) fn any_bytes(bytes: &[u8]) {
@@ -36,6 +43,68 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     let cut = if bytes.is_empty() { 0 } else { choice * 31 % bytes.len() };
     let parts = records(bytes, reading, cut);
     assert_eq!(whole, parts, "cut at {cut}, the records are others");
+    any_secret(choice, bytes);
+}
+
+/// A secret in any bytes, with any escapes, is in nothing that can be read of their records.
+fn any_secret(choice: usize, bytes: &[u8]) {
+    let mut at = if bytes.is_empty() { 0 } else { choice * 47 % bytes.len() };
+    // Not within a character.
+    while at < bytes.len() && bytes[at] & 0xc0 == 0x80 {
+        at += 1;
+    }
+    let spelled = |c: char| match (choice + c as usize) % 5 {
+        0 => format!("\\u{:04x}", u32::from(c)),
+        1 => format!("\\\\u{:04x}", u32::from(c)),
+        2 => format!("\\\\\\\\x{:02X}", u32::from(c)),
+        _ => c.to_string(),
+    };
+    let secret: String = if choice % 2 == 0 { SECRET.to_owned() } else { SECRET.chars().map(spelled).collect() };
+    let bytes = [&bytes[..at], secret.as_bytes(), &bytes[at..]].concat();
+    let reading = &*WITH_SECRET;
+    let mut profile = SourceProfile::default();
+    let mut assembler = Assembler::new(&bytes, 0, BYTES_MAX, reading, Ending::Closed);
+    while let Some(raw) = assembler.next(&profile, reading) {
+        let record = profile.raw_record(&raw, reading, seen()).record;
+        let line = record.line.as_deref().into_iter();
+        let mut texts: Vec<String> = line.flat_map(|line| [line.layout.to_string(), line.verbatim.clone()]).collect();
+        texts.extend(record.line.iter().map(|line| line.text.to_string()));
+        texts.push(record.message.to_string());
+        texts.extend(
+            record.fields.iter().filter_map(|field| Some(format!("{} {}", field.name, record.text(&field.name)?))),
+        );
+        texts.push(profile.save());
+        for text in texts {
+            assert!(!is_read_as_secret(&text), "{text:?} has the secret, of {:?}", raw.text);
+        }
+    }
+}
+
+/// Whether a text has the secret after some of its escapes were decoded.
+fn is_read_as_secret(text: &str) -> bool {
+    let mut text = text.to_owned();
+    for _ in 0..8 {
+        if text.contains(SECRET) {
+            return true;
+        }
+        let (mut decoded, mut rest) = (String::new(), text.as_str());
+        while let Some((before, escape)) = rest.split_once('\\') {
+            decoded.push_str(before);
+            let number = |digits: Option<&str>| char::from_u32(u32::from_str_radix(digits?, 16).ok()?);
+            let character = match escape.as_bytes().first() {
+                Some(b'u') => number(escape.get(1..5)).map(|character| (character, 5)),
+                Some(b'x') => number(escape.get(1..3)).map(|character| (character, 3)),
+                Some(b'\\') => Some(('\\', 1)),
+                _ => None,
+            };
+            let (character, length) = character.unwrap_or(('\\', 0));
+            decoded.push(character);
+            rest = &escape[length..];
+        }
+        decoded.push_str(rest);
+        text = decoded;
+    }
+    text.contains(SECRET)
 }
 
 /// The records of bytes in two pieces, as `format time level message fields`.

@@ -45,6 +45,8 @@ pub struct Entry<'a> {
     fields: &'a [Span],
     /// The number of skipped bytes: beyond the limit, or of fields with an invalid name.
     pub cut: usize,
+    /// The number of the field whose value the limit cut in two.
+    pub halved: Option<usize>,
 }
 
 impl<'a> Entry<'a> {
@@ -55,6 +57,12 @@ impl<'a> Entry<'a> {
         self.fields
             .iter()
             .map(|span| (str::from_utf8(&bytes[span.name.clone()]).unwrap_or_default(), &bytes[span.value.clone()]))
+    }
+
+    /// Whether the limit cut the value of this field in two.
+    pub fn is_halved(&self, value: &[u8]) -> bool {
+        let span = self.halved.and_then(|number| self.fields.get(number));
+        span.is_some_and(|span| std::ptr::eq(&self.bytes[span.value.clone()], value))
     }
 
     /// The first field of this name.
@@ -87,6 +95,8 @@ pub struct EntryParser {
     bytes: Vec<u8>,
     fields: Vec<Span>,
     cut: usize,
+    /// The number of the field whose value the limit cut in two.
+    halved: Option<usize>,
     state: EntriesState,
     entry_bytes_max: usize,
 }
@@ -107,7 +117,7 @@ impl EntryParser {
     /// A parser at the start of a stream. An entry is cut after `entry_bytes_max` bytes, names excluded.
     pub fn new(entry_bytes_max: usize) -> EntryParser {
         let state = EntriesState::Line { start: 0, equals: None };
-        EntryParser { bytes: Vec::new(), fields: Vec::new(), cut: 0, state, entry_bytes_max }
+        EntryParser { bytes: Vec::new(), fields: Vec::new(), cut: 0, halved: None, state, entry_bytes_max }
     }
 
     /// Calls `each` for every entry that these bytes complete.
@@ -227,6 +237,10 @@ impl EntryParser {
         let kept = bytes.len().min(self.entry_bytes_max.saturating_sub(self.bytes.len()));
         self.bytes.extend_from_slice(&bytes[..kept]);
         self.cut += bytes.len() - kept;
+        if kept < bytes.len() {
+            // Of the fields after this one nothing is kept.
+            self.halved.get_or_insert(self.fields.len());
+        }
     }
 
     /// Adds a complete field. Skips a field beyond the limit, or with an invalid name.
@@ -242,9 +256,9 @@ impl EntryParser {
     /// Passes the entry on unless it is empty, and begins the next entry.
     fn give(&mut self, mut each: impl FnMut(Entry<'_>)) {
         if !self.fields.is_empty() {
-            each(Entry { bytes: &self.bytes, fields: &self.fields, cut: self.cut });
+            each(Entry { bytes: &self.bytes, fields: &self.fields, cut: self.cut, halved: self.halved });
         }
-        self.cut = 0;
+        (self.cut, self.halved) = (0, None);
         self.fields.clear();
         self.bytes.clear();
         self.bytes.shrink_to(HELD_BYTES);

@@ -25,7 +25,6 @@ use super::export::Entry;
 use daytable_model::property::BINARY_BYTES_MAX;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
-use daytable_parse::redact::Redactor;
 use daytable_parse::{
     Envelope, Format, FormatChoice, ParseOptions, Parsed, SourceProfile, facility_name, syslog_level,
 };
@@ -34,9 +33,7 @@ use std::borrow::Cow;
 /// How the messages of entries are parsed.
 #[derive(Clone, Debug, Default)]
 pub struct EntryReading {
-    /// Without secret replacement, which runs on the whole record.
     reading: ParseOptions,
-    redactor: Option<Redactor>,
 }
 
 /// A converted entry.
@@ -54,9 +51,30 @@ pub struct EntryRecord<'a> {
 
 impl EntryReading {
     /// Creates a converter with the configured parse options.
-    pub fn new(mut reading: ParseOptions) -> EntryReading {
-        let redactor = reading.redactor.take();
-        EntryReading { reading, redactor }
+    pub fn new(reading: ParseOptions) -> EntryReading {
+        EntryReading { reading }
+    }
+
+    /// The name of the host that wrote the entry, with its secrets replaced.
+    pub fn host<'a>(&self, entry: &Entry<'a>) -> Option<Cow<'a, str>> {
+        let host = entry.text("_HOSTNAME").filter(|host| !host.is_empty()).map(Cow::Borrowed)?;
+        Some(match &self.reading.redactor {
+            Some(redactor) => redactor.redact_text(host),
+            None => host,
+        })
+    }
+
+    /// The bytes of a value that was not cut within a secret.
+    fn kept<'a>(&self, entry: &Entry<'a>, value: &'a [u8]) -> &'a [u8] {
+        match (&self.reading.redactor, str::from_utf8(value)) {
+            (Some(redactor), Ok(text)) if entry.is_halved(value) => &value[..redactor.keep_of_cut(text)],
+            // The cut may lie within a character.
+            (Some(redactor), Err(error)) if entry.is_halved(value) => {
+                let text = str::from_utf8(&value[..error.valid_up_to()]).unwrap_or_default();
+                &value[..redactor.keep_of_cut(text)]
+            }
+            _ => value,
+        }
     }
 
     /// Converts an entry. `now` replaces a missing time. Cannot fail.
@@ -84,13 +102,15 @@ impl EntryReading {
                 fields.push(Field { name: "priority".into(), value: Value::Int64(priority) });
             }
         }
+        let begin = fields.len();
         fields.extend(parsed.fields);
+        let of_message = begin..fields.len();
         let mut is_invalid_utf8 = matches!(parsed.message, Cow::Owned(_)) && entry.text("MESSAGE").is_none();
         for (name, value) in entry.fields() {
             if used.has(name) || is_left_out(name) {
                 continue;
             }
-            let value = match str::from_utf8(value) {
+            let value = match str::from_utf8(self.kept(entry, value)) {
                 Ok(text) => typed(name, text),
                 Err(_) if value.len() <= BINARY_BYTES_MAX => Value::Binary(value.into()),
                 Err(_) => {
@@ -111,10 +131,10 @@ impl EntryReading {
             line: parsed.line,
             ..Record::default()
         };
-        if let Some(redactor) = &self.redactor {
-            // The line may contain the secret too, so the message replaces it.
-            if redactor.redact_parts(&mut record) {
-                record.line = None;
+        if let Some(redactor) = &self.reading.redactor {
+            // Those of the message are clean, as is its line.
+            for (_, field) in record.fields.iter_mut().enumerate().filter(|(at, _)| !of_message.contains(at)) {
+                redactor.redact_field(field);
             }
         }
         let origin = entry.text("__CURSOR").map(cursor::origin);
@@ -123,9 +143,12 @@ impl EntryReading {
 
     /// Parses the message, if its kind requires parsing.
     fn message<'a>(&'a self, entry: &Entry<'a>, time: Option<Ticks>, now: Ticks) -> Parsed<'a> {
-        let bytes = entry.field("MESSAGE").unwrap_or_default();
+        let bytes = self.kept(entry, entry.field("MESSAGE").unwrap_or_default());
         let plain = |message| {
-            let record = Record { time, message, ..Record::default() };
+            let mut record = Record { time, message, ..Record::default() };
+            if let Some(redactor) = &self.reading.redactor {
+                redactor.redact_parts(&mut record);
+            }
             Parsed::of(record, Format::Plain)
         };
         let Ok(text) = str::from_utf8(bytes) else { return plain(String::from_utf8_lossy(bytes)) };

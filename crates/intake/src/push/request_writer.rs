@@ -31,6 +31,8 @@ pub(super) type RefusedRecord = (usize, Cow<'static, str>);
 pub(crate) struct RequestWriter<'p> {
     settings: &'p PushSettings,
     request: &'p PushRequest,
+    /// The instance of the request, with its secrets replaced.
+    instance: Option<Cow<'p, str>>,
     identity: u64,
     /// The time of arrival.
     pub(super) now: Ticks,
@@ -57,7 +59,7 @@ pub(super) enum InstanceRule<'n> {
 }
 
 impl<'n> InstanceRule<'n> {
-    fn instance<'r>(self, request: &'r PushRequest, record: &'r Record<'_>) -> Cow<'r, str>
+    fn instance<'r>(self, of_request: Option<&'r str>, peer: &'r str, record: &'r Record<'_>) -> Cow<'r, str>
     where
         'n: 'r,
     {
@@ -65,11 +67,11 @@ impl<'n> InstanceRule<'n> {
             InstanceRule::Fixed(instance) => return Cow::Borrowed(instance),
             InstanceRule::Fields(names) => names,
         };
-        if let Some(instance) = &request.instance {
+        if let Some(instance) = of_request {
             return Cow::Borrowed(instance);
         }
         let found = names.iter().find_map(|name| record.text(name).filter(|value| !value.is_empty()));
-        found.unwrap_or(Cow::Borrowed(&request.peer))
+        found.unwrap_or(Cow::Borrowed(peer))
     }
 }
 
@@ -92,9 +94,15 @@ impl<'p> RequestWriter<'p> {
         identity: u64,
         now: Ticks,
     ) -> RequestWriter<'p> {
+        let instance = request.instance.as_deref().map(Cow::Borrowed);
+        let redacted = |instance| match &settings.lines.redactor {
+            Some(redactor) => redactor.redact_text(instance),
+            None => instance,
+        };
         RequestWriter {
             settings,
             request,
+            instance: instance.map(redacted),
             identity,
             now,
             rows: RecordWriter::new(request.sender.router(&settings.router).clone()),
@@ -223,11 +231,19 @@ impl<'p> RequestWriter<'p> {
 
     /// The text with its secrets replaced.
     pub(super) fn redact<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
-        let mut record = Record { message: text, ..Record::default() };
-        if let Some(redactor) = &self.settings.lines.redactor {
-            redactor.redact_parts(&mut record);
+        match &self.settings.lines.redactor {
+            Some(redactor) => redactor.redact_text(text),
+            None => text,
         }
-        record.message
+    }
+
+    /// A text field with its secrets replaced.
+    pub(super) fn clean_field<'a>(&self, name: Cow<'a, str>, value: Cow<'a, str>) -> Field<'a> {
+        let mut field = Field { name, value: Value::String(value) };
+        if let Some(redactor) = &self.settings.lines.redactor {
+            redactor.redact_field(&mut field);
+        }
+        field
     }
 
     /// The address of the sender, which is the instance of records that name no instance.
@@ -250,7 +266,7 @@ impl<'p> RequestWriter<'p> {
         let (source, tenant) = (request.endpoint.source(), request.sender.tenant.as_deref());
         let origin = Origin { identity, position, source, tenant };
         request.sender.mark(&mut record);
-        let instance = instance.instance(request, &record);
+        let instance = instance.instance(self.instance.as_deref(), &request.peer, &record);
         self.rows.write(&mut self.routes, &instance, &record, origin, self.now, &self.counters);
     }
 

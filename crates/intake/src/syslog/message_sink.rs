@@ -11,6 +11,7 @@ use daytable_model::record::{Field, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::{RawRecord, SourceProfile};
 use daytable_store::{CommitQueue, SubmitError};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -99,8 +100,21 @@ impl MessageSink {
         now: Ticks,
     ) {
         let counters = &*block.counters;
-        let text = String::from_utf8_lossy(message.bytes);
-        let raw = RawRecord::of_message(text, message.bytes);
+        let mut text = String::from_utf8_lossy(message.bytes);
+        let is_invalid = matches!(text, Cow::Owned(_));
+        let mut written = message.bytes;
+        if message.cut > 0
+            && let Some(redactor) = &block.config.reading.redactor
+        {
+            let kept = redactor.keep_of_cut(&text);
+            text = match text {
+                Cow::Borrowed(text) => Cow::Borrowed(&text[..kept]),
+                Cow::Owned(text) => Cow::Owned(text[..kept].to_owned()),
+            };
+            written = &[];
+        }
+        let mut raw = RawRecord::of_message(text, written);
+        raw.is_invalid = is_invalid;
         let parsed = sender.profile.raw_record(&raw, &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
         if own_output::is_record(&record) {

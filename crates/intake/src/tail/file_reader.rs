@@ -467,7 +467,8 @@ impl RecordParser {
         let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, context.now);
         count_record(record.level, format, is_invalid_utf8, entry.cut, state, context);
         let origin = origin.unwrap_or((state.identity, state.position + start as u64));
-        let host = entry.text("_HOSTNAME").filter(|host| !host.is_empty()).unwrap_or(context.host);
+        let host = reading.host(entry);
+        let host = host.as_deref().unwrap_or(context.host);
         self.write(record, origin, Some(host), state, context);
     }
 

@@ -30,8 +30,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-pub(crate) use views::{Views, is_word};
 use views::View;
+pub(crate) use views::{Views, is_word};
 
 /// Matches in one text; the text after them is replaced as a whole. The limit bounds the time of patterns that look far
 /// ahead for each match.
@@ -324,9 +324,10 @@ impl Redactor {
     }
 
     fn hinted_in(&self, text: &str) -> u64 {
-        self.0.iter().enumerate().fold(0, |hinted, (number, pattern)| {
-            hinted | u64::from(pattern.may_be_in(text)) << number
-        })
+        self.0
+            .iter()
+            .enumerate()
+            .fold(0, |hinted, (number, pattern)| hinted | u64::from(pattern.may_be_in(text)) << number)
     }
 
     /// The secrets in a text, however they are written. `possible`: a bit a pattern, whether it may match.
@@ -350,17 +351,30 @@ impl Redactor {
                     let around = |at: usize| views.0.get(number + 1)?.escape_around(at);
                     let (first, last) = (around(range.start), around(range.end));
                     let decoded = view.text[range.clone()].to_owned();
-                    let secret = |range: &Range<usize>| Secret { bytes: views.bytes_of(number, range), pattern, decoded };
+                    let secret =
+                        |range: &Range<usize>| Secret { bytes: views.bytes_of(number, range), pattern, decoded };
                     if first.is_none() && last.is_none() {
                         found.push(secret(&range));
                         continue;
                     }
                     let start = |whole: bool| match &first {
-                        Some(escape) => if whole { escape.start } else { escape.end },
+                        Some(escape) => {
+                            if whole {
+                                escape.start
+                            } else {
+                                escape.end
+                            }
+                        }
                         None => range.start,
                     };
                     let end = |whole: bool| match &last {
-                        Some(escape) => if whole { escape.end } else { escape.start },
+                        Some(escape) => {
+                            if whole {
+                                escape.end
+                            } else {
+                                escape.start
+                            }
+                        }
                         None => range.end,
                     };
                     let inner = views.bytes_of(number, &(start(false)..end(false).max(start(false))));
@@ -404,6 +418,12 @@ impl Redactor {
         self.clean(&mut field.name) | had_any
     }
 
+    /// A text with its matches replaced.
+    pub fn redact_text<'t>(&self, mut text: Cow<'t, str>) -> Cow<'t, str> {
+        self.clean(&mut text);
+        text
+    }
+
     fn clean(&self, text: &mut Cow<'_, str>) -> bool {
         let found = self.find(text, self.possible_in(text), false);
         if !found.is_empty() {
@@ -435,7 +455,12 @@ impl Redactor {
 
     /// A text with its secrets replaced. `spelled` is how a replacement of these bytes is written. Secrets that overlap are
     /// replaced as one.
-    pub(crate) fn replaced(&self, text: &str, secrets: &[Secret], spelled: impl Fn(&str, &Range<usize>) -> String) -> ReplacedText {
+    pub(crate) fn replaced(
+        &self,
+        text: &str,
+        secrets: &[Secret],
+        spelled: impl Fn(&str, &Range<usize>) -> String,
+    ) -> ReplacedText {
         let mut made = ReplacedText { text: String::with_capacity(text.len()), pieces: Vec::new() };
         let mut copied = 0;
         for Secret { bytes, pattern, .. } in merged(secrets) {

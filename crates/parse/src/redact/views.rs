@@ -142,7 +142,9 @@ fn escape_at(bytes: &[u8]) -> Option<(Cow<'static, str>, usize)> {
         },
         b'U' => character(number(bytes.get(2..10)?, 16)?, 10),
         b'x' => bytes_at(bytes, 4, |digits| Some(digits.strip_prefix(b"\\x")?).and_then(|digits| number(digits, 16))),
-        b'0'..=b'3' => bytes_at(bytes, 4, |digits| Some(digits.strip_prefix(b"\\")?).and_then(|digits| number(digits, 8))),
+        b'0'..=b'3' => {
+            bytes_at(bytes, 4, |digits| Some(digits.strip_prefix(b"\\")?).and_then(|digits| number(digits, 8)))
+        }
         _ => None,
     }
 }
@@ -152,11 +154,7 @@ fn character(code: u32, length: usize) -> Option<(Cow<'static, str>, usize)> {
 }
 
 /// Escapes of `each` bytes that stand for a byte each: one byte of ASCII, or all bytes of a character.
-fn bytes_at(
-    bytes: &[u8],
-    each: usize,
-    read: impl Fn(&[u8]) -> Option<u32>,
-) -> Option<(Cow<'static, str>, usize)> {
+fn bytes_at(bytes: &[u8], each: usize, read: impl Fn(&[u8]) -> Option<u32>) -> Option<(Cow<'static, str>, usize)> {
     let read = |escape: &[u8]| read(escape).and_then(|byte| u8::try_from(byte).ok());
     let first = read(bytes.get(..each)?)?;
     let mut made = vec![first];

@@ -47,12 +47,7 @@ enum Part {
 
 /// Replaces the secrets in a record that was parsed from `text`, and in that text. `None` if there are none. The first
 /// `added` fields are not of the text.
-pub(crate) fn redact(
-    redactor: &Redactor,
-    parsed: &mut Parsed<'_>,
-    text: &str,
-    added: usize,
-) -> Option<CleanLine> {
+pub(crate) fn redact(redactor: &Redactor, parsed: &mut Parsed<'_>, text: &str, added: usize) -> Option<CleanLine> {
     let possible = redactor.possible_in(text);
     let is_json = parsed.format == Format::Json;
     let mut of_line = redactor.find(text, possible, is_json);
@@ -82,12 +77,7 @@ pub(crate) fn has_secret(redactor: &Redactor, bytes: &[u8]) -> bool {
     !redactor.find(&text, redactor.possible_in(&text), false).is_empty()
 }
 
-fn secrets_of_parts(
-    redactor: &Redactor,
-    record: &Record<'_>,
-    possible: u64,
-    added: usize,
-) -> Vec<(Part, Vec<Secret>)> {
+fn secrets_of_parts(redactor: &Redactor, record: &Record<'_>, possible: u64, added: usize) -> Vec<(Part, Vec<Secret>)> {
     let mut found = Vec::new();
     let mut note = |part: Part, secrets: Vec<Secret>| {
         if !secrets.is_empty() {
@@ -241,7 +231,13 @@ impl<'l, 'a> Line<'l, 'a> {
         let mut places: Vec<&Range<usize>> = self.places.values().collect();
         places.sort_by_key(|at| at.start);
         // The greatest end of the places that begin up to each.
-        let ends: Vec<usize> = places.iter().scan(0, |end, at| { *end = at.end.max(*end); Some(*end) }).collect();
+        let ends: Vec<usize> = places
+            .iter()
+            .scan(0, |end, at| {
+                *end = at.end.max(*end);
+                Some(*end)
+            })
+            .collect();
         let is_placed = |bytes: &Range<usize>| {
             let before = places.partition_point(|at| at.start <= bytes.start);
             before > 0 && ends[before - 1] >= bytes.end
@@ -260,7 +256,8 @@ impl<'l, 'a> Line<'l, 'a> {
         let of_place = |place: &Range<usize>| -> Vec<Secret> {
             let first = lost.partition_point(|secret| secret.bytes.end <= place.start);
             let within = |secret: &Secret| {
-                let bytes = secret.bytes.start.max(place.start) - place.start..secret.bytes.end.min(place.end) - place.start;
+                let bytes =
+                    secret.bytes.start.max(place.start) - place.start..secret.bytes.end.min(place.end) - place.start;
                 Secret { bytes, ..secret.clone() }
             };
             lost[first..].iter().take_while(|secret| secret.bytes.start < place.end).map(within).collect()

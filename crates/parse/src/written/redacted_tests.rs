@@ -50,7 +50,12 @@ fn kept(bytes: &[u8], options: &ParseOptions) -> (Vec<Kept>, String) {
         all.push(Kept {
             format: parsed.format,
             message: parsed.record.message.to_string(),
-            fields: parsed.record.fields.iter().map(|field| format!("{}={}", field.name, shown(&field.value))).collect(),
+            fields: parsed
+                .record
+                .fields
+                .iter()
+                .map(|field| format!("{}={}", field.name, shown(&field.value)))
+                .collect(),
             line: written,
             all: text(whole),
             stored: format!("{}\n{}", &**line.layout, line.verbatim),
@@ -94,7 +99,10 @@ const TOKEN: &str = "abcdefgh/ijklmnop/qrstuvwx";
 #[test]
 fn a_secret_with_escapes_stays_in_no_part_of_an_object() {
     let docker = |inner: &str| {
-        format!(r#"{{"log":{},"stream":"stdout","time":"2026-11-20T00:00:00Z"}}"#, serde_json::Value::from(format!("{inner}\n")))
+        format!(
+            r#"{{"log":{},"stream":"stdout","time":"2026-11-20T00:00:00Z"}}"#,
+            serde_json::Value::from(format!("{inner}\n"))
+        )
     };
     let plain = [
         r#"{"msg":"Bearer abcdefgh\/ijklmnop\/qrstuvwx"}"#,
@@ -190,7 +198,12 @@ fn a_pattern_may_need_what_is_around_a_value() {
             "level=info password=[redacted own] user=bob",
             &["password=[redacted own]", "user=bob"][..],
         ),
-        (r"pin=(\d+)", "a=1 pin=4711 b=2", "a=1 pin=[redacted own] b=2", &["a=Int64(1)", "pin=[redacted own]", "b=Int64(2)"]),
+        (
+            r"pin=(\d+)",
+            "a=1 pin=4711 b=2",
+            "a=1 pin=[redacted own] b=2",
+            &["a=Int64(1)", "pin=[redacted own]", "b=Int64(2)"],
+        ),
         (
             r"pin=(\d+)",
             "2026-11-20T00:00:00Z INFO app: up pin=4711 user=bob",
@@ -222,9 +235,12 @@ fn a_pattern_may_need_what_is_around_a_value() {
             r#"level=info msg="pin=[redacted own]" user=bob"#,
             &["user=bob"],
         ),
-        (r"^\d{9}$", r#"{"id":"12345678\u0039","list":["123456789"],"n":123456789}"#,
-         r#"{"id":"[redacted own]","list":["[redacted own]"],"n":"[redacted own]"}"#,
-         &["id=[redacted own]", r#"list=["[redacted own]"]"#, "n=[redacted own]"]),
+        (
+            r"^\d{9}$",
+            r#"{"id":"12345678\u0039","list":["123456789"],"n":123456789}"#,
+            r#"{"id":"[redacted own]","list":["[redacted own]"],"n":"[redacted own]"}"#,
+            &["id=[redacted own]", r#"list=["[redacted own]"]"#, "n=[redacted own]"],
+        ),
     ] {
         let (kept, _) = kept(line.as_bytes(), &options(vec![own(pattern)]));
         assert_eq!(kept[0].line, clean, "{pattern}");
@@ -248,9 +264,11 @@ fn a_line_without_a_known_place_is_written_anew() {
         let options = options(presets());
         let (kept, _) = kept(lines.as_bytes(), &options);
         assert_eq!(kept[0].line, clean);
-        let counted = options.redactor.iter().flat_map(Redactor::patterns).map(|pattern| {
-            pattern.line_counter().load(std::sync::atomic::Ordering::Relaxed)
-        });
+        let counted = options
+            .redactor
+            .iter()
+            .flat_map(Redactor::patterns)
+            .map(|pattern| pattern.line_counter().load(std::sync::atomic::Ordering::Relaxed));
         assert_eq!(counted.sum::<u64>(), 1, "{lines}");
     }
     // A doubled quote within the secret.
@@ -264,16 +282,22 @@ fn a_line_without_a_known_place_is_written_anew() {
 fn envelopes_keep_no_secret() {
     let options = options(presets());
     let entry = |log: &str, stream: &str, attrs: &str| {
-        format!("{{\"log\":{},\"stream\":\"{stream}\",{attrs}\"time\":\"2026-11-20T00:00:00Z\"}}\n", serde_json::Value::from(log))
+        format!(
+            "{{\"log\":{},\"stream\":\"{stream}\",{attrs}\"time\":\"2026-11-20T00:00:00Z\"}}\n",
+            serde_json::Value::from(log)
+        )
     };
     let time = "2026-11-20T00:00:00Z";
     for lines in [
         format!("{time} stdout P sent Bearer abcdefgh\\/ijk\n{time} stdout F lmnop\\/qrstuvwx\n"),
         format!("{time} stdout P {{\"msg\":\"Bearer abcdefgh\\/ijk\n{time} stdout F lmnop\\/qrstuvwx\"}}\n"),
         [entry("sent Bearer abcdefgh\\/ijk", "stdout", ""), entry("lmnop\\/qrstuvwx\n", "stdout", "")].concat(),
-        [entry("{\"msg\":\"Bearer abcdefgh\\u002fijk", "stdout", ""), entry("lmnop\\/qrstuvwx\"}\n", "stdout", "")].concat(),
+        [entry("{\"msg\":\"Bearer abcdefgh\\u002fijk", "stdout", ""), entry("lmnop\\/qrstuvwx\"}\n", "stdout", "")]
+            .concat(),
         // Of two outputs, the first record has the bytes of both.
-        format!("{time} stdout P first \n{time} stderr P sent Bearer abcdefgh/ijk\n{time} stdout F half\n{time} stderr F lmnop/qrst\n"),
+        format!(
+            "{time} stdout P first \n{time} stderr P sent Bearer abcdefgh/ijk\n{time} stdout F half\n{time} stderr F lmnop/qrst\n"
+        ),
         // What the runtime wrote around the line.
         format!("{time} stdout F:Bearer:ijklmnop1 up\n"),
         format!("{time} stdout F:Bearer=ijklmnop1 \n{time} stdout F up\n"),
@@ -319,7 +343,8 @@ fn a_private_key_of_several_lines_goes() {
 /// A header with secrets in any spelling is not saved with the position of the source.
 #[test]
 fn a_header_keeps_no_secret() {
-    for header in ["time,ann@example.com,level", "#Fields: date time ann@example.com", "time;\"ann@example.com\";level"] {
+    for header in ["time,ann@example.com,level", "#Fields: date time ann@example.com", "time;\"ann@example.com\";level"]
+    {
         holds_no(format!("{header}\n2026-11-20 00:00:00 x y\n").as_bytes(), &options(presets()), "example");
     }
 }

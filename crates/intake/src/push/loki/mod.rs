@@ -76,6 +76,14 @@ struct LokiEntry<'a> {
     metadata: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
+/// The text of a value.
+fn text_of(value: Value<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
 /// The bytes of names and values.
 fn bytes_of(labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> usize {
     labels.iter().map(|(name, value)| name.len() + value.len()).sum()
@@ -83,8 +91,11 @@ fn bytes_of(labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> usize {
 
 impl<'a> LokiStream<'a> {
     fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, writer: &RequestWriter<'_>) -> LokiStream<'a> {
-        let labels: Vec<_> =
-            labels.into_iter().map(|(name, value)| (writer.redact(name), writer.redact(value))).collect();
+        let clean = |(name, value)| {
+            let Field { name, value } = writer.clean_field(name, value);
+            Some((name, text_of(value)?))
+        };
+        let labels: Vec<_> = labels.into_iter().filter_map(clean).collect();
         let of = |name: &str| labels.iter().find(|(label, value)| label == name && !value.is_empty());
         let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
         let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));
@@ -142,10 +153,14 @@ impl<'a> LokiStream<'a> {
             .metadata
             .into_iter()
             .map(|(name, value)| {
-                let (name, value) = (writer.redact(name), writer.redact(value));
-                level = level.or_else(|| LEVEL.contains(&&*name).then(|| Level::from_word(&value)).flatten());
-                names.push(name.to_string());
-                Field { name, value: Value::String(value) }
+                let field = writer.clean_field(name, value);
+                if LEVEL.contains(&&*field.name)
+                    && let Value::String(value) = &field.value
+                {
+                    level = level.or_else(|| Level::from_word(value));
+                }
+                names.push(field.name.to_string());
+                field
             })
             .collect();
         // First, because the first of two fields with one name keeps it, and the metadata is found again by its names.
