@@ -63,6 +63,8 @@ pub enum SourceEvent {
     BodyRefused(&'static str),
     /// A request repeated an earlier one with the same idempotency key.
     PushRepeated,
+    /// Parts of accepted bodies that the endpoint does not know, and so did not store.
+    PartsUnread,
 }
 
 /// Counters of one block, or of one endpoint for pushes.
@@ -191,6 +193,7 @@ impl SourceCounters {
                 SourceEvent::RecordsDropped(reason) | SourceEvent::RecordsLimited(reason) => reason.to_owned(),
                 SourceEvent::ConnectionClosed(reason) => format!("connections_{reason}"),
                 SourceEvent::BodyRefused(reason) => format!("bodies_{reason}"),
+                SourceEvent::PartsUnread => "unread_parts".to_owned(),
                 _ => return None,
             };
             Some((reason, count))

@@ -118,9 +118,14 @@ pub use timestamp::TimestampDefaults;
 pub use timestamp::zone::{UnknownZone, Zone, host_zone, host_zone_doubt};
 
 use daytable_model::record::Record;
-use daytable_model::time;
+use daytable_model::time::{self, Ticks};
 use std::borrow::Cow;
 use std::ops::Range;
+
+/// The time of a text that is nothing but a complete timestamp, as RFC 3339 has it.
+pub fn rfc3339(text: &str) -> Option<Ticks> {
+    timestamp::leading(text).and_then(|(time, length)| (length == text.len()).then_some(time))
+}
 
 /// A record, and the format that was recognised.
 #[derive(Clone, Debug, PartialEq)]

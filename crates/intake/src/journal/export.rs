@@ -99,6 +99,8 @@ pub struct EntryParser {
     halved: Option<usize>,
     state: EntriesState,
     entry_bytes_max: usize,
+    /// The number of entries of which no field has a valid name. They are skipped.
+    without_fields: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -117,7 +119,8 @@ impl EntryParser {
     /// A parser at the start of a stream. An entry is cut after `entry_bytes_max` bytes, names excluded.
     pub fn new(entry_bytes_max: usize) -> EntryParser {
         let state = EntriesState::Line { start: 0, equals: None };
-        EntryParser { bytes: Vec::new(), fields: Vec::new(), cut: 0, halved: None, state, entry_bytes_max }
+        let fields = Vec::new();
+        EntryParser { bytes: Vec::new(), fields, cut: 0, halved: None, state, entry_bytes_max, without_fields: 0 }
     }
 
     /// Calls `each` for every entry that these bytes complete.
@@ -156,6 +159,11 @@ impl EntryParser {
             EntriesState::Broken(error) => Err(*error),
             _ => Err(Malformed::CutShort),
         }
+    }
+
+    /// The number of entries that were skipped since this was asked last, because no field of theirs has a valid name.
+    pub fn take_without_fields(&mut self) -> u64 {
+        std::mem::take(&mut self.without_fields)
     }
 
     /// Whether no entry is incomplete.
@@ -257,6 +265,8 @@ impl EntryParser {
     fn give(&mut self, mut each: impl FnMut(Entry<'_>)) {
         if !self.fields.is_empty() {
             each(Entry { bytes: &self.bytes, fields: &self.fields, cut: self.cut, halved: self.halved });
+        } else if self.cut > 0 {
+            self.without_fields += 1;
         }
         (self.cut, self.halved) = (0, None);
         self.fields.clear();

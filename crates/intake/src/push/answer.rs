@@ -3,6 +3,7 @@
 use super::bulk::BulkAnswers;
 use super::otlp::OtlpFormat;
 use super::request_writer::RefusedRecord;
+use super::unread_parts::UnreadParts;
 use super::{Endpoint, Refusal, elastic};
 use serde_json::json;
 use std::time::Duration;
@@ -28,6 +29,10 @@ pub(super) enum ResponseTemplate {
     Journal,
 }
 
+/// Of `google.rpc.Code`.
+const INVALID_ARGUMENT: u32 = 3;
+const UNAVAILABLE: u32 = 14;
+
 const JSON: Option<&str> = Some("application/json");
 
 impl ResponseTemplate {
@@ -37,6 +42,7 @@ impl ResponseTemplate {
         accepted: u32,
         refused: u32,
         reasons: &[RefusedRecord],
+        unread: &UnreadParts,
         took: Duration,
     ) -> PushResponse {
         match self {
@@ -53,9 +59,16 @@ impl ResponseTemplate {
                 PushResponse { status: if is_empty { 400 } else { 200 }, media: JSON, body: line(&answer) }
             }
             ResponseTemplate::Otlp(format) => {
-                let reason = reasons.first().map(|(index, reason)| format!("record {index}: {reason}"));
-                let body = format.response(refused, &reason.unwrap_or_default());
-                PushResponse { status: 200, media: Some(format.media()), body }
+                let refusal = reasons.first().map(|(index, reason)| format!("record {index}: {reason}"));
+                let skipped = (unread.count > 0).then(|| {
+                    format!("not stored, because it is not known here: {} (of {})", unread.first, unread.count)
+                });
+                let reason = refusal.or(skipped).unwrap_or_default();
+                if accepted == 0 && refused > 0 {
+                    let body = format.status(INVALID_ARGUMENT, &reason);
+                    return PushResponse { status: 400, media: Some(format.media()), body };
+                }
+                PushResponse { status: 200, media: Some(format.media()), body: format.response(refused, &reason) }
             }
             ResponseTemplate::Loki => PushResponse { status: 204, media: None, body: Vec::new() },
             ResponseTemplate::Bulk(answers) => {
@@ -76,8 +89,7 @@ pub fn refused(endpoint: Endpoint, media: &str, refusal: &Refusal) -> PushRespon
     let (media, body) = match endpoint {
         Endpoint::Otlp => {
             let format = OtlpFormat::read(media).unwrap_or(OtlpFormat::Json);
-            // Of `google.rpc.Code`: UNAVAILABLE, or INVALID_ARGUMENT.
-            let code = if status == 503 { 14 } else { 3 };
+            let code = if status == 503 { UNAVAILABLE } else { INVALID_ARGUMENT };
             (format.media(), format.status(code, &reason))
         }
         Endpoint::Bulk => {

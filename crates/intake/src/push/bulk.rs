@@ -21,9 +21,11 @@ use super::Refusal;
 use super::document_ids::DocumentId;
 
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter, TOO_LONG};
+use super::unread_parts::UnreadParts;
 use daytable_model::record::{Field, Value};
 use daytable_parse::{Envelope, Format};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -50,13 +52,60 @@ enum BulkAction<'a> {
     Delete(ActionTarget<'a>),
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct ActionTarget<'a> {
-    #[serde(rename = "_index", default)]
     index: Option<Cow<'a, str>>,
     /// A text or a number.
-    #[serde(rename = "_id", default, borrow)]
     id: Option<&'a RawValue>,
+    /// Parameters that Elasticsearch does not have, either.
+    unread: UnreadParts,
+}
+
+/// Parameters of an action that change no record: how Elasticsearch distributes, versions and processes a document. Those
+/// before version 7 also have an underscore in front.
+const WITHOUT_EFFECT: [&str; 15] = [
+    "type",
+    "routing",
+    "parent",
+    "pipeline",
+    "version",
+    "version_type",
+    "if_seq_no",
+    "if_primary_term",
+    "retry_on_conflict",
+    "require_alias",
+    "require_data_stream",
+    "list_executed_pipelines",
+    "dynamic_templates",
+    "ttl",
+    "timestamp",
+];
+
+impl<'de: 'a, 'a> Deserialize<'de> for ActionTarget<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<ActionTarget<'a>, D::Error> {
+        struct TargetVisitor;
+        impl<'de> Visitor<'de> for TargetVisitor {
+            type Value = ActionTarget<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the parameters of an action")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ActionTarget<'de>, A::Error> {
+                let mut target = ActionTarget::default();
+                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    match &*name {
+                        "_index" => target.index = serde_json::from_str(value.get()).map_err(Error::custom)?,
+                        "_id" => target.id = (value.get() != "null").then_some(value),
+                        name if WITHOUT_EFFECT.contains(&name.trim_start_matches('_')) => {}
+                        name => target.unread.note(format_args!("the parameter {name} of an action")),
+                    }
+                }
+                Ok(target)
+            }
+        }
+        input.deserialize_map(TargetVisitor)
+    }
 }
 
 /// Why a `create` is refused.
@@ -107,12 +156,13 @@ pub(super) fn write(body: &[u8], index: Option<&str>, writer: &mut RequestWriter
         let number = writer.begin()?;
         let action: BulkAction<'_> = serde_json::from_slice(line)
             .map_err(|error| Refusal::bad_at(number, format!("malformed action: {error}")))?;
-        let (name, target) = match action {
+        let (name, mut target) = match action {
             BulkAction::Create(target) => ("create", target),
             BulkAction::Index(target) => ("index", target),
             BulkAction::Update(target) => ("update", target),
             BulkAction::Delete(target) => ("delete", target),
         };
+        writer.note_unread_parts(std::mem::take(&mut target.unread));
         let document = if name == "delete" { None } else { lines.next() };
         let begun = answers.begin(name, &target, index, writer.key(number), writer)?;
         let result = match (name, document) {
@@ -323,6 +373,17 @@ mod tests {
         assert_eq!(taken.refused().iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2]);
         // The index of the path would be part of each record and each answer.
         assert!(matches!(bulk(Some(&long), "{\"create\":{}}\n{}\n"), Err(Refusal::Bad { .. })));
+    }
+
+    #[test]
+    fn unknown_parameters_of_an_action_are_counted() {
+        let body = concat!(
+            "{\"create\":{\"_index\":\"i\",\"_type\":\"doc\",\"routing\":1,\"_routing\":1,\"version\":2,\"pipeline\":null}}\n{}\n",
+            "{\"index\":{\"index\":\"i\",\"_id\":null,\"colour\":[1]}}\n{}\n",
+        );
+        let (taken, items) = bulk(None, body).expect("taken");
+        assert_eq!((taken.unread(), taken.messages().len()), (2, 2));
+        assert_eq!(items[1]["index"]["_index"], "");
     }
 
     #[test]

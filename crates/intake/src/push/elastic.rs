@@ -7,7 +7,8 @@
 //! | Vector | `GET /` for the version, `GET /_cluster/health` |
 //! | the clients of Python and JavaScript | no request, but each answer must name the product |
 //!
-//! daytable acknowledges every setup request, because it has no templates, policies and pipelines.
+//! daytable acknowledges every setup request, because it has no templates, policies and pipelines. A request to store a
+//! document is none, whatever its path begins with: only `_bulk` stores documents here.
 
 use serde_json::json;
 
@@ -75,6 +76,8 @@ pub fn answer(method: &str, path: &str) -> Option<(u16, String)> {
         }),
         _ if !SET_UP.contains(&first) => return None,
         _ if is_read => json!({}),
+        // `_doc`, `_create`, `_update`, …
+        _ if path.split('/').skip(1).any(|name| name.starts_with('_')) => return None,
         _ => json!({ "acknowledged": true }),
     };
     Some((200, json.to_string()))
@@ -113,7 +116,14 @@ mod tests {
         assert_eq!(said("GET", "/_cluster/health").expect("there")["status"], "green");
         assert_eq!(said("PUT", "/_index_template/filebeat-8.17.0").expect("there")["acknowledged"], true);
         assert!(said("GET", "/_ilm/policy/filebeat").is_some());
-        for (method, path) in [("GET", "/logs/_search"), ("POST", "/"), ("DELETE", "/logs"), ("GET", "/_license/x")] {
+        for (method, path) in [
+            ("POST", "/_data_stream/x/_doc"),
+            ("PUT", "/_alias/_doc/1"),
+            ("GET", "/logs/_search"),
+            ("POST", "/"),
+            ("DELETE", "/logs"),
+            ("GET", "/_license/x"),
+        ] {
             assert_eq!(said(method, path), None, "{method} {path}");
         }
     }

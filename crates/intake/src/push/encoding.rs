@@ -146,6 +146,40 @@ fn unpack(
     Ok(decoded)
 }
 
+/// Decodes a part of a body that is compressed by itself, to at most `bytes_max` bytes. `more` reserves memory.
+pub(super) fn decode_part(
+    part: &[u8],
+    encoding: Encoding,
+    bytes_max: usize,
+    mut more: impl FnMut(usize) -> Result<(), Refusal>,
+) -> Result<Vec<u8>, Refusal> {
+    if encoding == Encoding::Snappy && !part.starts_with(SNAPPY_STREAM) {
+        return unblock(part, bytes_max, more);
+    }
+    more(encoding.window_bytes())?;
+    let mut input = reader(part, encoding).map_err(undecodable)?;
+    let (mut decoded, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
+    loop {
+        let read = match input.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(undecodable)?,
+        };
+        if read == 0 {
+            return Ok(decoded);
+        }
+        let length = decoded.len() + read;
+        if length > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        if length > decoded.capacity() {
+            let room = length.next_power_of_two().min(bytes_max);
+            more(room)?;
+            decoded.reserve_exact(room - decoded.len());
+        }
+        decoded.extend_from_slice(&piece[..read]);
+    }
+}
+
 /// A reader of the decoded bytes. It cannot read a block of snappy.
 ///
 /// # Errors
@@ -235,6 +269,9 @@ impl<R: BufRead> Read for Inflate<R> {
                 Ok(0) => {}
                 written => return Ok(written.unwrap_or(buffer.len())),
             }
+        }
+        if !buffer.is_empty() && !self.body.fill_buf()?.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "there is more behind the end of the stream"));
         }
         Ok(0)
     }

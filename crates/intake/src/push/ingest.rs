@@ -7,6 +7,7 @@
 //! | `application/msgpack`, `…x-msgpack` | an array of records, or records one after another (`msgpack`) |
 //! | `text/plain`, `text/csv` | lines, parsed like the lines of a file |
 //! | `application/octet-stream`, `application/x-www-form-urlencoded` (from `curl --data`), or no type | an array if the body begins with `[{`, objects if it has objects, else lines like those of a file |
+//! | any type with `charset=utf-16`, and a body that begins with the mark of UTF-16 | refused (415) |
 //! | any other type | refused (415); so is a body of the row above that begins like an image, an archive or XML |
 //!
 //! The *instance* (whatever writes logs: a host, a service) is `?instance=`, else the field `instance` or `host` (under any of
@@ -98,8 +99,21 @@ impl BodyForm {
     }
 }
 
+/// Whether a body is UTF-16, by its content type or its first bytes.
+fn is_utf16(body: &[u8], media: &str) -> bool {
+    let charset = media.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"').to_ascii_lowercase())
+    });
+    charset.is_some_and(|charset| charset.starts_with("utf-16") || charset.starts_with("utf-32"))
+        || matches!(body, [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..])
+}
+
 /// Writes the records of a body.
 pub(super) fn write(body: &[u8], media: &str, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
+    if is_utf16(body, media) {
+        return Err(Refusal::Media("utf-16".into(), "bodies in UTF-8 are"));
+    }
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let declared = BodyForm::of_media(media)?;
     if declared == BodyForm::Unknown
@@ -120,7 +134,7 @@ pub(super) fn write(body: &[u8], media: &str, writer: &mut RequestWriter<'_>) ->
         }
         BodyForm::Objects => lines(body, writer, true),
         BodyForm::Lines | BodyForm::Unknown => lines(body, writer, false),
-        BodyForm::MessagePack => msgpack::write(body, writer),
+        BodyForm::MessagePack => msgpack::write(body, writer.decoded_bytes_max(), writer),
     }
 }
 
@@ -257,6 +271,11 @@ mod tests {
             ("", b"\x89PNG\r\n", Some(415)),
             ("application/octet-stream", b"\x1f\x8b\x08", Some(415)),
             ("application/x-www-form-urlencoded", b"<?xml version=\"1.0\"?>", Some(415)),
+            ("text/plain", b"\xff\xfea\0\n\0", Some(415)),
+            ("text/plain", b"\xff\xfe is no text\n", None),
+            ("application/json", b"\xfe\xff\0{\0}", Some(415)),
+            ("text/plain; charset=\"UTF-16LE\"", b"a\0\n\0", Some(415)),
+            ("text/plain; charset=utf-8", b"a\n", None),
             ("text/plain", b"<?xml version=\"1.0\"?>", None),
             ("text/csv", b"time,level", None),
             ("application/octet-stream", b"<34>Oct 11 22:14:15 host su[7]: failed", None),

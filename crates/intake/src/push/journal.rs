@@ -10,6 +10,7 @@
 //! Its key is bound to the sender. The instance is `_HOSTNAME`, else the sender's address.
 
 use super::request_writer::{InstanceRule, RequestRows, RequestWriter};
+use super::unread_parts::BodyPlace;
 use super::{PushRequest, PushSettings, Refusal};
 use crate::counters::count;
 use crate::journal::export::{Entry, EntryParser};
@@ -65,6 +66,9 @@ pub(super) fn read(
             Err(error) => break Err(Refusal::bad(format!("the body cannot be read: {error}"))),
         };
         refused?;
+        for _ in 0..entries.take_without_fields() {
+            writer.note_unread("an entry without a field of a valid name");
+        }
         if let Err(error) = fed {
             break Err(Refusal::Bad { reason: error.to_string().into(), index: usize::try_from(total).ok() });
         }
@@ -73,7 +77,13 @@ pub(super) fn read(
         }
         body.consume(read);
     };
-    if in_piece > 0 {
+    let begun = BodyPlace { index: 0, unread: 0 };
+    if total == 0
+        && let Some(reason) = writer.unread_since(begun)
+    {
+        return Err(Refusal::bad(format!("the body {reason}")));
+    }
+    if in_piece > 0 || writer.place().unread > 0 {
         // These entries are whole, even if later bytes are malformed.
         hand_over(writer.take_rows())?;
     }
@@ -140,6 +150,17 @@ mod tests {
             ]
         );
         assert_eq!(pieces[0].keys(), upload(TWO).0[0].keys(), "a repeat has the same keys");
+    }
+
+    #[test]
+    fn a_body_without_any_field_is_refused() {
+        for body in [&b"{\"MESSAGE\":\"a=b\"}\n"[..], b"message: a=b\n\n", b"a b=c\n\nd e=f\n\n"] {
+            let (pieces, ended) = upload(body);
+            assert!(pieces.is_empty() && matches!(ended, Err(Refusal::Bad { .. })), "{body:?}");
+        }
+        let (pieces, ended) = upload(&[TWO, b"a b=c\n\n"].concat());
+        assert_eq!((pieces[0].messages().len(), pieces[0].unread(), ended), (2, 1, Ok(2)));
+        assert_eq!(upload(b"").1, Ok(0));
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //!
 //! **A request is one commit**, whole or not at all, and gets its answer after the commit. The exception are long uploads of a
 //! journal: they are committed in pieces, and a repeated upload changes nothing. A malformed record is refused alone, with
-//! its index, if the protocol can report that. With an idempotency key, row keys derive from that key and the index of the
+//! its index, if the protocol can report that. A part of a body that no decoder knows is counted (`unread_parts`), and a
+//! body of which nothing is known is refused: a 2xx means that the records are stored. With an idempotency key, row keys derive from that key and the index of the
 //! record, and the store says whether it knows the key. Without an idempotency key, row keys have 64 random bits and the
 //! index.
 //!
@@ -47,6 +48,7 @@ mod service;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unread_parts;
 
 pub use answer::{PushResponse, refused};
 pub use document_ids::DocumentLookup;

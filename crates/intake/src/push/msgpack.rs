@@ -9,6 +9,15 @@
 //! [ any of these, … ]
 //! ```
 //!
+//! and messages of the [forward protocol](https://github.com/fluent/fluentd/wiki/Forward-Protocol-Specification-v1) in each of
+//! its modes, whose records get the field `tag`:
+//!
+//! ```text
+//! ["tag", time, {…}, options]                    one record
+//! ["tag", [[time, {…}], …], options]             several
+//! ["tag", bytes, options]                        the same, one after another in bytes; compressed, if the options say so
+//! ```
+//!
 //! A time is Fluent's `EventTime` (extension 0: seconds and nanoseconds), or a number of seconds. A time inside the record has
 //! priority. A record is written as JSON and read like a JSON line: bytes and extensions become base64.
 //!
@@ -16,10 +25,12 @@
 //! is too long or too deep is refused alone. This reader is our own because it needs a table of first bytes and no more; no
 //! tree of values is built.
 
-use super::Refusal;
+use super::encoding::decode_part;
 use super::request_writer::{INSTANCE, RECORD_BYTES_MAX, RequestWriter, TOO_LONG};
+use super::{Encoding, Refusal};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use daytable_model::record::{Field, Value};
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 use daytable_parse::{Envelope, Format};
 use std::borrow::Cow;
@@ -196,21 +207,134 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Writes the records of a body.
-pub(super) fn write(body: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
-    let mut values = Values(body);
+/// A message of the forward protocol.
+struct ForwardMessage<'a> {
+    tag: &'a [u8],
+    events: ForwardEvents<'a>,
+}
+
+enum ForwardEvents<'a> {
+    /// The time and the record.
+    One(Event<'a>),
+    /// The elements of an array.
+    Array(Values<'a>),
+    /// Events one after another, and how they are compressed.
+    Packed(&'a [u8], Encoding),
+}
+
+impl<'a> ForwardMessage<'a> {
+    /// A value that is a message; an error if its events are compressed in a way that is not known here.
+    fn read(value: Values<'a>) -> Result<Option<ForwardMessage<'a>>, Refusal> {
+        let Some((tag, events, options)) = ForwardMessage::parts(value) else { return Ok(None) };
+        let events = match events {
+            ForwardEvents::Packed(bytes, _) => ForwardEvents::Packed(bytes, encoding_of(options)?),
+            other => other,
+        };
+        Ok(Some(ForwardMessage { tag, events }))
+    }
+
+    /// The tag, the events and the options of a message.
+    fn parts(value: Values<'a>) -> Option<(&'a [u8], ForwardEvents<'a>, Values<'a>)> {
+        let mut values = value;
+        let Head::Array(elements @ 2..=4) = values.head()? else { return None };
+        let Head::Text(tag) = values.head()? else { return None };
+        let second = values.value()?;
+        let mut inner = second;
+        let (events, used) = match inner.head()? {
+            Head::Array(_) => {
+                let mut entries = inner;
+                while !entries.0.is_empty() {
+                    Event::read(entries.value()?).filter(|event| event.time.is_some())?;
+                }
+                (ForwardEvents::Array(inner), 2)
+            }
+            // Older senders write bytes as a text. A text may also be a line of its own.
+            Head::Bytes(bytes) => (ForwardEvents::Packed(bytes, Encoding::Identity), 2),
+            Head::Text(bytes) if are_events(bytes) => (ForwardEvents::Packed(bytes, Encoding::Identity), 2),
+            _ => {
+                let body = values.value()?;
+                matches!({ body }.head()?, Head::Map(_)).then_some(())?;
+                (ForwardEvents::One(Event::of(body).at(second)?), 3)
+            }
+        };
+        let options = if elements > used { values.value()? } else { Values(&[]) };
+        let is_whole = elements <= used + 1 && matches!({ options }.head(), None | Some(Head::Map(_) | Head::Nil));
+        is_whole.then_some((tag, events, options))
+    }
+}
+
+/// Whether bytes are events one after another.
+fn are_events(bytes: &[u8]) -> bool {
+    let mut values = Values(bytes);
+    let mut has_event = false;
+    while !values.0.is_empty() {
+        has_event = values.value().and_then(Event::read).is_some_and(|event| event.time.is_some());
+        if !has_event {
+            return false;
+        }
+    }
+    has_event
+}
+
+/// The compression of packed events, by the options of their message.
+fn encoding_of(mut options: Values<'_>) -> Result<Encoding, Refusal> {
+    let Some(Head::Map(members)) = options.head() else { return Ok(Encoding::Identity) };
+    for _ in 0..members {
+        let (name, value) = (options.head(), options.value());
+        if name == Some(Head::Text(b"compressed")) {
+            return match value.and_then(|mut value| value.head()) {
+                Some(Head::Text(b"text")) => Ok(Encoding::Identity),
+                Some(Head::Text(name)) => Encoding::read(str::from_utf8(name).ok()),
+                _ => Err(Refusal::bad("the option `compressed` of a message is no text")),
+            };
+        }
+    }
+    Ok(Encoding::Identity)
+}
+
+/// Writes the records of a body, of which packed events may have this many bytes once they are decoded.
+pub(super) fn write(body: &[u8], decoded_bytes_max: usize, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
+    let (mut values, mut decoded_bytes_left) = (Values(body), decoded_bytes_max);
     while !values.0.is_empty() {
         let whole = next(&mut values, writer)?;
+        if let Some(message) = ForwardMessage::read(whole)? {
+            forward(message, &mut decoded_bytes_left, writer)?;
+            continue;
+        }
         let mut elements = whole;
         match (Event::read(whole), elements.head()) {
             (None, Some(Head::Array(_))) => {
                 while !elements.0.is_empty() {
                     let element = next(&mut elements, writer)?;
-                    event(element, Event::read(element), writer)?;
+                    event(element, Event::read(element), b"", writer)?;
                 }
             }
-            (read, _) => event(whole, read, writer)?,
+            (read, _) => event(whole, read, b"", writer)?,
         }
+    }
+    Ok(())
+}
+
+/// Writes the records of a message.
+fn forward(
+    message: ForwardMessage<'_>,
+    decoded_bytes_left: &mut usize,
+    writer: &mut RequestWriter<'_>,
+) -> Result<(), Refusal> {
+    let decoded;
+    let mut events = match message.events {
+        ForwardEvents::One(one) => return event(one.body, Some(one), message.tag, writer),
+        ForwardEvents::Array(events) => events,
+        ForwardEvents::Packed(bytes, Encoding::Identity) => Values(bytes),
+        ForwardEvents::Packed(bytes, encoding) => {
+            decoded = decode_part(bytes, encoding, *decoded_bytes_left, |more| writer.reserve(more))?;
+            *decoded_bytes_left -= decoded.len();
+            Values(&decoded)
+        }
+    };
+    while !events.0.is_empty() {
+        let element = next(&mut events, writer)?;
+        event(element, Event::read(element), message.tag, writer)?;
     }
     Ok(())
 }
@@ -219,8 +343,13 @@ fn next<'a>(values: &mut Values<'a>, writer: &RequestWriter<'_>) -> Result<Value
     values.value().ok_or_else(|| Refusal::bad_at(writer.index(), "the body is no MessagePack, or ends within a value"))
 }
 
-/// Writes a record.
-fn event(value: Values<'_>, event: Option<Event<'_>>, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
+/// Writes a record, of a message with this tag.
+fn event(
+    value: Values<'_>,
+    event: Option<Event<'_>>,
+    tag: &[u8],
+    writer: &mut RequestWriter<'_>,
+) -> Result<(), Refusal> {
     let index = writer.begin()?;
     let (any, objects) = writer.readings();
     let Some(event) = event else {
@@ -252,6 +381,10 @@ fn event(value: Values<'_>, event: Option<Event<'_>>, writer: &mut RequestWriter
     let parsed = writer.parse(&text, envelope, if is_line { any } else { objects });
     let mut record = parsed.record;
     debug_assert!(is_line || parsed.format == Format::Json, "{text}");
+    if !tag.is_empty() {
+        let tag = writer.redact(text_of(tag, &mut is_invalid));
+        record.fields.push(Field { name: "tag".into(), value: Value::String(tag) });
+    }
     writer.count_record(parsed.format, is_invalid, 0, &mut record);
     writer.write(index, INSTANCE, record, None);
     Ok(())
@@ -386,7 +519,7 @@ mod tests {
     }
 
     fn pushed(body: &[u8]) -> Result<Taken, Refusal> {
-        taken(Endpoint::Ingest, |writer| write(body, writer))
+        taken(Endpoint::Ingest, |writer| write(body, 1 << 20, writer))
     }
 
     #[test]
@@ -428,6 +561,59 @@ mod tests {
             };
             assert_eq!(pushed(&body).expect("taken").messages(), expected);
         }
+    }
+
+    #[test]
+    fn messages_of_the_forward_protocol_in_each_mode() {
+        let time = event_time(1_763_596_845, 607_815_000);
+        let one = |message: &str| [&[0x92][..], &time, &packed(&json!({ "log": message }))].concat();
+        let binary =
+            |bytes: &[u8]| [&[0xc6][..], &u32::try_from(bytes.len()).expect("short").to_be_bytes(), bytes].concat();
+        let tag = packed(&json!("app.web"));
+        let options = packed(&json!({ "chunk": "p8n9gmxTQVC8", "size": 2 }));
+        let record = packed(&json!({ "log": "a" }));
+        let both = [one("a"), one("b")].concat();
+        let gzip = {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut encoder, &both).expect("memory");
+            encoder.finish().expect("memory")
+        };
+        let compressed = packed(&json!({ "compressed": "gzip" }));
+        let text = [&[0xdb][..], &u32::try_from(both.len()).expect("short").to_be_bytes(), &both].concat();
+        for (body, messages) in [
+            ([&[0x93][..], &tag, &time, &record].concat(), 1),
+            ([&[0x94][..], &tag, &time, &record, &options].concat(), 1),
+            ([&[0x93][..], &tag, &packed(&json!(1_763_596_845)), &record].concat(), 1),
+            ([&[0x92][..], &tag, &[0x92], &both].concat(), 2),
+            ([&[0x93][..], &tag, &[0x92], &both, &options].concat(), 2),
+            ([&[0x92][..], &tag, &binary(&both)].concat(), 2),
+            ([&[0x93][..], &tag, &binary(&both), &options].concat(), 2),
+            ([&[0x92][..], &tag, &text].concat(), 2),
+            ([&[0x93][..], &tag, &binary(&gzip), &compressed].concat(), 2),
+        ] {
+            // Two messages one behind the other.
+            let taken = pushed(&body.repeat(2)).unwrap_or_else(|refusal| panic!("{body:02x?}: {refusal}"));
+            assert!(taken.refused().is_empty(), "{body:02x?}: {:?}", taken.refused());
+            let shown = taken.shown();
+            assert_eq!(shown.len(), 2 * messages, "{body:02x?}");
+            let is_whole = |row: &String| row.contains("2025-11-20T00:00:45") && row.contains(" tag=\"app.web\"");
+            assert!(shown.iter().all(is_whole), "{shown:?}");
+        }
+        for (options, status) in [(json!({ "compressed": "brotli" }), 415), (json!({ "compressed": "zstd" }), 400)] {
+            let body = [&[0x93][..], &tag, &binary(&both), &packed(&options)].concat();
+            assert_eq!(pushed(&body).err().map(|refusal| refusal.status()), Some(status), "{options}");
+        }
+        // No more than a body may have when it is decoded.
+        let bomb = {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut encoder, &vec![0; 2 << 20]).expect("memory");
+            encoder.finish().expect("memory")
+        };
+        let body = [&[0x93][..], &tag, &binary(&bomb), &compressed].concat();
+        assert_eq!(pushed(&body).err().map(|refusal| refusal.status()), Some(413));
+        // A line beside an event is an array of records.
+        let taken = pushed(&[&[0x92][..], &tag, &one("a")].concat()).expect("taken");
+        assert_eq!(taken.messages(), ["app.web", "a"]);
     }
 
     #[test]

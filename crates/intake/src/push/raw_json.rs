@@ -10,6 +10,9 @@ use std::fmt;
 /// memory here.
 const ELEMENTS_MAX: usize = 1_000_000;
 
+/// The members of an object that a protocol defines, whose members are few.
+const MEMBERS_MAX: usize = 1000;
+
 impl From<serde_json::Error> for DecodeError {
     fn from(error: serde_json::Error) -> DecodeError {
         DecodeError::Malformed(error.to_string())
@@ -58,6 +61,35 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawElements<'a> {
         };
         ForEachElement(push).deserialize(input)?;
         Ok(RawElements(elements))
+    }
+}
+
+/// The members of an object in their order.
+#[derive(Default)]
+pub(super) struct RawMembers<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<RawMembers<'a>, D::Error> {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = RawMembers<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawMembers<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    if members.len() >= MEMBERS_MAX {
+                        return Err(A::Error::custom("an object has more than 1000 members"));
+                    }
+                    members.push((Cow::Owned(name), value));
+                }
+                Ok(RawMembers(members))
+            }
+        }
+        input.deserialize_map(MembersVisitor)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::known_layouts::RequestProfile;
 use super::request::hash;
+use super::unread_parts::{BodyPlace, UnreadParts};
 use super::{MemoryReservation, PushRequest, PushSettings, Refusal};
 use crate::counters::{SourceCounters, count};
 use crate::record_writer::RecordWriter;
@@ -12,6 +13,7 @@ use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::{Envelope, Format, ParseOptions, Parsed, RawRecord, SourceProfile};
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// The bytes of a record. A longer text is cut, any other longer record is refused.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
@@ -47,6 +49,7 @@ pub(crate) struct RequestWriter<'p> {
     index: usize,
     refused: u32,
     reasons: Vec<RefusedRecord>,
+    unread: UnreadParts,
 }
 
 /// How the instance of a record is found.
@@ -84,6 +87,7 @@ pub(crate) struct RequestRows {
     pub(super) refused: u32,
     /// The first refused records.
     pub(super) reasons: Vec<RefusedRecord>,
+    pub(super) unread: UnreadParts,
 }
 
 impl<'p> RequestWriter<'p> {
@@ -114,6 +118,7 @@ impl<'p> RequestWriter<'p> {
             index: 0,
             refused: 0,
             reasons: Vec::new(),
+            unread: UnreadParts::default(),
         }
     }
 
@@ -132,6 +137,11 @@ impl<'p> RequestWriter<'p> {
         memory.grow(self.rows_reserved)?;
         self.memory = Some(memory);
         Ok(self)
+    }
+
+    /// The bytes of a decoded body at most.
+    pub(super) fn decoded_bytes_max(&self) -> usize {
+        self.settings.limits.decoded_bytes_max
     }
 
     /// Reserves memory that is not for rows.
@@ -195,6 +205,41 @@ impl<'p> RequestWriter<'p> {
     /// The first refused record from this index on, if its reason was kept.
     pub(super) fn first_refused_from(&self, index: usize) -> Option<RefusedRecord> {
         self.reasons.iter().find(|(at, _)| *at >= index).cloned()
+    }
+
+    /// Notes a part of the body that is not known here, and so is not stored.
+    pub(super) fn note_unread(&mut self, name: impl Display) {
+        self.unread.note(name);
+    }
+
+    /// Notes the unread parts of a record.
+    pub(super) fn note_unread_parts(&mut self, parts: UnreadParts) {
+        self.unread.add(parts);
+    }
+
+    /// Where the body is now, for [`RequestWriter::unread_since`].
+    pub(super) fn place(&self) -> BodyPlace {
+        BodyPlace { index: self.index, unread: self.unread.count }
+    }
+
+    /// Why the part of the body since this place gives no record although it holds something: nothing of it is known here.
+    /// `None` if it has records, or is empty.
+    pub(super) fn unread_since(&self, place: BodyPlace) -> Option<String> {
+        let is_unread = self.index == place.index && self.unread.count > place.unread;
+        is_unread.then(|| format!("has no record that is read here, but {}, which is not known", self.unread.first))
+    }
+
+    /// Refuses the part of the body since this place like a record, if it holds something and nothing of it is known.
+    ///
+    /// # Errors
+    ///
+    /// The request has too many records.
+    pub(super) fn refuse_unread_since(&mut self, place: BodyPlace) -> Result<(), Refusal> {
+        if let Some(reason) = self.unread_since(place) {
+            let index = self.begin()?;
+            self.refuse(index, reason);
+        }
+        Ok(())
     }
 
     /// How to read lines of any format, and how to read JSON objects.
@@ -312,6 +357,7 @@ impl<'p> RequestWriter<'p> {
             accepted: begun - refused.min(begun),
             refused,
             reasons: std::mem::take(&mut self.reasons),
+            unread: std::mem::take(&mut self.unread),
         }
     }
 }

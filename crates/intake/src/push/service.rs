@@ -5,6 +5,7 @@ use super::bulk::BulkAnswers;
 use super::document_ids::{DocumentIds, DocumentLookup, IdReservation, remove_existing};
 use super::request::{Endpoint, PushLimits, PushRequest, PushSettings, identity_of, once};
 use super::request_writer::{RefusedRecord, RequestRows, RequestWriter};
+use super::unread_parts::UnreadParts;
 use super::{MemoryPool, MemoryReservation, PushSender, Refusal, bulk, decode, ingest, journal, loki, otlp, reader};
 use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::record_writer::random_identity;
@@ -30,7 +31,7 @@ const NOT_COMMITTED: Refusal = Refusal::Busy("the store accepts nothing at the m
 
 /// The events that every endpoint counts.
 fn events() -> impl Iterator<Item = SourceEvent> {
-    let plain = [RECORDS_REFUSED, SourceEvent::BodyBytes, SourceEvent::PushRepeated];
+    let plain = [RECORDS_REFUSED, SourceEvent::BodyBytes, SourceEvent::PushRepeated, SourceEvent::PartsUnread];
     plain.into_iter().chain(Refusal::REASONS.map(SourceEvent::BodyRefused))
 }
 
@@ -64,6 +65,7 @@ pub struct PendingResponse {
     accepted: u32,
     refused: u32,
     reasons: Vec<RefusedRecord>,
+    unread: UnreadParts,
     template: ResponseTemplate,
     since: Instant,
 }
@@ -91,7 +93,7 @@ impl PendingResponse {
             CommitOutcome::Repeated(first) => (first.records, first.refused),
             CommitOutcome::Committed => (self.accepted, self.refused),
         };
-        Ok(self.template.render(accepted, refused, &self.reasons, self.since.elapsed()))
+        Ok(self.template.render(accepted, refused, &self.reasons, &self.unread, self.since.elapsed()))
     }
 }
 
@@ -186,7 +188,8 @@ impl Push {
         let mut writer = RequestWriter::new(settings, request, identity, time::now()).within(memory, body.len())?;
         let mut template = write_body(request, &body, settings, &mut writer)?;
         let mut rows_memory = writer.memory();
-        let RequestRows { mut batches, newest, counters, mut accepted, mut refused, reasons } = writer.take_rows();
+        let RequestRows { mut batches, newest, counters, mut accepted, mut refused, reasons, unread } =
+            writer.take_rows();
         drop(writer);
         let mut ids = IdReservation::default();
         if let ResponseTemplate::Bulk(answers) = &mut template {
@@ -203,7 +206,8 @@ impl Push {
         drop(body);
         memory.shrink_to(rows_memory);
         let endpoint = request.endpoint;
-        let pending = PendingResponse { endpoint, counters, bytes, accepted, refused, reasons, template, since };
+        let pending =
+            PendingResponse { endpoint, counters, bytes, accepted, refused, reasons, unread, template, since };
         Ok(ParsedRequest { batches, newest, once, pending, ids })
     }
 
@@ -268,6 +272,7 @@ impl Push {
                 counters.add_records(&pending.counters);
                 count(&counters.bytes, pending.bytes);
                 counters.count(RECORDS_REFUSED, pending.refused.into());
+                counters.count(SourceEvent::PartsUnread, pending.unread.count.into());
             }
             CommitOutcome::Repeated(_) => counters.count(SourceEvent::PushRepeated, 1),
             CommitOutcome::OtherBody | CommitOutcome::NotCommitted => {}
@@ -301,6 +306,10 @@ impl Push {
             Ok(())
         };
         let read = journal::read(&self.settings.load(), request, std::io::BufReader::new(body), |mut rows| {
+            counters.count(SourceEvent::PartsUnread, rows.unread.count.into());
+            if rows.batches.is_empty() {
+                return Ok(());
+            }
             wait_until(&mut in_flight, 1)?;
             request.sender.charge(rows.accepted.into(), 0);
             let (batches, newest) = (std::mem::take(&mut rows.batches), rows.newest);
@@ -311,7 +320,7 @@ impl Push {
             Ok(())
         });
         wait_until(&mut in_flight, 0)?;
-        read.map(|_| ResponseTemplate::Journal.render(0, 0, &[], Duration::ZERO))
+        read.map(|_| ResponseTemplate::Journal.render(0, 0, &[], &UnreadParts::default(), Duration::ZERO))
     }
 }
 
@@ -349,7 +358,7 @@ fn write_body(
             ResponseTemplate::Otlp(format)
         }
         Endpoint::Loki => {
-            loki::write(body, &request.media, settings, writer)?;
+            loki::write(body, &request.media, request.encoding, settings, writer)?;
             ResponseTemplate::Loki
         }
         Endpoint::Bulk => ResponseTemplate::Bulk(bulk::write(body, request.index.as_deref(), writer)?),

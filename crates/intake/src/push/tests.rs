@@ -48,6 +48,7 @@ pub(super) fn request(endpoint: Endpoint) -> PushRequest {
 pub(super) struct Taken {
     batches: Vec<Batch>,
     reasons: Vec<(usize, Cow<'static, str>)>,
+    unread: u32,
 }
 
 impl From<RequestRows> for Taken {
@@ -55,7 +56,7 @@ impl From<RequestRows> for Taken {
         let rows: usize = gathered.batches.iter().map(Batch::len).sum();
         assert!(rows >= gathered.accepted as usize);
         assert_eq!(gathered.counters.records.load(std::sync::atomic::Ordering::Relaxed), u64::from(gathered.accepted));
-        Taken { batches: gathered.batches, reasons: gathered.reasons }
+        Taken { batches: gathered.batches, reasons: gathered.reasons, unread: gathered.unread.count }
     }
 }
 
@@ -150,6 +151,11 @@ impl Taken {
         let mut rows = self.rows();
         rows.sort_by_key(|row| row.time);
         rows.into_iter().map(|row| row.shown).collect()
+    }
+
+    /// The number of parts that are not known.
+    pub(super) fn unread(&self) -> u32 {
+        self.unread
     }
 
     /// The records that were refused alone.

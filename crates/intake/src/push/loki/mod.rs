@@ -11,15 +11,17 @@
 //! comes back from the routes of Loki as it was pushed.
 //!
 //! The protocol cannot report a single refused entry, so daytable avoids such refusals. Malformed labels stay as the field
-//! `labels`. Without a valid time the record has the time of its line or of its arrival.
+//! `labels`. Without a valid time the record has the time of its line or of its arrival. Fields that no version of the
+//! protocol has are counted; a stream that has nothing else refuses the body.
 
 mod json;
 mod labels;
 mod proto;
 
+use super::encoding::unblock;
 use super::request::essence;
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
-use super::{PushSettings, Refusal, encoding};
+use super::{Encoding, PushSettings, Refusal};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::stream::{PushedStream, StreamNote};
 use daytable_model::time::Ticks;
@@ -38,6 +40,7 @@ const LEVEL: [&str; 3] = ["level", "detected_level", "severity"];
 pub(super) fn write(
     body: &[u8],
     media: &str,
+    encoding: Encoding,
     settings: &PushSettings,
     writer: &mut RequestWriter<'_>,
 ) -> Result<(), Refusal> {
@@ -47,11 +50,27 @@ pub(super) fn write(
         // `curl -d` sends another content type.
         _ => body.trim_ascii_start().starts_with(b"{"),
     };
-    if is_json {
-        return json::decode(body, writer).map_err(|error| error.refusal("push request", writer.index()));
+    let place = writer.place();
+    let decoded = match is_json {
+        true => json::decode(body, writer),
+        false => match unblock(body, settings.limits.decoded_bytes_max, |bytes| writer.reserve(bytes)) {
+            Ok(message) => proto::decode(&message, writer),
+            // The header said once more what the protocol says, and the one block is decoded.
+            Err(Refusal::Bad { .. }) if encoding == Encoding::Snappy => proto::decode(body, writer),
+            Err(refusal) => return Err(refusal),
+        },
+    };
+    decoded.map_err(|error| error.refusal("push request", writer.index()))?;
+    writer.unread_since(place).map_or(Ok(()), |reason| Err(Refusal::bad(format!("the body {reason}"))))
+}
+
+/// The labels of a stream, as they are written. Labels that cannot be read stay as the label `labels`.
+fn labels_of<'a>(written: Cow<'_, str>) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
+    match labels::parse(&written) {
+        Some(labels) => labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        None if written.is_empty() => Vec::new(),
+        None => vec![("labels".into(), written.into_owned().into())],
     }
-    let message = encoding::unblock(body, settings.limits.decoded_bytes_max, |bytes| writer.reserve(bytes))?;
-    proto::decode(&message, writer).map_err(|error| error.refusal("push request", writer.index()))
 }
 
 /// The labels of a stream, which belong to each of its entries.

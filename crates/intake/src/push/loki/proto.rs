@@ -3,60 +3,75 @@
 //!
 //! ```text
 //! PushRequest    streams = 1
-//! Stream         labels = 1 (text), entries = 2
-//! Entry          timestamp = 1 (seconds = 1, nanos = 2), line = 2, structuredMetadata = 3 (name = 1, value = 2)
+//! Stream         labels = 1 (text), entries = 2, hash = 3
+//! Entry          timestamp = 1 (seconds = 1, nanos = 2), line = 2, structuredMetadata = 3 (name = 1, value = 2), parsed = 4
 //! ```
 
 use super::super::protobuf::{ProtobufError, fields, messages_at};
 use super::super::refusal::DecodeError;
 use super::super::request_writer::RequestWriter;
-use super::{LokiEntry, LokiStream, labels};
+use super::{LokiEntry, LokiStream, labels_of};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
 /// Writes the entries of a message.
 pub(super) fn decode(message: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
-    for stream in messages_at(message, 1) {
-        let stream = stream?;
-        // The labels first: they may follow the entries in the message.
-        let mut written: Cow<'_, str> = Cow::Borrowed("");
-        for text in messages_at(stream, 1) {
-            written = String::from_utf8_lossy(text?);
-        }
-        let labels = match labels::parse(&written) {
-            Some(labels) => labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            None if written.is_empty() => Vec::new(),
-            None => vec![("labels".into(), written)],
-        };
-        let labels = LokiStream::new(labels, writer);
-        for entry in messages_at(stream, 2) {
-            labels.write(decode_entry(entry?)?, writer)?;
+    for field in fields(message) {
+        match field? {
+            (1, value) => decode_stream(value.bytes()?, writer)?,
+            (number, _) => writer.note_unread(format_args!("field {number} of the request")),
         }
     }
     Ok(())
 }
 
-fn decode_entry(message: &[u8]) -> Result<LokiEntry<'_>, ProtobufError> {
+fn decode_stream(message: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
+    let place = writer.place();
+    // The labels first: they may follow the entries in the message.
+    let mut written = Cow::Borrowed("");
+    for text in messages_at(message, 1) {
+        written = String::from_utf8_lossy(text?);
+    }
+    let stream = LokiStream::new(labels_of(written), writer);
+    for field in fields(message) {
+        match field? {
+            (2, value) => {
+                let entry = decode_entry(value.bytes()?, writer)?;
+                stream.write(entry, writer)?;
+            }
+            // The labels, and their hash.
+            (1 | 3, _) => {}
+            (number, _) => writer.note_unread(format_args!("field {number} of a stream")),
+        }
+    }
+    writer.unread_since(place).map_or(Ok(()), |reason| Err(DecodeError::Malformed(format!("a stream {reason}"))))
+}
+
+fn decode_entry<'a>(message: &'a [u8], writer: &mut RequestWriter<'_>) -> Result<LokiEntry<'a>, ProtobufError> {
     let mut entry = LokiEntry { time: None, nanos: 0, line: Cow::Borrowed(""), metadata: Vec::new() };
     for field in fields(message) {
         match field? {
             (1, value) => (entry.time, entry.nanos) = time(value.bytes()?)?,
             (2, value) => entry.line = value.text()?,
-            (3, value) => {
-                let (mut name, mut text) = (Cow::Borrowed(""), Cow::Borrowed(""));
-                for field in fields(value.bytes()?) {
-                    match field? {
-                        (1, value) => name = value.text()?,
-                        (2, value) => text = value.text()?,
-                        _ => {}
-                    }
-                }
-                entry.metadata.push((name, text));
-            }
-            _ => {}
+            (3, value) => entry.metadata.push(label(value.bytes()?)?),
+            // What Loki itself found in the line.
+            (4, _) => {}
+            (number, _) => writer.note_unread(format_args!("field {number} of an entry")),
         }
     }
     Ok(entry)
+}
+
+fn label(message: &[u8]) -> Result<(Cow<'_, str>, Cow<'_, str>), ProtobufError> {
+    let (mut name, mut text) = (Cow::Borrowed(""), Cow::Borrowed(""));
+    for field in fields(message) {
+        match field? {
+            (1, value) => name = value.text()?,
+            (2, value) => text = value.text()?,
+            _ => {}
+        }
+    }
+    Ok((name, text))
 }
 
 /// The time of a `google.protobuf.Timestamp`, and the nanoseconds below a tick. `None` for zero, which means that no time is

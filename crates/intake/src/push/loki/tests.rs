@@ -49,7 +49,7 @@ struct Pair {
 }
 
 fn push(media: &str, body: &[u8]) -> Result<Taken, Refusal> {
-    taken(Endpoint::Loki, |writer| with_setting(|settings| write(body, media, settings, writer)))
+    taken(Endpoint::Loki, |writer| with_setting(|settings| write(body, media, Encoding::Identity, settings, writer)))
 }
 
 fn proto(request: &PushRequest) -> Vec<u8> {
@@ -135,6 +135,62 @@ fn malformed_push_requests_are_refused() {
         assert!(matches!(push(media, body), Err(Refusal::Bad { .. })), "{media} {body:?}");
     }
     assert!(push("", &proto(&PushRequest::default())).expect("empty").messages().is_empty());
+}
+
+#[test]
+fn the_form_before_the_first_version_says_the_same() {
+    let new = r#"{"streams":[{"stream":{"job":"api"},"values":[["1763596800007000000","up",{"trace_id":"0af7"}],["1763596801000000000","down"]]}]}"#;
+    let old = r#"{"streams":[{"labels":"{job=\"api\"}","entries":[
+        {"ts":"2025-11-20T00:00:00.007Z","line":"up","structuredMetadata":[{"name":"trace_id","value":"0af7"}]},
+        {"timestamp":"2025-11-20T01:00:01+01:00","line":"down"}]}]}"#;
+    let [new, old] = [new, old].map(|body| push("application/json", body.as_bytes()).expect("taken"));
+    assert_eq!(new.shown(), old.shown());
+    assert_eq!((old.messages().len(), old.unread()), (2, 0));
+}
+
+#[test]
+fn a_stream_of_which_nothing_is_known_refuses_the_body() {
+    let stream = r#"{"stream":{"job":"api"},"values":[["1","up"]]}"#;
+    for body in [
+        r#"{"streams":[{"tags":{"job":"api"},"lines":["up"]}]}"#.to_owned(),
+        format!(r#"{{"streams":[{stream},{{"stream":{{}},"points":[["1","down"]]}}]}}"#),
+        r#"{"streams":[],"entries":[["1","up"]]}"#.to_owned(),
+        r#"{"entries":[["1","up"]]}"#.to_owned(),
+        r#"{"streams":[{"labels":"{}","entries":[{"ts":"2025-11-20T00:00:00Z","text":"up"}]}]}"#.to_owned(),
+        // Prometheus' remote write has the same content type: its labels are messages, its samples numbers.
+        r#"{"timeseries":[{"labels":[],"samples":[]}]}"#.to_owned(),
+    ] {
+        assert!(matches!(push("application/json", body.as_bytes()), Err(Refusal::Bad { .. })), "{body}");
+    }
+    let field =
+        |number: u8, bytes: &[u8]| [&[number << 3 | 2, u8::try_from(bytes.len()).expect("short")], bytes].concat();
+    let snappy = |bytes: &[u8]| snap::raw::Encoder::new().compress_vec(bytes).expect("memory");
+    for body in [field(2, b"up"), field(1, &field(5, b"up")), field(1, &[field(1, b"{}"), field(9, b"up")].concat())] {
+        assert!(matches!(push("", &snappy(&body)), Err(Refusal::Bad { .. })), "{body:?}");
+    }
+    for empty in [vec![], field(1, &[]), field(1, &field(1, b"{}"))] {
+        assert!(push("", &snappy(&empty)).expect("nothing").messages().is_empty());
+    }
+}
+
+#[test]
+fn unknown_parts_beside_entries_are_counted() {
+    let json = r#"{"streams":[{"stream":{"job":"api"},"values":[["1","up"]],"hash":7}],"tenant":"a"}"#;
+    let taken = push("application/json", json.as_bytes()).expect("taken");
+    assert_eq!((taken.messages(), taken.unread()), (vec!["up".to_owned()], 2));
+    let mut bytes = one("{job=\"api\"}", 1, "up").encode_to_vec();
+    bytes.extend(b"\x4a\x02up");
+    let taken = push("", &snap::raw::Encoder::new().compress_vec(&bytes).expect("memory")).expect("taken");
+    assert_eq!((taken.messages(), taken.unread()), (vec!["up".to_owned()], 1));
+}
+
+#[test]
+fn a_header_may_name_the_compression_of_the_protocol() {
+    let bytes = one("{job=\"api\"}", 1, "up").encode_to_vec();
+    let decoded = |writer: &mut RequestWriter<'_>| {
+        with_setting(|settings| write(&bytes, "application/x-protobuf", Encoding::Snappy, settings, writer))
+    };
+    assert_eq!(taken(Endpoint::Loki, decoded).expect("taken").messages(), ["up"]);
 }
 
 proptest! {

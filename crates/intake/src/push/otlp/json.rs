@@ -1,9 +1,8 @@
 //! OTLP's JSON: [the mapping of protocol buffers](https://protobuf.dev/programming-guides/json/), but for ids, which are hex
 //! ([OTLP specification](https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding)). A number of 64 bits is a text or
-//! a number. Unknown names are skipped.
+//! a number. Unknown names are skipped, and noted.
 
-use super::super::Refusal;
-use super::super::raw_json::RawElements;
+use super::super::raw_json::{RawElements, RawMembers};
 use super::super::refusal::DecodeError;
 use super::super::request_writer::RequestWriter;
 use super::value::{AnyValue, Attributes};
@@ -12,107 +11,115 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ExportRequest<'a> {
-    #[serde(borrow)]
-    resource_logs: Option<RawElements<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceLogs<'a> {
-    #[serde(borrow)]
-    resource: Option<Resource<'a>>,
-    #[serde(borrow)]
-    scope_logs: Option<RawElements<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct Resource<'a> {
-    #[serde(borrow)]
-    attributes: Option<Vec<KeyValue<'a>>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ScopeLogs<'a> {
-    #[serde(borrow)]
-    scope: Option<InstrumentationScope<'a>>,
-    #[serde(borrow)]
-    log_records: Option<RawElements<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct InstrumentationScope<'a> {
-    name: Option<String>,
-    version: Option<String>,
-    #[serde(borrow)]
-    attributes: Option<Vec<KeyValue<'a>>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct JsonLogRecord<'a> {
-    time_unix_nano: WholeNumber,
-    observed_time_unix_nano: WholeNumber,
-    severity_number: WholeNumber,
-    severity_text: Option<String>,
-    #[serde(borrow)]
-    body: Option<AnyValue<'a>>,
-    #[serde(borrow)]
-    attributes: Option<Vec<KeyValue<'a>>>,
-    dropped_attributes_count: WholeNumber,
-    flags: WholeNumber,
-    trace_id: Option<String>,
-    span_id: Option<String>,
-    event_name: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct KeyValue<'a> {
-    #[serde(default)]
-    key: String,
-    #[serde(borrow)]
-    value: Option<AnyValue<'a>>,
-}
-
-/// A whole number, as a number or as a text. `null` is zero.
-#[derive(Clone, Copy, Debug, Default)]
-struct WholeNumber(i128);
 
 /// Writes the log records of a document.
 pub(super) fn decode(body: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
     let text = writer.text_of(body)?;
-    // serde accepts an array in place of an object, with the members in their order.
-    if !text.trim_ascii_start().starts_with('{') {
-        return Err(Refusal::bad("the body is no export request: it is no JSON object").into());
-    }
-    let request: ExportRequest<'_> = serde_json::from_str(&text)?;
-    for resource in request.resource_logs.unwrap_or_default().0 {
-        let ResourceLogs { resource, scope_logs } = serde_json::from_str(resource.get())?;
-        let mut context = ScopeContext::new(attributes(resource.unwrap_or_default().attributes), writer);
-        for scope in scope_logs.unwrap_or_default().0 {
-            let ScopeLogs { scope, log_records } = serde_json::from_str(scope.get())?;
-            let scope = scope.unwrap_or_default();
-            context.set_scope(text_of(scope.name), text_of(scope.version), attributes(scope.attributes));
-            for record in log_records.unwrap_or_default().0 {
-                let index = writer.begin()?;
-                if !context.fits(record.get().len(), index, writer) {
-                    continue;
-                }
-                match serde_json::from_str::<JsonLogRecord<'_>>(record.get()) {
-                    Ok(_) if !record.get().starts_with('{') => writer.refuse(index, "is no JSON object"),
-                    Ok(record) => context.write(index, record.into(), writer),
-                    Err(error) => writer.refuse(index, error.to_string()),
+    for (name, value) in serde_json::from_str::<RawMembers<'_>>(&text)?.0 {
+        match &*camel_case(&name) {
+            "resourceLogs" => {
+                for resource in elements(value)? {
+                    decode_resource(resource, writer)?;
                 }
             }
+            _ => writer.note_unread(name),
         }
     }
     Ok(())
+}
+
+fn decode_resource(resource: &RawValue, writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
+    let place = writer.place();
+    let (mut attributes, mut scopes) = (Vec::new(), Vec::new());
+    for (name, value) in serde_json::from_str::<RawMembers<'_>>(resource.get())?.0 {
+        match &*camel_case(&name) {
+            "resource" => {
+                for (name, value) in members(value)? {
+                    match &*camel_case(&name) {
+                        "attributes" => attributes = attributes_of(value)?,
+                        "droppedAttributesCount" | "entityRefs" => {}
+                        _ => writer.note_unread(name),
+                    }
+                }
+            }
+            "scopeLogs" | "instrumentationLibraryLogs" if scopes.is_empty() => scopes = elements(value)?,
+            "schemaUrl" => {}
+            _ => writer.note_unread(name),
+        }
+    }
+    let mut context = ScopeContext::new(attributes, writer);
+    for scope in scopes {
+        decode_scope(scope, &mut context, writer)?;
+    }
+    Ok(writer.refuse_unread_since(place)?)
+}
+
+fn decode_scope<'a>(
+    scope: &'a RawValue,
+    context: &mut ScopeContext<'a>,
+    writer: &mut RequestWriter<'_>,
+) -> Result<(), DecodeError> {
+    let place = writer.place();
+    let (mut name, mut version, mut attributes, mut records) = (None, None, Vec::new(), Vec::new());
+    for (member, value) in serde_json::from_str::<RawMembers<'_>>(scope.get())?.0 {
+        match &*camel_case(&member) {
+            "scope" | "instrumentationLibrary" => {
+                for (member, value) in members(value)? {
+                    match &*camel_case(&member) {
+                        "name" => name = serde_json::from_str::<Option<String>>(value.get())?,
+                        "version" => version = serde_json::from_str::<Option<String>>(value.get())?,
+                        "attributes" => attributes = attributes_of(value)?,
+                        "droppedAttributesCount" => {}
+                        _ => writer.note_unread(member),
+                    }
+                }
+            }
+            "logRecords" | "logs" if records.is_empty() => records = elements(value)?,
+            "schemaUrl" => {}
+            _ => writer.note_unread(member),
+        }
+    }
+    context.set_scope(text_of(name), text_of(version), attributes, writer);
+    for record in records {
+        let index = writer.begin()?;
+        if !context.fits(record.get().len(), index, writer) {
+            continue;
+        }
+        match serde_json::from_str::<JsonLogRecord<'_>>(record.get()) {
+            Ok(JsonLogRecord(record)) => context.write(index, record, writer),
+            Err(error) => writer.refuse(index, error.to_string()),
+        }
+    }
+    Ok(writer.refuse_unread_since(place)?)
+}
+
+/// The members of an object; none of `null`.
+fn members(value: &RawValue) -> Result<Vec<(Cow<'_, str>, &RawValue)>, DecodeError> {
+    Ok(serde_json::from_str::<Option<RawMembers<'_>>>(value.get())?.unwrap_or_default().0)
+}
+
+/// The elements of an array; none of `null`.
+fn elements(value: &RawValue) -> Result<Vec<&RawValue>, DecodeError> {
+    Ok(serde_json::from_str::<Option<RawElements<'_>>>(value.get())?.unwrap_or_default().0)
+}
+
+fn attributes_of(value: &RawValue) -> Result<Attributes<'_>, DecodeError> {
+    Ok(attributes(serde_json::from_str(value.get())?))
+}
+
+/// The name of a member of JSON: a decoder of this JSON also knows the names of the protocol buffers (`log_records`).
+fn camel_case<'n>(name: &'n Cow<'_, str>) -> Cow<'n, str> {
+    if !name.contains('_') {
+        return Cow::Borrowed(name);
+    }
+    let words = name.split('_').enumerate().map(|(number, word)| match word.chars().next() {
+        Some(first) if number > 0 => first.to_ascii_uppercase().to_string() + &word[first.len_utf8()..],
+        _ => word.to_owned(),
+    });
+    Cow::Owned(words.collect())
 }
 
 fn text_of(text: Option<String>) -> Cow<'static, str> {
@@ -120,27 +127,99 @@ fn text_of(text: Option<String>) -> Cow<'static, str> {
 }
 
 fn attributes(pairs: Option<Vec<KeyValue<'_>>>) -> Attributes<'_> {
-    let pairs = pairs.unwrap_or_default();
-    pairs.into_iter().map(|KeyValue { key, value }| (key.into(), value.unwrap_or_default())).collect()
+    pairs.unwrap_or_default().into_iter().map(|KeyValue { key, value }| (key.into(), value)).collect()
 }
 
-impl<'a> From<JsonLogRecord<'a>> for LogRecord<'a> {
-    fn from(record: JsonLogRecord<'a>) -> LogRecord<'a> {
-        LogRecord {
-            time: record.time_unix_nano.unsigned(),
-            observed: record.observed_time_unix_nano.unsigned(),
-            severity: i32::try_from(record.severity_number.0).unwrap_or(0),
-            severity_text: text_of(record.severity_text),
-            body: record.body.unwrap_or_default(),
-            attributes: attributes(record.attributes),
-            dropped: u32::try_from(record.dropped_attributes_count.0).unwrap_or(u32::MAX),
-            flags: u32::try_from(record.flags.0).unwrap_or(0),
-            trace_id: id(record.trace_id),
-            span_id: id(record.span_id),
-            event_name: text_of(record.event_name),
+/// A log record.
+struct JsonLogRecord<'a>(LogRecord<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for JsonLogRecord<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<JsonLogRecord<'a>, D::Error> {
+        struct LogRecordVisitor;
+        impl<'de> Visitor<'de> for LogRecordVisitor {
+            type Value = JsonLogRecord<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonLogRecord<'de>, A::Error> {
+                let mut record = LogRecord::default();
+                while let Some(MemberName(name)) = map.next_key()? {
+                    match &*camel_case(&name) {
+                        "timeUnixNano" => record.time = map.next_value::<WholeNumber>()?.unsigned(),
+                        "observedTimeUnixNano" => record.observed = map.next_value::<WholeNumber>()?.unsigned(),
+                        "severityNumber" => {
+                            record.severity = i32::try_from(map.next_value::<WholeNumber>()?.0).unwrap_or(0);
+                        }
+                        "severityText" => record.severity_text = text_of(map.next_value()?),
+                        "body" => record.body = map.next_value::<Option<AnyValue<'de>>>()?.unwrap_or_default(),
+                        "attributes" => record.attributes = attributes(map.next_value()?),
+                        "droppedAttributesCount" => {
+                            record.dropped = u32::try_from(map.next_value::<WholeNumber>()?.0).unwrap_or(u32::MAX);
+                        }
+                        "flags" => record.flags = u32::try_from(map.next_value::<WholeNumber>()?.0).unwrap_or(0),
+                        "traceId" => record.trace_id = id(map.next_value()?),
+                        "spanId" => record.span_id = id(map.next_value()?),
+                        // It was called `name` before it had a name of its own.
+                        "eventName" | "name" => record.event_name = text_of(map.next_value()?),
+                        _ => {
+                            record.unread.note(&name);
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(JsonLogRecord(record))
+            }
         }
+        input.deserialize_map(LogRecordVisitor)
     }
 }
+
+/// A name, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// An attribute.
+struct KeyValue<'a> {
+    key: String,
+    value: AnyValue<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for KeyValue<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<KeyValue<'a>, D::Error> {
+        struct KeyValueVisitor;
+        impl<'de> Visitor<'de> for KeyValueVisitor {
+            type Value = KeyValue<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key with its value")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KeyValue<'de>, A::Error> {
+                let mut pair = KeyValue { key: String::new(), value: AnyValue::Empty };
+                while let Some(MemberName(name)) = map.next_key()? {
+                    match &*name {
+                        "key" => pair.key = map.next_value()?,
+                        "value" => pair.value = map.next_value::<Option<AnyValue<'de>>>()?.unwrap_or_default(),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            if pair.value == AnyValue::Empty {
+                                pair.value = AnyValue::Unread;
+                            }
+                        }
+                    }
+                }
+                Ok(pair)
+            }
+        }
+        input.deserialize_map(KeyValueVisitor)
+    }
+}
+
+/// A whole number, as a number or as a text. `null` is zero.
+#[derive(Clone, Copy, Debug, Default)]
+struct WholeNumber(i128);
 
 /// An id in lower case. An id of zeros means that no id is known, and becomes empty.
 fn id(written: Option<String>) -> String {
@@ -225,8 +304,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for AnyValue<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AnyValue<'de>, A::Error> {
                 let mut any = AnyValue::Empty;
-                while let Some(kind) = map.next_key::<Cow<'de, str>>()? {
-                    any = match &*kind {
+                while let Some(MemberName(kind)) = map.next_key()? {
+                    any = match &*camel_case(&kind) {
                         "stringValue" => AnyValue::Text(Cow::Owned(map.next_value()?)),
                         "boolValue" => AnyValue::Boolean(map.next_value()?),
                         "intValue" => {
@@ -250,7 +329,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for AnyValue<'a> {
                         "kvlistValue" => AnyValue::Object(attributes(map.next_value::<ValueList<_>>()?.values)),
                         _ => {
                             map.next_value::<IgnoredAny>()?;
-                            any
+                            if any == AnyValue::Empty { AnyValue::Unread } else { any }
                         }
                     };
                 }

@@ -16,7 +16,11 @@
 //! (`service.namespace/service.name` with a namespace) or `service.instance.id`, by this priority, else the sender's address.
 //! The id comes last, because SDKs make a random one at each start.
 //!
-//! A malformed record is refused alone and reported as a partial success.
+//! A malformed record is refused alone and reported as a partial success; a request without any other record is refused.
+//!
+//! Names of JSON may also be those of the protocol buffers (`resource_logs`), and the names and numbers that older versions
+//! had for the same parts are known (`instrumentationLibraryLogs`). What no version had is skipped, as the specification
+//! demands, and counted; the answer names it as a warning. Where a resource or a scope has nothing else, it is refused.
 
 mod json;
 mod proto;
@@ -26,6 +30,7 @@ use super::Refusal;
 use super::protobuf::{put_bytes, put_number};
 use super::request::essence;
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
+use super::unread_parts::UnreadParts;
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::{Envelope, ProtocolFields, compose, level_of_severity};
@@ -68,10 +73,10 @@ impl OtlpFormat {
         }
     }
 
-    /// `ExportLogsServiceResponse`: empty, or a partial success.
+    /// `ExportLogsServiceResponse`: empty, or a partial success. A reason without refused records is a warning.
     pub(super) fn response(self, refused: u32, reason: &str) -> Vec<u8> {
         match self {
-            OtlpFormat::Json if refused == 0 => b"{}".to_vec(),
+            OtlpFormat::Json if refused == 0 && reason.is_empty() => b"{}".to_vec(),
             // A number of 64 bits is a text in this JSON.
             OtlpFormat::Json => serde_json::json!({ "partialSuccess": {
                 "rejectedLogRecords": refused.to_string(),
@@ -79,7 +84,7 @@ impl OtlpFormat {
             } })
             .to_string()
             .into_bytes(),
-            OtlpFormat::Protobuf if refused == 0 => Vec::new(),
+            OtlpFormat::Protobuf if refused == 0 && reason.is_empty() => Vec::new(),
             OtlpFormat::Protobuf => {
                 let mut response = Vec::new();
                 put_bytes(&mut response, 1, &number_and_text(refused, reason));
@@ -107,11 +112,13 @@ fn number_and_text(number: u32, text: &str) -> Vec<u8> {
 
 /// Writes the log records of a body.
 pub(super) fn write(body: &[u8], format: OtlpFormat, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
+    let place = writer.place();
     let decoded = match format {
         OtlpFormat::Protobuf => proto::decode(body, writer),
         OtlpFormat::Json => json::decode(body, writer),
     };
-    decoded.map_err(|error| error.refusal("export request", writer.index()))
+    decoded.map_err(|error| error.refusal("export request", writer.index()))?;
+    writer.refuse_unread_since(place)
 }
 
 /// A log record in either encoding.
@@ -130,6 +137,8 @@ struct LogRecord<'a> {
     /// In hex.
     span_id: String,
     event_name: Cow<'a, str>,
+    /// The fields that are not known here.
+    unread: UnreadParts,
 }
 
 /// The properties that all records of a scope share.
@@ -143,9 +152,10 @@ struct ScopeContext<'a> {
 
 impl<'a> ScopeContext<'a> {
     /// The context of a resource, before its first scope.
-    fn new(attributes: Attributes<'a>, writer: &RequestWriter<'_>) -> ScopeContext<'a> {
-        let mut resource = Vec::new();
-        flatten(attributes, &mut resource);
+    fn new(attributes: Attributes<'a>, writer: &mut RequestWriter<'_>) -> ScopeContext<'a> {
+        let (mut resource, mut unread) = (Vec::new(), UnreadParts::default());
+        flatten(attributes, &mut resource, &mut unread);
+        writer.note_unread_parts(unread);
         let text_of = |name: &&str| {
             resource.iter().find_map(|(attribute, value)| match value {
                 Value::String(text) if attribute == name && !text.is_empty() => Some(text.clone()),
@@ -161,14 +171,22 @@ impl<'a> ScopeContext<'a> {
         ScopeContext { instance, bytes: bytes_of(&resource), resource, scope: Vec::new() }
     }
 
-    fn set_scope(&mut self, name: Cow<'a, str>, version: Cow<'a, str>, attributes: Attributes<'a>) {
+    fn set_scope(
+        &mut self,
+        name: Cow<'a, str>,
+        version: Cow<'a, str>,
+        attributes: Attributes<'a>,
+        writer: &mut RequestWriter<'_>,
+    ) {
         self.scope.clear();
         for (field, value) in [("scope.name", name), ("scope.version", version)] {
             if !value.is_empty() {
                 self.scope.push((field.into(), Value::String(value)));
             }
         }
-        flatten(attributes, &mut self.scope);
+        let mut unread = UnreadParts::default();
+        flatten(attributes, &mut self.scope, &mut unread);
+        writer.note_unread_parts(unread);
         self.bytes = bytes_of(&self.resource) + bytes_of(&self.scope);
     }
 
@@ -184,6 +202,7 @@ impl<'a> ScopeContext<'a> {
 
     /// Writes the record with this index.
     fn write(&self, index: usize, log: LogRecord<'_>, writer: &mut RequestWriter<'_>) {
+        let mut unread = log.unread;
         let (reading, _) = writer.readings();
         let now = writer.now;
         let observed = ticks(log.observed);
@@ -193,11 +212,12 @@ impl<'a> ScopeContext<'a> {
         let mut line = Cow::Borrowed("");
         match log.body {
             AnyValue::Empty => {}
+            AnyValue::Unread => unread.note("a body of an unknown kind"),
             AnyValue::Text(text) if level.is_none() => line = text,
             AnyValue::Text(text) => protocol.message = Some(text),
-            AnyValue::Object(body) => flatten(body, &mut fields),
+            AnyValue::Object(body) => flatten(body, &mut fields, &mut unread),
             AnyValue::Bytes(bytes) => protocol.message = Some(String::from_utf8_lossy(&bytes).into_owned().into()),
-            other => protocol.message = Some(other.to_json().into()),
+            other => protocol.message = Some(other.to_json(&mut unread).into()),
         }
         let mut format = None;
         if !line.is_empty() {
@@ -216,7 +236,7 @@ impl<'a> ScopeContext<'a> {
             fields.extend(own.into_iter().map(|field| (field.name, field.value)));
         }
         protocol.time = protocol.time.or(observed);
-        flatten(log.attributes, &mut fields);
+        flatten(log.attributes, &mut fields, &mut unread);
         let severity_text = match protocol.level {
             Some(level) if Level::from_word(&log.severity_text) == Some(level) => Cow::Borrowed(""),
             _ => log.severity_text,
@@ -244,6 +264,7 @@ impl<'a> ScopeContext<'a> {
             writer.count_record(format, false, 0, &mut record);
         }
         writer.write(index, InstanceRule::Fixed(&self.instance), record, None);
+        writer.note_unread_parts(unread);
     }
 }
 

@@ -8,6 +8,7 @@
 //! LogRecord      time = 1, severity_number = 2, severity_text = 3, body = 5, attributes = 6, dropped = 7, flags = 8,
 //!                trace_id = 9, span_id = 10, observed_time = 11, event_name = 12
 //! KeyValue       key = 1, value = 2
+//! older          ResourceLogs: scope_logs = 1000. LogRecord: event_name = 4
 //! AnyValue       string = 1, bool = 2, int = 3, double = 4, array = 5 (values = 1), kvlist = 6 (values = 1), bytes = 7
 //! ```
 
@@ -18,21 +19,46 @@ use super::value::{AnyValue, Attributes, DEPTH_MAX};
 use super::{LogRecord, ScopeContext, hex};
 use std::borrow::Cow;
 
+/// The number of `scope_logs`, and the number that scopes had under their former name, when they were instrumentation
+/// libraries.
+const SCOPES: [u64; 2] = [2, 1000];
+
 /// Writes the log records of a message. The resource and the scope are decoded before the records, because they may follow
 /// the records in the message.
 pub(super) fn decode(message: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
-    for resource_logs in messages_at(message, 1) {
-        let resource_logs = resource_logs?;
-        let mut attributes = Vec::new();
-        for resource in messages_at(resource_logs, 1) {
-            attributes.extend(attributes_at(resource?, 1)?);
-        }
-        let mut context = ScopeContext::new(attributes, writer);
-        for scope_logs in messages_at(resource_logs, 2) {
-            decode_scope(scope_logs?, &mut context, writer)?;
+    for field in fields(message) {
+        match field? {
+            (1, value) => decode_resource(value.bytes()?, writer)?,
+            (number, _) => writer.note_unread(format_args!("field {number} of the request")),
         }
     }
     Ok(())
+}
+
+fn decode_resource(message: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
+    let place = writer.place();
+    let mut attributes = Vec::new();
+    for resource in messages_at(message, 1) {
+        let resource = resource?;
+        attributes.extend(attributes_at(resource, 1)?);
+        for field in fields(resource) {
+            let (number, _) = field?;
+            // The attributes, the number of dropped attributes, and references to entities.
+            if !matches!(number, 1..=3) {
+                writer.note_unread(format_args!("field {number} of a resource"));
+            }
+        }
+    }
+    let mut context = ScopeContext::new(attributes, writer);
+    for field in fields(message) {
+        match field? {
+            (number, value) if SCOPES.contains(&number) => decode_scope(value.bytes()?, &mut context, writer)?,
+            // The resource, and the URL of a schema.
+            (1 | 3, _) => {}
+            (number, _) => writer.note_unread(format_args!("field {number} of a resource")),
+        }
+    }
+    Ok(writer.refuse_unread_since(place)?)
 }
 
 fn decode_scope<'a>(
@@ -40,6 +66,7 @@ fn decode_scope<'a>(
     context: &mut ScopeContext<'a>,
     writer: &mut RequestWriter<'_>,
 ) -> Result<(), DecodeError> {
+    let place = writer.place();
     let (mut name, mut version, mut attributes) = (Cow::Borrowed(""), Cow::Borrowed(""), Vec::new());
     for scope in messages_at(message, 1) {
         let scope = scope?;
@@ -47,16 +74,25 @@ fn decode_scope<'a>(
             match field? {
                 (1, value) => name = value.text()?,
                 (2, value) => version = value.text()?,
-                _ => {}
+                // The attributes, and the number of dropped attributes.
+                (3 | 4, _) => {}
+                (number, _) => writer.note_unread(format_args!("field {number} of a scope")),
             }
         }
         attributes.extend(attributes_at(scope, 3)?);
     }
-    context.set_scope(name, version, attributes);
+    context.set_scope(name, version, attributes, writer);
     for field in fields(message) {
-        let (2, value) = field? else { continue };
+        let record = match field? {
+            (2, value) => value.bytes()?,
+            // The scope, and the URL of a schema.
+            (1 | 3, _) => continue,
+            (number, _) => {
+                writer.note_unread(format_args!("field {number} of a scope"));
+                continue;
+            }
+        };
         let index = writer.begin()?;
-        let record = value.bytes()?;
         if !context.fits(record.len(), index, writer) {
             continue;
         }
@@ -65,7 +101,7 @@ fn decode_scope<'a>(
             Err(error) => writer.refuse(index, error.to_string()),
         }
     }
-    Ok(())
+    Ok(writer.refuse_unread_since(place)?)
 }
 
 fn decode_record(message: &[u8]) -> Result<LogRecord<'_>, ProtobufError> {
@@ -81,8 +117,10 @@ fn decode_record(message: &[u8]) -> Result<LogRecord<'_>, ProtobufError> {
             (9, value) => record.trace_id = hex(value.bytes()?),
             (10, value) => record.span_id = hex(value.bytes()?),
             (11, value) => record.observed = value.fixed64()?,
-            (12, value) => record.event_name = value.text()?,
-            _ => {}
+            // 4 was the name of the event.
+            (4 | 12, value) => record.event_name = value.text()?,
+            (6, _) => {}
+            (number, _) => record.unread.note(format_args!("field {number} of a record")),
         }
     }
     Ok(record)
@@ -99,6 +137,7 @@ fn key_value(message: &[u8], depth: usize) -> Result<(Cow<'_, str>, AnyValue<'_>
         match field? {
             (1, value) => key = value.text()?,
             (2, value) => any = any_value(value.bytes()?, depth)?,
+            _ if any == AnyValue::Empty => any = AnyValue::Unread,
             _ => {}
         }
     }
@@ -125,6 +164,7 @@ fn any_value(message: &[u8], depth: usize) -> Result<AnyValue<'_>, ProtobufError
                 AnyValue::Object(members.map(|member| key_value(member?, depth + 1)).collect::<Result<_, _>>()?)
             }
             (7, value) => AnyValue::Bytes(Cow::Borrowed(value.bytes()?)),
+            _ if any == AnyValue::Empty => AnyValue::Unread,
             _ => any,
         };
     }

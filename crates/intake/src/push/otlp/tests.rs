@@ -316,6 +316,117 @@ fn malformed_requests_are_refused_and_an_empty_one_has_no_records() {
 }
 
 #[test]
+fn older_names_and_those_of_the_protocol_buffers_say_the_same() {
+    let now = r#"{"resourceLogs":[{"resource":{"attributes":[{"key":"host.name","value":{"stringValue":"h"}}]},
+        "scopeLogs":[{"scope":{"name":"s"},"logRecords":[{"timeUnixNano":"1763596800000000000","severityNumber":17,
+        "traceId":"0af7","eventName":"e","body":{"stringValue":"up"},
+        "attributes":[{"key":"n","value":{"intValue":"7"}}]}]}]}]}"#;
+    let older = now
+        .replace("scopeLogs", "instrumentationLibraryLogs")
+        .replace("\"scope\"", "\"instrumentationLibrary\"")
+        .replace("logRecords", "logs")
+        .replace("eventName", "name");
+    let snake = [
+        "resourceLogs",
+        "scopeLogs",
+        "logRecords",
+        "timeUnixNano",
+        "severityNumber",
+        "traceId",
+        "eventName",
+        "stringValue",
+        "intValue",
+    ]
+    .into_iter()
+    .fold(now.to_owned(), |text, name| {
+        let name_of = |c: char| if c.is_ascii_uppercase() { format!("_{}", c.to_ascii_lowercase()) } else { c.into() };
+        text.replace(name, &name.chars().map(name_of).collect::<String>())
+    });
+    let [now, older, snake] =
+        [now, &older, &snake].map(|body| export(OtlpFormat::Json, body.as_bytes()).expect("taken"));
+    assert_eq!((now.messages(), now.unread()), (vec!["up".to_owned()], 0));
+    assert_eq!((older.shown(), older.unread()), (now.shown(), 0));
+    assert_eq!((snake.shown(), snake.unread()), (now.shown(), 0));
+    // In protocol buffers, the scopes had the number 1000, and the name of an event the number 4.
+    let field = |number: u64, bytes: &[u8]| {
+        let mut message = Vec::new();
+        put_bytes(&mut message, number, bytes);
+        message
+    };
+    let mut record = schema::LogRecord { body: Some(wrapped(text("up"))), ..Default::default() }.encode_to_vec();
+    record.extend(field(4, b"e"));
+    let body = field(1, &field(1000, &field(2, &record)));
+    let taken = export(OtlpFormat::Protobuf, &body).expect("taken");
+    assert!(taken.shown()[0].contains(" \"up\" event_name=\"e\""), "{:?}", taken.shown());
+    assert_eq!(taken.unread(), 0);
+}
+
+#[test]
+fn what_is_not_known_is_counted_or_refused() {
+    let record = r#"{"body":{"stringValue":"up"}}"#;
+    let scope = format!(r#"{{"logRecords":[{record}]}}"#);
+    // (body, messages, refused records, unread parts)
+    for (body, messages, refused, unread) in [
+        (r#"{"resourceSpans":[{"scopeSpans":[]}]}"#.to_owned(), 0, 1, 1),
+        (r#"{"resourceLogs":[{"scopeSpans":[{"spans":[]}]}]}"#.to_owned(), 0, 1, 1),
+        (format!(r#"{{"resourceLogs":[{{"scopeLogs":[{scope},{{"spans":[]}}]}}]}}"#), 1, 1, 1),
+        (format!(r#"{{"resourceLogs":[{{"scopeLogs":[{scope}],"a":1}}],"b":2}}"#), 1, 0, 2),
+        (r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"up"},"stuff":1}]}]}]}"#.into(), 1, 0, 1),
+        (
+            r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"up"},"attributes":[
+                {"key":"a","value":{"uuidValue":"1"}},{"key":"b","val":1},{"key":"c","value":{"arrayValue":{"values":[{"x":1}]}}},
+                {"key":"d"},{"key":"e","value":{}}]}]}]}]}"#
+                .into(),
+            1,
+            0,
+            3,
+        ),
+        (r#"{"resourceLogs":[{"schemaUrl":"u","scopeLogs":[{"schemaUrl":"u","logRecords":[]}]}]}"#.into(), 0, 0, 0),
+    ] {
+        let taken = export(OtlpFormat::Json, body.as_bytes()).expect("taken");
+        assert_eq!((taken.messages().len(), taken.refused().len(), taken.unread()), (messages, refused, unread), "{body}");
+    }
+    let field = |number: u64, bytes: &[u8]| {
+        let mut message = Vec::new();
+        put_bytes(&mut message, number, bytes);
+        message
+    };
+    let record = schema::LogRecord { body: Some(wrapped(text("up"))), ..Default::default() }.encode_to_vec();
+    let scope = field(2, &record);
+    for (body, messages, refused, unread) in [
+        (field(7, b"x"), 0, 1, 1),
+        (field(1, &field(7, b"x")), 0, 1, 1),
+        // Spans and metrics look like records whose fields have other kinds.
+        (field(1, &field(2, &field(2, &field(1, b"0123456789abcdef")))), 0, 1, 0),
+        (field(1, &[field(2, &scope), field(2, &field(9, b"x"))].concat()), 1, 1, 1),
+        (field(1, &field(2, &field(2, &[record.clone(), field(99, b"x")].concat()))), 1, 0, 1),
+        (
+            field(
+                1,
+                &field(
+                    2,
+                    &field(
+                        2,
+                        &[record.clone(), field(6, &[field(1, b"a"), field(2, &field(8, b"x"))].concat())].concat(),
+                    ),
+                ),
+            ),
+            1,
+            0,
+            1,
+        ),
+        (field(1, &[field(2, &scope), field(3, b"url")].concat()), 1, 0, 0),
+    ] {
+        let taken = export(OtlpFormat::Protobuf, &body).expect("taken");
+        assert_eq!(
+            (taken.messages().len(), taken.refused().len(), taken.unread()),
+            (messages, refused, unread),
+            "{body:?}"
+        );
+    }
+}
+
+#[test]
 fn answers_are_written_as_the_request_was() {
     #[derive(Clone, PartialEq, Message)]
     struct Response {
