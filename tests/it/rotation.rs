@@ -300,7 +300,7 @@ fn crlf() {
     place.finish(daemon, TAIL, &["one", "two", "three \r here"].map(str::to_owned));
 }
 
-/// A NUL is kept like any character, even a long run left by a crash.
+/// A NUL is kept like any character; only a long run, as a crash leaves it, is none of a line.
 #[test]
 fn nul_bytes() {
     let place = Place::new();

@@ -5,9 +5,10 @@ use daytable_model::time::Ticks;
 use daytable_store::{Ledger, Reader, SourceKind, SourceState, SourceStatus, StoreError, TableSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 /// A day-table. Times are RFC 3339.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -174,7 +175,11 @@ impl ShownSource {
         // Who may not look into the folder does not know.
         let is_hidden = file.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
         let file = file.ok().filter(|file| (file.dev(), file.ino()) == (state.device, state.inode));
-        let shown = ShownSource::with_size(state, file.map(|file| file.len()));
+        let mut shown = ShownSource::with_size(state, file.map(|file| file.len()));
+        if let (Some(size), Some(1..)) = (shown.size, shown.lag_bytes) {
+            let written = written_end(&state.path, state.position, size);
+            shown.lag_bytes = Some(written.saturating_sub(state.position));
+        }
         let is_gone = state.kind == SourceKind::Tail && shown.size.is_none() && !is_hidden;
         match shown.status {
             ShownStatus::Live if is_gone => ShownSource { status: ShownStatus::Gone, ..shown },
@@ -245,11 +250,42 @@ impl ShownSource {
     }
 }
 
+/// Where the bytes of a file of `size` bytes end from `position` on, without zeros at its end, where nothing was written
+/// yet. Zeros are looked through for 64 MiB at most.
+fn written_end(path: &Path, position: u64, size: u64) -> u64 {
+    const SEARCH_BYTES_MAX: u64 = 64 << 20;
+    let Ok(file) = File::open(path) else { return size };
+    let (mut end, mut bytes) = (size, vec![0; 64 << 10]);
+    while end > position && size - end < SEARCH_BYTES_MAX {
+        let start = end.saturating_sub(bytes.len() as u64).max(position);
+        let piece = &mut bytes[..usize::try_from(end - start).unwrap_or(0)];
+        if file.read_exact_at(piece, start).is_err() {
+            return size;
+        }
+        if let Some(last) = piece.iter().rposition(|byte| *byte != 0) {
+            return start + last as u64 + 1;
+        }
+        end = start;
+    }
+    if end > position { size } else { position }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use daytable_model::key::DayTable;
     use daytable_store::source::tests_state;
+
+    #[test]
+    fn zeros_at_the_end_of_a_file_are_no_lag() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.log");
+        for (bytes, position, lag) in [(&b"one\ntw\0o\0\0"[..], 4, 4), (b"one\n\0\0", 4, 0), (b"one\ntwo\n", 4, 4)] {
+            std::fs::write(&path, bytes).expect("written");
+            File::options().write(true).open(&path).and_then(|file| file.set_len(1 << 20)).expect("allocated");
+            assert_eq!(written_end(&path, position, 1 << 20) - position, lag, "{bytes:?}");
+        }
+    }
 
     #[test]
     fn a_table_has_the_keys_that_are_promised() {

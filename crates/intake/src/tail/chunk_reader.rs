@@ -52,6 +52,7 @@ impl ChunkReader {
             counters: blocks.counters(file.block),
             host: &self.host,
             now: time::now(),
+            zeros_final_before: file.zeros_final_before,
             newest,
         };
         let is_compressed = file.reader.content.as_ref().is_some_and(|content| content.is_compressed());
@@ -68,6 +69,7 @@ impl ChunkReader {
             return Ok(outcome);
         }
         let is_at_end = outcome == ReadOutcome::AtEnd;
+        file.read_end = file.reader.data_end().filter(|_| is_at_end).map(|end| (file.stat.size.max(end), end));
         file.has_more = !is_at_end;
         file.is_final = tail_end == TailEnd::Final && is_at_end;
         file.failed = None;

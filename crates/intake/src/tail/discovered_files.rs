@@ -5,6 +5,7 @@ use super::file_content::{FileContent, FileStat, is_utf16, may_become_compressed
 use super::file_reader::FileReader;
 use super::followed_file::FollowedFile;
 use super::follower::{TailFollower, is_gone};
+use super::holes::{ZerosEnd, end_of_zeros};
 use super::identity::{Likeness, Relation, head_of};
 use super::ignored_files::{IgnoreReason, IgnoredAction, IgnoredFile};
 use super::related_files::{FileMatch, is_being_compressed};
@@ -25,6 +26,8 @@ enum Expectation<'a> {
     Own,
     /// The file gets no more bytes: its content is its whole first line.
     Complete,
+    /// The zeros in its first line are final.
+    ZerosFinal,
     /// It was rotated away from `home` before it was discovered.
     RotatedFrom {
         home: &'a Path,
@@ -80,6 +83,7 @@ impl TailFollower {
             (IgnoredAction::Examine, None) => Expectation::Anything,
             (IgnoredAction::Own, _) => Expectation::Own,
             (IgnoredAction::Complete, _) => Expectation::Complete,
+            (IgnoredAction::ZerosFinal, _) => Expectation::ZerosFinal,
         };
         let DiscoveredFile { path, block } = discovered.clone();
         if let Err(error) = self.examine(discovered, expectation) {
@@ -131,24 +135,43 @@ impl TailFollower {
             }
         }
         let is_rotated = matches!(expectation, Expectation::RotatedFrom { .. });
-        let beginning = content.beginning()?;
+        let mut beginning = if stat.size == 0 { Vec::new() } else { content.beginning()? };
+        // Of a rotated file, the zeros are final as well.
+        let are_zeros_final = matches!(expectation, Expectation::ZerosFinal | Expectation::Complete);
+        let first_line = beginning.iter().position(|byte| *byte == b'\n').unwrap_or(beginning.len());
+        let zero = beginning[..first_line].iter().position(|byte| *byte == 0).filter(|_| !content.is_compressed());
+        let has_zeros = match zero {
+            None => false,
+            // A line may still come where there are zeros up to the end.
+            Some(zero) if end_of_zeros(&mut content, zero as u64)?.0 == ZerosEnd::EndOfFile => {
+                beginning.truncate(zero);
+                false
+            }
+            Some(_) => !are_zeros_final,
+        };
         let is_complete = match content.is_compressed() {
             true => !content.is_cut(),
             false => expectation == Expectation::Complete && !may_become_compressed(&path, &beginning),
         };
-        let Some(head) = head_of(&beginning, is_complete) else {
+        let Some(head) = head_of(&beginning, is_complete).filter(|_| !has_zeros) else {
             // The incomplete first line may be the beginning of a line that was read elsewhere.
-            let was_rotated = IgnoreReason::NoWholeLine { is_rotated: true };
-            let is_rotated = is_rotated || self.ignored.get(&path).is_some_and(|file| file.reason == was_rotated);
+            let was_rotated = |reason| {
+                matches!(
+                    reason,
+                    IgnoreReason::NoWholeLine { is_rotated: true } | IgnoreReason::Zeros { is_rotated: true }
+                )
+            };
+            let is_rotated = is_rotated || self.ignored.get(&path).is_some_and(|file| was_rotated(file.reason));
             let reason = match content.is_compressed() {
                 true => IgnoreReason::Compressed,
+                false if has_zeros => IgnoreReason::Zeros { is_rotated },
                 false => IgnoreReason::NoWholeLine { is_rotated },
             };
             self.ignore(path, block, stat, reason);
             return Ok(());
         };
         let finding = match expectation {
-            Expectation::Anything | Expectation::RotatedFrom { .. } => {
+            Expectation::Anything | Expectation::ZerosFinal | Expectation::RotatedFrom { .. } => {
                 self.related_files().find(&path, &mut content, &stat, head)?
             }
             Expectation::Own | Expectation::Complete => FileMatch::Unrelated,
@@ -156,6 +179,11 @@ impl TailFollower {
         if let FileMatch::Related(identity, relation) = finding {
             self.apply_relation(identity, relation, block, path, content, stat);
             return Ok(());
+        }
+        if let FileMatch::GoesBack(identity, position) = finding
+            && !content.is_compressed()
+        {
+            return self.go_back(identity, position, block, path, content, stat);
         }
         if content.is_compressed() && !is_rotated {
             let is_new = is_being_compressed(&path);
@@ -207,6 +235,34 @@ impl TailFollower {
         Ok(())
     }
 
+    /// Goes on with a source in a file that lacks lines after `position`, once nobody writes to its old file any more.
+    fn go_back(
+        &mut self,
+        identity: u64,
+        position: u64,
+        block: usize,
+        path: PathBuf,
+        content: FileContent,
+        stat: FileStat,
+    ) -> io::Result<()> {
+        if self.files.file(identity).is_some_and(|file| !file.has_ended()) {
+            self.ignore(path, block, stat, IgnoreReason::Unfinished);
+            self.check_file(identity);
+            return Ok(());
+        }
+        let Some(state) = self.sources.source(identity) else { return Ok(()) };
+        let mut state = SourceState::clone(state);
+        state.status = if path == state.path { SourceStatus::Live } else { SourceStatus::Rotated };
+        (state.device, state.inode) = (stat.device, stat.inode);
+        let mut reader = FileReader::new(state, Some(content));
+        reader.go_to(position)?;
+        tracing::warn!(path = %path.escaped(), position, "file lost its tail");
+        self.blocks.counters(block).count(SourceEvent::Rewrite, 1);
+        self.files.remove(identity);
+        self.follow_reader(reader, block, path, stat);
+        Ok(())
+    }
+
     fn apply_relation(
         &mut self,
         identity: u64,
@@ -253,10 +309,14 @@ impl TailFollower {
     }
 
     pub(super) fn follow_reader(&mut self, reader: FileReader, block: usize, path: PathBuf, stat: FileStat) {
+        let waited = self.ignored.get(&path).filter(|file| matches!(file.reason, IgnoreReason::Zeros { .. }));
+        let zeros_final_before = waited.map_or(0, |file| file.size_since);
         self.ignored.remove(&path);
         let initial = reader.state.clone();
         self.sources.put(initial.clone());
-        self.files.insert(FollowedFile::new(reader, block, path, stat, initial, Instant::now(), &self.timings));
+        let mut file = FollowedFile::new(reader, block, path, stat, initial, Instant::now(), &self.timings);
+        file.zeros_final_before = zeros_final_before;
+        self.files.insert(file);
     }
 
     /// Examines ignored files that have changed or are due.

@@ -100,13 +100,12 @@ impl FileContent {
         FileContent::of(open_file(path)?)
     }
 
-    /// The content of an open regular file. Its first bytes tell whether it is compressed.
+    /// The content of an open regular file. Its first bytes tell whether it is compressed. An empty file is not read: those
+    /// of the kernel give bytes for all that, and some only once.
     pub(super) fn of(file: File) -> io::Result<(FileContent, FileStat)> {
         let stat = FileStat::of(&file.metadata()?).ok_or_else(not_regular)?;
-        let content = match compression(&file)? {
-            Some(_) => FileContent::compressed(file),
-            None => FileContent::Plain(file),
-        };
+        let is_compressed = stat.size > 0 && compression(&file)?.is_some();
+        let content = if is_compressed { FileContent::compressed(file) } else { FileContent::Plain(file) };
         Ok((content, stat))
     }
 
@@ -174,6 +173,17 @@ impl FileContent {
             }
         }
         Ok(filled)
+    }
+
+    /// An offset from `offset` on before which the file has zeros only. The file system knows where nothing was written.
+    pub(super) fn next_data(&self, offset: u64) -> u64 {
+        let FileContent::Plain(file) = self else { return offset };
+        match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(data) => data.max(offset),
+            // Only a hole is left, up to the end.
+            Err(rustix::io::Errno::NXIO) => file.metadata().map_or(offset, |metadata| metadata.len().max(offset)),
+            Err(_) => offset,
+        }
     }
 
     /// The first bytes, at most as many as a head has.

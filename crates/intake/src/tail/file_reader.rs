@@ -9,9 +9,12 @@
 //! first bytes. Until then the position stays at the start of the line, so a kill in between changes nothing. The
 //! profile of the source changes only together with the position.
 //!
+//! Zeros end what is read: those that may still be written, and holes (`holes`). Behind a hole, a line begins.
+//!
 //! An imported file may have entries of the journal instead of lines (`entries`).
 
 use super::file_content::FileContent;
+use super::holes::{Stop, StopKind, ZeroSearch};
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
@@ -48,6 +51,11 @@ pub(super) struct FileReader {
     pub(super) content: Option<FileContent>,
     /// The offset up to which a line over the limit has no newline.
     passed: Option<u64>,
+    zeros: ZeroSearch,
+    /// Whether reading waits at zeros that may still be written.
+    waits_at_zeros: bool,
+    /// The offset at which the bytes of the file ended, if the last chunk ended there. Zeros may follow.
+    data_end: Option<u64>,
     /// Whether bytes were read since garbage was counted.
     has_advanced: bool,
     /// How long the last record waits at the end of the file, because it may continue.
@@ -80,6 +88,8 @@ pub(super) struct ReadContext<'a> {
     pub(super) counters: &'a SourceCounters,
     pub(super) host: &'a str,
     pub(super) now: Ticks,
+    /// Zeros before this offset are final.
+    pub(super) zeros_final_before: u64,
     /// The newest time that a line gave and that its day admitted.
     pub(super) newest: &'a mut Option<Ticks>,
 }
@@ -116,6 +126,9 @@ impl FileReader {
             state: state.into(),
             content,
             passed: None,
+            zeros: ZeroSearch::default(),
+            waits_at_zeros: false,
+            data_end: None,
             has_advanced: false,
             open: None,
             parser: None,
@@ -143,6 +156,7 @@ impl FileReader {
     pub(super) fn rewind(&mut self, state: Arc<SourceState>) {
         self.state = state;
         self.has_advanced = false;
+        self.zeros = ZeroSearch::default();
         self.passed = None;
         self.open = None;
         self.parser = None;
@@ -151,6 +165,16 @@ impl FileReader {
     /// Drops the parser: the configuration has changed, or the file is quiet and the memory is worth more.
     pub(super) fn forget_parser(&mut self) {
         self.parser = None;
+    }
+
+    /// Whether reading waits at zeros that may still be written.
+    pub(super) fn waits_at_zeros(&self) -> bool {
+        self.waits_at_zeros
+    }
+
+    /// The offset at which the bytes of the file ended, if the last chunk ended there. Zeros may follow.
+    pub(super) fn data_end(&self) -> Option<u64> {
+        self.data_end
     }
 
     /// How long the file must be quiet until its last record is final; none if no record waits.
@@ -189,6 +213,8 @@ impl FileReader {
         let proven = proof.length as usize;
 
         self.open = None;
+        self.waits_at_zeros = false;
+        self.data_end = None;
         context.buffer.resize(CHUNK_BYTES, 0);
         let mut n = content.read_at(position - u64::from(mark.length), context.buffer)?;
         if n < proven || proven > 0 && xxh3_64(&context.buffer[..proven]) != proof.hash {
@@ -198,20 +224,35 @@ impl FileReader {
             return self.pass_over(passed, tail_end, context);
         }
         let limit = context.options.line_bytes_max;
+        // The bytes of the buffer before the data, and the zeros of the file between the position and the data.
+        let (mut before, mut hole) = (before, 0);
         loop {
-            let is_at_end = n < context.buffer.len();
+            let start = position + hole;
+            let stop = self.stop(&context.buffer[before..n], start, tail_end, context.zeros_final_before)?;
+            if let Some(Stop { at: 0, kind: StopKind::Hole(next) }) = stop {
+                (before, hole) = (0, next - position);
+                context.buffer.resize(CHUNK_BYTES, 0);
+                let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
+                n = content.read_at(next, context.buffer)?;
+                continue;
+            }
+            let length = stop.map_or(n - before, |stop| stop.at);
+            let is_at_end = stop.is_some() || n < context.buffer.len();
+            let outcome = self.outcome_at(stop, is_at_end, start + length as u64);
             let is_cut = self.content.as_ref().is_some_and(FileContent::is_cut);
-            let end = position + (n - before) as u64;
             let tail_end = match tail_end {
+                // Nothing continues a line across a hole.
+                _ if matches!(stop, Some(Stop { kind: StopKind::Hole(_), .. })) => TailEnd::Final,
                 _ if !is_at_end || is_cut => TailEnd::Open,
-                TailEnd::FinalRecord { size } if end > size => TailEnd::Open,
+                TailEnd::FinalRecord { size } if start + length as u64 > size => TailEnd::Open,
                 tail_end => tail_end,
             };
             let buffer = std::mem::take(context.buffer);
+            let data = &buffer[before..before + length];
             let used = match self.entries.take() {
-                None => Ok(self.records(&buffer[before..n], tail_end, context)),
+                None => Ok(self.records(data, hole, tail_end, context)),
                 Some(entries) => {
-                    let used = self.entries(&entries, &buffer[before..n], tail_end, context);
+                    let used = self.entries(&entries, data, tail_end, context);
                     self.entries = Some(entries);
                     used
                 }
@@ -220,40 +261,82 @@ impl FileReader {
             // The last record of an incomplete file waits for the rest of the file.
             self.open.take_if(|_| is_cut);
             if used > 0 {
-                self.advance(used as u64, &buffer[..before + used], context.counters);
+                self.pass_hole(hole, start);
+                self.advance(hole + used as u64, &buffer[..before + used], context.counters);
             }
             *context.buffer = buffer;
             if self.entries.is_some() {
                 if used > 0 || is_at_end {
-                    return Ok(if is_at_end && used == n - before { ReadOutcome::AtEnd } else { ReadOutcome::More });
+                    return Ok(if is_at_end && used == length { ReadOutcome::AtEnd } else { ReadOutcome::More });
                 }
                 // An entry that is longer than a chunk.
-                let longer = n + CHUNK_BYTES.max(n - before);
-                if n - before >= ENTRY_SPAN_BYTES_MAX {
+                let longer = n + CHUNK_BYTES.max(length);
+                if length >= ENTRY_SPAN_BYTES_MAX {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry is longer than 64 MiB"));
                 }
                 context.buffer.resize(longer, 0);
                 let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
-                n += content.read_at(position + (n - before) as u64, &mut context.buffer[n..])?;
+                n += content.read_at(start + length as u64, &mut context.buffer[n..])?;
                 continue;
             }
-            if used > 0 || is_at_end && n - before <= limit {
-                return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
+            if used > 0 || is_at_end && length <= limit {
+                return Ok(outcome);
             }
-            if n - before > limit {
-                self.passed = Some(position + (n - before) as u64);
-                return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
+            if length > limit && hole > 0 {
+                // The line begins at the position then, and is read as any other.
+                self.pass_hole(hole, start);
+                self.advance(hole, &[0; MARK_BYTES_MAX], context.counters);
+                return Ok(ReadOutcome::More);
+            }
+            if length > limit {
+                self.passed = Some(start + length as u64);
+                return Ok(outcome);
             }
             // A line or record that is longer than a chunk. One byte more than the limit tells whether it is over the
             // limit.
             context.buffer.resize(before + limit + 1, 0);
             let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
-            n += content.read_at(position + (n - before) as u64, &mut context.buffer[n..])?;
+            n += content.read_at(start + length as u64, &mut context.buffer[n..])?;
         }
     }
 
-    /// Writes the records in `data`, which begins at the position. Returns their length in bytes.
-    fn records(&mut self, data: &[u8], tail_end: TailEnd, context: &mut ReadContext<'_>) -> usize {
+    /// The first zeros in `data` that end what is read; `data` begins at the offset `start`. Zeros are final in a file that
+    /// gets no more bytes. Entries of the journal may have any bytes.
+    fn stop(&mut self, data: &[u8], start: u64, tail_end: TailEnd, final_before: u64) -> io::Result<Option<Stop>> {
+        let is_complete = tail_end == TailEnd::Final || self.content.as_ref().is_some_and(FileContent::is_compressed);
+        let final_before = if is_complete { u64::MAX } else { final_before };
+        match &mut self.content {
+            Some(content) if self.entries.is_none() => self.zeros.stop(content, data, start, final_before),
+            _ => Ok(None),
+        }
+    }
+
+    /// The outcome of a chunk that ends at a stop, or perhaps at the end of the file.
+    fn outcome_at(&mut self, stop: Option<Stop>, is_at_end: bool, end: u64) -> ReadOutcome {
+        match stop.map(|stop| stop.kind) {
+            Some(StopKind::Hole(_) | StopKind::Searching) => ReadOutcome::More,
+            Some(StopKind::Waiting) => {
+                self.waits_at_zeros = true;
+                ReadOutcome::AtEnd
+            }
+            None if !is_at_end => ReadOutcome::More,
+            Some(StopKind::EndOfFile) | None => {
+                self.data_end = Some(end);
+                ReadOutcome::AtEnd
+            }
+        }
+    }
+
+    /// Logs a hole before the offset `end` that is passed over.
+    fn pass_hole(&self, hole: u64, end: u64) {
+        if hole > 0 {
+            tracing::info!(path = %self.state.path.escaped(), bytes = hole, before = end, "passed over zeros, where nothing was written");
+        }
+    }
+
+    /// Writes the records in `data`, which begins behind a hole of so many bytes at the position. Returns their length in
+    /// bytes.
+    fn records(&mut self, data: &[u8], hole: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> usize {
         if data.is_empty() {
             return 0;
         }
@@ -264,17 +347,17 @@ impl FileReader {
         let ending = if tail_end == TailEnd::Open { Ending::Open } else { Ending::Closed };
         let (reading, unfinished) = (&context.options.reading, data.len() - whole);
         let mut records = Assembler::new(&data[..whole], unfinished, context.options.line_bytes_max, reading, ending)
-            .at_beginning(self.state.position == 0);
+            .at_beginning(self.state.position + hole == 0);
         let (state, parser) = self.parts();
         let mut next = records.next(&parser.profile, reading);
         if next.is_some() {
             let state = Arc::make_mut(state);
             while let Some(record) = next {
-                parser.record(&record, state, context);
+                parser.record(&record, hole, state, context);
                 let mut by_level = [0; LEVEL_CODES];
                 while let Some((start, parsed)) = records.next_by_layout(&mut parser.profile, reading, context.now) {
                     by_level[usize::from(parsed.record.level.map_or(0, Level::code))] += 1;
-                    let origin = (state.identity, state.position + start as u64);
+                    let origin = (state.identity, state.position + hole + start as u64);
                     parser.write(parsed.record, origin, None, state, context);
                 }
                 state.ledger.records += by_level.iter().sum::<u64>();
@@ -338,15 +421,19 @@ impl FileReader {
     fn pass_over(&mut self, passed: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
         let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let n = content.read_at(passed, context.buffer)?;
-        let is_at_end = n < context.buffer.len();
-        let (end, next) = match memchr(b'\n', &context.buffer[..n]) {
+        let stop = self.stop(&context.buffer[..n], passed, tail_end, context.zeros_final_before)?;
+        let length = stop.map_or(n, |stop| stop.at);
+        let is_at_end = stop.is_some() || n < context.buffer.len();
+        let outcome = self.outcome_at(stop, is_at_end, passed + length as u64);
+        let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
+        let is_hole = matches!(stop, Some(Stop { kind: StopKind::Hole(_), .. }));
+        let is_final = is_hole || tail_end == TailEnd::Final && outcome == ReadOutcome::AtEnd && !content.is_cut();
+        let (end, next) = match memchr(b'\n', &context.buffer[..length]) {
             Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
-            None if tail_end == TailEnd::Final && is_at_end && !content.is_cut() => {
-                (passed + n as u64, passed + n as u64)
-            }
+            None if is_final => (passed + length as u64, passed + length as u64),
             None => {
-                self.passed = Some(passed + n as u64);
-                return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
+                self.passed = Some(passed + length as u64);
+                return Ok(outcome);
             }
         };
         let position = self.state.position;
@@ -364,7 +451,7 @@ impl FileReader {
         let (state, parser) = self.parts();
         let record = cut_record(&kept, limit, cut, &parser.profile, reading);
         let record = if position == 0 { record.at_beginning() } else { record };
-        parser.record(&record, Arc::make_mut(state), context);
+        parser.record(&record, 0, Arc::make_mut(state), context);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, context.counters);
         self.passed = None;
@@ -435,7 +522,8 @@ impl RecordParser {
         }
     }
 
-    fn record(&mut self, raw: &RawRecord<'_>, state: &mut SourceState, context: &mut ReadContext<'_>) {
+    /// Writes a record of bytes behind a hole of so many bytes at the position.
+    fn record(&mut self, raw: &RawRecord<'_>, hole: u64, state: &mut SourceState, context: &mut ReadContext<'_>) {
         let parsed = self.profile.raw_record(raw, &context.options.reading, context.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own_output::is_record(&record) {
@@ -446,7 +534,7 @@ impl RecordParser {
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
         count_record(record.level, format, raw.is_invalid, raw.cut, state, context);
-        let origin = (state.identity, state.position + raw.start as u64);
+        let origin = (state.identity, state.position + hole + raw.start as u64);
         self.write(record, origin, None, state, context);
     }
 
@@ -541,16 +629,21 @@ fn fields_of(options: &TailOptions, path: &str) -> Vec<(String, String)> {
     options.fields.iter().cloned().chain(of_path).collect()
 }
 
-/// The offset after the last newline of a plain file of `size` bytes; none if the last 2 MiB have no newline.
+/// The offset after the last newline of a plain file of `size` bytes; none if the last 2 MiB have no newline. Zeros at the
+/// end are not there.
 pub(super) fn last_newline_end(content: &mut FileContent, size: u64) -> io::Result<Option<u64>> {
     let mut end = size;
+    let mut data_end = None;
     let mut chunk = vec![0; CHUNK_BYTES];
-    while end > 0 && size - end <= LINE_BYTES_LIMIT {
+    while end > 0 && data_end.unwrap_or(end) - end <= LINE_BYTES_LIMIT {
         let start = end.saturating_sub(CHUNK_BYTES as u64);
         let length = usize::try_from(end - start).unwrap_or(CHUNK_BYTES);
         let n = content.read_at(start, &mut chunk[..length])?;
         if let Some(newline) = memrchr(b'\n', &chunk[..n]) {
             return Ok(Some(start + newline as u64 + 1));
+        }
+        if data_end.is_none() && chunk[..n].iter().any(|byte| *byte != 0) {
+            data_end = Some(end);
         }
         end = start;
     }

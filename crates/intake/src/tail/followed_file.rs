@@ -39,6 +39,13 @@ pub(super) struct FollowedFile {
     pub(super) watch: Option<i32>,
     /// Whether the file was read since descriptors were scarce last.
     pub(super) is_in_use: bool,
+    /// The size of the file when it was read to its end, and the offset where its bytes ended: zeros may follow, or nothing
+    /// at all in a file that tells another size.
+    pub(super) read_end: Option<(u64, u64)>,
+    /// Since when reading waits at zeros, and the size of the file then.
+    waits_at_zeros: Option<(Instant, u64)>,
+    /// Zeros before this offset are final: they were there for long enough.
+    pub(super) zeros_final_before: u64,
     /// The last error that was logged.
     pub(super) failed: Option<io::ErrorKind>,
     /// The state with which following began. Reading returns to this state as long as no later state is committed.
@@ -157,6 +164,9 @@ impl FollowedFile {
             submitted: 0,
             watch: None,
             is_in_use: true,
+            read_end: None,
+            waits_at_zeros: None,
+            zeros_final_before: 0,
             failed: None,
             initial_seen: initial.seen,
             initial: Some(initial),
@@ -196,7 +206,32 @@ impl FollowedFile {
     pub(super) fn unread(&self) -> u64 {
         match &self.reader.content {
             Some(content) if content.is_compressed() => 0,
-            _ => self.reader.unread(self.stat.size),
+            _ => match self.read_end {
+                Some((size, end)) => self.reader.unread(end) + self.stat.size.saturating_sub(size),
+                None => self.reader.unread(self.stat.size),
+            },
+        }
+    }
+
+    /// Schedules the end of the wait at zeros, if the last chunk ended at zeros that may still be written.
+    pub(super) fn note_zeros(&mut self, now: Instant, zeros_final: Duration) {
+        if !self.reader.waits_at_zeros() {
+            self.waits_at_zeros = None;
+            return;
+        }
+        let (since, _) = *self.waits_at_zeros.get_or_insert((now, self.stat.size));
+        self.schedule.check_by(since + zeros_final);
+    }
+
+    /// Whether the zeros at which reading waits became final.
+    pub(super) fn have_zeros_become_final(&mut self, now: Instant, zeros_final: Duration) -> bool {
+        let is_over = |(since, _): &mut (Instant, u64)| now.saturating_duration_since(*since) >= zeros_final;
+        match self.waits_at_zeros.take_if(is_over) {
+            Some((_, size)) => {
+                self.zeros_final_before = self.zeros_final_before.max(size);
+                true
+            }
+            None => false,
         }
     }
 

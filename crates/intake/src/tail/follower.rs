@@ -210,9 +210,10 @@ impl TailFollower {
         };
         match stat {
             Ok(Some(stat)) if stat.is_same_file(&file.stat) => {
+                let are_zeros_final = file.have_zeros_become_final(now, self.timings.zeros_final);
                 let is_quiet = stat.is_same_content(&file.stat);
                 file.stat = stat;
-                if is_quiet && file.failed.is_none() {
+                if is_quiet && file.failed.is_none() && !are_zeros_final {
                     return self.file_is_quiet(identity, now);
                 }
                 if !is_quiet {
@@ -236,6 +237,7 @@ impl TailFollower {
         let Some(file) = self.files.file_mut(identity).filter(|file| !file.has_more && file.failed.is_none()) else {
             return;
         };
+        file.note_zeros(now, self.timings.zeros_final);
         if let Some(wait) = file.reader.open() {
             file.schedule.check_by(now + wait);
         }
@@ -249,6 +251,7 @@ impl TailFollower {
         let Some(file) = self.files.file_mut(identity) else { return };
         let options = self.blocks.options(file.block);
         file.schedule.after_quiet(now, options.poll, &self.timings);
+        file.note_zeros(now, self.timings.zeros_final);
         let quiet = file.schedule.quiet_for(now);
         if quiet >= self.timings.poll_max {
             file.reader.forget_parser();
@@ -270,7 +273,13 @@ impl TailFollower {
             let unread = file.unread();
             self.read_chunk(identity, TailEnd::Final, unread);
         } else if file.access == FileAccess::Descriptor && file.stat.links == 0 || quiet >= self.timings.rotated {
+            let path = file.path.clone();
             self.end(identity);
+            // A file that is there now may have waited for the end of this one.
+            if self.ignored.get(&path).is_some_and(|file| file.reason == IgnoreReason::Unfinished) {
+                self.ignored.remove(&path);
+                self.consider_path(path);
+            }
         }
     }
 

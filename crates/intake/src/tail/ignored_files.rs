@@ -13,6 +13,8 @@ use std::time::Instant;
 pub(super) enum IgnoreReason {
     /// The file has no whole first line, so it cannot be identified. `is_rotated`: it was renamed in that state.
     NoWholeLine { is_rotated: bool },
+    /// There are zeros in its first line, before other bytes: it may still be written. `is_rotated` as above.
+    Zeros { is_rotated: bool },
     /// The file is a copy, and everything in it is read from the original.
     Copy,
     /// The file may become a copy of another file.
@@ -36,6 +38,9 @@ pub(super) struct IgnoredFile {
     /// When the file was last seen to change.
     pub(super) changed: Instant,
     pub(super) checked: Instant,
+    /// Since when it is ignored for this reason, and its size then.
+    pub(super) since: Instant,
+    pub(super) size_since: u64,
     /// The path from which the file was rotated, if that was before its discovery.
     pub(super) home: Option<PathBuf>,
 }
@@ -51,12 +56,14 @@ pub(super) enum IgnoredAction {
     Own,
     /// Read it as complete: its unfinished line is the only one.
     Complete,
+    /// Examine it again: the zeros in its first line are final.
+    ZerosFinal,
 }
 
 impl IgnoredFile {
     /// Whether the file waits for its first line.
     pub(super) fn has_no_whole_line(&self) -> bool {
-        matches!(self.reason, IgnoreReason::NoWholeLine { .. })
+        matches!(self.reason, IgnoreReason::NoWholeLine { .. } | IgnoreReason::Zeros { .. })
     }
 
     /// The action for the current `stat`.
@@ -68,8 +75,15 @@ impl IgnoredFile {
             IgnoreReason::Failed(_) if checked < timings.rescan => IgnoredAction::Leave,
             IgnoreReason::Failed(_) => IgnoredAction::Examine,
             IgnoreReason::OwnOutput if stat.is_same_file(&self.stat) => IgnoredAction::Leave,
+            IgnoreReason::Zeros { is_rotated: false }
+                if now.saturating_duration_since(self.since) >= timings.zeros_final =>
+            {
+                IgnoredAction::ZerosFinal
+            }
             _ if is_changed => IgnoredAction::Examine,
-            IgnoreReason::NoWholeLine { is_rotated: true } if quiet >= timings.line_final && stat.size > 0 => {
+            IgnoreReason::NoWholeLine { is_rotated: true } | IgnoreReason::Zeros { is_rotated: true }
+                if quiet >= timings.line_final && stat.size > 0 =>
+            {
                 IgnoredAction::Complete
             }
             IgnoreReason::Unfinished if quiet >= timings.copy_final => IgnoredAction::Own,
@@ -123,8 +137,11 @@ impl IgnoredFiles {
         }
         let is_same = |before: &&IgnoredFile| before.stat.is_same_content(&stat);
         let changed = before.filter(is_same).map_or(now, |before| before.changed);
+        let is_still = |before: &&IgnoredFile| before.reason == reason && before.stat.is_same_file(&stat);
+        let first = before.filter(is_still).map(|before| (before.since, before.size_since));
+        let (since, size_since) = first.unwrap_or((now, stat.size));
         let home = before.and_then(|before| before.home.clone());
-        self.0.insert(path, IgnoredFile { reason, block, stat, changed, checked: now, home });
+        self.0.insert(path, IgnoredFile { reason, block, stat, changed, checked: now, since, size_since, home });
     }
 
     /// Records the path of an ignored file before its rotation.
@@ -137,7 +154,8 @@ impl IgnoredFiles {
     /// A file without a whole first line was renamed to `path`: the line is final after a while.
     pub(super) fn insert_renamed(&mut self, path: PathBuf, stat: FileStat, file: IgnoredFile) {
         let reason = IgnoreReason::NoWholeLine { is_rotated: true };
-        self.0.insert(path, IgnoredFile { reason, stat, changed: Instant::now(), ..file });
+        let now = Instant::now();
+        self.0.insert(path, IgnoredFile { reason, stat, changed: now, since: now, size_since: stat.size, ..file });
     }
 
     /// The files to check now. Compressed files are checked rarely: there may be many, and no program writes to them.
@@ -173,6 +191,10 @@ mod tests {
             (IgnoreReason::NoWholeLine { is_rotated: false }, grown, 1, IgnoredAction::Examine),
             (rotated, stat, 1, IgnoredAction::Leave),
             (rotated, stat, 5, IgnoredAction::Complete),
+            (IgnoreReason::Zeros { is_rotated: false }, stat, 1, IgnoredAction::Leave),
+            (IgnoreReason::Zeros { is_rotated: false }, grown, 1, IgnoredAction::Examine),
+            (IgnoreReason::Zeros { is_rotated: false }, grown, 2, IgnoredAction::ZerosFinal),
+            (IgnoreReason::Zeros { is_rotated: true }, stat, 5, IgnoredAction::Complete),
             (IgnoreReason::Copy, stat, 9, IgnoredAction::Leave),
             (IgnoreReason::Copy, stat, 10, IgnoredAction::Examine),
             (IgnoreReason::Unfinished, stat, 59, IgnoredAction::Examine),
@@ -186,7 +208,16 @@ mod tests {
             (IgnoreReason::Failed(std::io::ErrorKind::PermissionDenied), grown, 9, IgnoredAction::Leave),
             (IgnoreReason::Failed(std::io::ErrorKind::PermissionDenied), stat, 10, IgnoredAction::Examine),
         ] {
-            let ignored = IgnoredFile { reason, block: 0, stat, changed: start, checked: start, home: None };
+            let ignored = IgnoredFile {
+                reason,
+                block: 0,
+                stat,
+                changed: start,
+                checked: start,
+                since: start,
+                size_since: 0,
+                home: None,
+            };
             let now = start + Duration::from_secs(seconds);
             assert_eq!(ignored.next(&stamp_now, now, &timings), next, "{reason:?} after {seconds} s");
         }

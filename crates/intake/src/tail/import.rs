@@ -209,6 +209,7 @@ impl Importer<'_> {
                 counters: &self.counters,
                 host: self.host,
                 now: daytable_model::time::now(),
+                zeros_final_before: u64::MAX,
                 newest: &mut self.newest,
             };
             let outcome = reader.read_chunk(TailEnd::Final, &mut context);

@@ -13,7 +13,7 @@
 //!   and `names` decide, and touch no file. `source_index`: all known sources, by their file, first line and path.
 //! * `followed_files`, `followed_file`: the files that are read, their descriptors, and when each is checked. `lag`: since
 //!   when a file has unread bytes.
-//! * `chunk_reader`, `file_reader`: a chunk of one file becomes rows. `from_start`, `gzip`: compressed files. `submissions`:
+//! * `chunk_reader`, `file_reader`: a chunk of one file becomes rows. `holes`: zeros, where nothing was written. `from_start`, `gzip`: compressed files. `submissions`:
 //!   rows and positions on their way into a commit.
 //! * `import`: files that are read once. `start_position`: sources that begin where another collector stopped. `check`: does
 //!   a file still have what was read of it?
@@ -31,6 +31,7 @@ mod followed_files;
 mod follower;
 mod from_start;
 mod gzip;
+mod holes;
 mod identity;
 mod write_watches;
 mod ignored_files;

@@ -81,6 +81,8 @@ pub(super) struct TailTimings {
     pub(super) rescan: Duration,
     /// Quiet after which the unfinished last line of a rotated file is final.
     pub(super) line_final: Duration,
+    /// Time after which zeros before other bytes are final.
+    pub(super) zeros_final: Duration,
     /// Quiet after which a file that looks like the beginning of a copy becomes its own source.
     pub(super) copy_final: Duration,
     /// Quiet after which a rotated file is followed no longer.
@@ -103,6 +105,7 @@ impl Default for TailTimings {
             folders: Duration::from_millis(500),
             rescan: Duration::from_secs(10),
             line_final: Duration::from_secs(5),
+            zeros_final: Duration::from_secs(2),
             copy_final: Duration::from_secs(60),
             rotated: Duration::from_secs(3600),
             watch_after: Duration::from_millis(50),

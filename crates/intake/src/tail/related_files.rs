@@ -10,8 +10,9 @@ use super::followed_files::FollowedFiles;
 use super::identity::{Likeness, Relation, mark_at, relation};
 use super::ignored_files::IgnoredFiles;
 use super::names::{homes_of, is_made_from, is_next_of, uncompressed};
-use super::search::{CopyCandidate, compare, copied};
+use super::search::{CopyCandidate, compare, copied, last_timed_line};
 use super::source_index::SourceIndex;
+use daytable_parse::ParseOptions;
 use daytable_store::{SourceState, SourceStatus};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -45,6 +46,9 @@ enum Original {
 pub(super) enum FileMatch {
     /// It is related to this source.
     Related(u64, Relation),
+    /// It is at the path of a source whose file is gone, and has its lines up to this position: the file was restored from
+    /// a backup, or an editor saved it without its last lines.
+    GoesBack(u64, u64),
     /// It was saved over the path of a source. Either bytes that were read are changed, or the source still has its own
     /// file. It is read from its beginning.
     Rewritten,
@@ -63,6 +67,8 @@ struct FilePair {
     /// restarted program may have written the same lines again.
     is_saved: bool,
     likeness: Likeness,
+    /// The end of the last line with a time that file and source have, if the file was saved and lacks later ones.
+    goes_back_to: Option<u64>,
     original: Original,
     /// Whether the source was followed under its path.
     is_live: bool,
@@ -71,6 +77,8 @@ struct FilePair {
 /// The case of a [`FilePair`]. See [`FilePair::case`] for their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
+    /// The file lacks lines that were read, and the source has no other file.
+    GoesBack(u64),
     /// An editor or `rsync` saved the file with changes in lines that were read.
     SavedWithChanges,
     /// The same first line, and other bytes or another name.
@@ -86,11 +94,12 @@ enum Case {
 
 impl FilePair {
     fn case(&self) -> Case {
-        let FilePair { is_derived, is_next, is_saved, likeness, original, is_live } = *self;
+        let FilePair { is_derived, is_next, is_saved, likeness, goes_back_to, original, is_live } = *self;
         let is_original_in_place = original == Original::InPlace;
         let can_be_written = is_original_in_place || original == Original::Held { has_name: true };
         match likeness {
             _ if !(is_derived || is_next || is_saved) => Case::OtherFile,
+            _ if let (Some(position), false) = (goes_back_to, can_be_written) => Case::GoesBack(position),
             // A rotation also leaves another file at the path, and many logs begin with the same line.
             likeness if is_saved && likeness != Likeness::Same => match is_live && !is_original_in_place {
                 true => Case::SavedWithChanges,
@@ -191,6 +200,7 @@ impl<'a> RelatedFiles<'a> {
             let Some(pair) = self.pair(path, content, stat, state)? else { continue };
             match pair.case() {
                 Case::OtherFile | Case::NextBesideOriginal => {}
+                Case::GoesBack(position) => return Ok(FileMatch::GoesBack(identity, position)),
                 Case::SavedWithChanges | Case::SavedBesideOriginal => finding = FileMatch::Rewritten,
                 Case::Related => {
                     let size = (!content.is_compressed()).then_some(stat.size);
@@ -233,7 +243,13 @@ impl<'a> RelatedFiles<'a> {
         let is_alike = matches!(likeness, Likeness::Same | Likeness::Shorter);
         let original = if is_alike || is_saved { self.original(state) } else { Original::Gone };
         let is_live = state.status == SourceStatus::Live;
-        Ok(Some(FilePair { is_derived, is_next, is_saved, likeness, original, is_live }))
+        let goes_back_to = match likeness {
+            Likeness::Shorter | Likeness::Parted { .. } if is_saved => {
+                last_timed_line(content, state, &ParseOptions::default())?
+            }
+            _ => None,
+        };
+        Ok(Some(FilePair { is_derived, is_next, is_saved, likeness, goes_back_to, original, is_live }))
     }
 
     /// The current place of a source's file, if the file still has everything that was read.
@@ -303,7 +319,8 @@ mod tests {
             ((false, true, true), same, in_place, true, Case::NextBesideOriginal),
         ] {
             let (is_derived, is_next, is_saved) = names;
-            let pair = FilePair { is_derived, is_next, is_saved, likeness, original, is_live };
+            let goes_back_to = None;
+            let pair = FilePair { is_derived, is_next, is_saved, likeness, goes_back_to, original, is_live };
             assert_eq!(pair.case(), case, "{pair:?}");
         }
     }

@@ -5,10 +5,11 @@
 //! counted.
 
 use super::discovery::DiscoveredFile;
+use super::file_content::FileContent;
 use super::file_reader::FileReader;
 use super::followed_file::FileAccess;
 use super::follower::TailFollower;
-use super::search::{CopyCandidate, renamed};
+use super::search::{CopyCandidate, last_timed_line, renamed};
 use super::source_index::NO_INODE;
 use crate::counters::SourceEvent;
 use daytable_model::path_text::PathText;
@@ -41,16 +42,19 @@ impl TailFollower {
     pub(super) fn file_rewritten(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
-        tracing::debug!(path = %path.escaped(), "file was truncated");
-        file.reader.content = None;
-        if !self.go_on_in_copy(identity) {
+        let mut content = file.reader.content.take();
+        if self.go_on_in_copy(identity) {
+            tracing::debug!(path = %path.escaped(), "file was truncated");
+        } else if self.go_on_before_change(identity, &mut content) {
+            return;
+        } else {
             self.abandon(identity, unread);
         }
         self.consider_path(path);
     }
 
     /// Another file may be at the path now.
-    fn consider_path(&mut self, path: PathBuf) {
+    pub(super) fn consider_path(&mut self, path: PathBuf) {
         match self.discovery.block_of(&path) {
             Some(block) => self.consider(DiscoveredFile { path, block }),
             None => self.consider_rotated(path),
@@ -83,10 +87,38 @@ impl TailFollower {
         file.path = path;
         file.stat = stat;
         file.access = FileAccess::Path;
+        file.read_end = None;
+        file.zeros_final_before = 0;
         file.has_more = true;
         file.is_final = false;
         file.is_changed = true;
         self.rotated(identity);
+        true
+    }
+
+    /// Goes back in the file to the last line that it still has: its writer took lines back. False if that cannot be told
+    /// from a file that was truncated and begins with the same lines again, which nothing but a time in them tells.
+    fn go_on_before_change(&mut self, identity: u64, content: &mut Option<FileContent>) -> bool {
+        let Some(file) = self.files.file_mut(identity) else { return false };
+        let Some(mut content) = content.take().filter(|content| !content.is_compressed()) else { return false };
+        let reading = &self.blocks.options(file.block).reading;
+        let Ok(Some(position)) = last_timed_line(&mut content, file.state(), reading) else { return false };
+        let Ok(stat) = content.stat() else { return false };
+        file.reader.content = Some(content);
+        if let Err(error) = file.reader.go_to(position) {
+            tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
+            file.reader.content = None;
+            return false;
+        }
+        tracing::warn!(path = %file.path.escaped(), position, "file lost its tail");
+        self.blocks.counters(file.block).count(SourceEvent::Rewrite, 1);
+        file.reader.forget_parser();
+        file.stat = stat;
+        file.read_end = None;
+        file.zeros_final_before = 0;
+        file.has_more = true;
+        file.is_final = false;
+        file.is_changed = true;
         true
     }
 

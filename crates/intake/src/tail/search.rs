@@ -2,9 +2,11 @@
 //! a compression.
 
 use super::file_content::{FileContent, FileStat};
-use super::identity::{Likeness, likeness};
+use super::identity::{Fit, Likeness, MARK_BYTES_MAX, likeness};
 use super::names::{is_made_from, is_next_of};
+use daytable_parse::{ParseOptions, SourceProfile, Unwrapped};
 use daytable_store::SourceState;
+use memchr::memrchr;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::DirEntryExt;
@@ -14,6 +16,33 @@ use std::path::{Path, PathBuf};
 pub(super) fn compare(content: &mut FileContent, state: &SourceState) -> io::Result<Likeness> {
     let (head, marks) = content.fits(state.head, &state.marks)?;
     Ok(likeness(state, head, &marks))
+}
+
+/// The end of the last line that was read from a source and that its file still has, with a time of its own: no program
+/// writes such a line a second time.
+pub(super) fn last_timed_line(
+    content: &mut FileContent,
+    state: &SourceState,
+    reading: &ParseOptions,
+) -> io::Result<Option<u64>> {
+    let (head, fits) = content.fits(state.head, &state.marks)?;
+    if head != Fit::Equal {
+        return Ok(None);
+    }
+    let mut bytes = [0; MARK_BYTES_MAX];
+    for (mark, _) in state.marks.iter().zip(fits).rev().filter(|(_, fit)| *fit == Fit::Equal) {
+        let window = &mut bytes[..mark.length as usize];
+        content.read_at(mark.position - u64::from(mark.length), window)?;
+        let Some(lines) = window.strip_suffix(b"\n") else { continue };
+        let line = memrchr(b'\n', lines).map_or(lines, |newline| &lines[newline + 1..]);
+        let line = String::from_utf8_lossy(line);
+        let mut profile = SourceProfile::restore(&state.profile);
+        let Unwrapped { text, envelope } = profile.unwrap(&line, reading);
+        if profile.record(&text, envelope, reading, state.seen).record.time.is_some() {
+            return Ok(Some(mark.position));
+        }
+    }
+    Ok(None)
 }
 
 /// The path beside `path` that leads to the file with this device and inode. The folder is read twice if necessary: one

@@ -116,7 +116,8 @@ impl WriteWatches {
         timings: &TailTimings,
     ) {
         let quiet = file.schedule.quiet_for(now);
-        let is_idle = quiet >= timings.idle_after && file.reader.open().is_none();
+        let is_waiting = file.reader.open().is_some() || file.reader.waits_at_zeros();
+        let is_idle = quiet >= timings.idle_after && !is_waiting;
         if file.watch.is_some() && (self.is_over || !is_idle) {
             if is_idle {
                 file.schedule.check_at(now + timings.idle_poll);

@@ -2,6 +2,7 @@
 
 mod churn;
 mod compressed;
+mod holes;
 mod identity;
 mod import;
 mod joining;
@@ -41,6 +42,7 @@ fn timings() -> TailTimings {
         folders: ms(10),
         rescan: ms(200),
         line_final: ms(150),
+        zeros_final: ms(150),
         copy_final: ms(400),
         rotated: Duration::from_secs(3600),
         watch_after: ms(5),

@@ -120,6 +120,18 @@ fn crlf() {
     assert_eq!(bench.record("two").position, 7);
 }
 
+/// Files of the kernel say that they are empty. Some give their bytes only once, to whoever reads them first.
+#[test]
+fn a_file_that_says_it_is_empty_is_not_read() {
+    let mut bench = Bench::new();
+    bench.options.include.push("/proc/version".into());
+    assert!(!fs::read("/proc/version").expect("there").is_empty());
+    bench.start();
+    bench.append("a.log", "one\n");
+    bench.expect(&["one"]);
+    assert!(bench.intake.sources().1.iter().all(|state| !state.path.starts_with("/proc")));
+}
+
 #[test]
 fn nul_bytes() {
     let mut bench = Bench::started();

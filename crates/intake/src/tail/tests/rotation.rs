@@ -450,3 +450,67 @@ fn every_rotation_reads_each_line_once() {
         }
     }
 }
+
+/// A writer that takes its last lines back, or another time of day, in the same file.
+#[test]
+fn lines_that_are_taken_back_are_no_reason_to_read_the_file_again() {
+    let line = |second: usize, text: &str| format!("2026-11-20T10:00:{second:02}Z {text} {second}\n");
+    for count in [2, 50] {
+        let mut bench = Bench::started();
+        let kept: String = (0..count).map(|second| line(second, "kept")).collect();
+        bench.append("a.log", kept.clone() + &line(count, "taken back"));
+        bench.until("all lines", |bench| bench.records().len() == count + 1);
+        // Shorter than it was read, and longer.
+        for (round, new) in [(1, 1), (2, 5)] {
+            let file = OpenOptions::new().write(true).open(bench.path("a.log")).expect("opened");
+            file.set_len(kept.len() as u64).expect("cut");
+            let before = bench.records().len();
+            let lines: String = (0..new).map(|n| line(50 + n, &format!("round {round}"))).collect();
+            bench.append("a.log", lines);
+            bench.until("the new lines", |bench| {
+                bench.records().iter().filter(|row| row.message.starts_with(&format!("round {round}"))).count() == new
+            });
+            bench.settle();
+            assert!(before < bench.records().len());
+        }
+        assert_eq!(bench.identities(), 1, "it is the same source");
+        // A line that is read again has its former key.
+        let keys: BTreeSet<_> = bench.records().into_iter().map(|row| (row.time, row.position, row.message)).collect();
+        assert_eq!(keys.len(), count + 1 + 6);
+        let ledger = bench.source_of("kept 0").ledger;
+        assert_eq!((ledger.lost_bytes, ledger.position()), (0, bench.source_of("kept 0").position));
+    }
+}
+
+/// The unfinished last line of a rotated file is read after a while. Its writer still has the file, and writes the line anew.
+#[test]
+fn an_unfinished_line_that_was_read_may_be_taken_back() {
+    let mut bench = Bench::started();
+    let kept: String = (0..30).map(|second| format!("2026-11-20T10:00:{second:02}Z kept {second}\n")).collect();
+    bench.append("a.log", kept.clone() + "2026-11-20T10:00:40Z unfin");
+    bench.until("the whole lines", |bench| bench.records().len() == 30);
+    bench.rename("a.log", "a.log.1");
+    bench.until("the unfinished line", |bench| bench.records().iter().any(|row| row.message == "unfin"));
+    let file = OpenOptions::new().write(true).open(bench.path("a.log.1")).expect("opened");
+    file.set_len(kept.len() as u64).expect("cut");
+    bench.append("a.log.1", "2026-11-20T10:00:41Z written anew\n");
+    bench.until("the new line", |bench| bench.records().iter().any(|row| row.message == "written anew"));
+    bench.settle();
+    let kept = bench.records().into_iter().filter(|row| row.message.starts_with("kept"));
+    assert_eq!(kept.map(|row| (row.identity, row.position)).collect::<BTreeSet<_>>().len(), 30);
+}
+
+#[test]
+fn a_file_that_begins_again_with_the_same_header_is_read_again() {
+    let mut bench = Bench::started();
+    let header: String =
+        (0..120).map(|n| format!("# banner line {n:03} of the service, the same text in each file\n")).collect();
+    bench.append("a.log", header.clone() + "2026-11-20T10:00:00Z old\n");
+    bench.until("all lines", |bench| bench.records().iter().any(|row| row.message == "old"));
+    let before = bench.records().len();
+    bench.truncate("a.log");
+    bench.append("a.log", header + "2026-11-20T10:00:01Z new one\n2026-11-20T10:00:02Z new two\n");
+    bench.until("all lines again", |bench| bench.records().iter().any(|row| row.message == "new two"));
+    bench.settle();
+    assert_eq!((bench.records().len(), bench.identities()), (2 * before + 1, 2));
+}

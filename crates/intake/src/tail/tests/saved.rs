@@ -47,6 +47,29 @@ fn a_file_with_a_changed_line_is_read_again_and_counted() {
     assert_eq!((bench.records().len(), bench.identities(), rewritten), (6, 2, 1), "{:#?}", bench.messages());
 }
 
+/// A backup that lacks the newest lines, or an editor that removed some, while the daemon runs and while it does not.
+#[test]
+fn a_file_without_its_last_lines_is_resumed_before_them() {
+    let mut bench = Bench::new();
+    bench.timings.line_final = Duration::from_millis(50);
+    bench.start();
+    bench.append("app.log", lines(0..40));
+    bench.until("all lines", |bench| bench.records().len() == 40);
+    save(&bench, &lines(0..30));
+    bench.until("it is resumed", |bench| bench.counters[0].event(SourceEvent::Rewrite) == 1);
+    bench.append("app.log", lines(50..53));
+    bench.until("what is written to it", |bench| bench.messages().iter().any(|message| message == "line 52"));
+    bench.restart(|bench| save(bench, &lines(0..25)));
+    bench.until("it is resumed again", |bench| bench.counters[0].event(SourceEvent::Rewrite) == 2);
+    bench.append("app.log", lines(54..56));
+    bench.until("what is written to it", |bench| bench.messages().iter().any(|message| message == "line 55"));
+    bench.settle();
+    // A line that is read again has its former key.
+    let keys: BTreeSet<_> =
+        bench.records().into_iter().map(|row| (row.identity, row.position, row.time, row.message)).collect();
+    assert_eq!((keys.len(), bench.identities()), (40 + 3 + 2, 1), "{keys:#?}");
+}
+
 /// The old file still has another name, as a backup (`sed -i.bak`) or a hard link in another folder (`cp -al`). Its
 /// replacement does not wait for its end.
 #[test]
