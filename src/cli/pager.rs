@@ -4,12 +4,18 @@
 //! terminal. The pager is `$PAGER`, else `less`; an empty `PAGER`, `PAGER=cat` and a missing `less` mean none.
 
 use super::exit::CliError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use terminal_size::{Height, Width, terminal_size_of};
 
 /// Columns and rows of a terminal that does not say its size.
 const SCREEN_DEFAULT: (usize, usize) = (80, 24);
+/// Bytes that are written to a pipe at once.
+const PIPE_BUF: usize = 4096;
+/// How long a reader may take before scans let their snapshots go.
+const SLOW_READER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Exit codes of a shell that found no such program.
 const NOT_FOUND: [i32; 2] = [126, 127];
 
@@ -57,11 +63,8 @@ impl PagedOutput {
     pub(super) fn flush(&mut self) -> Result<(), CliError> {
         let mut stdin = self.pager.as_mut().and_then(|pager| pager.stdin.as_mut());
         let written = match &mut stdin {
-            Some(stdin) => stdin.write_all(&self.pending).and_then(|()| stdin.flush()),
-            None => {
-                let mut out = io::stdout().lock();
-                out.write_all(&self.pending).and_then(|()| out.flush())
-            }
+            Some(stdin) => write_slowly(stdin, &self.pending),
+            None => write_slowly(&mut io::stdout().lock(), &self.pending),
         };
         self.pending.clear();
         match written {
@@ -87,6 +90,22 @@ impl PagedOutput {
             _ => CliError::output(error),
         }
     }
+}
+
+/// Writes to a reader who may take long to read on, such as a person at a pager. Meanwhile no scan holds a snapshot, which
+/// would keep the journal of a daemon from beginning again.
+fn write_slowly<W: Write + AsFd>(out: &mut W, bytes: &[u8]) -> io::Result<()> {
+    // A pipe that has room has room for so many bytes.
+    for bytes in bytes.chunks(PIPE_BUF) {
+        let mut room = [PollFd::new(out, PollFlags::OUT)];
+        // An error is that of the write, too.
+        if let Ok(0) = poll(&mut room, Some(&SLOW_READER)) {
+            daytable_store::release_snapshots();
+        }
+        out.write_all(bytes)?;
+        out.flush()?;
+    }
+    Ok(())
 }
 
 /// The columns of a line, without its codes of colours.

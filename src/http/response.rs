@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. The channel is the back pressure: a client that does not read blocks its scan, until the connection's write
-//!    timeout ends both.
+//!    timeout ends both. Such a scan soon holds no snapshot.
 //! 2. A body that is dropped closes the channel, and the scan stops at its next line.
 //! 3. A response that ends within its first part is sent as a whole, with its length.
 //! 4. A scan that panics closes the channel without a [`ResponsePart::End`]. The body then breaks the connection, so a
@@ -23,12 +23,19 @@ use futures_core::Stream;
 use serde::Serialize;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{
+    self,
+    error::{SendTimeoutError, TrySendError},
+};
 
 /// Bytes of a part: some hundred records.
 const PART_BYTES: usize = 64 << 10;
 /// Parts that wait between the scan and the connection.
 const PARTS_WAITING: usize = 2;
+/// How long a scan waits for its client with its snapshots.
+const SLOW_CLIENT: Duration = Duration::from_millis(100);
 /// The value of `Retry-After`, in seconds.
 const RETRY_AFTER: &str = "1";
 
@@ -151,8 +158,24 @@ impl ResponseWriter {
 fn send(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
     match parts.try_send(part) {
         Ok(()) => true,
-        Err(TrySendError::Full(part)) => turns::pause(|| parts.blocking_send(part)).is_ok(),
+        Err(TrySendError::Full(part)) => turns::pause(|| send_slowly(parts, part)),
         Err(TrySendError::Closed(_)) => false,
+    }
+}
+
+/// Waits for a slow client, after a while without the snapshots of the scans, which would keep journals from beginning again.
+fn send_slowly(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
+    let sent = match Handle::try_current() {
+        Ok(runtime) => runtime.block_on(parts.send_timeout(part, SLOW_CLIENT)),
+        Err(_) => Err(SendTimeoutError::Timeout(part)),
+    };
+    match sent {
+        Ok(()) => true,
+        Err(SendTimeoutError::Closed(_)) => false,
+        Err(SendTimeoutError::Timeout(part)) => {
+            daytable_store::release_snapshots();
+            parts.blocking_send(part).is_ok()
+        }
     }
 }
 

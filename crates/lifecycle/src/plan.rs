@@ -15,7 +15,7 @@
 //! archive of all its rows was verified. Enough other days of the table stay. The run is within its limit of drops.
 //! Each failed condition is a [`HoldReason`](super::HoldReason) in the plan, which explains why a day stays.
 //!
-//! Under pressure (the folder has more than `max_bytes`) the oldest days are dropped early. All conditions but the
+//! Under pressure (the days have more than `max_bytes`) the oldest days are dropped early. All conditions but the
 //! window apply, and the period of the day must be over.
 
 use super::clock::Clock;
@@ -55,7 +55,7 @@ pub struct TableState {
     pub is_closed: bool,
     /// Its sealed file.
     pub sealed: Option<SealedGeneration>,
-    /// Bytes of its files.
+    /// Bytes of its files, without journals.
     pub bytes: u64,
     /// How long a daemon has watched the day since the last write.
     pub watched: Duration,
@@ -123,7 +123,7 @@ pub struct LifecycleLimits {
     pub min_tables: u16,
     /// How long after its end a day waits for late records before it is sealed.
     pub seal_after: Duration,
-    /// Bytes of the data folder above which the oldest days go.
+    /// Bytes of the days above which the oldest days go.
     pub max_bytes: Option<u64>,
     /// Whether pressure may drop days that require an archive and have none.
     pub drop_unarchived: bool,
@@ -156,8 +156,12 @@ pub struct View {
     pub limits: LifecycleLimits,
     /// The time and its evidence.
     pub clock: Clock,
-    /// Bytes of the data folder.
+    /// Bytes of the days and of the catalog, which `max_bytes` bounds.
     pub bytes: u64,
+    /// Bytes of the journals of open days. They are bounded by themselves, and no drop makes them shorter.
+    pub journal_bytes: u64,
+    /// Bytes of files that are being written, or are no data.
+    pub other_bytes: u64,
     /// The time since which `max_bytes` is this value or larger.
     pub pressure_since: Ticks,
     /// Tables that this run has already dropped.

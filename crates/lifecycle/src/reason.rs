@@ -1,6 +1,6 @@
 //! Why a step is planned, and why an expired day stays.
 
-use daytable_model::key::{DayTable, Period};
+use daytable_model::key::{DayTable, Period, TableName};
 use daytable_model::time::Ticks;
 use std::fmt;
 use std::num::NonZeroU16;
@@ -131,6 +131,31 @@ impl fmt::Display for HoldReason {
     }
 }
 
+/// What holds the bytes of a data folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldBytes {
+    /// The configured tables with the most bytes, the largest first.
+    pub tables: Vec<(TableName, u64)>,
+    /// Bytes of journals, which do not count.
+    pub journals: u64,
+    /// Bytes of files that are being written, which do not count.
+    pub others: u64,
+}
+
+impl fmt::Display for HeldBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (table, bytes)) in self.tables.iter().enumerate() {
+            write!(f, "{}{table} holds {bytes}", if number == 0 { "" } else { ", " })?;
+        }
+        for (name, bytes) in [("journals", self.journals), ("files that are being written", self.others)] {
+            if bytes > 0 {
+                write!(f, "; {name} take {bytes} more, which do not count")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Why a step is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepReason {
@@ -148,12 +173,14 @@ pub enum StepReason {
     Expired(Ticks),
     /// The day was restored until this time.
     RestoredUntil(Ticks),
-    /// The data folder exceeds its limit.
+    /// The days exceed their limit.
     Pressure {
-        /// Current bytes.
+        /// Bytes of the days.
         bytes: u64,
         /// Limit in bytes.
         bytes_max: u64,
+        /// By what they are held.
+        held_by: HeldBytes,
     },
     /// A later archive of the day contains all rows of this archive.
     Superseded,
@@ -171,8 +198,8 @@ impl fmt::Display for StepReason {
             StepReason::Asked(place) => write!(f, "its table asks for an archive at {place}"),
             StepReason::Expired(at) => write!(f, "it expired at {at}"),
             StepReason::RestoredUntil(at) => write!(f, "it was restored until {at}"),
-            StepReason::Pressure { bytes, bytes_max } => {
-                write!(f, "the data folder has {bytes} bytes, {bytes_max} is its most")
+            StepReason::Pressure { bytes, bytes_max, held_by } => {
+                write!(f, "the days have {bytes} bytes, {bytes_max} is their most (`max_bytes`): {held_by}")
             }
             StepReason::Superseded => f.write_str("a later archive of the day has all that it has"),
             StepReason::ArchiveExpired(at) => write!(f, "archives of its day are kept until {at}"),

@@ -8,6 +8,7 @@
 use super::executor::{Executor, StepError};
 use super::plan::{LifecycleLimits, LifecyclePlan, LifecycleStep, NextStep, PlannedStep, TableRule, View, next, plan};
 use super::progress::FailedStep;
+use super::reason::StepReason;
 use super::retained_rules::{retain_bytes_max, retain_rules};
 use super::retry::Retries;
 use super::schedule::Schedule;
@@ -363,7 +364,11 @@ impl Lifecycle {
                     LifecycleStep::Seal(_) => run.sealed += 1,
                     LifecycleStep::Archive(..) => run.archived += 1,
                     LifecycleStep::Drop(_) | LifecycleStep::DropUnarchived(_) => {
-                        tracing::info!(%table, "dropped: {why}");
+                        // Before its time: somebody wanted to keep this day.
+                        match why {
+                            StepReason::Pressure { .. } => tracing::warn!(%table, "dropped before its time: {why}"),
+                            _ => tracing::info!(%table, "dropped: {why}"),
+                        }
                         run.dropped += 1;
                     }
                     LifecycleStep::RemoveArchive(..) => {}

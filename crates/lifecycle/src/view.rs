@@ -8,7 +8,7 @@ use daytable_model::time::Ticks;
 use daytable_model::window::Window;
 use daytable_store::LifecycleState;
 use daytable_store::catalog::{Day, FileRole, LiveFile, WatchedTime};
-use daytable_store::disk_usage::{file_bytes, folder_bytes};
+use daytable_store::disk_usage::{catalog_bytes, file_bytes, journal_bytes, tables_bytes};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,12 +30,18 @@ impl View {
             true => watch.watched.saturating_sub(watch.newest_since),
             false => Duration::ZERO,
         };
+        let tables: Vec<TableState> = state.days.iter().map(|day| table_of(data_dir, day, &watch)).collect();
+        let day_bytes = tables.iter().map(|state| state.bytes).sum::<u64>();
+        let journals = state.days.iter().flat_map(|day| &day.files).map(|file| journal_bytes(data_dir, file));
+        let journal_bytes = journals.sum();
         View {
-            tables: state.days.iter().map(|day| table_of(data_dir, day, &watch)).collect(),
+            tables,
             archives: state.archives,
             rules,
             clock: Clock { now, newest_record: state.newest, newest_watched },
-            bytes: folder_bytes(data_dir),
+            bytes: day_bytes + catalog_bytes(data_dir),
+            journal_bytes,
+            other_bytes: tables_bytes(data_dir).saturating_sub(day_bytes + journal_bytes),
             pressure_since: state.pressure.map_or(now, |(_, since)| since),
             limits,
             dropped: 0,

@@ -34,6 +34,8 @@ const WRITER_CACHE_KIB_MIN: i64 = 64;
 /// Bytes that the file of a journal ([`journal_of`]) keeps when the journal starts over. A long-running reader makes it
 /// longer than usual. Without a limit it would stay that long, and its length would look like unmoved contents.
 pub(crate) const JOURNAL_BYTES_KEPT: i64 = 16 << 20;
+/// Bytes of a journal from which readers let their snapshots go soon ([`crate::read`]).
+pub(crate) const JOURNAL_BYTES_LONG: u64 = 24 << 20;
 
 /// The schema of a database.
 pub(crate) struct Schema {
@@ -175,6 +177,11 @@ pub(crate) fn writer_cache_kib(days: usize) -> i64 {
 pub(crate) fn release_memory(connection: &Connection) {
     // A failure is harmless.
     let _ = connection.execute_batch("PRAGMA shrink_memory");
+}
+
+/// The length of a database's journal.
+pub(crate) fn journal_bytes(path: &Path) -> u64 {
+    std::fs::metadata(journal_of(path)).map(|journal| journal.len()).unwrap_or(0)
 }
 
 /// The path of a database's journal.

@@ -14,6 +14,7 @@ use std::time::Duration;
 mod addresses;
 mod copies;
 mod intervals;
+mod journals;
 mod lives;
 mod source_log;
 mod outbox;

@@ -1,12 +1,16 @@
-//! Drops before expiry, because the data folder exceeds its limit.
+//! Drops before expiry, because the days exceed their limit.
 
 use super::DropBudget;
 use super::day::{Urgency, counted, is_over, ripen};
 use super::{ArchiveRequirement, LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
-use crate::reason::{HeldTable, HoldReason, StepReason};
-use daytable_model::key::DayTable;
+use crate::reason::{HeldBytes, HeldTable, HoldReason, StepReason};
+use daytable_model::key::{DayTable, TableName};
 use daytable_store::catalog::DayState;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tables whose bytes the reason of a drop names.
+const TABLES_NAMED_MAX: usize = 3;
 
 /// Adds drops until the folder is below its limit: first restored days, which are copies, then the oldest days. Stops
 /// at the first day that may not be dropped; a younger day never replaces it.
@@ -19,7 +23,7 @@ pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBud
     if bytes <= bytes_max || view.clock.now < view.pressure_since.plus(view.limits.grace) {
         return;
     }
-    let why = StepReason::Pressure { bytes: view.bytes, bytes_max };
+    let why = StepReason::Pressure { bytes: view.bytes, bytes_max, held_by: held_by(view) };
     let is_copy = |state: &&TableState| matches!(state.state, DayState::Restored { .. });
     let (copies, days): (Vec<&TableState>, Vec<&TableState>) = standing.iter().partition(|state| is_copy(state));
     for state in copies.into_iter().chain(days) {
@@ -68,6 +72,19 @@ pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBud
             Err(reason) => hold(plan, state, reason),
         }
     }
+}
+
+/// What holds the bytes, for the log.
+fn held_by(view: &View) -> HeldBytes {
+    let mut by_table: BTreeMap<&TableName, u64> = BTreeMap::new();
+    for state in &view.tables {
+        *by_table.entry(state.table.table()).or_default() += state.bytes;
+    }
+    let mut tables: Vec<(TableName, u64)> = by_table.into_iter().map(|(name, bytes)| (name.clone(), bytes)).collect();
+    tables.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    tables.retain(|(_, bytes)| *bytes > 0);
+    tables.truncate(TABLES_NAMED_MAX);
+    HeldBytes { tables, journals: view.journal_bytes, others: view.other_bytes }
 }
 
 fn hold(plan: &mut LifecyclePlan, state: &TableState, reason: HoldReason) {

@@ -61,6 +61,8 @@ fn view(
         limits: *limits,
         clock: Clock { now, newest_record: newest, newest_watched: Duration::ZERO },
         bytes: tables.iter().map(|state| state.bytes).sum(),
+        journal_bytes: 0,
+        other_bytes: 0,
         pressure_since: Ticks::MIN,
         dropped: 0,
     }

@@ -21,12 +21,14 @@ use crate::format::shared_partitions::stored_list;
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
+use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// SQLite's page size in bytes, chosen among 4, 8 and 16 KiB by measurement (see `docs/architecture/pages.md`).
 const SQLITE_PAGE_BYTES: u32 = 4096;
@@ -35,6 +37,15 @@ const PARTITIONS_CACHED: usize = 50_000;
 
 /// Raw bytes below which a page is tiny. Partitions with less than that in a commit share pages.
 pub(crate) const TINY_BYTES: u32 = 4096;
+
+/// Bytes of a journal from which the committer writes nothing until it is emptied, or [`JOURNAL_WAIT`] is over.
+const JOURNAL_BYTES_MAX: u64 = 32 << 20;
+/// Bytes that a journal grows by until that is tried again.
+const JOURNAL_BYTES_MORE: u64 = 8 << 20;
+/// How long the committer waits for readers to end their snapshots: ten times as long as these last by then.
+const JOURNAL_WAIT: Duration = Duration::from_secs(1);
+/// Time between two looks.
+const JOURNAL_LOOK: Duration = Duration::from_millis(2);
 
 /// About how many bytes a page adds to the journal, besides its body.
 const PAGE_OVERHEAD_BYTES: u64 = 1024;
@@ -164,6 +175,10 @@ pub(crate) struct DayFile {
     partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     /// About how many bytes went to the journal since its last checkpoint.
     journaled: u64,
+    /// The length of the journal when it could not be emptied; 0 if it could.
+    journal_kept: u64,
+    /// The length at which that was last said in the log.
+    journal_reported: u64,
     /// The identities of the files behind the connection.
     seen: Vec<FileIdentity>,
     /// The size of the page cache; 0 until it is set.
@@ -175,8 +190,17 @@ impl DayFile {
     pub(crate) fn open(path: &Path, table: &DayTable) -> Result<DayFile, StoreError> {
         let connection = sqlite::open_to_write(path, &SCHEMA)?;
         let (seen, table_address) = (sqlite::seen(path)?, TableAddress::new(table));
-        let partitions = HashMap::default();
-        Ok(DayFile { connection, path: path.into(), table_address, partitions, journaled: 0, seen, cache_kib: 0 })
+        Ok(DayFile {
+            connection,
+            path: path.into(),
+            table_address,
+            partitions: HashMap::default(),
+            journaled: 0,
+            journal_kept: 0,
+            journal_reported: 0,
+            seen,
+            cache_kib: 0,
+        })
     }
 
     /// Fails if the path now leads to another file than the opened one.
@@ -407,16 +431,45 @@ impl DayFile {
 
     /// The length of the journal file. SQLite truncates it when it starts over ([`sqlite::JOURNAL_BYTES_KEPT`]).
     pub(crate) fn journal_bytes(&self) -> u64 {
-        std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)
+        sqlite::journal_bytes(&self.path)
     }
 
-    /// Moves the journal into the file while nothing else is written. Does not wait for readers, which may keep a part
-    /// of it.
-    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
-        match sqlite::checkpoint(&self.connection, false) {
-            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(()),
-            done => self.sql(done).map(drop),
+    /// Whether the journal is so long that [`DayFile::bound_journal`] empties it.
+    pub(crate) fn has_long_journal(&self) -> bool {
+        let kept = if self.journal_kept > 0 { self.journal_kept + JOURNAL_BYTES_MORE } else { 0 };
+        self.journal_bytes() >= JOURNAL_BYTES_MAX.max(kept)
+    }
+
+    /// Moves the journal into the file and empties it. While questions overlap, there is never a moment without a reader
+    /// that needs the journal, so it would not begin again. But readers end their snapshots soon while a journal is
+    /// long, and new snapshots need no journal of which nothing is left to move. So it is enough that nothing is written
+    /// for a moment. Other programs, a backup for one, may hold a snapshot for longer: then the journal grows on, the log
+    /// says so, and this is tried again later.
+    pub(crate) fn bound_journal(&mut self) -> Result<(), StoreError> {
+        let until = Instant::now() + JOURNAL_WAIT;
+        while !self.empty_journal()? {
+            if Instant::now() >= until {
+                self.journal_kept = self.journal_bytes().max(1);
+                if self.journal_kept >= 2 * self.journal_reported.max(JOURNAL_BYTES_MAX) {
+                    self.journal_reported = self.journal_kept;
+                    let (path, bytes) = (self.path.escaped(), self.journal_kept);
+                    tracing::warn!(%path, bytes, "the journal of a day grows: a backup, or a reader that does not go on, has held a part of it for long");
+                }
+                return Ok(());
+            }
+            std::thread::sleep(JOURNAL_LOOK);
         }
+        Ok(())
+    }
+
+    /// Moves the journal into the file and empties it, if no reader needs it now. Returns whether it did.
+    pub(crate) fn empty_journal(&mut self) -> Result<bool, StoreError> {
+        let is_emptied = self.sql(sqlite::empty_journal(&self.connection))?;
+        if is_emptied && std::mem::take(&mut self.journal_reported) > 0 {
+            tracing::info!(path = %self.path.escaped(), "the journal of a day is empty again");
+        }
+        self.journal_kept = if is_emptied { 0 } else { self.journal_kept };
+        Ok(is_emptied)
     }
 
     /// Closes the file as [`DayFile::close`] does, or returns it if a reader needs the journal. Waits for no reader: commits
@@ -591,11 +644,11 @@ mod tests {
         while file.journal_bytes() < 2 * kept {
             insert(&mut file);
         }
-        file.checkpoint().expect("moved what can be");
+        sqlite::checkpoint(&file.connection, false).expect("moved what can be");
         insert(&mut file);
         assert!(file.journal_bytes() > 2 * kept, "what the reader needs is there");
         drop(held);
-        file.checkpoint().expect("moved");
+        sqlite::checkpoint(&file.connection, false).expect("moved");
         insert(&mut file);
         assert_eq!(file.journal_bytes(), kept);
     }

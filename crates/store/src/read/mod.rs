@@ -1,8 +1,9 @@
 //! Reading a data folder, in any process, while another process writes it.
 //!
 //! A reader first opens its snapshot of a day, then reads `committed`, and ignores pages above it. It holds a snapshot
-//! for [`SNAPSHOT_MAX`], and longer only if it has not advanced yet: an old snapshot prevents checkpoints of the
-//! journal. A [`Scan`] reads rows, `counts` reads the headers of pages and the footers of sealed files, and `row` reads
+//! for some [`SnapshotTimes`], and longer only if it has not advanced yet: the journal begins again only when no reader
+//! needs it. The length of the journal says in any process whether that is urgent. Scans whose caller does something
+//! else, or waits, end their snapshots by way of [`held`]. A [`Scan`] reads rows, `counts` reads the headers of pages and the footers of sealed files, and `row` reads
 //! one row by its three keys.
 //!
 //! A day has one or several live files: open files, a sealed file, or a sealed file and a file of late records. A file
@@ -11,6 +12,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod counts;
+pub(crate) mod held;
 pub(crate) mod open_scan;
 pub(crate) mod scan;
 pub(crate) mod sealed_scan;
@@ -33,15 +35,28 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a reader holds one snapshot of a day if it advances within that time.
-pub(crate) const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotTimes {
+    /// Usually.
+    pub usual: Duration,
+    /// While the journal of the day is longer than [`sqlite::JOURNAL_BYTES_LONG`].
+    pub of_long_journal: Duration,
+}
+
+impl Default for SnapshotTimes {
+    fn default() -> SnapshotTimes {
+        SnapshotTimes { usual: Duration::from_secs(5), of_long_journal: Duration::from_millis(100) }
+    }
+}
+
 /// Connections that a reader caches.
 const CONNECTIONS_KEPT: usize = 64;
 /// Sealed files that a reader keeps open, with their footers in memory: one or two megabytes each.
@@ -54,6 +69,7 @@ pub struct Reader {
     connections: RefCell<HashMap<String, Vec<Connection>>>,
     sealed: RefCell<HashMap<String, SealedFile>>,
     sealed_sizes: SealedSizes,
+    snapshot_times: SnapshotTimes,
 }
 
 /// A day-table, as `tables` shows it.
@@ -248,12 +264,23 @@ impl Reader {
             connections: RefCell::default(),
             sealed: RefCell::default(),
             sealed_sizes: SealedSizes::default(),
+            snapshot_times: SnapshotTimes::default(),
         })
     }
 
     /// Returns this reader with other step sizes for sealed files.
     pub fn with_sealed_sizes(self, sealed_sizes: SealedSizes) -> Reader {
         Reader { sealed_sizes, ..self }
+    }
+
+    /// Returns this reader with other times of snapshots.
+    pub fn with_snapshot_times(self, snapshot_times: SnapshotTimes) -> Reader {
+        Reader { snapshot_times, ..self }
+    }
+
+    /// How long a snapshot lasts.
+    pub(crate) fn snapshot_times(&self) -> SnapshotTimes {
+        self.snapshot_times
     }
 
     /// Every live day-table, the oldest first.
@@ -655,7 +682,15 @@ impl Reader {
             },
         };
         let (table_address, bodies) = (TableAddress::new(&file.day), RefCell::default());
-        Ok(OpenDayFile { connection, path, file: file.clone(), table_address, bodies })
+        Ok(OpenDayFile {
+            connection,
+            path,
+            file: file.clone(),
+            table_address,
+            bodies,
+            begun: Cell::default(),
+            times: self.snapshot_times,
+        })
     }
 
     pub(crate) fn release(&self, opened: OpenDayFile) {
@@ -676,6 +711,9 @@ pub(crate) struct OpenDayFile {
     pub(crate) file: LiveFile,
     table_address: TableAddress,
     pub(crate) bodies: RefCell<BodyReader>,
+    /// When the last snapshot began.
+    begun: Cell<Option<Instant>>,
+    times: SnapshotTimes,
 }
 
 /// Begins a snapshot. The first read fixes it, so this function reads the total. The snapshot must have all that the
@@ -683,6 +721,7 @@ pub(crate) struct OpenDayFile {
 pub(crate) fn begin(opened: &OpenDayFile) -> Result<Total, StoreError> {
     let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
     let total = begun.map_err(StoreError::sqlite(&opened.path))?;
+    opened.begun.set(Some(Instant::now()));
     let (noted, found) = (&opened.file, total.last_seq);
     let is_whole = found > noted.last_seq || (found, total.entities) == (noted.last_seq, noted.entities);
     if is_whole { Ok(total) } else { Err(opened.mismatch(&total, noted)) }
@@ -711,6 +750,33 @@ pub(crate) fn check_snapshot(
 }
 
 impl OpenDayFile {
+    /// Whether it holds a snapshot.
+    pub(crate) fn has_snapshot(&self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
+    /// How long a snapshot of the file may last by now.
+    pub(crate) fn snapshot_max(&self) -> Duration {
+        match sqlite::journal_bytes(&self.path) > sqlite::JOURNAL_BYTES_LONG {
+            true => self.times.of_long_journal,
+            false => self.times.usual,
+        }
+    }
+
+    /// Whether it holds a snapshot that has lasted long enough.
+    pub(crate) fn is_due(&self) -> bool {
+        let age = self.begun.get().map_or(Duration::ZERO, |begun| begun.elapsed());
+        self.has_snapshot() && age > self.times.of_long_journal && age > self.snapshot_max()
+    }
+
+    /// Whether its snapshot has a page as it was read from another one.
+    pub(crate) fn has_page(&self, page: &PageRow) -> Result<bool, StoreError> {
+        let found = self.connection.prepare_cached("SELECT 1 FROM page WHERE id = ?1 AND checksum = ?2");
+        let found = found
+            .and_then(|mut statement| statement.exists(params![page.place.page(), page.header.checksum.cast_signed()]));
+        found.map_err(StoreError::sqlite(&self.path))
+    }
+
     /// The name of the partition of a page.
     pub(crate) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
         page_rows::named_partition(&self.connection, &self.path, page)

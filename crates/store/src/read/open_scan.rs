@@ -4,7 +4,7 @@
 //! later commit wins. A shared page has rows of many partitions in the order of their keys. A scan reads a page only when the page's first key is next. So the newest hundred rows of a file
 //! of any size need one page of each partition that has them. A search for a text or a level merges only rows that may
 //! match. Such a row is dropped if a page that was skipped has a later version of it. A scan holds a snapshot for
-//! [`SNAPSHOT_MAX`], or longer if it needs that long to advance at all (see `is_over`). Then it ends the snapshot,
+//! some time ([`SnapshotTimes`](super::SnapshotTimes)), or longer if it needs that long to advance at all (see `is_over`). Then it ends the snapshot,
 //! checks that the file is still live, and continues by key.
 
 use crate::StoreError;
@@ -14,13 +14,14 @@ use crate::format::page_rows::{self, HEADER_COLUMNS, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED};
 use crate::read::columns::{ColumnBatch, RowChooser};
 use crate::read::superseded_keys::{Later, PageKeys, SupersededKeys};
-use crate::read::{OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, partition_names};
+use crate::read::{OpenDayFile, Range, Reader, Row, begin, check_snapshot, end, held, partition_names};
 use daytable_model::key::RowKey;
 use daytable_model::row_set::RowSet;
 use daytable_platform::turns;
 use rusqlite::params;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,7 @@ impl Resume {
 pub(crate) struct OpenScan<'r> {
     reader: &'r Reader,
     /// None only after the scan ended.
-    opened: Option<OpenDayFile>,
+    opened: Option<Rc<OpenDayFile>>,
     wanted: Option<Vec<String>>,
     prefilter: Option<Prefilter>,
     chooser: Option<Arc<dyn RowChooser>>,
@@ -79,6 +80,8 @@ pub(crate) struct OpenScan<'r> {
     names: HashMap<i64, Arc<str>>,
     committed: Committed,
     since: Instant,
+    /// How long the snapshot may last.
+    lasting: Duration,
     snapshots: u64,
     done: bool,
 }
@@ -182,7 +185,7 @@ impl<'r> OpenScan<'r> {
         let last = RowKey::range(range.from, range.to).1;
         let mut scan = OpenScan {
             reader,
-            opened: Some(opened),
+            opened: Some(Rc::new(opened)),
             wanted: range.partitions.clone(),
             prefilter: Prefilter::new(range.contains.as_deref(), range.level),
             chooser: range.chooser.clone(),
@@ -199,9 +202,11 @@ impl<'r> OpenScan<'r> {
             names: HashMap::new(),
             committed: Committed::default(),
             since: Instant::now(),
+            lasting: reader.snapshot_times().usual,
             snapshots: 0,
             done: false,
         };
+        scan.opened.iter().for_each(held::add);
         scan.begin_snapshot()?;
         Ok(scan)
     }
@@ -219,7 +224,7 @@ impl<'r> OpenScan<'r> {
         self.is_hasty = is_hasty;
     }
 
-    /// Continues in a new snapshot, as after [`SNAPSHOT_MAX`].
+    /// Continues in a new snapshot, as after some time.
     #[cfg(test)]
     pub(crate) fn renew(&mut self) {
         self.begin_snapshot().expect("a table");
@@ -241,6 +246,7 @@ impl<'r> OpenScan<'r> {
         self.committed = self.reader.catalog().committed()?;
         check_snapshot(self.reader.catalog(), opened, &total, &self.committed)?;
         (self.since, self.begun) = (Instant::now(), self.resume);
+        self.lasting = self.reader.snapshot_times().usual;
         (self.asked, self.settled) = (None, None);
         self.snapshots += 1;
         self.heap.clear();
@@ -304,10 +310,10 @@ impl<'r> OpenScan<'r> {
 
     /// Whether a new snapshot is due. If so, `resume` is after all returned and skipped rows. A snapshot lasts until
     /// the scan passes its first key, and then as long again at least. Reading all pages that overlap at one key may
-    /// take longer than [`SNAPSHOT_MAX`], and every new snapshot has to repeat it.
+    /// take longer than that, and every new snapshot has to repeat it.
     fn is_over(&mut self) -> Result<bool, StoreError> {
         let Some(settled) = self.settled else { return Ok(false) };
-        let is_due = self.since.elapsed() > SNAPSHOT_MAX.max(2 * settled);
+        let is_due = self.since.elapsed() > self.lasting.max(2 * settled);
         #[cfg(test)]
         let is_due = is_due || self.is_hasty;
         if !is_due {
@@ -330,7 +336,8 @@ impl<'r> OpenScan<'r> {
 
     fn step(&mut self) -> Result<Option<Row>, StoreError> {
         loop {
-            if self.is_over()? {
+            let is_released = self.opened.as_ref().is_some_and(|opened| !opened.has_snapshot());
+            if is_released || self.is_over()? {
                 self.begin_snapshot()?;
             }
             let asked = *self.asked.get_or_insert_with(Instant::now);
@@ -344,6 +351,10 @@ impl<'r> OpenScan<'r> {
             let (read, index) = match page {
                 Pages::Unread(row) => {
                     turns::pass();
+                    if self.since.elapsed() > self.reader.snapshot_times().of_long_journal {
+                        self.lasting = opened.snapshot_max();
+                        held::end_due(opened);
+                    }
                     // Of the rows of a shared page, only those are named that are shown, or looked at by columns.
                     let names: Vec<Arc<str>> = match &row.shared {
                         None => vec![name_of(&mut self.names, opened, &row)?],
@@ -463,7 +474,10 @@ impl Iterator for OpenScan<'_> {
 impl Drop for OpenScan<'_> {
     fn drop(&mut self) {
         if let Some(opened) = self.opened.take() {
-            self.reader.release(opened);
+            // Nothing else holds it for longer than a call.
+            if let Ok(opened) = Rc::try_unwrap(opened) {
+                self.reader.release(opened);
+            }
         }
     }
 }

@@ -4,14 +4,14 @@
 //! rows are merged by RowKey. Of equal keys, the row of the later generation wins.
 //!
 //! Files may be removed during a scan: the open ones when their day is sealed, all of them when it is dropped. So a
-//! scan compares its files with the live ones: after opening them, every [`SNAPSHOT_MAX`], and after an error. If the
+//! scan compares its files with the live ones: after opening them, as often as snapshots begin, and after an error. If the
 //! live files changed, it opens the new ones and continues by key, so no row is lost or returned twice. If there are
 //! none, the table was dropped.
 
 use super::sealed_scan::SealedScan;
 use crate::StoreError;
 use crate::read::open_scan::{OpenScan, Resume};
-use crate::read::{Range, Reader, Row, SNAPSHOT_MAX};
+use crate::read::{Range, Reader, Row};
 use daytable_model::key::{DayTable, RowKey};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -137,7 +137,7 @@ impl<'r> Scan<'r> {
     }
 
     fn step(&mut self) -> Result<Option<Row>, StoreError> {
-        if self.since.elapsed() > SNAPSHOT_MAX {
+        if self.since.elapsed() > self.reader.snapshot_times().usual {
             if self.is_outdated()? {
                 self.open()?;
             }
@@ -173,7 +173,7 @@ impl<'r> Scan<'r> {
         }
     }
 
-    /// Goes on in new snapshots, as it does after [`SNAPSHOT_MAX`].
+    /// Goes on in new snapshots, as it does after some time.
     #[cfg(test)]
     pub(crate) fn renew(&mut self) {
         if self.is_outdated().expect("a catalog") {

@@ -3,6 +3,10 @@
 //! A walk is planned in one snapshot: the pages and row groups that overlap the range. Each thread has its own state,
 //! and receives one task after the other. Files that are removed meanwhile stay readable, because they are open.
 //!
+//! A walk may take long, and a snapshot may not ([`SnapshotTimes`](super::SnapshotTimes)). So the walk *renews* its snapshots: the threads
+//! pause, a new snapshot is begun beside the first one, planned pages that are in the first one alone (compaction merged
+//! them) are read, and then the old snapshots end. Pages that came meanwhile are not planned, so each row is passed once.
+//!
 //! A shared page is one task, with rows of many partitions.
 //!
 //! Pages may overlap, and files of a day may have the same row. Of equal keys, the row of the later commit and the
@@ -14,7 +18,7 @@ use super::counts::headers_in;
 use super::open_scan::{OpenScan, Resume};
 use super::sealed_scan::{runs_in, stretches};
 use super::superseded_keys::PageKeys;
-use super::{OpenDayFile, Range, Reader, begin, check_snapshot, partition_names};
+use super::{OpenDayFile, Range, Reader, SnapshotTimes, begin, check_snapshot, end, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::page::{
@@ -35,12 +39,12 @@ use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::lock;
 use daytable_platform::turns::{self, QuestionTurns};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Keys of later files that are compared with those of earlier ones: 24 bytes each.
 const LATE_KEYS_MAX: usize = 1 << 20;
@@ -305,10 +309,59 @@ enum WalkedPage {
 /// The shared state of a walk's threads.
 struct Shared {
     next: AtomicUsize,
+    /// Tasks that were received and not begun, because the threads paused.
+    put_back: Mutex<Vec<usize>>,
+    /// Tasks that were done out of their order, when the snapshots were renewed.
+    done: HashSet<usize>,
     is_over: AtomicBool,
+    /// Whether the threads pause, so that the snapshots are renewed.
+    is_pausing: AtomicBool,
+    /// When the snapshots are renewed.
+    renewal: Option<Renewal>,
     /// Pages that are missing in a thread's snapshot, because compaction merged them.
     left: Mutex<Vec<usize>>,
     error: Mutex<Option<StoreError>>,
+}
+
+/// When the snapshots of a walk are renewed.
+#[derive(Clone, Copy)]
+struct Renewal {
+    since: Instant,
+    /// The time from one renewal to the next, at least.
+    least: Duration,
+}
+
+impl Renewal {
+    /// Renewals take a small part of the time of a walk.
+    const SHARE: u32 = 8;
+
+    /// The renewal after one that took so long.
+    fn after(took: Duration, times: SnapshotTimes) -> Renewal {
+        let least = times.of_long_journal.max((Renewal::SHARE * took).min(times.usual));
+        Renewal { since: Instant::now(), least }
+    }
+
+    fn is_due(self, walker: &Walker<'_, '_>) -> bool {
+        let age = self.since.elapsed();
+        age > self.least && walker.connections.iter().flatten().any(|opened| age > opened.snapshot_max())
+    }
+}
+
+impl Shared {
+    /// The next tasks, after those that were put back; none if all are taken.
+    fn take(&self, tasks: &[Task]) -> Vec<usize> {
+        let mut put_back = lock(&self.put_back);
+        if !put_back.is_empty() {
+            let from = put_back.len().saturating_sub(TASKS_AT_ONCE);
+            return put_back.drain(from..).rev().collect();
+        }
+        drop(put_back);
+        let from = self.next.load(Ordering::Relaxed);
+        // A row group has as many rows as many pages.
+        let step = if matches!(tasks.get(from), Some(Task::Group { .. })) { 1 } else { TASKS_AT_ONCE };
+        let from = self.next.fetch_add(step, Ordering::Relaxed).min(tasks.len());
+        (from..tasks.len().min(from + step)).collect()
+    }
 }
 
 impl Reader {
@@ -329,7 +382,7 @@ impl Reader {
     ) -> Result<Option<Vec<V::State>>, StoreError> {
         let opened = self.with_files(table, |files| self.plan(files, range, threads, visitor))?;
         let Some((plan, connections)) = opened else { return Ok(None) };
-        let (result, connections) = run(&plan, connections, go_on, visitor);
+        let (result, connections) = run(&plan, Some(self), connections, go_on, visitor);
         connections.into_iter().flatten().flatten().for_each(|opened| self.release(opened));
         result.map(Some)
     }
@@ -456,7 +509,7 @@ impl SealedFile {
         plan.add_sealed(0, self, true, visitor);
         plan.files.push(WalkFile::sealed(self.clone(), None));
         let threads = threads.clamp(1, plan.groups().max(1));
-        run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
+        run(&plan, None, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
     }
 }
 
@@ -606,17 +659,26 @@ impl Plan<'_> {
     }
 }
 
-/// Runs the tasks with one thread per set of connections. Returns the connections too.
+/// Runs the tasks with one thread per set of connections, which are of a reader if there are open files. Returns the
+/// connections too.
 #[allow(clippy::type_complexity)]
 fn run<V: BatchVisitor>(
     plan: &Plan<'_>,
+    reader: Option<&Reader>,
     connections: Vec<Vec<Option<OpenDayFile>>>,
     go_on: &dyn Fn() -> bool,
     visitor: &V,
 ) -> (Result<Vec<V::State>, StoreError>, Vec<Vec<Option<OpenDayFile>>>) {
-    let shared = Shared {
+    let has_open = connections.iter().flatten().any(Option::is_some);
+    let first_renewal =
+        reader.filter(|_| has_open).map(|reader| Renewal::after(Duration::ZERO, reader.snapshot_times()));
+    let mut shared = Shared {
         next: AtomicUsize::new(0),
+        put_back: Mutex::default(),
+        done: HashSet::new(),
         is_over: AtomicBool::new(false),
+        is_pausing: AtomicBool::new(false),
+        renewal: first_renewal,
         left: Mutex::default(),
         error: Mutex::default(),
     };
@@ -625,45 +687,20 @@ fn run<V: BatchVisitor>(
         .enumerate()
         .map(|(number, connections)| Walker { plan, connections, keys: VecDeque::new(), is_first: number == 0 })
         .collect();
-    let mut states = match &mut *walkers {
-        [only] => vec![only.work(&shared, go_on, visitor)],
-        many => std::thread::scope(|scope| {
-            let (done, is_done) = std::sync::mpsc::channel();
-            let shared = &shared;
-            let threads: Vec<_> = many
-                .iter_mut()
-                .map(|walker| {
-                    let (done, question) = (done.clone(), QuestionTurns::current());
-                    scope.spawn(move || {
-                        daytable_platform::lower_priority(NICENESS);
-                        let mut work = || walker.work(shared, &|| true, visitor);
-                        let state = match question {
-                            Some(question) => question.enter(work),
-                            None => work(),
-                        };
-                        // The receiver waits for all threads.
-                        let _ = done.send(());
-                        state
-                    })
-                })
-                .collect();
-            drop(done);
-            // A thread that panicked sends nothing; when all are gone, the channel says so.
-            turns::pause(|| {
-                while let Ok(()) | Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(ASKED_EVERY) {
-                    if !go_on() {
-                        shared.is_over.store(true, Ordering::Relaxed);
-                    }
-                }
-            });
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        }),
-    };
+    let mut states: Vec<V::State> = walkers.iter().map(|_| visitor.start()).collect();
+    loop {
+        work_all(&mut walkers, &mut states, &shared, go_on, visitor);
+        let is_pausing = std::mem::take(shared.is_pausing.get_mut()) && !*shared.is_over.get_mut();
+        let Some(reader) = reader.filter(|_| is_pausing) else { break };
+        let started = Instant::now();
+        if let Err(error) = renew(reader, &mut walkers, &mut states, &mut shared, go_on, visitor) {
+            lock(&shared.error).get_or_insert(error);
+            break;
+        }
+        shared.renewal = Some(Renewal::after(started.elapsed(), reader.snapshot_times()));
+    }
     let mut error = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // The walk was planned in the first thread's snapshot, so that thread has the pages.
+    // The first thread's snapshot has all planned pages that are left.
     let left = shared.left.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let (Some(walker), Some(state)) = (walkers.first_mut(), states.first_mut()) {
         for task in left {
@@ -682,40 +719,152 @@ fn run<V: BatchVisitor>(
     (error.map_or(Ok(states), Err), connections)
 }
 
+/// Lets each thread work until the tasks are done, or the threads pause.
+fn work_all<V: BatchVisitor>(
+    walkers: &mut [Walker<'_, '_>],
+    states: &mut [V::State],
+    shared: &Shared,
+    go_on: &dyn Fn() -> bool,
+    visitor: &V,
+) {
+    if let ([walker], [state]) = (&mut *walkers, &mut *states) {
+        return walker.work(shared, state, go_on, visitor);
+    }
+    std::thread::scope(|scope| {
+        let (done, is_done) = std::sync::mpsc::channel();
+        let threads: Vec<_> = walkers
+            .iter_mut()
+            .zip(states)
+            .map(|(walker, state)| {
+                let (done, question) = (done.clone(), QuestionTurns::current());
+                scope.spawn(move || {
+                    daytable_platform::lower_priority(NICENESS);
+                    let mut work = || walker.work(shared, state, &|| true, visitor);
+                    match question {
+                        Some(question) => question.enter(work),
+                        None => work(),
+                    }
+                    // The receiver waits for all threads.
+                    let _ = done.send(());
+                })
+            })
+            .collect();
+        drop(done);
+        // A thread that panicked sends nothing; when all are gone, the channel says so.
+        turns::pause(|| {
+            while let Ok(()) | Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(ASKED_EVERY) {
+                if !go_on() {
+                    shared.is_over.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    });
+}
+
+/// Ends the snapshots of all threads and begins new ones. Before that, the first thread does the tasks whose pages the new
+/// snapshot of its files lacks.
+fn renew<V: BatchVisitor>(
+    reader: &Reader,
+    walkers: &mut [Walker<'_, '_>],
+    states: &mut [V::State],
+    shared: &mut Shared,
+    go_on: &dyn Fn() -> bool,
+    visitor: &V,
+) -> Result<(), StoreError> {
+    let Some(((first, others), state)) = walkers.split_first_mut().zip(states.first_mut()) else { return Ok(()) };
+    let tasks = &first.plan.tasks;
+    for file in 0..first.connections.len() {
+        let Some(opened) = &first.connections[file] else { continue };
+        // The journal of a file that is no longer live goes with it.
+        if !reader.catalog().is_live(&opened.file.name)? {
+            continue;
+        }
+        let fresh = match reader.acquire(&opened.file) {
+            Err(StoreError::TableGone(_)) => continue,
+            acquired => acquired?,
+        };
+        begin(&fresh)?;
+        let waiting = (*shared.next.get_mut()).min(tasks.len())..tasks.len();
+        let put_back = lock(&shared.put_back).iter().chain(&*lock(&shared.left)).copied().collect::<Vec<_>>();
+        for at in put_back.into_iter().chain(waiting).filter(|at| !shared.done.contains(at)).collect::<Vec<_>>() {
+            let Task::Page { file: of, page, later, .. } = &tasks[at] else { continue };
+            if *of != file {
+                continue;
+            }
+            let has_page = |page: &PageRow| fresh.has_page(page);
+            if has_page(page)? && later.iter().try_fold(true, |has_all, page| Ok(has_all && has_page(page)?))? {
+                continue;
+            }
+            turns::pass();
+            if !go_on() {
+                *shared.is_over.get_mut() = true;
+                return Ok(());
+            }
+            match first.task(&tasks[at], state, visitor)? {
+                Some(ControlFlow::Continue(())) => drop(shared.done.insert(at)),
+                Some(ControlFlow::Break(())) => {
+                    *shared.is_over.get_mut() = true;
+                    return Ok(());
+                }
+                None => return Err(first.missing(&tasks[at]).unwrap_or(StoreError::Closed)),
+            }
+        }
+        lock(&shared.left).retain(|at| !shared.done.contains(at));
+        if let Some(before) = first.connections[file].replace(fresh) {
+            reader.release(before);
+        }
+        for opened in others.iter().filter_map(|walker| walker.connections[file].as_ref()) {
+            end(&opened.connection);
+            begin(opened)?;
+        }
+    }
+    Ok(())
+}
+
 impl Walker<'_, '_> {
-    fn work<V: BatchVisitor>(&mut self, shared: &Shared, go_on: &dyn Fn() -> bool, visitor: &V) -> V::State {
-        let mut state = visitor.start();
+    fn work<V: BatchVisitor>(&mut self, shared: &Shared, state: &mut V::State, go_on: &dyn Fn() -> bool, visitor: &V) {
         let tasks = &self.plan.tasks;
-        'tasks: while !shared.is_over.load(Ordering::Relaxed) {
+        // Each thread does a task at least before it pauses again.
+        let mut has_worked = false;
+        while !shared.is_over.load(Ordering::Relaxed) {
             if !go_on() {
                 shared.is_over.store(true, Ordering::Relaxed);
                 break;
             }
-            let from = shared.next.load(Ordering::Relaxed);
-            // A row group has as many rows as many pages.
-            let step = if matches!(tasks.get(from), Some(Task::Group { .. })) { 1 } else { TASKS_AT_ONCE };
-            let from = shared.next.fetch_add(step, Ordering::Relaxed);
-            if from >= tasks.len() {
+            let taken = shared.take(tasks);
+            if taken.is_empty() {
                 break;
             }
-            for (task, at) in tasks[from..].iter().take(step).zip(from..) {
+            for (number, &at) in taken.iter().enumerate() {
+                if has_worked && shared.renewal.is_some_and(|renewal| renewal.is_due(self)) {
+                    shared.is_pausing.store(true, Ordering::Relaxed);
+                }
+                if has_worked && shared.is_pausing.load(Ordering::Relaxed) {
+                    return lock(&shared.put_back).extend(taken[number..].iter().rev());
+                }
+                if shared.done.contains(&at) {
+                    continue;
+                }
+                has_worked = true;
                 turns::pass();
-                match self.task(task, &mut state, visitor) {
+                match self.task(&tasks[at], state, visitor) {
                     Ok(Some(ControlFlow::Continue(()))) => {}
                     Ok(Some(ControlFlow::Break(()))) => {
                         shared.is_over.store(true, Ordering::Relaxed);
-                        break 'tasks;
+                        return;
                     }
                     Ok(None) => lock(&shared.left).push(at),
                     Err(error) => {
                         shared.is_over.store(true, Ordering::Relaxed);
                         lock(&shared.error).get_or_insert(error);
-                        break 'tasks;
+                        return;
                     }
                 }
             }
         }
-        state
     }
 
     /// Does a task; `None` if its page is not in this thread's snapshot.

@@ -50,8 +50,8 @@ use pending::Pending;
 const MANY_RECORDS: u64 = 4096;
 /// Time between two commits where many records wait.
 const INTERVAL_OF_MANY: Duration = Duration::from_millis(80);
-/// Bytes of a file's journal from which commits wait for its checkpoint.
-const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+/// Time between two attempts to shorten the journals of files that are not written to.
+const JOURNALS_SEEN: Duration = Duration::from_secs(2);
 /// Commits after which the catalog's journal is checkpointed.
 const CATALOG_COMMITS: i64 = 64;
 /// Time between attempts to open a failed store again.
@@ -90,6 +90,8 @@ pub struct Committer {
     outbox: outbox_backlog::OutboxBacklog,
     /// When the last commit ended; none after its buffers were freed.
     last_commit: Option<Instant>,
+    /// When the journals of days without writes were looked at.
+    journals_seen: Instant,
     /// Whether many records come in, since the last commit or in it.
     is_busy: bool,
     /// Why no more records are accepted: the folder cannot be opened again.
@@ -125,6 +127,7 @@ impl Committer {
             checkpoints,
             outbox: outbox_backlog::OutboxBacklog::default(),
             last_commit: None,
+            journals_seen: Instant::now(),
             is_busy: false,
             damage: None,
         };
@@ -387,9 +390,12 @@ impl Committer {
             self.compactor.written(&day, written);
             if let Some(open) = self.days.get_mut(&day) {
                 self.checkpoints.consider(&mut open.file);
-                // The checkpoint thread is too slow, or a reader holds the journal. Commits wait for a checkpoint here.
-                if open.file.journal_bytes() > JOURNAL_BYTES_MAX {
-                    open.file.checkpoint()?;
+                if open.file.has_long_journal() {
+                    // Readers need their turns to come to the end of their snapshots.
+                    if let Some(reserve) = &self.options.reserve {
+                        reserve.set(0);
+                    }
+                    open.file.bound_journal()?;
                 }
             }
         }
@@ -546,9 +552,26 @@ impl Committer {
         for open in self.days.values_mut() {
             self.checkpoints.consider(&mut open.file);
         }
+        if let Err(error) = self.shorten_idle_journals() {
+            return self.fail(&error);
+        }
         if let Err(error) = self.close_idle_days() {
             self.fail(&error);
         }
+    }
+
+    /// Empties journals that were long while they were read. A journal that is written to begins again by itself.
+    fn shorten_idle_journals(&mut self) -> Result<(), StoreError> {
+        if self.journals_seen.elapsed() < JOURNALS_SEEN {
+            return Ok(());
+        }
+        self.journals_seen = Instant::now();
+        let kept = sqlite::JOURNAL_BYTES_KEPT.cast_unsigned();
+        let is_idle = |open: &&mut OpenDay| open.used.elapsed() >= JOURNALS_SEEN;
+        for open in self.days.values_mut().filter(is_idle).filter(|open| open.file.journal_bytes() > kept) {
+            open.file.empty_journal()?;
+        }
+        Ok(())
     }
 
     /// Closes some of the days that are over and have no writes, and in which nothing is worth a merge.
