@@ -45,6 +45,9 @@ pub enum ControlError {
     /// The daemon began the work, and failed.
     #[error("the daemon failed: {0}")]
     Failed(String),
+    /// The daemon ended, or was killed, before it answered.
+    #[error("the daemon ended before it answered: its log says why; what was asked for may be done or not")]
+    Ended,
     /// The response is malformed.
     #[error("the response of the daemon cannot be read: {0}")]
     Protocol(&'static str),
@@ -109,7 +112,7 @@ impl Control {
         let mut line = || {
             let mut line = String::new();
             head.read_line(&mut line).map_err(failed)?;
-            if line.ends_with('\n') { Ok(line) } else { Err(ControlError::Protocol("its head is truncated")) }
+            if line.ends_with('\n') { Ok(line) } else { Err(ControlError::Ended) }
         };
         let status = line()?.split(' ').nth(1).and_then(|status| status.trim().parse::<u16>().ok());
         let status = status.ok_or(ControlError::Protocol("it has no status"))?;

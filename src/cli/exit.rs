@@ -197,7 +197,7 @@ impl CliError {
                 500 => Exit::Software,
                 _ => Exit::Unavailable,
             },
-            CliError::Control(ControlError::Failed(_)) => Exit::Unavailable,
+            CliError::Control(ControlError::Failed(_) | ControlError::Ended) => Exit::Unavailable,
             CliError::Control(ControlError::Protocol(_)) => Exit::Software,
         }
     }

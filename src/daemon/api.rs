@@ -52,6 +52,14 @@ pub(super) struct ApiContext {
 }
 
 impl ApiContext {
+    /// Fails while the store cannot write. A step would wait until it can, which may be never.
+    fn check_store(&self) -> ApiResult {
+        self.status.readiness.store_failure().map_or(Ok(()), |(since, reason)| {
+            let next = "nothing was changed; make room where a disk is full, and try again";
+            Err(ApiError::Busy(format!("the store cannot write since {since}: {reason}; {next}")))
+        })
+    }
+
     /// Calls `read` with the data folder, the archives and the remote store.
     fn with_stores(&self, read: impl FnOnce(&Stores<'_>) -> ApiResult) -> ApiResult {
         let archives = self.archives.load();
@@ -128,6 +136,7 @@ impl Api for ApiContext {
     }
 
     fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult {
+        self.check_store()?;
         self.lifecycle.drop_table(name, without_archive, out)
     }
 
@@ -153,10 +162,12 @@ impl Api for ApiContext {
     }
 
     fn archive(&self, name: &str, out: &mut ResponseWriter) -> ApiResult {
+        self.check_store()?;
         self.lifecycle.archive(name, out)
     }
 
     fn restore(&self, request: &RestoreRequest, out: &mut ResponseWriter) -> ApiResult {
+        self.check_store()?;
         self.lifecycle.restore(request, out)
     }
 

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::http::Readiness;
 use crate::metrics::Metrics;
 use daytable_lifecycle::RunSummary;
+use daytable_model::time;
 use daytable_platform::lock;
 use daytable_store::{Forwarding, StoreOptions};
 use std::sync::Arc;
@@ -33,9 +34,9 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             totals.seconds.observe(report.took.as_secs_f64());
             totals.fsync_seconds.observe((report.took - report.days_written).as_secs_f64());
         }),
-        on_failure: Box::new(move |_| {
+        on_failure: Box::new(move |error| {
             lock(&failed.commits).failures += 1;
-            closed.store_open(false);
+            closed.store_failed(time::now(), error.to_string());
         }),
         on_reopened: Box::new(move || opened.store_open(true)),
         forwarding: Forwarding::Disabled,

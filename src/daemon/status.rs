@@ -14,7 +14,7 @@ use daytable_alert::AlertBoard;
 use daytable_intake::counters::SourceEvent;
 use daytable_intake::source::Source;
 use daytable_intake::tail::Tail;
-use daytable_lifecycle::{TableRule, View};
+use daytable_lifecycle::{TableRule, View, today_exceeds};
 use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
@@ -128,8 +128,17 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
     let registry = of.counters.load();
     let oldest = registry.sources.iter().filter_map(|source| source.unread_for(now)).max();
     let (tables, view) = of.readers.with(|reader| of.lifecycle.listing(reader))?;
+    let failure = of.readiness.store_failure();
+    let store = failure.as_ref().map(|(since, reason)| Trouble {
+        place: "store".into(),
+        found: format!("cannot write since {}, so nothing is accepted: {reason}", shown(*since)),
+    });
+    // Sources that wait for the store do not measure how far they are behind.
+    let waited = failure.as_ref().map(|(since, _)| now.since(*since));
     let zone = host_zone_doubt().map(|found| Trouble { place: "zone".into(), found: found.into() });
-    let mut troubles: Vec<Trouble> = zone.into_iter().chain(source_troubles(&registry, now)).collect();
+    let mut troubles: Vec<Trouble> = store.into_iter().chain(zone).chain(source_troubles(&registry, now)).collect();
+    troubles
+        .extend(today_exceeds(&view).map(|excess| Trouble { place: "max_bytes".into(), found: excess.to_string() }));
     troubles.extend(tables.iter().filter_map(table_trouble));
     let (alerts, alert_troubles) = alerts::state(&of.alerts);
     troubles.extend(alert_troubles.into_iter().map(|(place, found)| Trouble { place, found }));
@@ -146,7 +155,7 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
         not_ready: of.readiness.check().err().map(str::to_owned),
         records,
         records_per_second: per_second.load(Ordering::Relaxed),
-        lag_seconds: oldest.unwrap_or_default().as_secs(),
+        lag_seconds: oldest.max(waited).unwrap_or_default().as_secs(),
         troubles,
         alerts,
         disk: disk(of, &view, now),
@@ -224,6 +233,8 @@ fn disk(of: &StatusContext, view: &View, now: Ticks) -> DiskStatus {
     let growth = growth(view, now);
     let per_day = growth.iter().map(|table| table.bytes_per_day).sum::<u64>();
     let when = |bound: Option<u64>| {
+        // What is reached already is no forecast.
+        let bound = bound.filter(|bound| view.bytes < *bound);
         let day = bound.and_then(|bound| day_above(&growth, view.bytes, bound, now));
         day.map(|day| shown(now.plus(DAY * day)))
     };

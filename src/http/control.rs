@@ -5,6 +5,7 @@ use super::context::ServerContext;
 use super::error::{ApiError, ApiResult};
 use super::params::{self, DropParams};
 use super::passed_files::PassedFiles;
+use super::request_params::RequestParams;
 use super::response::{ResponseFormat, ResponseWriter, stream_response};
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -55,18 +56,18 @@ pub(super) fn reload_route() -> Router<Arc<ServerContext>> {
 fn command<P: Send + 'static>(
     method: MethodFilter,
     format: ResponseFormat,
-    read: fn(&Uri) -> Result<P, ApiError>,
+    read: fn(&RequestParams) -> Result<P, ApiError>,
     run: fn(&dyn Api, &P, &mut ResponseWriter) -> ApiResult,
 ) -> MethodRouter<Arc<ServerContext>> {
     on(method, async move |State(context): State<Arc<ServerContext>>, uri: Uri| {
-        let params = read(&uri)?;
+        let params = read(&RequestParams::of_uri(&uri)?)?;
         stream_response(format, (), move |out| run(&*context.api, &params, out)).await
     })
 }
 
 /// Waits for the lifecycle's current step.
 async fn restore(State(context): State<Arc<ServerContext>>, uri: Uri, body: Body) -> Result<Response, ApiError> {
-    params::none(&uri)?;
+    params::none(&RequestParams::of_uri(&uri)?)?;
     let request: RestoreRequest = read_json(&context, body).await?;
     stream_response(ResponseFormat::Lines, (), move |out| context.api.restore(&request, out)).await
 }
@@ -78,7 +79,7 @@ async fn import(
     uri: Uri,
     body: Body,
 ) -> Result<Response, ApiError> {
-    params::none(&uri)?;
+    params::none(&RequestParams::of_uri(&uri)?)?;
     let request: ImportRequest = read_json(&context, body).await?;
     if request.paths.is_empty() {
         return Err(ApiError::parameter("paths", "is empty"));

@@ -30,6 +30,9 @@ pub enum ApiError {
     /// 409: the object exists and cannot be used now; the reason says what must change first.
     #[error("{0}")]
     Refused(String),
+    /// 413: the request is longer than the limit that the text names.
+    #[error("{0}")]
+    TooLarge(String),
     /// 503: the client should try again later.
     #[error("{0}")]
     Busy(String),

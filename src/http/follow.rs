@@ -7,10 +7,10 @@ use super::context::ServerContext;
 use super::error::ApiError;
 use super::params;
 use super::readiness::wait_for_drain;
+use super::request_params::RequestParams;
 use super::response::{PartStream, ResponseFormat, TruncatedResponse, start, with_format};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::Uri;
 use axum::response::Response;
 use futures_core::Stream;
 use std::pin::Pin;
@@ -21,8 +21,11 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// A comment, which clients ignore.
 const HEARTBEAT: &[u8] = b":\n\n";
 
-pub(super) async fn tail(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let filters = params::tail(&uri)?;
+pub(super) async fn tail(
+    State(context): State<Arc<ServerContext>>,
+    params: RequestParams,
+) -> Result<Response, ApiError> {
+    let filters = params::tail(&params)?;
     let permit = context.follow_permit()?;
     let mut draining = context.readiness.draining();
     let mut heartbeat = interval(context.limits.heartbeat);

@@ -60,6 +60,7 @@ mod credential_store;
 mod error;
 mod follow;
 mod health;
+mod long_head;
 pub mod loki;
 mod page;
 mod params;
@@ -69,6 +70,7 @@ mod push_refusal;
 mod question;
 mod read;
 mod read_token;
+mod request_params;
 mod response;
 mod routes;
 mod scans;
@@ -109,10 +111,11 @@ use std::time::Duration;
 #[cfg(feature = "testing")]
 pub(crate) fn filters_of_each_route(text: &str) -> Vec<FilterParams> {
     let Ok(uri) = format!("/api/query?{text}").parse::<axum::http::Uri>() else { return Vec::new() };
-    let _ = (params::instance(&uri), params::none(&uri), params::table(&uri), params::drop(&uri));
-    let query = params::query(&uri).map(|params| params.filters);
-    let count = params::count(&uri).map(|params| params.filters);
-    [query, count, params::tail(&uri)].into_iter().flatten().collect()
+    let Ok(given) = request_params::RequestParams::of_uri(&uri) else { return Vec::new() };
+    let _ = (params::instance(&given), params::none(&given), params::table(&given), params::drop(&given));
+    let query = params::query(&given).map(|params| params.filters);
+    let count = params::count(&given).map(|params| params.filters);
+    [query, count, params::tail(&given)].into_iter().flatten().collect()
 }
 
 /// Limits of a listener and of the routes behind it.

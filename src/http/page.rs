@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `GET /` | the page |
 //! | `GET /page/FILE` | a file of `src/page` |
-//! | `GET /open/CODE` | a cookie, once, and the way to `/` (`daytable open` prints the link) |
+//! | `GET /open/CODE` | a cookie, once, and the way to `/` (`daytable open` prints the link); `HEAD` does not use the code |
 //! | `POST /page/session` | a cookie for `{"token": "…"}` |
 //! | `DELETE /page/session` | ends the session |
 //! | `POST /-/open` | a link with a new code, on the unix socket only |
@@ -124,7 +124,7 @@ pub(super) fn routes(kind: ListenerKind) -> Router<Arc<ServerContext>> {
     Router::new()
         .route(PAGE, get(page))
         .route("/page/{file}", get(file))
-        .route("/open/{code}", get(open))
+        .route("/open/{code}", get(open).head(look_at_link))
         .route(SESSION, post(begin).delete(end))
 }
 
@@ -174,7 +174,26 @@ async fn issue(State(context): State<Arc<ServerContext>>) -> Response {
     }
 }
 
+/// Whoever asks for the head of a link looks at it and does not open it, so its code stays.
+async fn look_at_link() -> Response {
+    (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, "no-store")]).into_response()
+}
+
+/// Whether a program fetches a link ahead of its user, or as a part of another page. A browser tells; previews of other
+/// programs cannot be told from the user.
+fn is_ahead(headers: &HeaderMap) -> bool {
+    let has = |name: &str, is_it: fn(&str) -> bool| {
+        headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| is_it(&value.to_ascii_lowercase()))
+    };
+    let speaks_of_it = |value: &str| value.contains("prefetch") || value.contains("preview");
+    ["sec-purpose", "purpose", "x-purpose", "x-moz"].into_iter().any(|name| has(name, speaks_of_it))
+        || has("sec-fetch-mode", |mode| mode != "navigate")
+}
+
 async fn open(State(context): State<Arc<ServerContext>>, Path(code): Path<String>, headers: HeaderMap) -> Response {
+    if is_ahead(&headers) {
+        return look_at_link().await;
+    }
     match context.sessions.redeem(&code, Instant::now()) {
         Ok(Some(session)) => {
             let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, PAGE)]).into_response();

@@ -1,8 +1,7 @@
-//! The parameters of the routes, in the query of the URL. A request must not have an unknown, a repeated or an empty parameter.
+//! The parameters of the routes ([`RequestParams`]). A request must not have an unknown, a repeated or an empty parameter.
 
 use super::error::ApiError;
-use axum::extract::Query;
-use axum::http::Uri;
+use super::request_params::RequestParams;
 use daytable_query::answer::context::CONTEXT_MAX;
 use daytable_query::export::CsvReader;
 use std::ops::RangeInclusive;
@@ -131,10 +130,8 @@ const FILTERS: [&str; 6] = ["q", "instance", "since", "until", "level", "contain
 struct QueryString(Vec<(String, String)>);
 
 impl QueryString {
-    /// Parses the parameters of `uri`, of which only `known` are allowed.
-    fn read(uri: &Uri, known: &[&str]) -> Result<QueryString, ApiError> {
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| ApiError::parameter("text", error.to_string()))?;
+    /// The parameters of a request, of which only `known` are allowed.
+    fn read(RequestParams { pairs, .. }: &RequestParams, known: &[&str]) -> Result<QueryString, ApiError> {
         for (at, (name, value)) in pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
@@ -147,7 +144,7 @@ impl QueryString {
                 return Err(ApiError::parameter(name, "is empty"));
             }
         }
-        Ok(QueryString(pairs))
+        Ok(QueryString(pairs.clone()))
     }
 
     fn remove(&mut self, name: &str) -> Option<String> {
@@ -185,16 +182,16 @@ impl QueryString {
 }
 
 /// Parameters of `/api/query`.
-pub(super) fn query(uri: &Uri) -> Result<QueryParams, ApiError> {
-    let mut params = QueryString::read(uri, &[&FILTERS[..], &["n", "limit"]].concat())?;
+pub(super) fn query(given: &RequestParams) -> Result<QueryParams, ApiError> {
+    let mut params = QueryString::read(given, &[&FILTERS[..], &["n", "limit"]].concat())?;
     let name = if params.0.iter().any(|(name, _)| name == "limit") { "limit" } else { "n" };
     let n = params.number_in(name, 1..=N_MAX as u64)?.unwrap_or(N_DEFAULT as u64);
     Ok(QueryParams { filters: params.filters(), n })
 }
 
 /// Parameters of `/api/export`, which has no limit of its own.
-pub(super) fn export(uri: &Uri) -> Result<ExportParams, ApiError> {
-    let mut params = QueryString::read(uri, &[&FILTERS[..], &["limit", "format"]].concat())?;
+pub(super) fn export(given: &RequestParams) -> Result<ExportParams, ApiError> {
+    let mut params = QueryString::read(given, &[&FILTERS[..], &["limit", "format"]].concat())?;
     let n = params.number_in("limit", 1..=u64::MAX)?.unwrap_or(u64::MAX);
     let form = match params.remove("format").as_deref() {
         None | Some("ndjson") => ExportFormat::Ndjson,
@@ -208,15 +205,15 @@ pub(super) fn export(uri: &Uri) -> Result<ExportParams, ApiError> {
 }
 
 /// Parameters of `/api/stats`, `/api/hits`, `/api/facets`, `/api/fields` and `/api/values`.
-pub(super) fn summary(uri: &Uri) -> Result<SummaryParams, ApiError> {
-    let route = uri.path().trim_start_matches("/api/");
+pub(super) fn summary(given: &RequestParams) -> Result<SummaryParams, ApiError> {
+    let route = given.path.as_str().trim_start_matches("/api/");
     let own: &[&str] = match route {
         "hits" => &["step", "by"],
         "fields" => &[],
         "values" => &["field", "limit"],
         _ => &["limit"],
     };
-    let mut params = QueryString::read(uri, &[&FILTERS[..], own].concat())?;
+    let mut params = QueryString::read(given, &[&FILTERS[..], own].concat())?;
     let limit = params.number_in("limit", 1..=N_MAX as u64)?;
     let summary = match route {
         "hits" => Summary::Hits { step: params.remove("step"), by: params.list("by") },
@@ -235,8 +232,8 @@ pub(super) fn summary(uri: &Uri) -> Result<SummaryParams, ApiError> {
 const FACET_VALUES_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/context`.
-pub(super) fn context(uri: &Uri) -> Result<ContextParams, ApiError> {
-    let mut params = QueryString::read(uri, &["key", "before", "after"])?;
+pub(super) fn context(given: &RequestParams) -> Result<ContextParams, ApiError> {
+    let mut params = QueryString::read(given, &["key", "before", "after"])?;
     let key = params.remove("key").ok_or_else(|| ApiError::parameter("key", "is missing"))?;
     let most = CONTEXT_MAX as u64;
     let mut side = |name| {
@@ -250,30 +247,30 @@ pub(super) fn context(uri: &Uri) -> Result<ContextParams, ApiError> {
 const CONTEXT_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/count`.
-pub(super) fn count(uri: &Uri) -> Result<CountParams, ApiError> {
-    let mut params = QueryString::read(uri, &[&FILTERS[..], &["by", "every"]].concat())?;
+pub(super) fn count(given: &RequestParams) -> Result<CountParams, ApiError> {
+    let mut params = QueryString::read(given, &[&FILTERS[..], &["by", "every"]].concat())?;
     let by = params.list("by");
     Ok(CountParams { filters: params.filters(), by, every: params.remove("every") })
 }
 
 /// Parameters of `/api/tail`.
-pub(super) fn tail(uri: &Uri) -> Result<FilterParams, ApiError> {
-    Ok(QueryString::read(uri, &FILTERS)?.filters())
+pub(super) fn tail(given: &RequestParams) -> Result<FilterParams, ApiError> {
+    Ok(QueryString::read(given, &FILTERS)?.filters())
 }
 
 /// The optional parameter of `/ingest`.
-pub(super) fn instance(uri: &Uri) -> Result<Option<String>, ApiError> {
-    Ok(QueryString::read(uri, &["instance"])?.remove("instance"))
+pub(super) fn instance(given: &RequestParams) -> Result<Option<String>, ApiError> {
+    Ok(QueryString::read(given, &["instance"])?.remove("instance"))
 }
 
 /// Checks the parameters of a route without any.
-pub(super) fn none(uri: &Uri) -> Result<(), ApiError> {
-    QueryString::read(uri, &[]).map(|_| ())
+pub(super) fn none(given: &RequestParams) -> Result<(), ApiError> {
+    QueryString::read(given, &[]).map(|_| ())
 }
 
 /// The required parameter `table`.
-pub(super) fn table(uri: &Uri) -> Result<String, ApiError> {
-    let table = QueryString::read(uri, &["table"])?.remove("table");
+pub(super) fn table(given: &RequestParams) -> Result<String, ApiError> {
+    let table = QueryString::read(given, &["table"])?.remove("table");
     table.ok_or_else(|| ApiError::parameter("table", "is missing"))
 }
 
@@ -285,8 +282,8 @@ pub(super) struct DropParams {
 }
 
 /// Parameters of `/-/drop`.
-pub(super) fn drop(uri: &Uri) -> Result<DropParams, ApiError> {
-    let mut params = QueryString::read(uri, &["table", "without_archive"])?;
+pub(super) fn drop(given: &RequestParams) -> Result<DropParams, ApiError> {
+    let mut params = QueryString::read(given, &["table", "without_archive"])?;
     let without_archive = match params.remove("without_archive").as_deref() {
         None | Some("false") => false,
         Some("true") => true,
@@ -305,8 +302,8 @@ fn shortened(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn uri(text: &str) -> Uri {
-        text.parse().expect("a URI")
+    fn uri(text: &str) -> RequestParams {
+        RequestParams::of_uri(&text.parse().expect("a URI")).expect("parameters")
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::connection_slots::WaitClock;
 use super::context::ListenerKind;
 use super::params;
 use super::readiness::Readiness;
+use super::request_params::RequestParams;
 use super::response::retry_after;
 use super::serve::PeerAddress;
 use axum::Router;
@@ -194,7 +195,9 @@ impl PushContext {
         // The layer `may_push` gives every request a sender.
         let sender = sender.cloned().unwrap_or_else(|| PushSender::anonymous("nobody"));
         let instance = match endpoint {
-            Endpoint::Ingest => params::instance(&parts.uri).map_err(|error| Refusal::bad(error.to_string()))?,
+            Endpoint::Ingest => RequestParams::of_uri(&parts.uri)
+                .and_then(|given| params::instance(&given))
+                .map_err(|error| Refusal::bad(error.to_string()))?,
             _ => None,
         };
         let key = match parts.headers.get(IDEMPOTENCY_KEY) {

@@ -1,14 +1,15 @@
-//! `/api/*`: the routes that read. [`follow`] has the route that stays open.
+//! `/api/*`: the routes that read, with parameters in the URL or, with POST, as a form. [`follow`] has the route that stays open.
 
 use super::api::Api;
 use super::context::ServerContext;
 use super::error::{ApiError, ApiResult};
 use super::params::ExportFormat;
+use super::request_params::RequestParams;
 use super::response::{PartStream, ResponseFormat, ResponseWriter, part_channel, write_parts};
 use super::{follow, params};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, Uri};
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use std::sync::Arc;
@@ -45,20 +46,21 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         .route(SOURCES, scan(Lines, params::none, |api, (), out| api.sources(out)))
         .route(ALERTS, scan(Document, params::none, |api, (), out| api.alerts(out)))
         .route(STATUS, scan(Document, params::none, |api, (), out| api.status(out)))
-        .route(EXPORT, get(export))
-        .route(TAIL, get(follow::tail))
+        .route(EXPORT, get(export).post(export))
+        .route(TAIL, get(follow::tail).post(follow::tail))
 }
 
 /// A route that answers with the lines of one scan.
 fn scan<P: Send + 'static>(
     format: ResponseFormat,
-    read: fn(&Uri) -> Result<P, ApiError>,
+    read: fn(&RequestParams) -> Result<P, ApiError>,
     ask: fn(&dyn Api, &P, &mut ResponseWriter) -> ApiResult,
 ) -> MethodRouter<Arc<ServerContext>> {
-    get(async move |State(context): State<Arc<ServerContext>>, uri: Uri| {
-        let params = read(&uri)?;
+    let answer = async move |State(context): State<Arc<ServerContext>>, given: RequestParams| {
+        let params = read(&given)?;
         stream_scan(context, format, move |api, out| ask(api, &params, out)).await
-    })
+    };
+    get(answer).post(answer)
 }
 
 /// Answers with the lines of one scan, when it is its turn. A header tells how long it waited.
@@ -84,8 +86,8 @@ async fn stream_scan(
     Ok(response)
 }
 
-async fn export(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let params = params::export(&uri)?;
+async fn export(State(context): State<Arc<ServerContext>>, given: RequestParams) -> Result<Response, ApiError> {
+    let params = params::export(&given)?;
     let format = match params.form {
         ExportFormat::Ndjson => ResponseFormat::Lines,
         form => ResponseFormat::File(form),

@@ -1,12 +1,16 @@
 //! Whether the daemon is ready, and the signal to drain.
 
-use std::sync::OnceLock;
+use daytable_model::time::Ticks;
+use daytable_platform::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use tokio::sync::watch;
 
 /// The state behind `/readyz`, which the daemon sets.
 pub struct Readiness {
     store_open: AtomicBool,
+    /// Why the store cannot write, and since when.
+    store_failure: Mutex<Option<(Ticks, String)>>,
     listeners_bound: AtomicBool,
     draining: watch::Sender<bool>,
     is_full: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
@@ -17,6 +21,7 @@ impl Default for Readiness {
     fn default() -> Readiness {
         Readiness {
             store_open: AtomicBool::new(false),
+            store_failure: Mutex::default(),
             listeners_bound: AtomicBool::new(false),
             draining: watch::Sender::new(false),
             is_full: OnceLock::new(),
@@ -29,6 +34,20 @@ impl Readiness {
     /// Sets whether the store accepts records.
     pub fn store_open(&self, open: bool) {
         self.store_open.store(open, Ordering::Release);
+        if open {
+            *lock(&self.store_failure) = None;
+        }
+    }
+
+    /// Records that the store cannot write, and accepts no records until it is open again.
+    pub fn store_failed(&self, now: Ticks, reason: String) {
+        self.store_open.store(false, Ordering::Release);
+        lock(&self.store_failure).get_or_insert((now, reason));
+    }
+
+    /// Since when the store cannot write, and why.
+    pub fn store_failure(&self) -> Option<(Ticks, String)> {
+        lock(&self.store_failure).clone()
     }
 
     /// Records that every listener of the configuration is bound.
@@ -110,6 +129,12 @@ mod tests {
         assert!(readiness.accepts_pushes(), "pushes need not wait");
         readiness.bounded_by(|| true);
         assert_eq!((readiness.check(), readiness.accepts_pushes()), (Err("the outbox is full"), false));
+        let failure = (Ticks::UNIX_EPOCH, "the disk is full".to_owned());
+        readiness.store_failed(failure.0, failure.1.clone());
+        readiness.store_failed(Ticks::MAX, "it still is".into());
+        assert_eq!((readiness.store_failure(), readiness.check()), (Some(failure), Err("the store is not open")));
+        readiness.store_open(true);
+        assert_eq!(readiness.store_failure(), None);
         readiness.drain();
         assert_eq!(readiness.check(), Err("draining"));
     }

@@ -14,6 +14,7 @@ use super::HttpLimits;
 use super::connection_slots::{ConnectionSlot, ConnectionSlots, RequestBody, ResponseBody};
 use super::counters::HttpCounters;
 use super::listen::Listener;
+use super::long_head::{HEAD_BYTES_MAX, HEADERS_MAX, LongHeads};
 use super::passed_files::{ControlStream, PassedFiles};
 use super::readiness::wait_for_drain;
 use super::write_timeout::WriteTimeout;
@@ -41,10 +42,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Bytes of a request's head at most; hyper answers a longer head with 431.
-const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Headers of a request at most.
-const HEADERS_MAX: usize = 64;
 /// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -227,8 +224,9 @@ async fn connection<T>(
         let answer = inner.call(request.map(|body| RequestBody::new(body, clock.clone())));
         async move { answer.await.map(|response| response.map(|body| Body::new(ResponseBody::new(body, clock)))) }
     });
-    let mut served =
-        pin!(http.serve_connection(TokioIo::new(WriteTimeout::new(stream, stall)), service).with_upgrades());
+    let mut served = pin!(
+        http.serve_connection(TokioIo::new(LongHeads::new(WriteTimeout::new(stream, stall))), service).with_upgrades()
+    );
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
         () = slot.clock.cut() => {

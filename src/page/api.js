@@ -32,11 +32,16 @@ function errorOf(status, answer, q) {
   return new ApiError(status, text, { from: chars(at.from), to: chars(at.to ?? at.from) });
 }
 
+/** The longest address. A head has 16 KiB at most, so parameters that are longer are sent as a form. */
+const URL_CHARS_MAX = 8000;
+
 /** @param {string} url @param {AbortSignal} [signal] @param {string} [q] */
 async function get(url, signal, q = "") {
   let response;
   try {
-    response = await fetch(url, { signal, cache: "no-store" });
+    const [path, query] = url.split("?");
+    const form = url.length > URL_CHARS_MAX ? { method: "POST", body: new URLSearchParams(query) } : {};
+    response = await fetch(form.body ? path : url, { ...form, signal, cache: "no-store" });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(0, "the daemon does not answer");

@@ -110,6 +110,10 @@ pub struct VerifyVerdict {
     pub missing: u64,
     /// Repeated sequence numbers.
     pub twice: u64,
+    /// Bytes of files that were destroyed before they were read, by the ledgers. The folder is whole without them.
+    pub lost_bytes: u64,
+    /// Records that were destroyed before they were read, by the ledgers.
+    pub lost_records: u64,
     /// Findings.
     pub findings: u64,
     /// Doubts.
@@ -119,6 +123,7 @@ pub struct VerifyVerdict {
 impl Display for VerifyVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let VerifyVerdict { records, tables, sources, archives, missing, twice, findings, doubts, .. } = self;
+        let VerifyVerdict { lost_bytes, lost_records, .. } = self;
         match self.whole {
             true => write!(f, "whole: ")?,
             false => write!(f, "not whole: {findings} findings; ")?,
@@ -126,6 +131,12 @@ impl Display for VerifyVerdict {
         write!(f, "{records} records in {tables} tables, {sources} sources, {archives} archives")?;
         if (*missing, *twice) != (0, 0) {
             write!(f, "; {missing} numbers of sequences are missing, {twice} come twice")?;
+        }
+        if *lost_bytes > 0 {
+            write!(f, "; {lost_bytes} bytes of files were lost before they were read (daytable sources)")?;
+        }
+        if *lost_records > 0 {
+            write!(f, "; {lost_records} records were lost before they were read (daytable sources)")?;
         }
         if *doubts > 0 { write!(f, "; {doubts} could not be checked") } else { Ok(()) }
     }
@@ -141,6 +152,9 @@ mod tests {
         assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives");
         let verdict = VerifyVerdict { whole: false, findings: 3, ..verdict };
         assert_eq!(verdict.to_string(), "not whole: 3 findings; 12 records in 2 tables, 1 sources, 0 archives");
+        let lost = VerifyVerdict { whole: true, lost_bytes: 10, ..verdict.clone() };
+        let end = "; 10 bytes of files were lost before they were read (daytable sources)";
+        assert_eq!(lost.to_string(), format!("whole: 12 records in 2 tables, 1 sources, 0 archives{end}"));
         let gaps = VerifyVerdict { missing: 4, twice: 1, ..verdict.clone() };
         assert!(gaps.to_string().ends_with("0 archives; 4 numbers of sequences are missing, 1 come twice"), "{gaps}");
         let verdict = VerifyVerdict { whole: true, doubts: 2, ..verdict };

@@ -37,6 +37,9 @@ impl Verification<'_> {
                 return;
             }
             self.ledger(&state);
+            let verdict = &mut self.report.verdict;
+            verdict.lost_bytes = verdict.lost_bytes.saturating_add(state.ledger.lost_bytes);
+            verdict.lost_records = verdict.lost_records.saturating_add(state.ledger.lost_records);
             if is_followed(&state, tails.as_deref()) && !matches!(check(&state), FileCheck::Same | FileCheck::Nowhere) {
                 suspects.push(state.identity);
             }

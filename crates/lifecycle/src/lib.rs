@@ -38,7 +38,7 @@ pub mod run;
 pub use executor::{Executor, RestoreOutcome, RestoreSpec, StepError};
 pub use plan::{
     ArchiveRequirement, LifecycleLimits, LifecyclePlan, LifecycleStep, PlannedStep, ShorterKeep, TableRule, TableState,
-    View, forecast, plan,
+    TodayExceeds, View, forecast, plan, today_exceeds,
 };
 pub use plan_output::PlanLine;
 pub use progress::LifecycleProgress;

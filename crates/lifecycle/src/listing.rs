@@ -138,6 +138,8 @@ mod tests {
             limits: LifecycleLimits::default(),
             clock: Clock { now: at(21), ..Clock::default() },
             bytes: 0,
+            journal_bytes: 0,
+            other_bytes: 0,
             pressure_since: Ticks::MIN,
             dropped: 0,
         };

@@ -15,7 +15,7 @@
 //! archive of all its rows was verified. Enough other days of the table stay. The run is within its limit of drops.
 //! Each failed condition is a [`HoldReason`](super::HoldReason) in the plan, which explains why a day stays.
 //!
-//! Under pressure (the days have more than `max_bytes`) the oldest days are dropped early. All conditions but the
+//! Under pressure (the days have more than `max_bytes`) the oldest days of the largest tables are dropped early. All conditions but the
 //! window apply, and the period of the day must be over.
 
 use super::clock::Clock;
@@ -39,6 +39,7 @@ mod pressure;
 pub use drop_budget::DropBudget;
 pub use forecast::forecast;
 pub use next::{NextStep, next};
+pub use pressure::{TodayExceeds, today_exceeds};
 
 /// A day-table in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]

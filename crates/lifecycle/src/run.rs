@@ -6,7 +6,9 @@
 //! for them. One thread runs, so runs never overlap.
 
 use super::executor::{Executor, StepError};
-use super::plan::{LifecycleLimits, LifecyclePlan, LifecycleStep, NextStep, PlannedStep, TableRule, View, next, plan};
+use super::plan::{
+    LifecycleLimits, LifecyclePlan, LifecycleStep, NextStep, PlannedStep, TableRule, View, next, plan, today_exceeds,
+};
 use super::progress::FailedStep;
 use super::reason::StepReason;
 use super::retained_rules::{retain_bytes_max, retain_rules};
@@ -103,6 +105,8 @@ struct State {
     retries: Retries,
     /// The last reported reason for each day that stays.
     logged_holds: HashMap<String, &'static str>,
+    /// Whether it was logged that today alone exceeds the limit of all days.
+    is_excess_logged: bool,
     /// Start of the watched time that is not yet written.
     watched: Instant,
     /// New settings; a disconnect means stop.
@@ -128,7 +132,7 @@ impl Lifecycle {
     /// settings from `orders` are stored and take effect after the current run. Returns when `orders` disconnects.
     pub fn work(mut self, orders: Receiver<Settings>) {
         let (retries, logged_holds, watched) = (Retries::default(), HashMap::new(), Instant::now());
-        let mut state = State { retries, logged_holds, watched, orders, ordered: None };
+        let mut state = State { retries, logged_holds, is_excess_logged: false, watched, orders, ordered: None };
         if !self.begin(&state) {
             return;
         }
@@ -253,6 +257,11 @@ impl Lifecycle {
         loop {
             let plan = match self.view() {
                 Ok(mut view) => {
+                    let excess = today_exceeds(&view);
+                    if let Some(excess) = excess.as_ref().filter(|_| !state.is_excess_logged) {
+                        tracing::warn!("{excess}");
+                    }
+                    state.is_excess_logged = excess.is_some();
                     view.dropped = u16::try_from(run.dropped).unwrap_or(u16::MAX);
                     plan(&view)
                 }

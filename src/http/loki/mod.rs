@@ -25,11 +25,12 @@ mod volume;
 use super::context::ServerContext;
 use super::error::ApiError;
 use super::question::{EndOnDrop, LokiError, QuestionClock};
+use super::request_params::RequestParams;
 use super::tenants::Visibility;
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{Extension, Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::body::Body;
+use axum::extract::{Extension, FromRequest, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daytable_logql::source::EntrySource;
@@ -72,6 +73,21 @@ impl Document {
     }
 }
 
+/// The parameters of a question, whose errors are plain text.
+struct QuestionParams(RequestParams);
+
+impl<S: Send + Sync> FromRequest<S> for QuestionParams {
+    type Rejection = LokiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<QuestionParams, LokiError> {
+        RequestParams::from_request(request, state).await.map(QuestionParams).map_err(|error| match error {
+            ApiError::TooLarge(reason) => LokiError(StatusCode::PAYLOAD_TOO_LARGE, reason),
+            ApiError::Busy(reason) => LokiError(StatusCode::SERVICE_UNAVAILABLE, reason),
+            other => LokiError::wrong(other.to_string()),
+        })
+    }
+}
+
 /// A question to the entries.
 type Question = fn(&LokiParams, &dyn EntrySource) -> LokiResult;
 
@@ -96,16 +112,15 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         let handler = async move |state: State<Arc<ServerContext>>,
                                   name: Option<Path<String>>,
                                   Extension(seen): Extension<Visibility>,
-                                  uri: Uri,
                                   headers: HeaderMap,
-                                  body: Bytes| {
-            let params = LokiParams::read(&uri, &headers, &body)?.with_name(name.map(|Path(name)| name));
+                                  given: QuestionParams| {
+            let params = LokiParams::read(given.0, &headers).with_name(name.map(|Path(name)| name));
             answer(state.0, seen, params, question).await
         };
         routes = routes.route(&format!("{PREFIX}{path}"), get(handler).post(handler));
     }
-    let format = async |uri: Uri, headers: HeaderMap, body: Bytes| {
-        let params = LokiParams::read(&uri, &headers, &body)?;
+    let format = async |headers: HeaderMap, given: QuestionParams| {
+        let params = LokiParams::read(given.0, &headers);
         Ok::<_, LokiError>(response(
             success(json!(daytable_logql::parse(params.required("query")?)?.to_string())).into(),
         ))

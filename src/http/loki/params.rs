@@ -1,8 +1,8 @@
-//! The parameters of a question: in the URL, and in the form of a POST.
+//! The parameters of a question.
 
 use crate::http::question::LokiError;
-use axum::extract::Query;
-use axum::http::{HeaderMap, Uri};
+use crate::http::request_params::RequestParams;
+use axum::http::HeaderMap;
 use daytable_logql::eval::Steps;
 use daytable_logql::source::{Direction, TimeSpan};
 use daytable_logql::text::{self, SECOND};
@@ -24,23 +24,10 @@ pub(super) struct LokiParams {
 }
 
 impl LokiParams {
-    pub(super) fn read(uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<LokiParams, LokiError> {
-        let pairs = |uri: &Uri| {
-            let read = Query::<Vec<(String, String)>>::try_from_uri(uri);
-            read.map(|Query(pairs)| pairs).map_err(|error| LokiError::wrong(error.to_string()))
-        };
-        let mut all = pairs(uri)?;
-        // A form has the syntax of a query string.
-        if let Ok(form) = std::str::from_utf8(body.trim_ascii())
-            && !form.is_empty()
-        {
-            let form: Uri = format!("/?{form}").parse().map_err(|_| LokiError::wrong("the form is malformed"))?;
-            all.extend(pairs(&form)?);
-        }
+    pub(super) fn read(RequestParams { pairs, .. }: RequestParams, headers: &HeaderMap) -> LokiParams {
         let flags = headers.get(ENCODING_FLAGS).and_then(|flags| flags.to_str().ok()).unwrap_or_default();
         let categorizes = flags.split(',').any(|flag| flag.trim() == "categorize-labels");
-        let now = time::now().unix_nanos();
-        Ok(LokiParams { pairs: all, name: String::new(), categorizes, now })
+        LokiParams { pairs, name: String::new(), categorizes, now: time::now().unix_nanos() }
     }
 
     pub(super) fn with_name(self, name: Option<String>) -> LokiParams {
@@ -160,11 +147,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_form_of_a_post_is_read_like_the_url() {
-        let uri: Uri = "/loki/api/v1/series?start=1".parse().expect("a path");
-        let params = LokiParams::read(&uri, &HeaderMap::new(), b"match[]=%7Ba%3D%22b%22%7D&match[]=x&end=2").ok();
-        let params = params.expect("good");
+    #[tokio::test]
+    async fn the_form_of_a_post_is_read_like_the_url() {
+        let mut given = RequestParams::of_uri(&"/loki/api/v1/series?start=1".parse().expect("a path")).expect("good");
+        given.add_form("match[]=%7Ba%3D%22b%22%7D&match[]=x&end=2".into()).await.expect("a form");
+        let params = LokiParams::read(given, &HeaderMap::new());
         assert_eq!(params.all("match[]").collect::<Vec<_>>(), ["{a=\"b\"}", "x"]);
         assert_eq!(params.span().map(|span| (span.from, span.to)).ok(), Some((SECOND, 2 * SECOND)));
     }

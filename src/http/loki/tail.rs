@@ -6,6 +6,7 @@ use super::query::write_streams;
 use crate::http::context::ServerContext;
 use crate::http::question::{EndOnDrop, LokiError, QuestionClock};
 use crate::http::readiness::wait_for_drain;
+use crate::http::request_params::RequestParams;
 use crate::http::tenants::Visibility;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Extension, State};
@@ -29,7 +30,8 @@ pub(super) async fn tail(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, LokiError> {
-    let params = LokiParams::read(&uri, &headers, b"")?;
+    let given = RequestParams::of_uri(&uri).map_err(|error| LokiError::wrong(error.to_string()))?;
+    let params = LokiParams::read(given, &headers);
     let LogqlQuery::Log(query) = daytable_logql::parse(params.required("query")?)? else {
         return Err(LokiError::wrong("only entries can be followed, not numbers"));
     };

@@ -130,6 +130,9 @@ impl TailFollower {
             tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before it was read");
         }
         file.reader.state_mut().ledger.lost_bytes += unread;
+        // A loss is committed as soon as a record, also while other files have more to read.
+        file.is_changed = true;
+        self.submissions.note_progress();
         // Another file may get the inode.
         file.reader.state_mut().inode = NO_INODE;
         file.reader.content = None;

@@ -187,13 +187,44 @@ fn under_pressure_the_oldest_days_go_first() {
     view.limits.seal_after = 100 * DAY;
     view.limits.max_bytes = Some(1500);
     assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118"]);
-    view.limits.max_bytes = Some(1);
+    view.limits.max_bytes = Some(700);
     assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118", "Log20261119"], "today's stays");
     view.pressure_since = at(21, 0);
     assert_eq!(drops(&super::super::plan(&view)), [""; 0], "the bound was set today: it waits");
     view.pressure_since = Ticks::MIN;
     view.clock.newest_record = Some(at(10, 0));
     assert_eq!(drops(&super::super::plan(&view)), [""; 0], "nothing confirms the clock");
+}
+
+#[test]
+fn where_today_alone_exceeds_the_limit_no_day_goes_and_that_is_said() {
+    let days = ["Audit20261101", "Log20261117", "Log20261118", "Log20261121"].map(open);
+    let mut view = noon(&days, rule("Log", 30 * DAY));
+    view.rules.push(rule("Audit", 400 * DAY));
+    view.limits.seal_after = 100 * DAY;
+    view.limits.max_bytes = Some(699);
+    assert_eq!(drops(&super::super::plan(&view)), [""; 0]);
+    let said = today_exceeds(&view).expect("it does").to_string();
+    assert!(
+        said.contains("have 700 bytes, 699 is the most") && said.contains("Log holds 2100, Audit holds 700"),
+        "{said}"
+    );
+    view.limits.max_bytes = Some(700);
+    assert_eq!(today_exceeds(&view), None);
+}
+
+#[test]
+fn under_pressure_a_table_within_its_share_keeps_its_days() {
+    let noisy = ["Log20261117", "Log20261118", "Log20261119", "Log20261120"].map(open);
+    let small = ["Audit20261001", "Audit20261002"].map(|name| TableState { bytes: 50, ..open(name) });
+    let mut view = noon(&[&noisy[..], &small].concat(), rule("Log", 60 * DAY));
+    view.rules.push(rule("Audit", 400 * DAY));
+    view.limits.seal_after = 100 * DAY;
+    for (bytes_max, gone) in [(2900, 0), (2899, 1), (1500, 2), (800, 3)] {
+        view.limits.max_bytes = Some(bytes_max);
+        let expected: Vec<String> = noisy[..gone].iter().map(|state| state.table.to_string()).collect();
+        assert_eq!(drops(&super::super::plan(&view)), expected, "{bytes_max}");
+    }
 }
 
 #[test]
@@ -357,6 +388,30 @@ proptest! {
         prop_assert!(dropped.iter().all(|state| is_copy(state) && view.limits.max_bytes.is_some()), "{:?}", dropped);
         let is_removal = |p: &&PlannedStep| matches!(p.step, LifecycleStep::RemoveArchive(..)) && p.why != StepReason::Superseded;
         prop_assert_eq!(planned.steps.iter().filter(is_removal).count(), 0);
+    }
+
+    /// Under pressure, a table gives a day only while it has more than its share of the limit, and nothing goes where today
+    /// alone exceeds the limit.
+    #[test]
+    fn only_a_table_above_its_share_gives_days(view in any_view()) {
+        let planned = super::super::plan(&view);
+        let Some(bytes_max) = view.limits.max_bytes else { return Ok(()) };
+        let is_early = |planned: &&PlannedStep| matches!(planned.why, StepReason::Pressure { .. });
+        let early: Vec<&DayTable> = planned.steps.iter().filter(is_early).map(|planned| planned.step.table()).collect();
+        prop_assert!(early.is_empty() || today_exceeds(&view).is_none());
+        let dropped: Vec<&DayTable> = dropped_states(&view, &planned).iter().map(|state| &state.table).collect();
+        let is_day = |state: &&TableState| state.stands() && !matches!(state.state, DayState::Restored { .. });
+        let names: BTreeSet<&TableName> =
+            view.tables.iter().filter(is_day).map(|state| state.table.table()).collect();
+        for name in &names {
+            let days: Vec<&TableState> =
+                view.tables.iter().filter(is_day).filter(|state| state.table.table() == *name).collect();
+            let gone: Vec<u64> = days.iter().filter(|day| early.contains(&&day.table)).map(|day| day.bytes).collect();
+            let left: u64 = days.iter().filter(|day| !dropped.contains(&&day.table)).map(|day| day.bytes).sum();
+            // Before its last day went, the table had more than its share, which is the smallest for the most tables.
+            let most = gone.iter().max().copied().unwrap_or_default();
+            prop_assert!(gone.is_empty() || left + most > bytes_max / names.len() as u64, "{}", name);
+        }
     }
 
     /// The minimum number of days of each table stays, and no run exceeds its limit of drops.
