@@ -13,10 +13,11 @@ use std::sync::Arc;
 /// The options of a store that counts its commits and reports whether it accepts records.
 pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: &Arc<Readiness>) -> StoreOptions {
     let (committed, failed) = (metrics.clone(), metrics.clone());
-    let (closed, opened) = (readiness.clone(), readiness.clone());
+    let (wrote, closed, opened) = (readiness.clone(), readiness.clone(), readiness.clone());
     StoreOptions {
         commit_interval: config.store.commit_interval,
         on_commit: Box::new(move |report| {
+            wrote.store_committed();
             let mut totals = lock(&committed.commits);
             totals.commits += 1;
             totals.records += report.records;

@@ -4,18 +4,30 @@ use daytable_model::time::Ticks;
 use daytable_platform::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// The state behind `/readyz`, which the daemon sets.
 pub struct Readiness {
     store_open: AtomicBool,
-    /// Why the store cannot write, and since when.
-    store_failure: Mutex<Option<(Ticks, String)>>,
+    store_failure: Mutex<Option<StoreFailure>>,
     listeners_bound: AtomicBool,
     draining: watch::Sender<bool>,
     is_full: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     is_settled: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
+
+/// Failures of the store without a commit in between.
+struct StoreFailure {
+    since: Ticks,
+    last: Instant,
+    /// The reason of the first one.
+    reason: String,
+}
+
+/// How long the last failure counts while the store is open again: on a full disk it is opened, and fails, again and
+/// again.
+const FAILURE_COUNTS: Duration = Duration::from_secs(15);
 
 impl Default for Readiness {
     fn default() -> Readiness {
@@ -34,20 +46,26 @@ impl Readiness {
     /// Sets whether the store accepts records.
     pub fn store_open(&self, open: bool) {
         self.store_open.store(open, Ordering::Release);
-        if open {
-            *lock(&self.store_failure) = None;
-        }
     }
 
     /// Records that the store cannot write, and accepts no records until it is open again.
     pub fn store_failed(&self, now: Ticks, reason: String) {
         self.store_open.store(false, Ordering::Release);
-        lock(&self.store_failure).get_or_insert((now, reason));
+        let last = Instant::now();
+        lock(&self.store_failure).get_or_insert(StoreFailure { since: now, last, reason }).last = last;
+    }
+
+    /// Records that the store wrote.
+    pub fn store_committed(&self) {
+        *lock(&self.store_failure) = None;
     }
 
     /// Since when the store cannot write, and why.
     pub fn store_failure(&self) -> Option<(Ticks, String)> {
-        lock(&self.store_failure).clone()
+        let failure = lock(&self.store_failure);
+        let is_open = self.store_open.load(Ordering::Acquire);
+        let counts = failure.as_ref().filter(|failure| !is_open || failure.last.elapsed() < FAILURE_COUNTS);
+        counts.map(|failure| (failure.since, failure.reason.clone()))
     }
 
     /// Records that every listener of the configuration is bound.
@@ -134,6 +152,8 @@ mod tests {
         readiness.store_failed(Ticks::MAX, "it still is".into());
         assert_eq!((readiness.store_failure(), readiness.check()), (Some(failure), Err("the store is not open")));
         readiness.store_open(true);
+        assert!(readiness.store_failure().is_some(), "it may fail again");
+        readiness.store_committed();
         assert_eq!(readiness.store_failure(), None);
         readiness.drain();
         assert_eq!(readiness.check(), Err("draining"));

@@ -163,6 +163,7 @@ struct Daemon {
     socket: PathBuf,
     counters: Arc<HttpCounters>,
     readiness: Arc<Readiness>,
+    context: Arc<ServerContext>,
     serving: Vec<JoinHandle<()>>,
     _folder: tempfile::TempDir,
 }
@@ -188,7 +189,8 @@ impl Daemon {
                 readiness.draining(),
             ))
         });
-        Daemon { tcp: address, socket, counters, readiness, serving: serving.into(), _folder: folder }
+        let (context, serving) = (shared, serving.into());
+        Daemon { tcp: address, socket, counters, readiness, context, serving, _folder: folder }
     }
 
     async fn with(api: FakeApi) -> Daemon {
@@ -493,9 +495,62 @@ async fn a_client_that_is_slow_with_its_head_is_cut() {
 async fn a_head_that_is_too_large_is_refused() {
     let daemon = Daemon::with(FakeApi::default()).await;
     let long = format!("x: {}\r\n", "y".repeat(64 << 10));
-    assert_eq!(daemon.tcp().await.send("GET", "/healthz", &long, "").await.status, 431);
     let many = "x: y\r\n".repeat(65);
-    assert_eq!(daemon.tcp().await.send("GET", "/healthz", &many, "").await.status, 431);
+    for headers in [long, many] {
+        let refused = daemon.tcp().await.send("GET", "/healthz", &headers, "").await;
+        assert_eq!(refused.status, 431);
+        assert!(refused.body.contains("at most 16384 bytes and 64 headers"), "{}", refused.body);
+    }
+}
+
+/// A query of the language has up to 64 KiB.
+#[tokio::test]
+async fn a_long_query_comes_as_a_form_and_a_longer_form_is_refused() {
+    let daemon = Daemon::with(querying(|params, out| {
+        out.line(&params.filters.q.as_ref().map_or(0, String::len));
+        Ok(())
+    }))
+    .await;
+    let query = format!("q={}", "%22".repeat(64 << 10));
+    let answer = daemon.unix().await.send("POST", "/api/query?n=5", "", &query).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "65536\n"));
+    let refused = daemon.unix().await.send("POST", "/api/query", "", &query.repeat(2)).await;
+    assert_eq!(refused.status, 413);
+    assert!(refused.body.contains("more than 262144 bytes"), "{}", refused.body);
+    let twice = daemon.unix().await.send("POST", "/api/query?n=5", "", "n=6").await;
+    assert_eq!(twice.status, 400, "{}", twice.body);
+    // Forms reach every route that reads, and the routes of Loki.
+    for path in
+        ["count", "stats", "hits", "facets", "fields", "values", "patterns", "context", "export", "tail", "tables"]
+    {
+        let wrong = daemon.unix().await.send("POST", &format!("/api/{path}"), "", "colour=red").await;
+        assert_eq!(wrong.status, 400, "{path}: {}", wrong.body);
+        assert!(wrong.body.contains("parameter colour"), "{path}: {}", wrong.body);
+    }
+    let loki = daemon.unix().await.send("POST", "/loki/api/v1/query_range", "", &query.repeat(2)).await;
+    assert_eq!(loki.status, 413, "{}", loki.body);
+}
+
+/// Previews of a link look at it before its user opens it.
+#[tokio::test]
+async fn whoever_looks_at_a_link_leaves_its_code() {
+    let daemon = Daemon::with(FakeApi::default()).await;
+    let code = daemon.context.sessions.issue_code(std::time::Instant::now()).expect("random bytes");
+    let path = format!("/open/{code}");
+    let looks = [
+        ("HEAD", ""),
+        ("GET", "sec-purpose: prefetch\r\n"),
+        ("GET", "purpose: prefetch\r\n"),
+        ("GET", "sec-fetch-mode: no-cors\r\n"),
+    ];
+    for (method, headers) in looks {
+        let looked = daemon.tcp().await.send(method, &path, headers, "").await;
+        assert_eq!((looked.status, looked.header("set-cookie")), (204, None), "{method} {headers}");
+    }
+    let opened = daemon.tcp().await.send("GET", &path, "sec-fetch-mode: navigate\r\n", "").await;
+    assert_eq!(opened.status, 303);
+    assert!(opened.header("set-cookie").is_some());
+    assert_eq!(daemon.tcp().await.send("GET", &path, "", "").await.status, 410);
 }
 
 #[tokio::test]

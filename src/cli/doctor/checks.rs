@@ -6,12 +6,14 @@ use super::super::locate;
 use super::CheckResult;
 use super::files::{files, surveyed, times};
 use crate::config::{Config, Listen};
+use crate::remote::{local_limits, local_rules};
 use daytable_intake::syslog::ListenAddress;
+use daytable_lifecycle::{View, today_exceeds};
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_parse::host_zone_doubt;
 use daytable_query::ShownSource;
-use daytable_store::Reader;
+use daytable_store::{LifecycleState, Reader};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use serde::Deserialize;
 use std::fs::File;
@@ -46,6 +48,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     let mut results = vec![CheckResult::ok("configuration", "it can be read"), clock(now)];
     results.extend(host_zone_doubt().map(|doubt| CheckResult::warn("zone", doubt, ZONE_ADVICE)));
     results.extend(data_folder(data_dir, is_running));
+    results.extend(today(config, now));
     match surveyed(config, control.ok().flatten()) {
         Ok(surveyed) => {
             results.extend(files(config, &surveyed, is_running, now));
@@ -150,6 +153,15 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
         results.push(CheckResult::fail(CHECK, "a daemon answers, and there is no catalog", "look at its log"));
     }
     results
+}
+
+/// Whether the days that are not over exceed `max_bytes` alone. A folder that cannot be read has a finding already.
+fn today(config: &Config, now: Ticks) -> Option<CheckResult> {
+    let reader = Reader::open(&config.data_dir).ok()?;
+    let state = LifecycleState::of(reader.catalog()).ok()?;
+    let view = View::of(&config.data_dir, state, &local_rules(config), local_limits(config), now);
+    let advice = "set a larger lifecycle.max_bytes, or log less: the disk gets full otherwise";
+    today_exceeds(&view).map(|excess| CheckResult::warn("max_bytes", excess.to_string(), advice))
 }
 
 fn is_writable(path: &Path) -> bool {
