@@ -24,18 +24,14 @@ use serde::Serialize;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::sync::mpsc::{
-    self,
-    error::{SendTimeoutError, TrySendError},
-};
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Bytes of a part: some hundred records.
 const PART_BYTES: usize = 64 << 10;
 /// Parts that wait between the scan and the connection.
 const PARTS_WAITING: usize = 2;
-/// How long a scan waits for its client with its snapshots.
-const SLOW_CLIENT: Duration = Duration::from_millis(100);
+/// The waits in which a scan keeps its snapshots for a slow client, in milliseconds: a tenth of a second.
+const CLIENT_WAITS_MS: [u64; 7] = [1, 1, 2, 4, 16, 32, 64];
 /// The value of `Retry-After`, in seconds.
 const RETRY_AFTER: &str = "1";
 
@@ -164,19 +160,18 @@ fn send(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
 }
 
 /// Waits for a slow client, after a while without the snapshots of the scans, which would keep journals from beginning again.
-fn send_slowly(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
-    let sent = match Handle::try_current() {
-        Ok(runtime) => runtime.block_on(parts.send_timeout(part, SLOW_CLIENT)),
-        Err(_) => Err(SendTimeoutError::Timeout(part)),
-    };
-    match sent {
-        Ok(()) => true,
-        Err(SendTimeoutError::Closed(_)) => false,
-        Err(SendTimeoutError::Timeout(part)) => {
-            daytable_store::release_snapshots();
-            parts.blocking_send(part).is_ok()
-        }
+fn send_slowly(parts: &mpsc::Sender<ResponsePart>, mut part: ResponsePart) -> bool {
+    // The runtime of the scans has no timers.
+    for wait in CLIENT_WAITS_MS {
+        std::thread::sleep(Duration::from_millis(wait));
+        part = match parts.try_send(part) {
+            Ok(()) => return true,
+            Err(TrySendError::Full(part)) => part,
+            Err(TrySendError::Closed(_)) => return false,
+        };
     }
+    daytable_store::release_snapshots();
+    parts.blocking_send(part).is_ok()
 }
 
 /// Runs `scan` on a blocking thread and responds with its lines. `permit` is dropped when the scan has ended.
