@@ -2,6 +2,7 @@
 
 pub mod catalog;
 pub(crate) mod day_file;
+pub(crate) mod listed_rows;
 pub mod page;
 pub(crate) mod page_counts;
 pub(crate) mod page_groups;

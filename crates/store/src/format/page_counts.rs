@@ -201,24 +201,23 @@ pub(crate) struct PageCounts {
     columns: Vec<CountedColumn>,
 }
 
-/// The counts of a column, by page in the mask.
+/// The counts of a column.
 #[derive(Debug)]
 struct CountedColumn {
     name: String,
     kind: PropertyKind,
     values: Vec<OwnedValue>,
     groups: Vec<(u16, u32)>,
-    pages: Vec<CountedInPage>,
+    /// Of the pages that have the column, by their places in the mask: most names of a day with many are in few pages.
+    pages: Vec<(u8, CountedInPage)>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum CountedInPage {
-    #[default]
-    Absent,
     /// So many records have a value that is no empty text.
     Filled(u32),
     /// The groups of the page.
-    Groups(Range<usize>),
+    Groups(Range<u32>),
 }
 
 impl PageCounts {
@@ -282,12 +281,16 @@ impl CountedColumn {
         let records = |reader: &mut ByteReader<'_>| {
             u32::try_from(reader.varint()?).map_err(|_| PageError::Damaged("a count is too large"))
         };
-        for _ in 0..pages {
+        let place = |groups: &Vec<(u16, u32)>| {
+            u32::try_from(groups.len()).map_err(|_| PageError::Damaged("it has too many counts"))
+        };
+        // At most 64.
+        for at in 0..pages as u8 {
             let of_page = match reader.count(1 + VALUES_MAX * LEVELS)? {
-                0 => CountedInPage::Absent,
+                0 => continue,
                 1 => CountedInPage::Filled(records(&mut reader)?),
                 more => {
-                    let start = column.groups.len();
+                    let start = place(&column.groups)?;
                     for _ in 1..more {
                         let group = reader.varint()?;
                         let is_known = (group >> 4) < count as u64 && ((group & 15) as usize) < LEVELS;
@@ -295,10 +298,10 @@ impl CountedColumn {
                         let group = group.ok_or(PageError::Damaged("a counted value is unknown"))?;
                         column.groups.push((group, records(&mut reader)?));
                     }
-                    CountedInPage::Groups(start..column.groups.len())
+                    CountedInPage::Groups(start..place(&column.groups)?)
                 }
             };
-            column.pages.push(of_page);
+            column.pages.push((at, of_page));
         }
         Ok(column)
     }
@@ -316,15 +319,17 @@ pub struct CountedPage<'c> {
 #[derive(Clone, Copy, Debug)]
 pub struct CountedValues<'c> {
     column: &'c CountedColumn,
-    at: usize,
+    of_page: &'c CountedInPage,
 }
 
 impl<'c> CountedPage<'c> {
     /// The columns that the page has.
     pub fn columns(&self) -> impl Iterator<Item = CountedValues<'c>> {
         let at = self.at;
-        let columns = self.row.columns.iter();
-        columns.filter(move |of| of.pages[at] != CountedInPage::Absent).map(move |column| CountedValues { column, at })
+        self.row.columns.iter().filter_map(move |column| {
+            let found = column.pages.binary_search_by_key(&at, |(page, _)| usize::from(*page)).ok()?;
+            Some(CountedValues { column, of_page: &column.pages[found].1 })
+        })
     }
 }
 
@@ -341,7 +346,7 @@ impl<'c> CountedValues<'c> {
 
     /// Records with a value that is no empty text.
     pub fn filled(&self) -> u64 {
-        match &self.column.pages[self.at] {
+        match self.of_page {
             CountedInPage::Filled(filled) => u64::from(*filled),
             _ => self
                 .groups()
@@ -356,11 +361,11 @@ impl<'c> CountedValues<'c> {
     /// Values, codes of levels, and the number of their records; `None` if there are too many values. The groups of a
     /// value stand together.
     pub fn groups(&self) -> Option<impl Iterator<Item = (&'c OwnedValue, u8, u32)>> {
-        let CountedInPage::Groups(groups) = &self.column.pages[self.at] else { return None };
+        let CountedInPage::Groups(groups) = self.of_page else { return None };
         let values = &self.column.values;
         let group =
             move |(group, records): &(u16, u32)| (&values[usize::from(group >> 4)], (group & 15) as u8, *records);
-        Some(self.column.groups[groups.clone()].iter().map(group))
+        Some(self.column.groups[groups.start as usize..groups.end as usize].iter().map(group))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::StoreError;
 use crate::format::page::{ColumnRef, Page, PageError, ValueReader};
 use crate::format::page_rows::PageLocation;
 use crate::format::sealed::block::BlockColumn;
-use crate::format::sealed::columns::ColumnSet;
+use crate::format::sealed::columns::{ColumnSet, RestKeys, rows_of};
 use crate::format::sealed::{RowBlock, SealedFile};
 use crate::read::Row;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
@@ -64,7 +64,13 @@ struct GroupRows {
     keys: OnceCell<Vec<RowKey>>,
     levels: OnceCell<Vec<u8>>,
     columns: Vec<OnceCell<Option<BlockColumn>>>,
-    rest: OnceCell<Vec<BlockColumn>>,
+    rest: OnceCell<RestRows>,
+}
+
+/// The properties of some rows that have no column in the file.
+struct RestRows {
+    keys: RestKeys,
+    columns: Vec<OnceCell<BlockColumn>>,
 }
 
 /// A column of a batch: the values of one property and kind.
@@ -255,7 +261,7 @@ impl ColumnBatch {
             Source::Page(page, _) => page.columns().map(|column| (column.name(), column.kind())).collect(),
             Source::Group(group) => {
                 let own = group.file.columns().iter().map(|column| (column.property.as_str(), column.kind));
-                own.chain(group.rest()?.iter().map(BlockColumn::name_and_kind)).collect()
+                own.chain(group.rest()?.keys.names.iter().map(|(name, kind)| (&**name, *kind))).collect()
             }
         })
     }
@@ -285,7 +291,11 @@ impl ColumnBatch {
     ) -> Result<Vec<BatchColumn<'_>>, StoreError> {
         let names = self.names()?;
         let wanted = names.iter().enumerate().filter(|(_, (name, kind))| wants(name, *kind));
-        wanted.filter_map(|(number, _)| self.column(number).transpose()).collect()
+        let wanted: Vec<usize> = wanted.map(|(number, _)| number).collect();
+        if let Source::Group(group) = &self.source {
+            group.read_rest(&wanted)?;
+        }
+        wanted.into_iter().filter_map(|number| self.column(number).transpose()).collect()
     }
 
     /// The records with further rows, or with fields in one text: their columns are incomplete.
@@ -348,33 +358,51 @@ impl ColumnBatch {
 }
 
 impl GroupRows {
-    fn rest(&self) -> Result<&[BlockColumn], StoreError> {
-        read_once(&self.rest, || self.file.rest(self.group, &self.ranges, self.rows)).map(Vec::as_slice)
+    fn rest(&self) -> Result<&RestRows, StoreError> {
+        read_once(&self.rest, || {
+            let keys = self.file.rest_keys(self.group, &self.ranges)?;
+            let columns = keys.names.iter().map(|_| OnceCell::new()).collect();
+            Ok(RestRows { keys, columns })
+        })
+    }
+
+    /// Reads those of these columns, which ascend, that have no column in the file, at once.
+    fn read_rest(&self, numbers: &[usize]) -> Result<(), StoreError> {
+        let of_rest = &numbers[numbers.partition_point(|number| *number < self.columns.len())..];
+        if of_rest.is_empty() {
+            return Ok(());
+        }
+        let rest = self.rest()?;
+        let of_rest = of_rest.iter().map(|number| number - self.columns.len());
+        let unread: Vec<usize> =
+            of_rest.filter(|number| rest.columns.get(*number).is_some_and(|cell| cell.get().is_none())).collect();
+        if unread.is_empty() {
+            return Ok(());
+        }
+        let read = self.file.rest_columns(self.group, &self.ranges, &rest.keys, &unread)?;
+        for (number, column) in unread.into_iter().zip(read) {
+            // It was empty.
+            let _ = rest.columns[number].set(column);
+        }
+        Ok(())
     }
 
     fn column(&self, number: usize) -> Result<Option<&BlockColumn>, StoreError> {
         let Some(cell) = self.columns.get(number) else {
-            return Ok(self.rest()?.get(number - self.columns.len()));
+            let cell = self.rest()?.columns.get(number - self.columns.len());
+            if cell.is_some_and(|cell| cell.get().is_none()) {
+                // Whoever asks by number mostly asks for all of them.
+                let end = self.columns.len() + self.rest()?.columns.len();
+                self.read_rest(&(self.columns.len()..end).collect::<Vec<_>>())?;
+            }
+            return Ok(cell.and_then(OnceCell::get));
         };
         read_once(cell, || self.file.column_of(self.group, number, &self.ranges)).map(Option::as_ref)
     }
 
     /// Whole rows.
     fn block(&self, wanted: &RowSet) -> Result<RowBlock, StoreError> {
-        let (mut ranges, mut of, mut before): (Vec<Range<usize>>, _, _) =
-            (Vec::new(), self.ranges.iter().peekable(), 0);
-        for row in wanted.iter() {
-            while let Some(range) = of.next_if(|range| before + range.len() <= row) {
-                before += range.len();
-            }
-            let Some(range) = of.peek() else { break };
-            let place = range.start + row - before;
-            match ranges.last_mut() {
-                Some(last) if last.end == place => last.end += 1,
-                _ => ranges.push(place..place + 1),
-            }
-        }
-        self.file.block(self.group, &ranges, ColumnSet::All)
+        self.file.block(self.group, &rows_of(&self.ranges, wanted.iter()), ColumnSet::All)
     }
 }
 

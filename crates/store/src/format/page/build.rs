@@ -348,14 +348,11 @@ fn encode<'a>(
     columns.gather(rows);
     let has_streams = columns.has(STREAM);
     let has_items = || keys.iter().any(|key| key.item() > 0);
-    let counts = if raw_bytes < COUNTED_MIN || has_items() {
-        None
-    } else {
-        let codes: Vec<u8> = rows.iter().map(|row| row.level().map_or(0, Level::code)).collect();
-        columns.count_values(&codes)
-    };
-    // Where values are counted, each record is described by its row.
-    out.words.begin(counts.is_some());
+    // Values and words are of records that their rows describe.
+    let is_counted = raw_bytes >= COUNTED_MIN && !has_items() && !columns.has_spread();
+    let level_codes = || rows.iter().map(|row| row.level().map_or(0, Level::code)).collect::<Vec<u8>>();
+    let counts = if is_counted { columns.count_values(&level_codes()) } else { None };
+    out.words.begin(is_counted);
     columns.encode(out);
     if let Some(owners) = owners {
         ints::encode(owners, out);

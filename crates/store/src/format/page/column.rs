@@ -1,9 +1,10 @@
 //! One column: the values of one name and kind, and the rows that have one.
 //!
 //! ```text
-//! column := head u8           kind | 8 if some rows lack it | form << 4
+//! column := head u8           kind | 8 if some rows lack it | form << 4 | 128 if it lists its rows
 //!           name length varint                      the name lies in the strings
-//!           [present]         a bit a row, the lowest first; only if some rows lack it
+//!           [present]         only if some rows lack it: a bit a row, the lowest first; or, where few rows have it,
+//!                             their number varint, and for each the number of rows between it and the one before, varint
 //!           values            ints               Boolean, Int32, Int64, DateTime
 //!                             strings            String, see `strings`
 //!                             exponent u8, ints  Double of form 1: value = int / 10^exponent
@@ -21,9 +22,14 @@ use super::value_counts::{ColumnCounts, CountedValue, count_few, counted_bytes_m
 use daytable_model::line::LAYOUT;
 use daytable_model::needle::Needle;
 use daytable_model::property::{OwnedValue, Property, PropertyKind};
+use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 
 const SPARSE: u8 = 8;
+/// The column lists its rows. It is [`SPARSE`], too.
+const LISTED: u8 = 128;
+/// A column lists its rows if at most one row of so many has a value. The list is then shorter than bits.
+const LISTED_SHARE: usize = 32;
 const DECIMAL: u8 = 1;
 /// Maximum decimal places of a [`DECIMAL`] column.
 const EXPONENT_MAX: u8 = 9;
@@ -38,8 +44,18 @@ pub(super) struct ColumnBuilder<'a> {
     count: usize,
     /// The next possible row: a row has one value of a name and kind.
     next: usize,
-    /// A bit a row, used once a row lacks a value.
-    present: Vec<u64>,
+    /// The number of rows of the page, at most.
+    rows: usize,
+    present: BuiltPresence,
+}
+
+/// The rows so far that have a value.
+enum BuiltPresence {
+    All,
+    /// These: few of the page's rows.
+    Rows(Vec<u32>),
+    /// A bit a row.
+    Bits(Vec<u64>),
 }
 
 enum ColumnValues<'a> {
@@ -51,18 +67,18 @@ enum ColumnValues<'a> {
 }
 
 impl<'a> ColumnBuilder<'a> {
-    /// An empty column for at most `rows` rows.
-    pub(super) fn new(name: &'a str, kind: PropertyKind, rows: usize) -> ColumnBuilder<'a> {
+    /// An empty column of a page with at most `rows` rows, with room for so many values.
+    pub(super) fn new(name: &'a str, kind: PropertyKind, rows: usize, room: usize) -> ColumnBuilder<'a> {
         let values = match kind {
-            PropertyKind::String => ColumnValues::Strings(Vec::with_capacity(rows)),
-            PropertyKind::Double => ColumnValues::Doubles(Vec::with_capacity(rows)),
-            PropertyKind::Guid => ColumnValues::Guids(Vec::with_capacity(rows)),
-            PropertyKind::Binary => ColumnValues::Binaries(Vec::with_capacity(rows)),
+            PropertyKind::String => ColumnValues::Strings(Vec::with_capacity(room)),
+            PropertyKind::Double => ColumnValues::Doubles(Vec::with_capacity(room)),
+            PropertyKind::Guid => ColumnValues::Guids(Vec::with_capacity(room)),
+            PropertyKind::Binary => ColumnValues::Binaries(Vec::with_capacity(room)),
             PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::Boolean | PropertyKind::DateTime => {
-                ColumnValues::Ints(Vec::with_capacity(rows))
+                ColumnValues::Ints(Vec::with_capacity(room))
             }
         };
-        ColumnBuilder { name, kind, values, count: 0, next: 0, present: Vec::new() }
+        ColumnBuilder { name, kind, values, count: 0, next: 0, rows, present: BuiltPresence::All }
     }
 
     /// Adds the value of `row`. Rows come in order; a second value of a row is ignored.
@@ -84,27 +100,30 @@ impl<'a> ColumnBuilder<'a> {
             // The caller selects a column by the value's kind.
             _ => return,
         }
-        if self.count < row && self.present.is_empty() {
-            self.mark_all();
-        }
-        self.count += 1;
         self.next = row + 1;
-        if !self.present.is_empty() {
+        if !matches!(self.present, BuiltPresence::All) || self.count < row {
             self.mark(row);
         }
+        self.count += 1;
     }
 
+    /// Records that `row` has a value, and some row has none.
     fn mark(&mut self, row: usize) {
-        if self.present.len() <= row / 64 {
-            self.present.resize(row / 64 + 1, 0);
+        if matches!(self.present, BuiltPresence::All) {
+            // A page has fewer rows than 32 bits count.
+            self.present = BuiltPresence::Rows((0..self.count as u32).collect());
         }
-        self.present[row / 64] |= 1 << (row % 64);
-    }
-
-    /// Records that every row so far has a value.
-    fn mark_all(&mut self) {
-        self.present.push(0);
-        (0..self.count).for_each(|row| self.mark(row));
+        if let BuiltPresence::Rows(rows) = &mut self.present {
+            if (rows.len() + 1) * LISTED_SHARE <= self.rows {
+                return rows.push(row as u32);
+            }
+            let mut bits = vec![0; self.rows.div_ceil(64)];
+            rows.iter().for_each(|row| bits[*row as usize / 64] |= 1 << (row % 64));
+            self.present = BuiltPresence::Bits(bits);
+        }
+        if let BuiltPresence::Bits(bits) = &mut self.present {
+            bits[row / 64] |= 1 << (row % 64);
+        }
     }
 
     /// Counts its values, where `levels` has the code of each row's level.
@@ -118,9 +137,18 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Counts its values by the level of their rows. `None` if they are too many, too long, or bytes.
     fn count_few(&self, levels: &[u8], bytes_max: usize) -> Option<Vec<CountedValue>> {
-        let is_present = |row: &usize| self.present.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1);
-        let rows = (0..levels.len()).filter(|row| self.present.is_empty() || is_present(row));
-        let levels = rows.map(|row| levels[row]);
+        match &self.present {
+            BuiltPresence::All => self.count_values(levels.iter().copied(), bytes_max),
+            BuiltPresence::Rows(rows) => self.count_values(rows.iter().map(|row| levels[*row as usize]), bytes_max),
+            BuiltPresence::Bits(bits) => {
+                let is_present = |row: &usize| bits.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1);
+                self.count_values((0..levels.len()).filter(is_present).map(|row| levels[row]), bytes_max)
+            }
+        }
+    }
+
+    /// The same, where `levels` are those of the rows with a value.
+    fn count_values(&self, levels: impl Iterator<Item = u8>, bytes_max: usize) -> Option<Vec<CountedValue>> {
         match &self.values {
             ColumnValues::Ints(values) => {
                 count_few(values, levels, i64::cast_unsigned, |n| whole(self.kind, n).map(OwnedValue::from))
@@ -149,18 +177,36 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Writes the column of a page with `rows` rows.
     pub(super) fn encode(mut self, rows: usize, out: &mut Sections) {
-        let sparse = self.count < rows;
+        if self.count < rows && matches!(self.present, BuiltPresence::All) {
+            // Only the rows at the end lack it.
+            self.present = match self.count * LISTED_SHARE <= rows {
+                true => BuiltPresence::Rows((0..self.count as u32).collect()),
+                false => BuiltPresence::Bits(RowSet::of(rows, |row| row < self.count).words().to_vec()),
+            };
+        }
         let head = out.meta.len();
-        out.meta.push(self.kind as u8 | if sparse { SPARSE } else { 0 });
+        let presence = match &self.present {
+            BuiltPresence::All => 0,
+            BuiltPresence::Rows(_) => SPARSE | LISTED,
+            BuiltPresence::Bits(_) => SPARSE,
+        };
+        out.meta.push(self.kind as u8 | presence);
         put_varint(&mut out.meta, self.name.len() as u64);
         out.strings.extend_from_slice(self.name.as_bytes());
-        if sparse {
-            if self.present.is_empty() {
-                self.mark_all();
+        match &self.present {
+            BuiltPresence::All => {}
+            BuiltPresence::Rows(listed) => {
+                put_varint(&mut out.meta, listed.len() as u64);
+                let mut next = 0;
+                for row in listed {
+                    put_varint(&mut out.meta, u64::from(row - next));
+                    next = row + 1;
+                }
             }
-            self.present.resize(rows.div_ceil(64), 0);
-            let bytes = self.present.iter().flat_map(|word| word.to_le_bytes());
-            out.meta.extend(bytes.take(rows.div_ceil(8)));
+            BuiltPresence::Bits(bits) => {
+                let bytes = bits.iter().flat_map(|word| word.to_le_bytes());
+                out.meta.extend(bytes.take(rows.div_ceil(8)));
+            }
         }
         let values = match &self.values {
             ColumnValues::Ints(values) => ValueSlice::Ints(values),
@@ -272,8 +318,17 @@ pub(super) fn scale_of(exponent: u8) -> f64 {
 pub(super) struct PageColumn {
     pub(super) name: TextSpan,
     pub(super) kind: PropertyKind,
-    present: Option<PresenceBits>,
+    present: Presence,
     pub(super) values: EncodedValues,
+}
+
+/// The rows with a value.
+#[derive(Debug)]
+enum Presence {
+    All,
+    Bits(PresenceBits),
+    /// These, in order. Never empty.
+    Listed(Box<[u32]>),
 }
 
 #[derive(Debug)]
@@ -288,7 +343,7 @@ pub(super) enum EncodedValues {
     Skipped,
 }
 
-/// The rows with a value, and the count of values before each group of 64 rows.
+/// A bit for each row, and the count of values before each group of 64 rows.
 #[derive(Debug)]
 struct PresenceBits {
     words: Vec<u64>,
@@ -306,14 +361,14 @@ impl PageColumn {
         let kind = PropertyKind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
         let name = cursor.meta.count(usize::MAX)?;
         let name = cursor.string(name)?;
-        let (present, count) = if head & SPARSE == 0 {
-            (None, rows)
-        } else {
-            let (present, count) = PresenceBits::decode(rows, cursor)?;
-            (Some(present), count)
+        let (present, count) = match head & (SPARSE | LISTED) {
+            0 => (Presence::All, rows),
+            SPARSE => PresenceBits::decode(rows, cursor)?,
+            LISTED => return Err(PageError::Damaged("a column lists rows that it does not lack")),
+            _ => listed_rows(rows, cursor)?,
         };
         cursor.take_values(count)?;
-        let form = head >> 4;
+        let form = (head & !LISTED) >> 4;
         let unknown = PageError::Damaged("a column has an unknown form");
         let is_needed = str::from_utf8(&cursor.text[name.range()]).is_ok_and(|name| needs(name, kind));
         let values = match (kind, form) {
@@ -377,7 +432,11 @@ impl PageColumn {
     /// The index of the value of `row`.
     #[inline]
     pub(super) fn index(&self, row: usize) -> Option<usize> {
-        let Some(present) = &self.present else { return Some(row) };
+        let present = match &self.present {
+            Presence::All => return Some(row),
+            Presence::Listed(rows) => return rows.binary_search(&u32::try_from(row).ok()?).ok(),
+            Presence::Bits(present) => present,
+        };
         let (word, bit) = (*present.words.get(row / 64)?, row % 64);
         let below = (word & ((1 << bit) - 1)).count_ones();
         (word >> bit & 1 == 1).then(|| (present.before[row / 64] + below) as usize)
@@ -410,12 +469,33 @@ impl PageColumn {
     #[inline]
     pub(super) fn presence(&self, word: usize) -> (u64, usize) {
         match &self.present {
-            None => (u64::MAX, 64 * word),
-            Some(present) => {
+            Presence::All => (u64::MAX, 64 * word),
+            Presence::Bits(present) => {
                 let before = present.before.get(word).map_or(0, |before| *before as usize);
                 (present.words.get(word).copied().unwrap_or(0), before)
             }
+            Presence::Listed(rows) => {
+                let before = rows.partition_point(|row| (*row as usize) < 64 * word);
+                let of_word = rows[before..].iter().take_while(|row| **row as usize / 64 == word);
+                (of_word.fold(0, |bits, row| bits | 1 << (row % 64)), before)
+            }
         }
+    }
+
+    /// The words of rows of the page that may have a value, in order.
+    #[inline]
+    pub(super) fn words_with_values(&self, rows: usize) -> impl Iterator<Item = usize> {
+        let (listed, words) = match &self.present {
+            Presence::Listed(listed) => (&listed[..], 0),
+            _ => (&[][..], rows.div_ceil(64)),
+        };
+        let of_listed = listed.chunk_by(|a, b| a / 64 == b / 64).filter_map(|of_word| of_word.first());
+        (0..words).chain(of_listed.map(|row| *row as usize / 64))
+    }
+
+    /// The rows that it lists, if it does.
+    pub(super) fn listed(&self) -> Option<&[u32]> {
+        if let Presence::Listed(rows) = &self.present { Some(rows) } else { None }
     }
 
     /// Whether its values are wide bytes.
@@ -430,18 +510,24 @@ impl PageColumn {
 
     /// Whether every row has a value.
     pub(super) fn has_all(&self) -> bool {
-        self.present.is_none()
+        matches!(self.present, Presence::All)
     }
 
     /// How many of `rows` have a value.
     pub(super) fn count(&self, rows: usize) -> usize {
-        let marked = |present: &PresenceBits| present.words.iter().map(|word| word.count_ones() as usize).sum();
-        self.present.as_ref().map_or(rows, marked)
+        match &self.present {
+            Presence::All => rows,
+            Presence::Bits(present) => present.words.iter().map(|word| word.count_ones() as usize).sum(),
+            Presence::Listed(rows) => rows.len(),
+        }
     }
 
     /// The rows that have a value, in order.
     pub(super) fn rows(&self, rows: usize) -> impl Iterator<Item = usize> {
-        (0..rows).filter(|&row| self.index(row).is_some())
+        let listed = self.listed();
+        let dense = if listed.is_some() { 0..0 } else { 0..rows };
+        let listed = listed.unwrap_or_default().iter().map(|row| *row as usize);
+        dense.filter(|&row| self.index(row).is_some()).chain(listed)
     }
 
     /// The value at `index`, which [`PageColumn::index`] returned.
@@ -472,7 +558,7 @@ pub(super) fn whole(kind: PropertyKind, number: i64) -> Option<Property<'static>
 
 impl PresenceBits {
     /// Returns the bitmap and the number of rows with a value.
-    fn decode(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<(PresenceBits, usize), PageError> {
+    fn decode(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<(Presence, usize), PageError> {
         let bytes = cursor.meta.take(rows.div_ceil(8))?;
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
         let words: Vec<u64> = bytes.chunks(8).map(word).collect();
@@ -486,6 +572,27 @@ impl PresenceBits {
         if count == 0 || beyond {
             return Err(PageError::Damaged("a column has values of no rows"));
         }
-        Ok((PresenceBits { words, before }, count as usize))
+        Ok((Presence::Bits(PresenceBits { words, before }), count as usize))
     }
+}
+
+/// Returns the list of the rows with a value, and their number.
+fn listed_rows(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<(Presence, usize), PageError> {
+    // Each takes a byte, so a damaged page claims no more than it has.
+    let count = cursor.meta.count(cursor.meta.rest().len())?;
+    let (mut listed, mut next) = (Vec::with_capacity(count), 0);
+    for _ in 0..count {
+        let gap = cursor.meta.count(rows)?;
+        let row = next + gap;
+        if row >= rows {
+            return Err(PageError::Damaged("a column has values of no rows"));
+        }
+        // A page has fewer rows than 32 bits count.
+        listed.push(row as u32);
+        next = row + 1;
+    }
+    if listed.is_empty() {
+        return Err(PageError::Damaged("a column has values of no rows"));
+    }
+    Ok((Presence::Listed(listed.into()), count))
 }

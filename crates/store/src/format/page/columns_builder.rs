@@ -10,6 +10,11 @@ use std::collections::HashMap;
 
 /// Number of columns up to which a linear search is faster than a hash.
 const SEARCHED: usize = 16;
+/// Columns with room for a value of each row. Those that come later are rare mostly, and grow as values come.
+const ROOMY_COLUMNS: usize = 64;
+/// Columns of a page whose values are counted at most: so many that a row of `page_counts` has room for those of all its
+/// pages.
+const COUNTED_COLUMNS_MAX: usize = 256;
 /// Marks a name that has no column yet.
 const NO_COLUMN: u32 = u32::MAX;
 
@@ -109,7 +114,8 @@ impl<'p, 'a> ColumnsBuilder<'p, 'a> {
 
     fn add(&mut self, name: &'a str, kind: PropertyKind) -> usize {
         let column = self.columns.len();
-        self.columns.push(ColumnBuilder::new(name, kind, self.rows));
+        let room = if column < ROOMY_COLUMNS { self.rows } else { 0 };
+        self.columns.push(ColumnBuilder::new(name, kind, self.rows, room));
         if column == SEARCHED {
             self.by_name = self.columns.iter().zip(0..).map(|(column, at)| ((column.name, column.kind), at)).collect();
         } else if column > SEARCHED {
@@ -123,11 +129,15 @@ impl<'p, 'a> ColumnsBuilder<'p, 'a> {
         self.columns.iter().any(|column| column.name == name)
     }
 
-    /// Counts the values of the gathered rows by level. `None` where a record is not described by its row.
+    /// Whether a record is not described by its row.
+    pub(super) fn has_spread(&self) -> bool {
+        self.columns.iter().any(|column| MULTI_ROW_PROPERTIES.contains(&(column.name, column.kind)))
+    }
+
+    /// Counts the values of the gathered rows by level. `None` where there are too many columns.
     pub(super) fn count_values(&self, levels: &[u8]) -> Option<Box<ValueCounts>> {
-        let is_spread = |column: &ColumnBuilder<'_>| MULTI_ROW_PROPERTIES.contains(&(column.name, column.kind));
         let columns = || self.columns.iter().map(|column| column.counts(levels)).collect();
-        (!self.columns.iter().any(is_spread)).then(|| Box::new(ValueCounts { columns: columns() }))
+        (self.columns.len() <= COUNTED_COLUMNS_MAX).then(|| Box::new(ValueCounts { columns: columns() }))
     }
 
     /// Writes the columns and resets the builder.

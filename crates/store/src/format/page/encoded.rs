@@ -109,6 +109,11 @@ impl ColumnRef<'_> {
     /// The rows with a value.
     pub fn present(&self) -> RowSet {
         let (column, rows) = (self.column(), self.page().len());
+        if let Some(listed) = column.listed() {
+            let mut present = RowSet::none(rows);
+            listed.iter().for_each(|row| present.insert(*row as usize));
+            return present;
+        }
         RowSet::of_words(rows, (0..rows.div_ceil(64)).map(|word| column.presence(word).0))
     }
 
@@ -283,7 +288,8 @@ impl ColumnRef<'_> {
         let mut room = String::new();
         // How many numbers of each slot the values before the block have.
         let mut ranks = [0usize; NUMBERS_MAX];
-        for (word, wanted) in among.words().iter().enumerate() {
+        for word in self.column().words_with_values(self.page().len()) {
+            let wanted = among.words().get(word).copied().unwrap_or(0);
             let (present, before) = self.column().presence(word);
             let values = match self.column().has_all() {
                 true => BLOCK_ROWS.min(self.page().len() - BLOCK_ROWS * word),
@@ -325,7 +331,11 @@ impl ColumnRef<'_> {
     fn each_packed(&self, bits: &Bits, among: &RowSet, mut each: impl FnMut(usize, u64)) {
         let (column, packed) = (self.column(), self.page().packed());
         let mut room = [0; BLOCK_ROWS];
-        for (word, wanted) in among.words().iter().enumerate() {
+        for word in column.words_with_values(self.page().len()) {
+            let wanted = among.words().get(word).copied().unwrap_or(0);
+            if wanted == 0 {
+                continue;
+            }
             let (present, before) = column.presence(word);
             let (wanted, start) = (wanted & present, BLOCK_ROWS * word);
             if wanted == 0 {
@@ -363,6 +373,10 @@ impl ColumnRef<'_> {
         let column = self.column();
         if column.has_all() {
             return among.for_each(|row| each(row, row));
+        }
+        if let Some(listed) = column.listed() {
+            let rows = listed.iter().map(|row| *row as usize).enumerate();
+            return rows.filter(|(_, row)| among.contains(*row)).for_each(|(index, row)| each(row, index));
         }
         among.for_each(|row| {
             if let Some(index) = column.index(row) {
@@ -410,7 +424,9 @@ impl ColumnRef<'_> {
             Strings::Hex(hex) => self.add_hex(hex, needle, among, found),
             Strings::Patterns(patterns) => self.add_patterns(patterns, needle, among, found),
             Strings::Plain { .. } => {
-                let text = page.text().as_bytes();
+                // Texts of a column follow each other. Those behind are of other columns, of which there may be many.
+                let last = column.count(page.len()).saturating_sub(1);
+                let text = &page.text().as_bytes()[..strings.span(page.packed(), last).end];
                 // The next match at or after the row's beginning; earlier rows contain no match.
                 let mut next = None;
                 for (row, index) in column.rows(page.len()).zip(0..) {

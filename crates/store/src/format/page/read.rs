@@ -5,6 +5,7 @@ use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
 use super::keys::EncodedKeys;
 use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES};
+use crate::format::listed_rows::ListedRows;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
@@ -13,6 +14,7 @@ use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
@@ -36,6 +38,8 @@ pub struct Page {
     keys: OnceLock<Vec<RowKey>>,
     levels: Ints,
     columns: Vec<PageColumn>,
+    /// The values of columns that list their rows, once they were asked for by row.
+    listed: OnceLock<ListedRows>,
     /// The partition of each row by its number in the page, in a page of many partitions.
     owners: Option<Ints>,
     packed: Vec<u8>,
@@ -138,9 +142,21 @@ impl Page {
         }
         let text = String::from_utf8(cursor.text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
         let PageHeader { first, last, .. } = *header;
-        let (keys, alone) = (OnceLock::new(), AtomicUsize::new(0));
-        let page =
-            Page { rows, first, last, encoded_keys, keys, levels, columns, owners, packed, text, alone, is_front };
+        let page = Page {
+            rows,
+            first,
+            last,
+            encoded_keys,
+            keys: OnceLock::new(),
+            levels,
+            columns,
+            listed: OnceLock::new(),
+            owners,
+            packed,
+            text,
+            alone: AtomicUsize::new(0),
+            is_front,
+        };
         page.check_texts()?;
         Ok(page)
     }
@@ -275,8 +291,8 @@ impl Page {
     pub fn each_property(&self, row: usize, mut each: impl FnMut(&str, Property<'_>)) {
         let is_alone = self.alone.fetch_add(1, Ordering::Relaxed) < self.len() / ALONE_SHARE;
         let mut room = String::new();
-        for (number, column) in self.columns.iter().enumerate() {
-            let Some(index) = (row < self.len()).then(|| column.index(row)).flatten() else { continue };
+        for (number, index) in self.indices(row) {
+            let column = &self.columns[number];
             let value = match is_alone {
                 true => column.value_in(index, &self.packed, &self.text, &mut room),
                 false => column.value(index, &self.packed, &self.text),
@@ -288,14 +304,16 @@ impl Page {
     }
 
     /// The properties of a row with the numbers of their columns.
-    pub(super) fn values(&self, row: usize) -> impl Iterator<Item = (usize, Property<'_>)> {
-        let columns = if row < self.len() { self.columns.as_slice() } else { &[] };
-        let value = move |(number, column): (usize, &'_ PageColumn)| Some((number, column.index(row)?));
-        columns
-            .iter()
-            .enumerate()
-            .filter_map(value)
-            .filter_map(|(number, index)| Some((number, self.columns[number].value(index, &self.packed, &self.text)?)))
+    pub(crate) fn values(&self, row: usize) -> impl Iterator<Item = (usize, Property<'_>)> {
+        let value = |number: usize, index| self.columns[number].value(index, &self.packed, &self.text);
+        self.indices(row).filter_map(move |(number, index)| Some((number, value(number, index)?)))
+    }
+
+    /// The columns with a value of a row, in their order, and the number of the value in each.
+    fn indices(&self, row: usize) -> impl Iterator<Item = (usize, usize)> {
+        let listed = self.listed.get_or_init(|| ListedRows::of(self.columns.iter().map(PageColumn::listed)));
+        let columns = (row < self.len()).then(|| listed.columns(row)).into_iter().flatten();
+        columns.filter_map(move |(number, index)| Some((number, index.or_else(|| self.columns[number].index(row))?)))
     }
 
     /// Number of columns.
@@ -381,6 +399,25 @@ impl<'p> ColumnRef<'p> {
     /// Number of rows with a value.
     pub fn count(&self) -> usize {
         self.column().count(self.page.len())
+    }
+
+    /// The rows that it lists, if it does.
+    pub(crate) fn listed(&self) -> Option<&'p [u32]> {
+        self.column().listed()
+    }
+
+    /// Passes the values of some rows, in their order.
+    pub(crate) fn each_between(&self, rows: Range<usize>, mut each: impl FnMut(usize, Property<'p>)) {
+        let Some(listed) = self.listed() else {
+            return rows.for_each(|row| self.value(row).into_iter().for_each(|value| each(row, value)));
+        };
+        let start = listed.partition_point(|row| (*row as usize) < rows.start);
+        let some = listed[start..].iter().map(|row| *row as usize).take_while(|row| *row < rows.end);
+        for (row, index) in some.zip(start..) {
+            if let Some(value) = self.column().value(index, &self.page.packed, &self.page.text) {
+                each(row, value);
+            }
+        }
     }
 
     /// The value of a row.

@@ -1,9 +1,11 @@
 //! Rows of a sealed file in memory, by columns.
 //!
 //! Values are copied out of the file's pages, so that a row does not keep its neighbours' pages in memory. The map of
-//! further properties is split into columns here, so readers of a block do not distinguish the two.
+//! further properties is split into columns here, so readers of a block do not distinguish the two. A column that most rows
+//! lack lists its rows: it takes memory for its values, not for the rows of the block.
 
 use super::text;
+use crate::format::listed_rows::ListedRows;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
 use daytable_model::line::LAYOUT;
@@ -13,10 +15,13 @@ use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
-/// Marks a row without a value: see [`BlockColumn::index`].
+/// Marks a row without a value: see [`Presence::Indices`].
 const NONE: u32 = u32::MAX;
+/// A column lists its rows if at most one row of so many has a value.
+const LISTED_SHARE: usize = 8;
 
 /// Numbers whose results [`BlockColumn::map`] remembers.
 const NUMBERS_KNOWN: usize = 64;
@@ -27,7 +32,9 @@ pub(crate) struct RowBlock {
     pub(crate) keys: Vec<RowKey>,
     /// Level codes; 0 for no level.
     pub(crate) levels: Vec<u8>,
-    pub(crate) columns: Vec<BlockColumn>,
+    columns: Vec<BlockColumn>,
+    /// The values of columns that list their rows, once they were asked for by row.
+    listed: OnceLock<ListedRows>,
 }
 
 /// The values of one property and type.
@@ -35,10 +42,22 @@ pub(crate) struct RowBlock {
 pub(crate) struct BlockColumn {
     name: Arc<str>,
     kind: PropertyKind,
-    /// For each row the index of its value; `None` if every row has one.
-    index: Option<Vec<u32>>,
+    present: Presence,
+    /// The index of the value of each row that has one, in the order of the rows; `None` if that is their order, or if
+    /// the rows tell it.
+    which: Option<Box<[u32]>>,
     stored: BlockValues,
     count: usize,
+}
+
+/// The rows with a value.
+#[derive(Debug)]
+enum Presence {
+    All,
+    /// The index of the value of each row; [`NONE`] if it has none.
+    Indices(Box<[u32]>),
+    /// These rows, in order.
+    Listed(Box<[u32]>),
 }
 
 #[derive(Debug)]
@@ -136,10 +155,15 @@ impl BlockColumn {
     ) -> BlockColumn {
         let count = which.as_ref().map_or(stored.len(), Vec::len);
         let Some(levels) = levels.filter(|levels| levels.contains(&0)) else {
-            return BlockColumn { name, kind, index: which, stored, count };
+            return BlockColumn { name, kind, present: Presence::All, which: which.map(Vec::into), stored, count };
         };
+        if count * LISTED_SHARE <= levels.len() {
+            let rows = (0..).zip(levels).filter(|(_, level)| **level != 0).map(|(row, _)| row);
+            let present = Presence::Listed(rows.collect());
+            return BlockColumn { name, kind, present, which: which.map(Vec::into), stored, count };
+        }
         let mut next = 0;
-        let number = |level: &i16| {
+        let index = |level: &i16| {
             if *level == 0 {
                 return NONE;
             }
@@ -149,20 +173,37 @@ impl BlockColumn {
                 Some(which) => which.get(next as usize - 1).copied().unwrap_or(NONE),
             }
         };
-        let index = Some(levels.iter().map(number).collect());
-        BlockColumn { name, kind, index, stored, count }
+        let present = Presence::Indices(levels.iter().map(index).collect());
+        BlockColumn { name, kind, present, which: None, stored, count }
+    }
+
+    /// A column of a block of `rows` rows. Those of `listed`, which are in order, have a value each.
+    pub(crate) fn listed(
+        name: Arc<str>,
+        kind: PropertyKind,
+        rows: usize,
+        listed: Vec<u32>,
+        stored: BlockValues,
+    ) -> BlockColumn {
+        let count = stored.len();
+        let present = if count * LISTED_SHARE <= rows {
+            Presence::Listed(listed.into())
+        } else if count == rows {
+            Presence::All
+        } else {
+            let mut indices = vec![NONE; rows];
+            listed.iter().zip(0..).for_each(|(row, index)| indices[*row as usize] = index);
+            Presence::Indices(indices.into())
+        };
+        BlockColumn { name, kind, present, which: None, stored, count }
     }
 
     /// Marks the rows whose value satisfies `holds`, which is called once for a shared value.
-    pub(crate) fn mark<'f>(
-        &self,
-        found: impl Iterator<Item = &'f mut bool>,
-        mut holds: impl FnMut(Property<'_>) -> bool,
-    ) {
-        let mut hold = |index| self.stored.value(self.kind, index).is_some_and(&mut holds);
-        let hits: Vec<bool> = (0..self.stored.len()).map(&mut hold).collect();
-        for (row, found) in found.enumerate() {
-            *found |= self.index(row).and_then(|index| hits.get(index)).is_some_and(|hit| *hit);
+    pub(crate) fn mark(&self, found: &mut [bool], mut holds: impl FnMut(Property<'_>) -> bool) {
+        let hits = (0..self.stored.len()).map(|index| self.stored.value(self.kind, index).is_some_and(&mut holds));
+        let hits: Vec<bool> = hits.collect();
+        if hits.contains(&true) {
+            self.each(found.len(), |row, index| found[row] |= hits.get(index) == Some(&true));
         }
     }
 
@@ -172,17 +213,25 @@ impl BlockColumn {
 
     /// The rows with a value, among `rows` rows.
     pub(crate) fn present(&self, rows: usize) -> RowSet {
-        match &self.index {
-            None => RowSet::all(rows),
-            Some(_) => RowSet::of(rows, |row| self.index(row).is_some()),
+        let mut present = RowSet::none(rows);
+        match &self.present {
+            Presence::All => return RowSet::all(rows),
+            _ => self.each(rows, |row, _| present.insert(row)),
         }
+        present
     }
 
     /// The rows of so many that have a value that is no empty text.
     pub(crate) fn filled(&self, rows: usize) -> RowSet {
         let BlockValues::Strings(_, ends) = &self.stored else { return self.present(rows) };
         let is_empty = |index: usize| ends[index] == index.checked_sub(1).map_or(0, |before| ends[before]);
-        RowSet::of(rows, |row| self.index(row).is_some_and(|index| index < ends.len() && !is_empty(index)))
+        let mut filled = RowSet::none(rows);
+        self.each(rows, |row, index| {
+            if index < ends.len() && !is_empty(index) {
+                filled.insert(row);
+            }
+        });
+        filled
     }
 
     /// Applies `read` to the values of the rows `among`, once a shared value, and passes the results on in the order of
@@ -264,26 +313,98 @@ impl BlockColumn {
     /// Passes the rows of `among` that have a value, and the index of each value.
     #[inline]
     fn each_index(&self, among: &RowSet, mut each: impl FnMut(usize, usize)) {
-        match &self.index {
-            None => among.for_each(|row| each(row, row)),
-            Some(index) => among.for_each(|row| {
-                if let Some(index) = index.get(row).filter(|index| **index != NONE) {
+        match &self.present {
+            Presence::All => among.for_each(|row| each(row, self.chosen(row))),
+            Presence::Indices(indices) => among.for_each(|row| {
+                if let Some(index) = indices.get(row).filter(|index| **index != NONE) {
                     each(row, *index as usize);
                 }
             }),
+            Presence::Listed(listed) => {
+                let rows = listed.iter().map(|row| *row as usize).enumerate();
+                rows.filter(|(_, row)| among.contains(*row)).for_each(|(at, row)| each(row, self.chosen(at)));
+            }
         }
     }
 
+    /// Passes those of so many rows that have a value, and the index of each value.
+    #[inline]
+    fn each(&self, rows: usize, each: impl FnMut(usize, usize)) {
+        self.each_between(0..rows, each);
+    }
+
+    /// Passes the rows of a range that have a value, and the index of each value.
+    #[inline]
+    fn each_between(&self, rows: Range<usize>, mut each: impl FnMut(usize, usize)) {
+        match &self.present {
+            Presence::All => rows.for_each(|row| each(row, self.chosen(row))),
+            Presence::Indices(indices) => {
+                for (row, index) in rows.clone().zip(indices.get(rows).unwrap_or_default()) {
+                    if *index != NONE {
+                        each(row, *index as usize);
+                    }
+                }
+            }
+            Presence::Listed(listed) => {
+                let start = listed.partition_point(|row| (*row as usize) < rows.start);
+                let some = listed[start..].iter().map(|row| *row as usize).take_while(|row| *row < rows.end);
+                some.zip(start..).for_each(|(row, at)| each(row, self.chosen(at)));
+            }
+        }
+    }
+
+    /// The index of the value of a row.
     #[inline]
     fn index(&self, row: usize) -> Option<usize> {
-        match &self.index {
-            None => Some(row),
-            Some(index) => index.get(row).copied().filter(|index| *index != NONE).map(|index| index as usize),
+        match &self.present {
+            Presence::All => Some(self.chosen(row)),
+            Presence::Indices(indices) => indices.get(row).filter(|index| **index != NONE).map(|index| *index as usize),
+            Presence::Listed(listed) => {
+                let at = listed.binary_search(&u32::try_from(row).ok()?).ok()?;
+                Some(self.chosen(at))
+            }
+        }
+    }
+
+    /// The index of a row's value, by the number of values before it.
+    #[inline]
+    fn chosen(&self, number: usize) -> usize {
+        match &self.which {
+            None => number,
+            // Beyond all values.
+            Some(which) => which.get(number).map_or(usize::MAX, |index| *index as usize),
+        }
+    }
+
+    fn rows_listed(&self) -> Option<&[u32]> {
+        if let Presence::Listed(rows) = &self.present { Some(rows) } else { None }
+    }
+
+    /// Approximate bytes of its values; a shared text counts for every row.
+    fn bytes(&self, rows: usize) -> usize {
+        match &self.stored {
+            BlockValues::Strings(_, ends) | BlockValues::Binaries(_, ends) => {
+                let mut bytes = 0;
+                self.each(rows, |_, index| {
+                    let start = index.checked_sub(1).map_or(Some(0), |before| ends.get(before).copied());
+                    if let Some((start, end)) = start.zip(ends.get(index)) {
+                        bytes += (end - start) as usize + 4;
+                    }
+                });
+                bytes
+            }
+            BlockValues::Guids(all) => 16 * all.len(),
+            other => 8 * other.len(),
         }
     }
 }
 
 impl RowBlock {
+    /// Rows by their columns.
+    pub(crate) fn new(keys: Vec<RowKey>, levels: Vec<u8>, columns: Vec<BlockColumn>) -> RowBlock {
+        RowBlock { keys, levels, columns, listed: OnceLock::new() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -304,9 +425,17 @@ impl RowBlock {
 
     /// The properties of a row, in the order of the columns.
     pub(crate) fn properties(&self, row: usize) -> impl Iterator<Item = (&str, Property<'_>)> {
-        self.columns.iter().filter_map(move |column| {
-            let index = column.index(row)?;
-            Some((&*column.name, column.stored.value(column.kind, index)?))
+        self.values(row).map(|(column, value)| (&*self.columns[column].name, value))
+    }
+
+    /// The values of a row with the numbers of their columns, in the order of the columns.
+    pub(crate) fn values(&self, row: usize) -> impl Iterator<Item = (usize, Property<'_>)> {
+        let listed = self.listed.get_or_init(|| ListedRows::of(self.columns.iter().map(BlockColumn::rows_listed)));
+        let columns = (row < self.len()).then(|| listed.columns(row)).into_iter().flatten();
+        columns.filter_map(move |(number, at)| {
+            let column = &self.columns[number];
+            let index = at.map_or_else(|| column.index(row), |at| Some(column.chosen(at)))?;
+            Some((number, column.stored.value(column.kind, index)?))
         })
     }
 
@@ -320,6 +449,11 @@ impl RowBlock {
 
     pub(crate) fn count(&self, column: usize) -> usize {
         self.columns.get(column).map_or(0, |column| column.count)
+    }
+
+    /// The rows that a column lists, if it does.
+    pub(crate) fn listed(&self, column: usize) -> Option<&[u32]> {
+        self.columns.get(column)?.rows_listed()
     }
 
     #[inline]
@@ -339,28 +473,32 @@ impl RowBlock {
         let Some(column) = self.columns.get(column) else { return };
         let known = (0..column.stored.len()).map(|index| column.stored.value(column.kind, index).map(&mut read));
         let known: Vec<Option<T>> = known.collect();
-        for row in 0..self.len() {
-            if let Some(value) = column.index(row).and_then(|index| *known.get(index)?) {
+        column.each(self.len(), |row, index| {
+            if let Some(Some(value)) = known.get(index) {
+                each(row, *value);
+            }
+        });
+    }
+
+    /// Passes the values of a column in some rows, in their order.
+    pub(crate) fn each_between<'b>(
+        &'b self,
+        column: usize,
+        rows: Range<usize>,
+        mut each: impl FnMut(usize, Property<'b>),
+    ) {
+        let Some(column) = self.columns.get(column) else { return };
+        column.each_between(rows, |row, index| {
+            if let Some(value) = column.stored.value(column.kind, index) {
                 each(row, value);
             }
-        }
+        });
     }
 
     /// Approximate bytes of its values and keys; a shared text counts for every row.
     pub(crate) fn bytes(&self) -> usize {
-        let of = |column: &BlockColumn| match &column.stored {
-            BlockValues::Strings(_, ends) | BlockValues::Binaries(_, ends) => {
-                let length = |row| {
-                    let index = column.index(row)?;
-                    let start = if index == 0 { 0 } else { *ends.get(index - 1)? };
-                    Some((*ends.get(index)? - start) as usize + 4)
-                };
-                (0..self.len()).filter_map(length).sum()
-            }
-            BlockValues::Guids(all) => 16 * all.len(),
-            other => 8 * other.len(),
-        };
-        self.columns.iter().map(of).sum::<usize>() + RowKey::BYTES * self.len()
+        let values: usize = self.columns.iter().map(|column| column.bytes(self.len())).sum();
+        values + RowKey::BYTES * self.len()
     }
 
     /// Marks the rows with a property that contains the needle, or may contain it.
@@ -370,46 +508,58 @@ impl RowBlock {
             if spread || needle.may_be_in(column.kind) {
                 let is_layout = &*column.name == LAYOUT;
                 let crosses = |value: Property<'_>| matches!(value, Property::String(layout) if is_layout && needle.may_cross(layout));
-                column.mark(found.iter_mut(), |value| spread || needle.is_in(value) || crosses(value));
+                column.mark(found, |value| spread || needle.is_in(value) || crosses(value));
             }
         }
     }
 }
 
-/// Splits the map of further properties into columns, row by row.
+/// Numbers the properties of the map of further properties by their keys.
 #[derive(Default)]
-pub(crate) struct RestColumns {
-    columns: Vec<(Arc<str>, PropertyKind, Vec<i16>, BlockValues)>,
-    numbers: HashMap<String, usize>,
+pub(super) struct RestNames {
+    pub(super) names: Vec<(Arc<str>, PropertyKind)>,
+    numbers: HashMap<(Arc<str>, PropertyKind), u32, foldhash::quality::RandomState>,
 }
 
-impl RestColumns {
-    /// Adds an entry of a row; false for an invalid entry.
-    pub(crate) fn push(&mut self, row: usize, key: &str, value: &str) -> bool {
-        let number = match self.numbers.get(key) {
-            Some(number) => *number,
-            None => {
-                let Some((name, kind)) = text::split_key(key) else { return false };
-                self.columns.push((name.into(), kind, Vec::new(), BlockValues::new(kind)));
-                self.numbers.insert(key.to_owned(), self.columns.len() - 1);
-                self.columns.len() - 1
-            }
-        };
-        let (_, kind, levels, stored) = &mut self.columns[number];
-        if levels.len() > row {
+impl RestNames {
+    /// The number of the property of a key; `None` for an invalid key.
+    pub(super) fn number(&mut self, key: &str) -> Option<u32> {
+        let (name, kind) = text::split_key(key)?;
+        let property = (Arc::from(name), kind);
+        if let Some(number) = self.numbers.get(&property) {
+            return Some(*number);
+        }
+        let number = u32::try_from(self.names.len()).ok()?;
+        self.names.push(property.clone());
+        self.numbers.insert(property, number);
+        Some(number)
+    }
+}
+
+/// The values of a property in the map of further properties, row by row.
+pub(super) struct RestColumn {
+    kind: PropertyKind,
+    rows: Vec<u32>,
+    stored: BlockValues,
+}
+
+impl RestColumn {
+    pub(super) fn new(kind: PropertyKind) -> RestColumn {
+        RestColumn { kind, rows: Vec::new(), stored: BlockValues::new(kind) }
+    }
+
+    /// Adds the value of a row behind those before; false if it is invalid.
+    pub(super) fn push(&mut self, row: u32, value: &str) -> bool {
+        if self.rows.last().is_some_and(|last| *last >= row) {
             return false;
         }
-        levels.resize(row, 0);
-        levels.push(1);
+        self.rows.push(row);
         let mut is_pushed = false;
-        text::read(*kind, value, |value| is_pushed = stored.push(value)) && is_pushed
+        text::read(self.kind, value, |value| is_pushed = self.stored.push(value)) && is_pushed
     }
 
-    /// The columns of a block of `rows` rows.
-    pub(crate) fn finish(self, rows: usize) -> impl Iterator<Item = BlockColumn> {
-        self.columns.into_iter().map(move |(name, kind, mut levels, stored)| {
-            levels.resize(rows, 0);
-            BlockColumn::new(name, kind, Some(&levels), None, stored)
-        })
+    /// The column of a block of `rows` rows.
+    pub(super) fn finish(self, name: Arc<str>, rows: usize) -> BlockColumn {
+        BlockColumn::listed(name, self.kind, rows, self.rows, self.stored)
     }
 }

@@ -3,7 +3,7 @@
 //! Callers pass rows as ranges within their group, sorted and disjoint; pages between them are skipped. Every value is
 //! validated here, so a block contains only valid properties.
 
-use super::block::{BlockColumn, BlockValues, RestColumns, RowBlock};
+use super::block::{BlockColumn, BlockValues, RestColumn, RestNames, RowBlock};
 use super::damage::{damaged, guard};
 use super::file::{FileContents, SealedFile};
 use super::index::PartitionRun;
@@ -24,6 +24,7 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// BlockColumn, definition and repetition levels.
 type ColumnRead<T> = (Vec<T>, Vec<i16>, Vec<i16>);
@@ -271,9 +272,9 @@ impl SealedFile {
             for number in 0..self.columns().len() {
                 columns.extend(self.column_of(group, number, ranges)?);
             }
-            columns.extend(self.rest(group, ranges, keys.len())?);
+            columns.extend(self.rest(group, ranges)?);
         }
-        Ok(RowBlock { keys, levels, columns })
+        Ok(RowBlock::new(keys, levels, columns))
     }
 
     /// The values of some rows of a property's column, its levels, and the value of each row if rows share values.
@@ -377,33 +378,113 @@ impl SealedFile {
     }
 
     /// The properties without a column in the file, as columns.
-    pub(crate) fn rest(
-        &self,
-        group: usize,
-        ranges: &[Range<usize>],
-        rows: usize,
-    ) -> Result<Vec<BlockColumn>, StoreError> {
+    pub(crate) fn rest(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<BlockColumn>, StoreError> {
+        let keys = self.rest_keys(group, ranges)?;
+        let all: Vec<usize> = (0..keys.names.len()).collect();
+        self.rest_columns(group, ranges, &keys, &all)
+    }
+
+    /// Which properties without a column in the file some rows have.
+    pub(crate) fn rest_keys(&self, group: usize, ranges: &[Range<usize>]) -> Result<RestKeys, StoreError> {
         let leaf = self.opened.layout.rest();
+        let rows: usize = ranges.iter().map(Range::len).sum();
         if self.is_absent(group, leaf) {
-            return Ok(Vec::new());
+            return Ok(RestKeys::default());
         }
         let (keys, defined, repeated) = self.texts(group, leaf, ranges)?;
-        let (values, _, _) = self.texts(group, leaf + 1, ranges)?;
-        let (mut rest, mut entries, mut next) = (RestColumns::default(), keys.iter().zip(values.iter()), 0);
+        let mut names = RestNames::default();
+        let numbers = keys.read(|key| names.number(std::str::from_utf8(key).ok()?));
+        let wrong = || self.wrong(group, leaf, INVALID_ENTRY);
+        let (mut numbers, mut entries, mut next) = (numbers.ok_or_else(wrong)?.into_iter(), Vec::new(), 0);
         for (defined, repeated) in defined.into_iter().zip(repeated) {
             next += usize::from(repeated == 0);
             if defined < REST_DEFINED {
                 continue;
             }
-            let texts = entries
-                .next()
-                .and_then(|(key, value)| Some((std::str::from_utf8(key?).ok()?, std::str::from_utf8(value?).ok()?)));
-            let row = next.checked_sub(1).filter(|row| *row < rows);
-            let is_pushed = texts.zip(row).is_some_and(|((key, value), row)| rest.push(row, key, value));
-            if !is_pushed {
-                return Err(self.wrong(group, leaf, "an entry of the map is invalid"));
+            let row = next.checked_sub(1).filter(|row| *row < rows).and_then(|row| u32::try_from(row).ok());
+            let (row, name) = row.zip(numbers.next()).ok_or_else(wrong)?;
+            entries.push(RestEntry { row, name });
+        }
+        Ok(RestKeys { names: names.names, entries })
+    }
+
+    /// The columns of some of these properties, by their numbers, which ascend. Reads the pages of their values alone.
+    pub(crate) fn rest_columns(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        keys: &RestKeys,
+        wanted: &[usize],
+    ) -> Result<Vec<BlockColumn>, StoreError> {
+        let leaf = self.opened.layout.rest() + 1;
+        let wrong = || self.wrong(group, leaf, INVALID_ENTRY);
+        let mut columns: Vec<Option<RestColumn>> = keys.names.iter().map(|_| None).collect();
+        for number in wanted {
+            columns[*number] = Some(RestColumn::new(keys.names[*number].1));
+        }
+        let is_wanted = |entry: &&RestEntry| columns[entry.name as usize].is_some();
+        let mut with_value: Vec<usize> =
+            keys.entries.iter().filter(is_wanted).map(|entry| entry.row as usize).collect();
+        with_value.dedup();
+        if !with_value.is_empty() {
+            let (texts, _, _) = self.texts(group, leaf, &rows_of(ranges, with_value.iter().copied()))?;
+            let mut texts = texts.iter();
+            let (mut rows, mut last) = (with_value.iter().peekable(), None);
+            for entry in &keys.entries {
+                let row = entry.row as usize;
+                if rows.next_if(|next| **next == row).is_some() {
+                    last = Some(row);
+                }
+                if last != Some(row) {
+                    continue;
+                }
+                // All entries of a row are read.
+                let text = texts.next().flatten().ok_or_else(wrong)?;
+                let Some(column) = &mut columns[entry.name as usize] else { continue };
+                let text = std::str::from_utf8(text).ok();
+                if !text.is_some_and(|text| column.push(entry.row, text)) {
+                    return Err(wrong());
+                }
+            }
+            if texts.next().is_some() {
+                return Err(wrong());
             }
         }
-        Ok(rest.finish(rows).collect())
+        let rows = ranges.iter().map(Range::len).sum();
+        let column = |number: &usize| Some(columns[*number].take()?.finish(keys.names[*number].0.clone(), rows));
+        Ok(wanted.iter().filter_map(column).collect())
     }
+}
+
+const INVALID_ENTRY: &str = "an entry of the map is invalid";
+
+/// The properties without a column in the file that some rows have.
+#[derive(Default)]
+pub(crate) struct RestKeys {
+    pub(crate) names: Vec<(Arc<str>, PropertyKind)>,
+    /// In the order of the rows.
+    entries: Vec<RestEntry>,
+}
+
+/// An entry of the map: its row among those that were read, and the number of its name.
+struct RestEntry {
+    row: u32,
+    name: u32,
+}
+
+/// The ranges of some rows that ascend, by their numbers among the rows of `ranges`.
+pub(crate) fn rows_of(ranges: &[Range<usize>], rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+    let (mut found, mut of, mut before): (Vec<Range<usize>>, _, _) = (Vec::new(), ranges.iter().peekable(), 0);
+    for row in rows {
+        while let Some(range) = of.next_if(|range| before + range.len() <= row) {
+            before += range.len();
+        }
+        let Some(range) = of.peek() else { break };
+        let place = range.start + row - before;
+        match found.last_mut() {
+            Some(last) if last.end == place => last.end += 1,
+            _ => found.push(place..place + 1),
+        }
+    }
+    found
 }

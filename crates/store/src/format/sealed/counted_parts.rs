@@ -130,10 +130,13 @@ impl PartCounter {
 
     /// Adds a value that is in no column of its own.
     pub(super) fn add_rest(&mut self, row: usize, name: &str, value: Property<'_>) {
+        if self.is_full {
+            return;
+        }
         let part = self.parts.partition_point(|part| part.rows.end <= row);
         let Some(columns) = self.columns.get_mut(part) else { return };
         let property = (name.to_owned(), value.kind());
-        if self.is_full || !self.rest.contains_key(&property) && self.rest.len() == REST_MAX {
+        if !self.rest.contains_key(&property) && self.rest.len() == REST_MAX {
             self.is_full = true;
             return;
         }

@@ -5,9 +5,11 @@ use super::block::{BlockColumn, BlockValues};
 use super::layout::ColumnLayout;
 use super::mapped::{MappedRows, RowSlice};
 use super::part::InputRows;
+use super::sum::of_property;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,40 +27,43 @@ pub(super) struct Gatherer<'l> {
     columns: Vec<GatheredColumn>,
     /// Columns that the layout lacks.
     rest: Vec<(Arc<str>, PropertyKind, GatheredColumn)>,
+    /// Their numbers, by hash of name and kind.
+    rest_numbers: HashMap<u64, usize, foldhash::fast::RandomState>,
     runs: Vec<(Arc<str>, Range<usize>)>,
     bytes: usize,
 }
 
-/// Values, and for each row so far 1 if it has one. Rows at the end may be missing.
+/// Values, and the rows that have one.
 struct GatheredColumn {
-    levels: Vec<i16>,
+    rows: Vec<u32>,
     stored: BlockValues,
 }
 
 impl GatheredColumn {
     fn new(kind: PropertyKind) -> GatheredColumn {
-        GatheredColumn { levels: Vec::new(), stored: BlockValues::new(kind) }
+        GatheredColumn { rows: Vec::new(), stored: BlockValues::new(kind) }
     }
 
     fn push(&mut self, row: usize, value: Property<'_>) {
-        self.levels.resize(row, 0);
         // A value of another type is no value of this column. The file is then refused, because a value is missing.
-        self.levels.push(i16::from(self.stored.push(value)));
+        if self.stored.push(value) {
+            // A block has few rows.
+            self.rows.push(row as u32);
+        }
     }
 
     /// The column of a block with so many rows; `None` without a value. Leaves an empty column.
     fn take(&mut self, name: &str, kind: PropertyKind, rows: usize) -> Option<BlockColumn> {
-        let GatheredColumn { mut levels, stored } = std::mem::replace(self, GatheredColumn::new(kind));
-        levels.resize(rows, 0);
-        (stored.len() > 0).then(|| BlockColumn::new(name.into(), kind, Some(&levels), None, stored))
+        let GatheredColumn { rows: with_value, stored } = std::mem::replace(self, GatheredColumn::new(kind));
+        (stored.len() > 0).then(|| BlockColumn::listed(name.into(), kind, rows, with_value, stored))
     }
 }
 
 impl<'l> Gatherer<'l> {
     pub(super) fn new(layout: &'l ColumnLayout) -> Gatherer<'l> {
         let columns = layout.columns.iter().map(|column| GatheredColumn::new(column.kind)).collect();
-        let (keys, levels) = (Vec::new(), Vec::new());
-        Gatherer { layout, keys, levels, columns, rest: Vec::new(), runs: Vec::new(), bytes: 0 }
+        let (keys, levels, rest_numbers) = (Vec::new(), Vec::new(), HashMap::default());
+        Gatherer { layout, keys, levels, columns, rest: Vec::new(), rest_numbers, runs: Vec::new(), bytes: 0 }
     }
 
     /// Adds a row of a part. Rows come in the order of the file.
@@ -68,26 +73,29 @@ impl<'l> Gatherer<'l> {
         self.keys.push(part.keys()[row]);
         self.levels.push(part.level(row).map_or(0, Level::code));
         self.bytes += mapped.row_bytes;
-        for (number, column) in &mapped.places {
-            if let Some(value) = part.value(*column, row) {
-                self.columns[*number].push(at, value);
-            }
-        }
-        for column in &mapped.rest {
-            let ((name, kind), Some(value)) = (part.name(*column), part.value(*column, row)) else { continue };
-            let is_its = |(known, of, column): &(Arc<str>, PropertyKind, GatheredColumn)| {
-                **known == *name && *of == kind && column.levels.len() <= at
-            };
-            let number = self.rest.iter().position(is_its).unwrap_or_else(|| {
-                self.rest.push((name.into(), kind, GatheredColumn::new(kind)));
-                self.rest.len() - 1
-            });
-            self.rest[number].2.push(at, value);
-        }
+        part.each_of_row(row, |(column, value)| match mapped.target(column) {
+            Some(number) => self.columns[number].push(at, value),
+            None => self.push_rest(at, part.name(column), value),
+        });
         match self.runs.last_mut() {
             Some((last, rows)) if Arc::ptr_eq(last, partition) => rows.end = at + 1,
             _ => self.runs.push((partition.clone(), at..at + 1)),
         }
+    }
+
+    fn push_rest(&mut self, row: usize, (name, kind): (&str, PropertyKind), value: Property<'_>) {
+        let property = of_property(name, kind);
+        let is_its = |(known, of, column): &(Arc<str>, PropertyKind, GatheredColumn)| {
+            let is_behind = column.rows.last().is_none_or(|last| (*last as usize) < row);
+            **known == *name && *of == kind && is_behind
+        };
+        let known = self.rest_numbers.get(&property).copied();
+        let number = known.filter(|number| self.rest.get(*number).is_some_and(is_its)).unwrap_or_else(|| {
+            self.rest.push((name.into(), kind, GatheredColumn::new(kind)));
+            self.rest_numbers.insert(property, self.rest.len() - 1);
+            self.rest.len() - 1
+        });
+        self.rest[number].2.push(row, value);
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -101,8 +109,9 @@ impl<'l> Gatherer<'l> {
         let mut columns: Vec<BlockColumn> =
             of_layout.filter_map(|(column, of)| column.take(&of.property, of.kind, rows)).collect();
         columns.extend(self.rest.drain(..).filter_map(|(name, kind, mut column)| column.take(&name, kind, rows)));
+        self.rest_numbers.clear();
         let (keys, levels) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.levels));
-        let part = InputRows::Block(RowBlock { keys, levels, columns });
+        let part = InputRows::Block(RowBlock::new(keys, levels, columns));
         let mapped = Arc::new(MappedRows::new(part, std::mem::take(&mut self.bytes), self.layout));
         let slice = |(partition, rows)| RowSlice { partition, mapped: mapped.clone(), rows };
         self.runs.drain(..).map(slice).collect()

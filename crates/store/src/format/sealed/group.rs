@@ -25,9 +25,12 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::SchemaDescPtr;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Rows and entries of the map of further properties that are written at once, about.
+const MAP_LEVELS: usize = 1 << 13;
 
 /// The rows of the next group.
 pub(super) struct RowGroup {
@@ -158,54 +161,44 @@ impl RowGroup {
         let mut counter = PartCounter::new(&self.slices);
         self.write_fixed(&mut group)?;
         let mut sums = vec![0u64; self.rows];
-        let mut rest: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
+        let mut rest = RestEntries::default();
         for (number, column) in layout.columns.iter().enumerate() {
             let property = sum::of_property(&column.property, column.kind);
-            let (mut gathered, mut levels) = (ValueBuffer::new(column.kind), Vec::with_capacity(buffer_rows));
-            let mut at = 0;
+            let mut gathered = ColumnRows::new(column.kind, buffer_rows);
             let mut counted = counter.column(&column.property, column.kind);
             group.next(|writer| {
+                let (mut start, mut written) = (0, Ok(()));
                 for (mapped, rows) in &stretches {
-                    let (place, mut rows) = (mapped.place(number), rows.clone());
-                    while !rows.is_empty() {
-                        let some = rows.start..rows.end.min(rows.start + buffer_rows - levels.len());
-                        rows.start = some.end;
-                        match place {
-                            None => levels.resize(levels.len() + some.len(), 0),
-                            Some(place) => {
-                                for (at, row) in (at..).zip(some.clone()) {
-                                    let Some(value) = mapped.part.value(place, row) else {
-                                        levels.push(0);
-                                        continue;
-                                    };
-                                    let hash = sum::of_value(property, value);
-                                    sums[at] = sums[at].wrapping_add(hash);
-                                    words.add(number, &column.property, value, hash);
-                                    counted.add(at, value, hash);
-                                    let is_taken = gathered.push(value);
-                                    levels.push(i16::from(is_taken));
-                                    values += usize::from(is_taken);
-                                    if !is_taken {
-                                        let entry = (text::key(&column.property, column.kind), text::of(value));
-                                        rest.entry(at).or_default().push(entry);
-                                    }
-                                }
-                            }
+                    let Some(place) = mapped.place(number) else {
+                        start += rows.len();
+                        continue;
+                    };
+                    mapped.part.each_between(place, rows.clone(), |row, value| {
+                        let at = start + row - rows.start;
+                        let hash = sum::of_value(property, value);
+                        sums[at] = sums[at].wrapping_add(hash);
+                        words.add(number, &column.property, value, hash);
+                        counted.add(at, value, hash);
+                        let is_taken = match &written {
+                            Ok(()) => gathered.push(at, value, writer),
+                            Err(_) => return,
+                        };
+                        match is_taken {
+                            Ok(true) => values += 1,
+                            Ok(false) => rest.push(at, &column.property, value),
+                            Err(error) => written = Err(error),
                         }
-                        at += some.len();
-                        if levels.len() == buffer_rows {
-                            gathered.write(writer, Some(&levels))?;
-                            levels.clear();
-                        }
-                    }
+                    });
+                    start += rows.len();
                 }
-                gathered.write(writer, Some(&levels))
+                written?;
+                gathered.finish(self.rows, writer)
             })?;
             counted.finish();
         }
         gather_rest(&stretches, &mut rest, &mut sums, &mut counter, (&mut words, layout.columns.len()));
-        values += rest.values().map(Vec::len).sum::<usize>();
-        write_rest(&mut group, self.rows, &rest)?;
+        values += rest.entries.len();
+        rest.write(self.rows, &mut group)?;
         let GroupEncoder { out, columns, .. } = group;
         let (rows, values, bytes) = (self.rows, values as u64, out.into_inner()?.into());
         let (entities, counts) = (self.entities(&sums), counter.finish());
@@ -280,7 +273,7 @@ impl RowGroup {
 /// Adds the properties without a column of their own.
 fn gather_rest(
     stretches: &[(&Arc<MappedRows>, Range<usize>)],
-    rest: &mut BTreeMap<usize, Vec<(String, String)>>,
+    rest: &mut RestEntries,
     sums: &mut [u64],
     counter: &mut PartCounter,
     (words, of_rest): (&mut GroupWords, usize),
@@ -290,17 +283,167 @@ fn gather_rest(
         for column in &mapped.rest {
             let (name, kind) = mapped.part.name(*column);
             let property = sum::of_property(name, kind);
-            for (at, row) in (start..).zip(rows.clone()) {
-                let Some(value) = mapped.part.value(*column, row) else { continue };
+            mapped.part.each_between(*column, rows.clone(), |row, value| {
+                let at = start + row - rows.start;
                 let hash = sum::of_value(property, value);
                 sums[at] = sums[at].wrapping_add(hash);
                 words.add(of_rest, name, value, hash);
                 counter.add_rest(at, name, value);
-                rest.entry(at).or_default().push((text::key(name, kind), text::of(value)));
-            }
+                rest.push(at, name, value);
+            });
         }
         start += rows.len();
     }
+}
+
+/// A column of the group that is being written. Rows without a value are passed over.
+struct ColumnRows {
+    values: ValueBuffer,
+    /// Of each row that is buffered, whether it has a value.
+    levels: Vec<i16>,
+    /// Rows that are buffered before they are written.
+    buffer_rows: usize,
+    /// Rows that were written.
+    written: usize,
+}
+
+impl ColumnRows {
+    fn new(kind: PropertyKind, buffer_rows: usize) -> ColumnRows {
+        ColumnRows { values: ValueBuffer::new(kind), levels: Vec::with_capacity(buffer_rows), buffer_rows, written: 0 }
+    }
+
+    /// Adds the value of a row behind those before; false if the column cannot hold it exactly.
+    #[inline]
+    fn push(&mut self, row: usize, value: Property<'_>, writer: &mut ColumnWriter<'_>) -> Result<bool> {
+        self.pass(row, writer)?;
+        let is_taken = self.values.push(value);
+        self.levels.push(i16::from(is_taken));
+        self.write_full(writer)?;
+        Ok(is_taken)
+    }
+
+    /// Adds rows without a value, up to `end`.
+    #[inline]
+    fn pass(&mut self, end: usize, writer: &mut ColumnWriter<'_>) -> Result<()> {
+        while self.written + self.levels.len() < end {
+            let some = (end - self.written).min(self.buffer_rows);
+            self.levels.resize(some, 0);
+            self.write_full(writer)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write_full(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
+        if self.levels.len() == self.buffer_rows { self.write(writer) } else { Ok(()) }
+    }
+
+    fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
+        self.written += self.levels.len();
+        let written = self.values.write(writer, Some(&self.levels));
+        self.levels.clear();
+        written
+    }
+
+    /// Writes what is left of a column of so many rows.
+    fn finish(mut self, rows: usize, writer: &mut ColumnWriter<'_>) -> Result<()> {
+        self.pass(rows, writer)?;
+        self.write(writer)
+    }
+}
+
+/// The properties of a group without a column of their own: what the map of further properties has. A value takes the bytes
+/// of its text and of an entry, whatever the names.
+#[derive(Default)]
+struct RestEntries {
+    keys: Vec<ByteArray>,
+    numbers: HashMap<String, u32, foldhash::quality::RandomState>,
+    /// The last property, and the number of its key.
+    last: Option<(String, PropertyKind, u32)>,
+    entries: Vec<RestEntry>,
+    /// The values, one after the other.
+    text: String,
+}
+
+/// A value of a row.
+#[derive(Clone, Copy)]
+struct RestEntry {
+    row: u32,
+    key: u32,
+    start: usize,
+    end: usize,
+}
+
+impl RestEntries {
+    fn push(&mut self, row: usize, name: &str, value: Property<'_>) {
+        let key = match &self.last {
+            Some((last, kind, key)) if last == name && *kind == value.kind() => *key,
+            _ => {
+                let text = text::key(name, value.kind());
+                // A group has fewer values, and fewer rows, than 32 bits count.
+                let next = self.keys.len() as u32;
+                let key = *self.numbers.entry(text).or_insert_with_key(|text| {
+                    self.keys.push(ByteArray::from(text.as_str()));
+                    next
+                });
+                self.last = Some((name.to_owned(), value.kind(), key));
+                key
+            }
+        };
+        let start = self.text.len();
+        text::write(value, &mut self.text);
+        self.entries.push(RestEntry { row: row as u32, key, start, end: self.text.len() });
+    }
+
+    /// Writes the map of a group of so many rows.
+    fn write(mut self, rows: usize, group: &mut GroupEncoder) -> Result<()> {
+        self.entries.sort_unstable_by_key(|entry| (entry.row, entry.key, entry.start));
+        let texts = |entries: &[RestEntry], of: &dyn Fn(&RestEntry) -> ByteArray| entries.iter().map(of).collect();
+        let key = |entry: &RestEntry| self.keys[entry.key as usize].clone();
+        let value = |entry: &RestEntry| ByteArray::from(&self.text[entry.start..entry.end]);
+        let leaves: [&dyn Fn(&RestEntry) -> ByteArray; 2] = [&key, &value];
+        for of in leaves {
+            group.next(|writer| {
+                let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
+                each_part_of_map(rows, &self.entries, |entries, defined, repeated| {
+                    let texts: Vec<ByteArray> = texts(entries, of);
+                    writer.write_batch(&texts, Some(defined), Some(repeated)).map(drop)
+                })
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Passes the entries of adjacent rows with their definition and repetition levels.
+fn each_part_of_map(
+    rows: usize,
+    entries: &[RestEntry],
+    mut each: impl FnMut(&[RestEntry], &[i16], &[i16]) -> Result<()>,
+) -> Result<()> {
+    let (mut defined, mut repeated) = (Vec::new(), Vec::new());
+    let mut left = entries.chunk_by(|a, b| a.row == b.row).peekable();
+    let (mut row, mut start, mut end) = (0, 0, 0);
+    while row < rows {
+        match left.next_if(|of_row| of_row[0].row as usize == row) {
+            Some(of_row) => {
+                defined.resize(defined.len() + of_row.len(), REST_DEFINED);
+                repeated.push(0);
+                repeated.resize(repeated.len() + of_row.len() - 1, 1);
+                end += of_row.len();
+            }
+            None => {
+                defined.push(0);
+                repeated.push(0);
+            }
+        }
+        row += 1;
+        if defined.len() >= MAP_LEVELS || row == rows {
+            each(&entries[start..end], &defined, &repeated)?;
+            (start, defined, repeated) = (end, Vec::new(), Vec::new());
+        }
+    }
+    Ok(())
 }
 
 impl ValueBuffer {
@@ -399,31 +542,6 @@ fn slices(all: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
     let mut start = 0;
     let slice = |end: &usize| ByteArray::from(all.slice(std::mem::replace(&mut start, *end)..*end));
     ends.iter().map(slice).collect()
-}
-
-/// Writes the map of further properties.
-fn write_rest(group: &mut GroupEncoder, rows: usize, rest: &BTreeMap<usize, Vec<(String, String)>>) -> Result<()> {
-    let (mut defined, mut repeated) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-    let mut at = 0;
-    for (row, entries) in rest {
-        defined.resize(defined.len() + row - at, 0);
-        defined.resize(defined.len() + entries.len(), REST_DEFINED);
-        repeated.resize(repeated.len() + row - at + 1, 0);
-        repeated.resize(repeated.len() + entries.len() - 1, 1);
-        at = row + 1;
-    }
-    defined.resize(defined.len() + rows - at, 0);
-    repeated.resize(repeated.len() + rows - at, 0);
-    let array = |text: &String| ByteArray::from(text.as_str());
-    let entries = || rest.values().flatten();
-    for texts in [entries().map(|(key, _)| array(key)).collect(), entries().map(|(_, value)| array(value)).collect()] {
-        let texts: Vec<ByteArray> = texts;
-        group.next(|writer| {
-            let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
-            writer.write_batch(&texts, Some(&defined), Some(&repeated)).map(drop)
-        })?;
-    }
-    Ok(())
 }
 
 /// The columns disagree with [`ColumnLayout::schema`].

@@ -50,6 +50,8 @@ const COLUMNS_SURE: usize = 64;
 /// Number of values from which a further property has a column. A column takes about 600 bytes of footer and manifest,
 /// a value in the map about two more than in a column.
 const COLUMN_VALUES_MIN: u64 = 256;
+/// A further property has a column only if one entity of so many has it: each row group of the file takes such bytes again.
+const COLUMN_SHARE: u64 = 256;
 
 /// A column of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,15 +89,15 @@ pub(super) struct ColumnLayout {
 
 impl ColumnLayout {
     /// Chooses the most frequent columns; of equally frequent ones the first by name.
-    pub(super) fn choose(survey: &Survey, sizes: &SealedSizes) -> ColumnLayout {
+    pub(super) fn choose(survey: &Survey, entities: u64, sizes: &SealedSizes) -> ColumnLayout {
         let mut seen: Vec<&PropertyStats> = survey.seen().collect();
         seen.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind))));
         let mut taken: HashSet<String> = FIXED.into_iter().chain([REST]).map(str::to_lowercase).collect();
         let mut columns = Vec::new();
         let mut has_dictionary = Vec::new();
         // Rare values cost less in the map than a column of their own does.
-        let has_column =
-            |(number, stats): &(usize, &PropertyStats)| *number < COLUMNS_SURE || stats.values >= COLUMN_VALUES_MIN;
+        let least = COLUMN_VALUES_MIN.max(entities / COLUMN_SHARE);
+        let has_column = |(number, stats): &(usize, &PropertyStats)| *number < COLUMNS_SURE || stats.values >= least;
         let length = seen.iter().copied().enumerate().take_while(has_column).take(COLUMNS_MAX).count();
         seen.truncate(length);
         for PropertyStats { name, kind, .. } in &seen {

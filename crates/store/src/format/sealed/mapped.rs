@@ -5,6 +5,9 @@ use super::part::InputRows;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Bytes of a column of a part beside its values, about: a part of many names takes much more than its values.
+const COLUMN_BYTES: usize = 256;
+
 /// A part, and the columns of the layout that its columns belong to.
 pub(super) struct MappedRows {
     pub(super) part: InputRows,
@@ -12,9 +15,14 @@ pub(super) struct MappedRows {
     pub(super) places: Vec<(usize, usize)>,
     /// Columns of the part that have no column in the layout.
     pub(super) rest: Vec<usize>,
+    /// For each column of the part the column of the layout, or [`NO_COLUMN`].
+    targets: Vec<u32>,
     /// Average bytes of a row before encoding.
     pub(super) row_bytes: usize,
 }
+
+/// The layout has no column of its own for a column.
+const NO_COLUMN: u32 = u32::MAX;
 
 /// The next rows, all from one part.
 pub(super) struct RowSlice {
@@ -40,13 +48,24 @@ impl MappedRows {
             rest.extend(is_second.then_some(later.1));
             is_second
         });
-        let row_bytes = bytes / part.len().max(1) + 1;
-        MappedRows { part, places, rest, row_bytes }
+        let mut targets = vec![NO_COLUMN; part.width()];
+        // A layout has at most `COLUMNS_MAX` columns.
+        places.iter().for_each(|(number, column)| targets[*column] = *number as u32);
+        let row_bytes = (bytes + COLUMN_BYTES * part.width()) / part.len().max(1) + 1;
+        MappedRows { part, places, rest, targets, row_bytes }
     }
 
     /// Number of values of a row.
     pub(super) fn values(&self, row: usize) -> u64 {
-        (0..self.part.width()).filter(|column| self.part.value(*column, row).is_some()).count() as u64
+        let mut values = 0;
+        self.part.each_of_row(row, |_| values += 1);
+        values
+    }
+
+    /// The layout's column for a column of the part.
+    pub(super) fn target(&self, column: usize) -> Option<usize> {
+        let target = self.targets.get(column).filter(|target| **target != NO_COLUMN)?;
+        Some(*target as usize)
     }
 
     /// The part's column for a column of the layout.

@@ -14,7 +14,7 @@
 //! | `Time:ticks` | INT32 | the 100 ns above the microsecond, 0 to 9 |
 //! | `RowKey:source`, `RowKey:position`, `RowKey:item` | text of 16 hex, INT64, INT32 | the rest of the RowKey, which is `printf('%019d-%s-%012x', 3155378975999999999 - ticks, source, 281474976710655 - position)`, and `_%04d` of the item if that is not 0 |
 //! | `Level` | text | the level's name; `Severity` follows from it |
-//! | a property's name | by its type | a column for each property and type, the most frequent [`COLUMNS_MAX`] |
+//! | a property's name | by its type | a column for each property and type that enough entities have, at most [`COLUMNS_MAX`] |
 //! | `Properties:rest` | map of text to text | all others: `name:type` and the value as text |
 //!
 //! A property with two types in a day has two columns. The more frequent type has the plain name; the other is called
@@ -30,7 +30,8 @@
 //! (`open_day`, `merge`, `group`). The output is synced, read back and compared with the input by counts and by a checksum over
 //! every value (`sum`), before it gets its name. Memory holds a few row groups and the pages of their rows, whatever the
 //! day's size. Only the footer, the list of partitions and the counts by minute grow with the day, by a few dozen
-//! bytes a column of a row group and a partition.
+//! bytes a column of a row group and a partition. A property that most entities lack takes memory and time for its values,
+//! not for the entities, so a day may have as many names as values: see `block` and `format/listed_rows`.
 //!
 //! **Reading** (`file`, `columns`, `interned`, `prefilter`) decodes only the columns and pages of row groups that may
 //! match.

@@ -5,6 +5,7 @@ use crate::format::page::Page;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows in the order of their keys, by columns.
@@ -68,12 +69,38 @@ impl InputRows {
         }
     }
 
-    /// The value of a row.
-    #[inline]
-    pub(super) fn value(&self, column: usize, row: usize) -> Option<Property<'_>> {
-        match self {
+    /// Some values of a column, to judge how much they differ: those of every `step`th row.
+    pub(super) fn sample(&self, column: usize, step: usize) -> impl Iterator<Item = Property<'_>> {
+        let listed = match self {
+            InputRows::Page(page) => page.column_at(column).and_then(|column| column.listed()),
+            InputRows::Block(block) => block.listed(column),
+        };
+        let all = if listed.is_some() { 0..0 } else { 0..self.len() };
+        let listed = listed.unwrap_or_default().iter().map(|row| *row as usize);
+        all.step_by(step).chain(listed.step_by(step)).filter_map(move |row| match self {
             InputRows::Page(page) => page.column_at(column)?.value(row),
             InputRows::Block(block) => block.value(column, row),
+        })
+    }
+
+    /// Passes the values of a column in some rows, in their order.
+    #[inline]
+    pub(super) fn each_between<'r>(&'r self, column: usize, rows: Range<usize>, each: impl FnMut(usize, Property<'r>)) {
+        match self {
+            InputRows::Page(page) => {
+                if let Some(column) = page.column_at(column) {
+                    column.each_between(rows, each);
+                }
+            }
+            InputRows::Block(block) => block.each_between(column, rows, each),
+        }
+    }
+
+    /// Passes the values of a row with the numbers of their columns.
+    pub(super) fn each_of_row<'r>(&'r self, row: usize, each: impl FnMut((usize, Property<'r>))) {
+        match self {
+            InputRows::Page(page) => page.values(row).for_each(each),
+            InputRows::Block(block) => block.values(row).for_each(each),
         }
     }
 }

@@ -62,7 +62,7 @@ impl SealedFile {
                 self.mark_others(group, leaf, column.kind, ranges, needle, &mut found)?;
             }
         }
-        let rest = RowBlock { keys: Vec::new(), levels: Vec::new(), columns: self.rest(group, ranges, rows)? };
+        let rest = RowBlock::new(Vec::new(), Vec::new(), self.rest(group, ranges)?);
         rest.mark_containing(needle, &mut found);
         Ok(found)
     }
@@ -120,7 +120,7 @@ impl SealedFile {
         let (stored, levels, which) = self.values(group, leaf, kind, &pages)?;
         let values = BlockColumn::new("".into(), kind, Some(&levels), which, stored);
         let mut hits = vec![false; pages.iter().map(Range::len).sum()];
-        values.mark(hits.iter_mut(), |value| needle.is_in(value));
+        values.mark(&mut hits, |value| needle.is_in(value));
         let mut hits = hits.into_iter();
         for rows in places(ranges, &pages) {
             found[rows].iter_mut().zip(&mut hits).for_each(|(found, hit)| *found |= hit);

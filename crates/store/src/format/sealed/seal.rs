@@ -111,7 +111,7 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
         return Err(StoreError::Refused(what));
     }
     let copies = entities - claimed.left;
-    let layout = ColumnLayout::choose(&survey, &sealing.sizes);
+    let layout = ColumnLayout::choose(&survey, entities, &sealing.sizes);
     let file = private_file::create_anew(partial).map_err(StoreError::io(partial))?;
     let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
     if copies > 0 {

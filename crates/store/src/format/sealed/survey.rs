@@ -70,8 +70,7 @@ impl Survey {
             }
             let wanted = ((part.len() as f64 * share).ceil() as usize).clamp(1, part.len());
             let property = of_property(name, kind);
-            let rows = (0..part.len()).step_by(part.len() / wanted);
-            let hashes = rows.filter_map(|row| Some(of_value(property, part.value(column, row)?)));
+            let hashes = part.sample(column, part.len() / wanted).map(|value| of_value(property, value));
             seen.sample.extend(hashes.take(SAMPLE - seen.sample.len()));
         }
     }

@@ -44,19 +44,28 @@ pub(super) fn split_key(key: &str) -> Option<(&str, PropertyKind)> {
     Some((name, kind_of(kind)?))
 }
 
+/// Appends a value as text.
+pub(super) fn write(value: Property<'_>, out: &mut String) {
+    // Writing to a string does not fail.
+    let _ = match value {
+        Property::String(text) => out.write_str(text),
+        Property::Int64(n) => write!(out, "{n}"),
+        Property::Int32(n) => write!(out, "{n}"),
+        Property::DateTime(time) => write!(out, "{}", time.get()),
+        Property::Double(n) if n.is_nan() => write!(out, "NaN:{:016x}", n.to_bits()),
+        Property::Double(n) => write!(out, "{n:?}"),
+        Property::Boolean(b) => write!(out, "{b}"),
+        Property::Guid(guid) => write_hex(&guid, out),
+        Property::Binary(bytes) => write_hex(bytes, out),
+    };
+}
+
 /// A value as text.
+#[cfg(test)]
 pub(super) fn of(value: Property<'_>) -> String {
-    match value {
-        Property::String(text) => text.to_owned(),
-        Property::Int64(n) => n.to_string(),
-        Property::Int32(n) => n.to_string(),
-        Property::DateTime(time) => time.get().to_string(),
-        Property::Double(n) if n.is_nan() => format!("NaN:{:016x}", n.to_bits()),
-        Property::Double(n) => format!("{n:?}"),
-        Property::Boolean(b) => b.to_string(),
-        Property::Guid(guid) => hex(&guid),
-        Property::Binary(bytes) => hex(bytes),
-    }
+    let mut text = String::new();
+    write(value, &mut text);
+    text
 }
 
 /// Parses `text` as a value of type `kind` and passes it to `take`; false if it is invalid.
@@ -81,13 +90,8 @@ pub(super) fn read(kind: PropertyKind, text: &str, take: impl FnOnce(Property<'_
     value.map(take).is_some()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+fn write_hex(bytes: &[u8], out: &mut String) -> std::fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
