@@ -623,6 +623,48 @@ mod failpoints {
         assert!(files.iter().all(|name| !name.contains("parquet")), "{files:?}");
     }
 
+    /// A step that kills the daemon does not kill it at each start.
+    #[test]
+    fn a_step_that_was_killed_twice_is_left_until_a_command_takes_it() {
+        for (point, step) in [("seal-written", "seal"), ("archive-uploaded", "archive")] {
+            let place = Place::new();
+            let (lines, messages, day) = old_lines("old", 300);
+            let name = day.to_string();
+            place.write("app.log", &[lines, vec![young("young")]].concat());
+            let config = config(&place, "30d", "");
+            let waiting = config.replace("seal_after = \"0s\"", "seal_after = \"365d\"");
+            let daemon = place.start_with(&waiting);
+            wait_for("all is read", PATIENCE, || (place.records().len() == 301).then_some(()));
+            daemon.stop();
+            killed_at(&place, &config, point);
+            killed_at(&place, &config, point);
+            let daemon = place.start_with(&config);
+            wait_for("its day is named", PATIENCE, || {
+                (daemon.metric("daytable_tables_held_back{reason=\"interrupted\"}") == Some(1.0)).then_some(())
+            });
+            let shown = table(&place, &name).expect("it stands");
+            let error = shown["error"].as_str().unwrap_or_default();
+            assert!(error.contains(&format!("killed 2 times during `{step}`")), "{shown}");
+            let status = place.said("status", &[]);
+            assert!(status.contains(&name) && status.contains("killed 2 times"), "{status}");
+            assert_kept(&place, &day, &messages, point);
+            daemon.stop();
+
+            // A stop in order does not count, and the next daemon leaves the step as well.
+            let daemon = place.start_with(&config);
+            wait_for("its day is still named", PATIENCE, || {
+                (daemon.metric("daytable_tables_held_back{reason=\"interrupted\"}") == Some(1.0)).then_some(())
+            });
+            place.said("archive", &[&name]);
+            wait_state(&place, &name, "archived");
+            assert_eq!(archives(&place, &day).len(), 1, "{point}");
+            wait_for("nothing is left", PATIENCE, || {
+                table(&place, &name).filter(|shown| shown["error"].is_null()).map(drop)
+            });
+            daemon.stop();
+        }
+    }
+
     #[test]
     fn a_kill_while_a_day_is_restored() {
         let points = ["restore-begun", "fetch-written", "restore-fetched", "restore-before-live", "restore-live"];

@@ -6,7 +6,7 @@
 //!
 //! A failed step reports every change it made. A repeated step starts again; an existing archive is only verified.
 
-use super::plan::LifecycleStep;
+use super::plan::{ARCHIVE, LifecycleStep};
 use super::progress::{LifecycleProgress, StepBytes, StepProgress};
 use daytable_archive as archive;
 use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy};
@@ -147,9 +147,29 @@ impl Executor {
         Ok(())
     }
 
+    /// Does the long part of a step, which is noted until it has ended: whatever ended this process meanwhile may have
+    /// been the step. The plan leaves a step that was interrupted again and again; a command does not.
+    fn attempt<T>(
+        &self,
+        table: &DayTable,
+        step: &'static str,
+        work: impl FnOnce() -> Result<T, StepError>,
+    ) -> Result<T, StepError> {
+        self.steps.begin_attempt(table, step)?;
+        let done = work();
+        if let Err(error) = self.steps.end_attempt(table, step) {
+            tracing::warn!(%table, step, %error, "failed to note that a step ended");
+        }
+        done
+    }
+
     /// Copies the sealed file of `table` to `place`, verifies the copy, and records it.
     fn archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let _one = self.alone()?;
+        self.attempt(table, ARCHIVE, || self.put_archive(table, place, on))
+    }
+
+    fn put_archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let (path, seal) = self.sealed_file(table)?;
         let manifest = Manifest::read_beside(&path)?;
         if manifest.sha256 != seal.sha256 {

@@ -3,6 +3,7 @@
 
 use crate::plan::{TableState, View, next};
 use crate::progress::ProgressSnapshot;
+use crate::reason::HoldReason;
 use daytable_model::time::Ticks;
 use daytable_query::ShownTable;
 use daytable_store::catalog::{Archived, DayState};
@@ -53,7 +54,11 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
 }
 
 fn add_trouble(table: &mut ShownTable, shown: &ProgressSnapshot) {
-    table.stays = shown.held_back.get(&table.table).map(|reason| reason.to_string());
+    let held = shown.held_back.get(&table.table);
+    table.stays = held.map(|reason| reason.to_string());
+    // A day that waits in order has no trouble.
+    table.error =
+        held.filter(|reason| matches!(reason, HoldReason::Interrupted { .. })).map(|reason| reason.to_string());
     if let Some(failed) = shown.failed.get(&table.table) {
         table.error = Some(format!("failed to {}: {}", failed.step.replace('_', " "), failed.reason));
         table.retry_at = Some(failed.again.to_string());
@@ -85,7 +90,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::plan::SealedGeneration;
-    use crate::{ArchiveRequirement, HoldReason, LifecycleLimits, TableRule};
+    use crate::{ArchiveRequirement, LifecycleLimits, TableRule};
     use daytable_model::key::{DayTable, Period, TableName};
     use daytable_model::window::Window;
     use daytable_store::catalog::Seal;

@@ -15,15 +15,18 @@
 //! archive of all its rows was verified. Enough other days of the table stay. The run is within its limit of drops.
 //! Each failed condition is a [`HoldReason`](super::HoldReason) in the plan, which explains why a day stays.
 //!
-//! Under pressure (the days have more than `max_bytes`) the oldest days of the largest tables are dropped early. All conditions but the
-//! window apply, and the period of the day must be over.
+//! A seal or an archive that kills interrupted twice is left for a day ([`InterruptedStep`]): it may be what ended the
+//! daemon. A command takes the step at once.
+//!
+//! Under pressure (the days have more than `max_bytes`) the oldest days of the largest tables are dropped early. All
+//! conditions but the window apply, and the period of the day must be over.
 
 use super::clock::Clock;
-use super::reason::{HeldTable, StepReason};
+use super::reason::{HeldTable, HoldReason, StepReason};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::catalog::{Archived, DayState, Seal};
+use daytable_store::catalog::{Archived, DayState, InterruptedStep, Seal};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -40,6 +43,15 @@ pub use drop_budget::DropBudget;
 pub use forecast::forecast;
 pub use next::{NextStep, next};
 pub use pressure::{TodayExceeds, today_exceeds};
+
+/// The name of the step that seals a day.
+pub const SEAL: &str = "seal";
+/// The name of the step that archives a day.
+pub const ARCHIVE: &str = "archive";
+/// Interruptions after which a step is left.
+const INTERRUPTIONS_MAX: u32 = 2;
+/// How long a step is left after it began the last time.
+const LEFT_FOR: Duration = Duration::from_secs(86_400);
 
 /// A day-table in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +76,8 @@ pub struct TableState {
     pub is_behind: bool,
     /// Until when an import of expired records keeps the day.
     pub kept_until: Option<Ticks>,
+    /// Its steps that kills interrupted.
+    pub interrupted: Vec<InterruptedStep>,
 }
 
 /// A sealed file of a day.
@@ -228,8 +242,8 @@ impl LifecycleStep {
     pub const fn name(&self) -> &'static str {
         match self {
             LifecycleStep::Create(_) => "create",
-            LifecycleStep::Seal(_) => "seal",
-            LifecycleStep::Archive(..) => "archive",
+            LifecycleStep::Seal(_) => SEAL,
+            LifecycleStep::Archive(..) => ARCHIVE,
             LifecycleStep::Drop(_) => "drop",
             LifecycleStep::DropUnarchived(_) => "drop_unarchived",
             LifecycleStep::RemoveArchive(..) => "remove_archive",
@@ -246,6 +260,14 @@ impl TableState {
     /// Whether the day was sealed and stays in its pages, because they are smaller, and nothing came since.
     pub fn stays_in_pages(&self, rule: &TableRule) -> bool {
         rule.archive == ArchiveRequirement::None && self.kept_rows > 0 && self.kept_rows == self.unsealed_rows
+    }
+
+    /// Why a step is left although it is due; `None` if it is taken.
+    fn leaves(&self, step: &'static str, now: Ticks) -> Option<HoldReason> {
+        let of = self.interrupted.iter().find(|of| of.step == step && of.times >= INTERRUPTIONS_MAX)?;
+        // A step that began in the future began by a wrong clock.
+        let until = of.began.plus(LEFT_FOR);
+        (of.began <= now && now < until).then_some(HoldReason::Interrupted { step, times: of.times, until })
     }
 
     /// Whether the table exists.
@@ -330,7 +352,20 @@ pub fn plan(view: &View) -> LifecyclePlan {
     }
     pressure::relieve(view, &standing, &mut drops, &mut plan);
     archives::remove(view, &standing, &mut plan);
+    leave_interrupted(view, &standing, &mut plan);
     plan
+}
+
+/// Leaves out the steps that were interrupted again and again, and names their days.
+fn leave_interrupted(view: &View, standing: &[&TableState], plan: &mut LifecyclePlan) {
+    for state in standing.iter().filter(|state| !state.interrupted.is_empty()) {
+        let is_of_day = |planned: &PlannedStep| planned.step.table() == &state.table;
+        let leaves = |planned: &PlannedStep| state.leaves(planned.step.name(), view.clock.now);
+        let Some(reason) = plan.steps.iter().filter(|planned| is_of_day(planned)).find_map(leaves) else { continue };
+        plan.steps.retain(|planned| !is_of_day(planned) || leaves(planned).is_none());
+        plan.held_back.retain(|held| held.table != state.table);
+        plan.held_back.push(HeldTable { table: state.table.clone(), reason });
+    }
 }
 
 /// The tables of today and tomorrow; on the last day of the calendar only today's.

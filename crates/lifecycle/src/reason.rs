@@ -68,6 +68,15 @@ pub enum HoldReason {
         /// The end of the wait.
         until: Ticks,
     },
+    /// A step was interrupted again and again: it may be what ended the daemon.
+    Interrupted {
+        /// The name of the step.
+        step: &'static str,
+        /// How many times.
+        times: u32,
+        /// When it is tried again.
+        until: Ticks,
+    },
 }
 
 impl HoldReason {
@@ -87,6 +96,7 @@ impl HoldReason {
             HoldReason::HostHolds { .. } => "host_holds",
             HoldReason::HostSilent { .. } => "host_silent",
             HoldReason::Landing { .. } => "landing",
+            HoldReason::Interrupted { .. } => "interrupted",
         }
     }
 }
@@ -127,6 +137,10 @@ impl fmt::Display for HoldReason {
                 write!(f, "{host} was last heard of at {seen}; what its outbox holds is waited for until {until}, {or}")
             }
             HoldReason::Landing { until } => write!(f, "a request that timed out may still be carried out until {until}"),
+            HoldReason::Interrupted { step, times, until } => {
+                let again = "`daytable archive` tries it at once";
+                write!(f, "the daemon was killed {times} times during `{step}`, which is left until {until}; {again}")
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::plan::{
     LifecycleLimits, LifecyclePlan, LifecycleStep, NextStep, PlannedStep, TableRule, View, next, plan, today_exceeds,
 };
 use super::progress::FailedStep;
-use super::reason::StepReason;
+use super::reason::{HoldReason, StepReason};
 use super::retained_rules::{retain_bytes_max, retain_rules};
 use super::retry::Retries;
 use super::schedule::Schedule;
@@ -344,7 +344,10 @@ impl Lifecycle {
     fn report_plan(&self, plan: &LifecyclePlan, state: &mut State) {
         for held in &plan.held_back {
             if state.logged_holds.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {
-                tracing::info!(table = %held.table, "stays: {}", held.reason);
+                match held.reason {
+                    HoldReason::Interrupted { .. } => tracing::error!(table = %held.table, "{}", held.reason),
+                    _ => tracing::info!(table = %held.table, "stays: {}", held.reason),
+                }
             }
         }
         state.retries.keep(|step| plan.steps.iter().any(|planned| planned.step == *step));

@@ -7,7 +7,7 @@ use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
 use daytable_store::LifecycleState;
-use daytable_store::catalog::{Day, FileRole, LiveFile, WatchedTime};
+use daytable_store::catalog::{Day, FileRole, InterruptedStep, LiveFile, WatchedTime};
 use daytable_store::disk_usage::{catalog_bytes, file_bytes, journal_bytes, tables_bytes};
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl View {
             true => watch.watched.saturating_sub(watch.newest_since),
             false => Duration::ZERO,
         };
-        let tables: Vec<TableState> = state.days.iter().map(|day| table_of(data_dir, day, &watch)).collect();
+        let table = |day| table_of(data_dir, day, &watch, &state.interrupted);
+        let tables: Vec<TableState> = state.days.iter().map(table).collect();
         let day_bytes = tables.iter().map(|state| state.bytes).sum::<u64>();
         let journals = state.days.iter().flat_map(|day| &day.files).map(|file| journal_bytes(data_dir, file));
         let journal_bytes = journals.sum();
@@ -73,7 +74,7 @@ pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLi
     (rules.collect(), limits)
 }
 
-fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime) -> TableState {
+fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime, interrupted: &[InterruptedStep]) -> TableState {
     let of_role = |sealed: bool| day.files.iter().filter(move |file| (file.role == FileRole::Sealed) == sealed);
     let rows =
         |files: &mut dyn Iterator<Item = &LiveFile>| files.map(|file| u64::try_from(file.entities).unwrap_or(0)).sum();
@@ -92,6 +93,7 @@ fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime) -> TableState {
         is_behind: day.is_behind,
         kept_until: day.kept_until,
         bytes: day.files.iter().map(|file| file_bytes(data_dir, file)).sum(),
+        interrupted: interrupted.iter().filter(|of| of.table == day.table).cloned().collect(),
         watched: quiet.map_or(Duration::ZERO, |(_, since)| watch.watched.saturating_sub(since)),
     }
 }

@@ -318,7 +318,7 @@ fn daemon(data_dir: &Path, is_running: bool, now: Ticks) -> Vec<CheckResult> {
     let mut results = vec![CheckResult::ok(CHECK, "it runs and is ready")];
     let Some(Ok(mut tables)) = ask("/api/tables") else { return results };
     while let Ok(Some(line)) = tables.next_line() {
-        results.extend(serde_json::from_str(&line).ok().and_then(|table: ListedTable| table.overdue(now)));
+        results.extend(serde_json::from_str(&line).ok().and_then(|table: ListedTable| table.trouble(now)));
     }
     results
 }
@@ -334,12 +334,21 @@ struct ListedTable {
 }
 
 impl ListedTable {
+    /// A day-table with a step that fails or is left, or that expired and still exists a day later.
+    fn trouble(self, now: Ticks) -> Option<CheckResult> {
+        if let Some(error) = &self.error {
+            let found = format!("{}: {error}", self.table);
+            return Some(CheckResult::warn("lifecycle", found, "daytable plan says what is due; the log says more"));
+        }
+        self.overdue(now)
+    }
+
     /// A day-table that expired, and still exists a day later.
     fn overdue(self, now: Ticks) -> Option<CheckResult> {
         let expires = self.expires.filter(|_| self.state != "dropped")?;
         // Times of one form are in the order of their texts.
         let is_overdue = expires.as_str() < now.minus(Duration::from_secs(86_400)).to_string().as_str();
-        let reason = self.error.or(self.stays).unwrap_or_else(|| "the next run of the lifecycle drops it".into());
+        let reason = self.stays.unwrap_or_else(|| "the next run of the lifecycle drops it".into());
         is_overdue.then(|| {
             let found = format!("{} expired at {expires}, and is still there: {reason}", self.table);
             CheckResult::warn("keep", found, "daytable plan says what it waits for")

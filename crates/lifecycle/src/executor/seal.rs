@@ -1,6 +1,7 @@
 //! Seals a day: writes all rows into one file.
 
 use super::{Executor, OnStepProgress, StepBytes, StepError, seal_of};
+use crate::plan::SEAL;
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_store::catalog::Seal;
@@ -34,6 +35,10 @@ impl Executor {
         on: &mut OnStepProgress<'_>,
     ) -> Result<(), StepError> {
         let _one = self.alone()?;
+        self.attempt(table, SEAL, || self.write_sealed(table, size, on))
+    }
+
+    fn write_sealed(&self, table: &DayTable, size: SealedSize, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let sealing = self.steps.begin_seal(table)?;
         let written = self.write(&sealing, on).and_then(|Written { seal, sealed_bytes, copies }| {
             let bytes = sealing.input_bytes();

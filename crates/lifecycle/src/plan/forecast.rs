@@ -90,6 +90,7 @@ impl TableState {
             watched: Duration::ZERO,
             is_behind: false,
             kept_until: None,
+            interrupted: Vec::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::day::SEALED_AGAIN_AFTER;
 use super::{ArchiveRequirement, TableState, View};
+use crate::reason::HoldReason;
 use daytable_model::time::Ticks;
 use daytable_store::catalog::DayState;
 
@@ -16,6 +17,15 @@ pub struct NextStep {
 
 /// The next step of `state`, or `None` if the day has no further step.
 pub fn next(view: &View, state: &TableState) -> Option<NextStep> {
+    let next = next_if_whole(view, state)?;
+    match state.leaves(next.step, view.clock.now) {
+        Some(HoldReason::Interrupted { until, .. }) => Some(NextStep { at: next.at.max(Some(until)), ..next }),
+        _ => Some(next),
+    }
+}
+
+/// The next step, if none was interrupted.
+fn next_if_whole(view: &View, state: &TableState) -> Option<NextStep> {
     let now = view.clock.now;
     let due = |step, at: Ticks| Some(NextStep { step, at: Some(at).filter(|at| *at > now) });
     match &state.state {

@@ -79,6 +79,41 @@ fn plan(
     super::plan(&view(tables, rules, now, newest, limits))
 }
 
+#[test]
+fn a_step_that_was_interrupted_twice_is_left_for_a_day_and_its_day_is_named() {
+    let interrupted = |times, began| {
+        let table = day("Log20261120");
+        let of = InterruptedStep { table: table.clone(), step: SEAL.into(), times, began };
+        TableState { interrupted: vec![of], ..open("Log20261120") }
+    };
+    let limits = LifecycleLimits { seal_after: Duration::ZERO, ..limits(9) };
+    let rules = [rule("Log", 30 * DAY)];
+    let now = at(22, 0);
+    let planned = |state: TableState| {
+        let plan = plan(&[state], &rules, now, Some(now), &limits);
+        let is_sealed = plan.steps.iter().any(|planned| planned.step == LifecycleStep::Seal(day("Log20261120")));
+        (is_sealed, plan.held_back.into_iter().map(|held| held.reason).collect::<Vec<_>>())
+    };
+    assert_eq!(planned(interrupted(1, at(21, 12))), (true, vec![]), "once");
+    let until = at(22, 12);
+    assert_eq!(
+        planned(interrupted(2, at(21, 12))),
+        (false, vec![HoldReason::Interrupted { step: SEAL, times: 2, until }])
+    );
+    assert_eq!(planned(interrupted(3, at(20, 23))), (true, vec![]), "a day later");
+    assert_eq!(planned(interrupted(2, at(23, 0))), (true, vec![]), "by a wrong clock");
+    let due = |state: TableState| next(&view(&[state.clone()], &rules, now, Some(now), &limits), &state);
+    assert_eq!(due(interrupted(2, at(21, 12))), Some(NextStep { step: SEAL, at: Some(until) }));
+    assert_eq!(due(interrupted(1, at(21, 12))), Some(NextStep { step: SEAL, at: None }));
+    // A day that is left still expires.
+    let expired =
+        plan(&[interrupted(2, at(21, 12))], &[rule("Log", Duration::from_secs(3600))], now, Some(now), &limits);
+    assert_eq!(expired.steps.iter().map(|of| of.step.name()).next_back(), Some("drop"));
+    // Another step of the day was not interrupted.
+    let of = InterruptedStep { table: day("Log20261120"), step: ARCHIVE.into(), times: 9, began: now };
+    assert_eq!(planned(TableState { interrupted: vec![of], ..open("Log20261120") }), (true, vec![]));
+}
+
 fn rule(name: &str, keep: Duration) -> TableRule {
     TableRule {
         name: TableName::new(name).expect("a name"),

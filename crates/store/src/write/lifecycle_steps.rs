@@ -4,10 +4,12 @@
 //! steps, on the caller's thread. Commits and readers never wait for it.
 
 use crate::StoreError;
-use crate::format::catalog::{Archived, Committed, Day, DayState, FileRole, Permit, Rule, Seal, WatchedTime};
+use crate::format::catalog::{
+    Archived, Committed, Day, DayState, FileRole, InterruptedStep, Permit, Rule, Seal, WatchedTime,
+};
 use crate::write::commit::{CommitQueue, Committer, RestoreTarget, SealTarget};
 use daytable_model::key::DayTable;
-use daytable_model::time::Ticks;
+use daytable_model::time::{self, Ticks};
 use std::time::Duration;
 
 /// The part of the catalog that the lifecycle's plan needs.
@@ -27,6 +29,8 @@ pub struct LifecycleState {
     pub pressure: Option<(u64, Ticks)>,
     /// When the lifecycle last finished a run.
     pub last_run: Option<Ticks>,
+    /// Steps that kills interrupted, and that did not end since.
+    pub interrupted: Vec<InterruptedStep>,
 }
 
 impl LifecycleState {
@@ -45,6 +49,7 @@ impl LifecycleState {
             rules: catalog.rules()?,
             pressure: catalog.pressure()?,
             last_run: catalog.last_run()?,
+            interrupted: catalog.interrupted_steps()?,
         })
     }
 }
@@ -83,6 +88,18 @@ impl LifecycleSteps {
     pub fn drop_without_archive(&self, table: &DayTable) -> Result<(), StoreError> {
         let table = table.clone();
         self.run(move |committer| committer.drop_table(&table, Permit::WithoutArchive))
+    }
+
+    /// Notes that a long step begins. Until it has ended, a start of the daemon counts it as interrupted.
+    pub fn begin_attempt(&self, table: &DayTable, step: &'static str) -> Result<(), StoreError> {
+        let table = table.clone();
+        self.run(move |committer| committer.catalog().begin_attempt(&table, step, time::now()))
+    }
+
+    /// Notes that a long step ended, well or with an error.
+    pub fn end_attempt(&self, table: &DayTable, step: &'static str) -> Result<(), StoreError> {
+        let table = table.clone();
+        self.run(move |committer| committer.catalog().end_attempt(&table, step))
     }
 
     /// Closes the open file of `table`, and returns what has to be sealed.

@@ -6,7 +6,7 @@
 //! past their number before anything else is written, so no number is used twice.
 
 use crate::StoreError;
-use crate::format::catalog::{Catalog, LiveFile};
+use crate::format::catalog::{Catalog, InterruptedStep, LiveFile};
 use crate::format::day_file::{self, DayFile, Insert, PageOwner, Total};
 use crate::format::page::{EncodedPage, PageHeader, TableAddress};
 use crate::format::page_rows::{self, BodyReader, PageRow};
@@ -102,6 +102,11 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredF
     let moved = in_parallel(days, |(live, file)| checkpoint(file.connection(), file.path()).map(|()| (live, file)));
     let days = moved.into_iter().collect::<Result<_, StoreError>>()?;
     orphans::sweep(layout, &mut catalog, &unnamed, opening)?;
+    if opening == Opening::First {
+        for InterruptedStep { table, step, times, .. } in catalog.count_interrupted()? {
+            tracing::warn!(%table, step, times, "a step of the lifecycle was interrupted, as by a kill");
+        }
+    }
     Ok(RecoveredFolder { catalog, days })
 }
 

@@ -291,7 +291,7 @@ prop_compose! {
         TableState {
             is_closed: is_closed && unsealed_rows > 0,
             kept_rows: if watched % 3 == 1 { unsealed_rows } else { 0 },
-            is_behind: watched % 7 == 3, kept_until: None, unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
+            is_behind: watched % 7 == 3, kept_until: None, interrupted: Vec::new(), unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
         }
     }
 }

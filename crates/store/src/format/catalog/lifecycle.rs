@@ -143,6 +143,7 @@ impl Catalog {
                 statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
             };
             files.iter().try_for_each(|file| insert_making(transaction, file, &name))?;
+            transaction.execute("DELETE FROM attempt WHERE day = ?1", [&name])?;
             let update =
                 "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL, clock_behind = 0
                           WHERE name = ?1";

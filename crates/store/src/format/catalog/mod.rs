@@ -9,10 +9,12 @@
 //! days          day-tables                       idempotency   keys of pushes that may be repeated
 //! lifecycle     seal, restore, drop              commit_clock  the outbox: whether there is one, times of commits
 //! archives      archives that were read back     rules         state that a daemon leaves for the next one
+//! attempts      steps that a kill interrupted
 //! ```
 
 pub mod accounting;
 mod archives;
+mod attempts;
 mod commit;
 pub(crate) mod commit_clock;
 mod database;
@@ -28,6 +30,7 @@ mod sources;
 mod values;
 
 pub use archives::Archived;
+pub use attempts::InterruptedStep;
 pub use commit::Committed;
 pub use database::Catalog;
 pub use days::{Day, DayState};

@@ -66,6 +66,14 @@ const TABLES: &str = "
         manifest TEXT NOT NULL,              -- the text of its manifest
         PRIMARY KEY (day, generation, url)
     ) WITHOUT ROWID;
+    CREATE TABLE attempt(                    -- long steps of the lifecycle that began and did not end (attempts.rs)
+        day TEXT NOT NULL,
+        step TEXT NOT NULL,
+        times INTEGER NOT NULL,              -- how often the end of a process interrupted it, one after the other
+        is_running INTEGER NOT NULL,
+        began INTEGER NOT NULL,              -- ticks when it began the last time
+        PRIMARY KEY (day, step)
+    ) WITHOUT ROWID;
     CREATE TABLE rule(                       -- the configured tables, as the last daemon had them
         name TEXT PRIMARY KEY,
         keep_seconds INTEGER NOT NULL,

@@ -493,6 +493,16 @@ impl PageColumn {
         (0..words).chain(of_listed.map(|row| *row as usize / 64))
     }
 
+    /// Bytes that tell which rows have the values.
+    #[cfg(test)]
+    pub(super) fn presence_bytes(&self) -> usize {
+        match &self.present {
+            Presence::All => 0,
+            Presence::Bits(present) => size_of_val(&*present.words) + size_of_val(&*present.before),
+            Presence::Listed(rows) => size_of_val(&**rows),
+        }
+    }
+
     /// The rows that it lists, if it does.
     pub(super) fn listed(&self) -> Option<&[u32]> {
         if let Presence::Listed(rows) = &self.present { Some(rows) } else { None }

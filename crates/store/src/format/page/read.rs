@@ -316,6 +316,12 @@ impl Page {
         columns.filter_map(move |(number, index)| Some((number, index.or_else(|| self.columns[number].index(row))?)))
     }
 
+    /// Bytes that tell which rows have the values.
+    #[cfg(test)]
+    pub(super) fn presence_bytes(&self) -> usize {
+        self.columns.iter().map(PageColumn::presence_bytes).sum()
+    }
+
     /// Number of columns.
     pub(crate) fn width(&self) -> usize {
         self.columns.len()

@@ -554,6 +554,43 @@ fn more_columns_than_a_search_reads() {
     assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
 }
 
+/// Each row has a name of its own, and one row in so many a name that others have: dense columns between listed ones.
+#[test]
+fn a_name_that_few_rows_have_takes_bytes_for_its_values() {
+    let mut rows: Vec<Row> = (0..1500).map(|n| row_of(n, 0, "z".into())).collect();
+    for (n, row) in rows.iter_mut().enumerate() {
+        row.values.insert(format!("u{n:x}"), Value::Int64(n as i64));
+        for share in [2, 31, 33, 700] {
+            if n % share == 0 {
+                row.values.insert(format!("share{share}"), Value::String(format!("v{n}")));
+            }
+        }
+    }
+    let batches = batches(&rows, 100);
+    let raw: usize = batches.iter().flat_map(|batch| batch.rows()).map(|row| row.bytes() + ROW_BYTES).sum();
+    let pages = build(&batches).pages;
+    let claimed: usize = pages.iter().map(|page| page.header.raw_bytes as usize).sum();
+    assert!(claimed < 2 * raw, "{claimed} bytes of {raw}");
+    let pages = decode_all(&pages);
+    assert_eq!(plain_rows(&pages), want(&rows));
+    for page in &pages {
+        let values: usize = page.columns().map(|column| column.count()).sum();
+        assert!(page.presence_bytes() <= 8 * values, "{} for {values}", page.presence_bytes());
+        for column in page.columns() {
+            let present = RowSet::of(page.len(), |row| column.value(row).is_some());
+            assert_eq!((column.present(), column.count()), (present.clone(), present.count()), "{}", column.name());
+            let all = RowSet::all(page.len());
+            let mut mapped = Vec::new();
+            column.map(&all, |value| value == Property::String(""), |row, is_empty| mapped.push((row, is_empty)));
+            assert_eq!(mapped, present.iter().map(|row| (row, false)).collect::<Vec<_>>(), "{}", column.name());
+        }
+    }
+    // Pages are built of pages as of batches.
+    let mut merged = PageBuilder::new();
+    pages.iter().for_each(|page| merged.push_page(page));
+    assert_eq!(plain_rows(&decode_all(&merged.build().pages)), want(&rows));
+}
+
 fn prefilter(text: &str) -> Prefilter {
     Prefilter::new(Some(text), None).expect("a text")
 }

@@ -439,6 +439,16 @@ impl RowBlock {
         })
     }
 
+    /// Bytes that tell which rows have the values.
+    #[cfg(test)]
+    pub(super) fn presence_bytes(&self) -> usize {
+        let of = |column: &BlockColumn| match &column.present {
+            Presence::All => 0,
+            Presence::Indices(rows) | Presence::Listed(rows) => size_of_val(&**rows),
+        };
+        self.columns.iter().map(of).sum()
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }

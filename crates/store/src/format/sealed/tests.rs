@@ -468,6 +468,73 @@ fn more_properties_than_columns_are_kept_in_a_map() {
     }
 }
 
+/// A day of so many rows, each with some of so many names.
+fn of_names(rows: u16, names: u32, of_row: u32, seed: u64) -> Vec<Given> {
+    let row = |n: u16| {
+        let mut values: BTreeMap<String, Value> = (0..of_row)
+            .map(|at| {
+                let random = xxhash_rust::xxh3::xxh3_64_with_seed(&(u32::from(n) << 8 | at).to_le_bytes(), seed);
+                let name = format!("u{:x}", (random % u64::from(names)) as u32 ^ 0x5f3_759d);
+                // The same name has values of two types.
+                let is_text = random >> 40 & 7 == 0;
+                (name, (if is_text { PropertyKind::String } else { PropertyKind::Int64 }, (random >> 50).to_string()))
+            })
+            .collect();
+        values.insert("Message".into(), (PropertyKind::String, format!("state {n}")));
+        let key = RowKey::new(start().plus(std::time::Duration::from_secs(n.into())), 1, n.into());
+        Given { partition: u8::from(n % 3 == 0), key, level: Some(Level::Info), values }
+    };
+    (0..rows).map(row).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    /// Any number of names in any number of rows is sealed, merged with late rows, and read back: by rows, and by name.
+    /// What tells which rows have a value takes bytes for values, not for names times rows.
+    #[test]
+    fn a_day_has_as_many_names_as_values(
+        rows in 1u16..400, names in prop_oneof![1u32..9, 60u32..200, 1000u32..100_000], of_row in 0u32..9, seed in any::<u64>(),
+    ) {
+        let given = of_names(rows, names, of_row, seed);
+        let (early, late): (Vec<Given>, Vec<Given>) = given.iter().cloned().partition(|row| row.key.position() % 5 > 0);
+        let place = Place::new();
+        let (first, _) = place.seal(1, &[place.open_day("Log20261120.1.db", std::slice::from_ref(&early))])?;
+        prop_assert_eq!(scanned(&first, &everything()), want(&[vec![early]]));
+        let late = place.open_day("Log20261120.2.db", &[late]);
+        let (sealed, _) = place.seal(3, &[place.path("Log20261120.1.parquet"), late])?;
+        let wanted = want(&[vec![given]]);
+        prop_assert_eq!(scanned(&sealed, &everything()), wanted.clone());
+
+        let mut found: BTreeMap<(String, PropertyKind), Vec<String>> = BTreeMap::new();
+        for (group, rows) in sealed.index().groups.iter().enumerate() {
+            let block = sealed.block(group, std::slice::from_ref(&(0..*rows)), columns::ColumnSet::All)?;
+            let values: usize = (0..block.width()).map(|column| block.count(column)).sum();
+            prop_assert!(block.presence_bytes() <= 4 * 8 * values, "{} for {values}", block.presence_bytes());
+            // One property after the other, as questions for some of them do.
+            let runs: Vec<_> = sealed.runs_in(group).iter().map(|run| (run.partition.clone(), run.rows.clone())).collect();
+            let batch = ColumnBatch::of_group(&sealed, group, runs)?;
+            let all = batch.records().clone();
+            for (name, kind) in batch.names()? {
+                for column in batch.columns(|of, of_kind| (of, of_kind) == (name, kind))? {
+                    let texts = found.entry((name.to_owned(), kind)).or_default();
+                    let mut last = None;
+                    column.map(&all, |value| texts.push(text::of(value)), |row, ()| {
+                        assert!(last.replace(row) < Some(row), "rows in order");
+                    });
+                }
+            }
+        }
+        // Values that rows share are read once.
+        let mut different: BTreeMap<(String, PropertyKind), std::collections::BTreeSet<String>> = BTreeMap::new();
+        for (name, kind, text) in wanted.into_iter().flat_map(|(.., values)| values) {
+            different.entry((name, kind)).or_default().insert(text);
+        }
+        let found: BTreeMap<_, std::collections::BTreeSet<String>> =
+            found.into_iter().map(|(property, texts)| (property, texts.into_iter().collect())).collect();
+        prop_assert_eq!(found, different);
+    }
+}
+
 #[test]
 fn a_property_that_changed_its_type_has_a_column_for_each() {
     let row = |n: u16, name: &str, value: Value| {

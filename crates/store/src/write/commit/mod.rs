@@ -604,6 +604,7 @@ impl Committer {
         if closed.is_empty() {
             return Ok(());
         }
+        self.catalog.end_attempts()?;
         self.catalog.set_writable(closed.iter().map(|name| (name.as_str(), false)))?;
         self.share_cache()
     }
