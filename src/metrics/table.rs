@@ -242,7 +242,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| f.count(&[], s.runs.archived)),
     counter("daytable_tables_dropped_total", &[], "day-tables", Always, "Day-tables that were dropped.",
         |s, f| f.count(&[], s.runs.dropped)),
-    gauge("daytable_tables_held_back", &["reason"], "day-tables", While, "Day-tables that expired and stay.",
+    gauge("daytable_tables_held_back", &["reason"], "day-tables", While, "Day-tables that expired and stay, or whose step kills interrupted.",
         |s, f| s.lifecycle.held_back.iter().for_each(|reason| f.count(&[reason], 1))),
     counter("daytable_tables_sealed_total", &[], "day-tables", Always, "Days that were sealed.",
         |s, f| f.count(&[], s.runs.sealed)),
