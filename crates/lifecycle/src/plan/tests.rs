@@ -102,7 +102,7 @@ fn a_step_that_was_interrupted_twice_is_left_for_a_day_and_its_day_is_named() {
     );
     assert_eq!(planned(interrupted(3, at(20, 23))), (true, vec![]), "a day later");
     assert_eq!(planned(interrupted(2, at(23, 0))), (true, vec![]), "by a wrong clock");
-    let due = |state: TableState| next(&view(&[state.clone()], &rules, now, Some(now), &limits), &state);
+    let due = |state: TableState| next(&view(std::slice::from_ref(&state), &rules, now, Some(now), &limits), &state);
     assert_eq!(due(interrupted(2, at(21, 12))), Some(NextStep { step: SEAL, at: Some(until) }));
     assert_eq!(due(interrupted(1, at(21, 12))), Some(NextStep { step: SEAL, at: None }));
     // A day that is left still expires.

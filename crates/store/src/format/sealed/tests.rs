@@ -482,7 +482,7 @@ fn of_names(rows: u16, names: u32, of_row: u32, seed: u64) -> Vec<Given> {
             .collect();
         values.insert("Message".into(), (PropertyKind::String, format!("state {n}")));
         let key = RowKey::new(start().plus(std::time::Duration::from_secs(n.into())), 1, n.into());
-        Given { partition: u8::from(n % 3 == 0), key, level: Some(Level::Info), values }
+        Given { partition: u8::from(n.is_multiple_of(3)), key, level: Some(Level::Info), values }
     };
     (0..rows).map(row).collect()
 }
