@@ -71,6 +71,7 @@ impl From<EvalError> for LokiError {
     fn from(error: EvalError) -> LokiError {
         match error {
             EvalError::Source(reason) => LokiError::failed(reason),
+            EvalError::Busy(reason) => LokiError(StatusCode::SERVICE_UNAVAILABLE, reason),
             other => LokiError::wrong(other.to_string()),
         }
     }

@@ -1,5 +1,7 @@
 //! What is wrong with a query, and where.
 
+use daytable_platform::budget::{OverBudget, TextRefusal};
+
 /// A query that cannot be read. Grafana looks for the words `parse error`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parse error at line {line}, col {column}: {reason}")]
@@ -40,7 +42,29 @@ pub enum EvalError {
     /// The query would take more than a limit allows.
     #[error("{0}")]
     TooLarge(String),
+    /// Other questions have the memory that the query needs.
+    #[error("{0}")]
+    Busy(String),
     /// The source failed.
     #[error("{0}")]
     Source(String),
+}
+
+impl EvalError {
+    /// Why a text, which `made` names, is not made.
+    pub(crate) fn of_text(made: &str, refusal: TextRefusal) -> EvalError {
+        match refusal {
+            TextRefusal::TooLong(_) => EvalError::TooLarge(format!("{made} {refusal}")),
+            TextRefusal::Stopped => EvalError::Source("the query takes too long, or its client is gone".into()),
+        }
+    }
+}
+
+impl From<OverBudget> for EvalError {
+    fn from(over: OverBudget) -> EvalError {
+        match over {
+            OverBudget::TooLarge(reason) => EvalError::TooLarge(format!("the answer is refused: {reason}")),
+            OverBudget::Busy(reason) => EvalError::Busy(format!("the answer is refused: {reason}")),
+        }
+    }
 }

@@ -39,6 +39,14 @@ impl Labels {
         Labels(self.0.iter().filter(|(name, _)| keep(name)).cloned().collect())
     }
 
+    /// An estimate of their memory.
+    pub fn bytes(&self) -> usize {
+        /// What an allocation takes beside its bytes, on average.
+        const ALLOCATION_BYTES: usize = 8;
+        let pair = size_of::<(String, String)>() + 2 * ALLOCATION_BYTES;
+        self.0.iter().map(|(name, value)| pair + name.len() + value.len()).sum()
+    }
+
     /// Whether there is no label.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

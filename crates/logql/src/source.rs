@@ -83,6 +83,11 @@ pub type EachEntry<'e> = dyn FnMut(LogEntry) -> ControlFlow<()> + 'e;
 
 /// Gives entries. The evaluator stops early when it has enough.
 pub trait EntrySource {
+    /// Whether anybody still waits for the answer. The evaluator asks within long work, too.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
     /// Gives the wanted entries to `each`, until it breaks.
     ///
     /// # Errors

@@ -2,23 +2,32 @@
 //!
 //! The language of `text/template` without definitions and methods, and the functions that Loki documents. The fields
 //! are the labels of an entry; a label that does not exist is an empty text. Loops go over lists of the entry only, so
-//! every template ends; the text that a template makes is bounded.
+//! every template ends. Every value that a function makes is charged to [`made::Made`] before its bytes exist.
 
 mod functions;
 mod go_time;
+mod made;
 mod parse;
 mod value;
 
+use daytable_platform::budget::{BoundedText, TextRefusal};
+use made::Made;
 use std::fmt;
 use value::TemplateValue;
 
 /// The wall clock in nanoseconds since the epoch, for the function `now`.
 pub(crate) type NowNanos = i64;
 
-/// Bytes that a template makes at most.
-const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// The work of a step, beside that of its function, as bytes that are read.
+const STEP_BYTES: usize = 256;
 /// Steps that one rendering takes at most.
 const STEPS_MAX: usize = 100_000;
+
+/// The names of all functions, for tests of all of them.
+#[cfg(test)]
+pub(crate) fn function_names() -> Vec<&'static str> {
+    functions::names()
+}
 
 /// A template.
 #[derive(Clone)]
@@ -39,6 +48,17 @@ pub(crate) struct LineContext<'l> {
     pub(crate) line: &'l str,
     pub(crate) time: i64,
     pub(crate) now: NowNanos,
+    /// Whether anybody still waits for the answer.
+    pub(crate) go_on: &'l dyn Fn() -> bool,
+}
+
+/// Why a template gives no text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RenderError {
+    /// The entry gets an error.
+    Failed(String),
+    /// The question ends: a text would be too long, or nobody waits.
+    Refused(TextRefusal),
 }
 
 #[derive(Clone, Debug)]
@@ -83,7 +103,7 @@ enum Operand {
 }
 
 /// The labels of an entry.
-type Labels<'l> = &'l dyn Fn(&str) -> Option<String>;
+type Labels<'f, 'l> = &'f dyn Fn(&str) -> Option<&'l str>;
 
 impl Template {
     /// Reads a template. The error says what is wrong.
@@ -103,11 +123,14 @@ impl Template {
     }
 
     /// Fills the template.
-    pub(crate) fn render(&self, context: LineContext<'_>, labels: Labels<'_>) -> Result<String, String> {
-        let mut run =
-            Run { context, labels, variables: vec![("$".into(), TemplateValue::Labels)], out: String::new(), steps: 0 };
-        run.nodes(&self.nodes, &TemplateValue::Labels)?;
-        Ok(run.out)
+    pub(crate) fn render(&self, context: LineContext<'_>, labels: Labels<'_, '_>) -> Result<String, RenderError> {
+        let made = Made::new(context.go_on);
+        let (variables, out) = (vec![("$".into(), TemplateValue::Labels)], made.text());
+        let mut run = Run { context, labels, variables, out, steps: 0, made: &made };
+        match run.nodes(&self.nodes, &TemplateValue::Labels) {
+            Ok(()) => Ok(run.out.finish()),
+            Err(reason) => Err(made.refusal().map_or(RenderError::Failed(reason), RenderError::Refused)),
+        }
     }
 }
 
@@ -136,33 +159,33 @@ impl Pipeline {
     }
 }
 
-struct Run<'r> {
+struct Run<'r, 'l> {
     context: LineContext<'r>,
-    labels: Labels<'r>,
+    labels: Labels<'r, 'l>,
     variables: Vec<(String, TemplateValue)>,
-    out: String,
+    out: BoundedText<'r>,
     steps: usize,
+    made: &'r Made<'r>,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn step(&mut self) -> Result<(), String> {
         self.steps += 1;
-        if self.steps > STEPS_MAX || self.out.len() > OUTPUT_BYTES_MAX {
-            return Err("the template makes too much text".into());
+        if self.steps > STEPS_MAX {
+            return Err("the template takes too many steps".into());
         }
-        Ok(())
+        self.made.worked(STEP_BYTES)
     }
 
     fn nodes(&mut self, nodes: &[Node], dot: &TemplateValue) -> Result<(), String> {
         for node in nodes {
             self.step()?;
             match node {
-                Node::Text(text) => self.out.push_str(text),
+                Node::Text(text) => self.out.push_str(text).map_err(|refusal| self.made.refuse(refusal))?,
                 Node::Action(pipeline) => {
                     let value = self.pipeline(pipeline, dot)?;
                     if pipeline.variables.is_empty() {
-                        let text = value.to_string();
-                        self.out.push_str(&text);
+                        self.out.push_shown(&value).map_err(|refusal| self.made.refuse(refusal))?;
                     }
                 }
                 Node::If { condition, then, otherwise, with } => {
@@ -244,13 +267,13 @@ impl Run<'_> {
             arguments.push(value);
         }
         arguments.extend(piped);
-        functions::call(name, arguments, &self.context)
+        functions::call(name, arguments, &self.context, self.made)
     }
 
     fn operand(&mut self, operand: &Operand, dot: &TemplateValue) -> Result<TemplateValue, String> {
         let (value, names) = match operand {
             Operand::Literal(value) => return Ok(value.clone()),
-            Operand::Function(name) => return functions::call(name, Vec::new(), &self.context),
+            Operand::Function(name) => return functions::call(name, Vec::new(), &self.context, self.made),
             Operand::Dot(names) => (dot.clone(), names),
             Operand::Variable(name, names) => {
                 let found = self.variables.iter().rev().find(|(known, _)| known == name);
@@ -259,9 +282,13 @@ impl Run<'_> {
             Operand::Nested(pipeline, names) => (self.value_of(pipeline, dot)?, names),
         };
         names.iter().try_fold(value, |value, name| match value {
-            TemplateValue::Labels => Ok(TemplateValue::String((self.labels)(name).unwrap_or_default())),
+            TemplateValue::Labels => {
+                let text = (self.labels)(name).unwrap_or_default();
+                self.made.charge(text.len())?;
+                Ok(TemplateValue::String(text.into()))
+            }
             TemplateValue::Map(map) => {
-                Ok(map.into_iter().find(|(key, _)| key == name).map_or(TemplateValue::Nil, |(_, value)| value))
+                Ok(map.iter().find(|(key, _)| key == name).map_or(TemplateValue::Nil, |(_, value)| value.clone()))
             }
             _ => Err(format!("can't evaluate field {name} in a {}", value.kind())),
         })

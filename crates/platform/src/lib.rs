@@ -1,5 +1,6 @@
 //! What every part of daytable needs of its process and host.
 //!
+//! * [`budget`]: the memory that questions may use, and texts that are bounded before they are made.
 //! * [`memory`]: the allocator, and the memory limit of this process.
 //! * [`host`]: the name of this host.
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
@@ -10,6 +11,7 @@
 //! * [`lock`]: a lock that survives a panic.
 //! * [`mod@failpoint`]: points at which a test can stop the process.
 
+pub mod budget;
 pub mod failpoint;
 pub mod file_watch;
 pub mod host;

@@ -17,7 +17,7 @@ const LIMIT: usize = 100;
 pub(super) const LIMIT_MAX: usize = 50_000;
 
 pub(super) fn evaluator<'s>(source: &'s dyn EntrySource, params: &LokiParams) -> Evaluator<'s> {
-    Evaluator { source, limits: Limits::default(), now: params.now }
+    Evaluator { source, limits: Limits::default(), budget: params.budget(), now: params.now }
 }
 
 /// `query`: the numbers of one point in time.

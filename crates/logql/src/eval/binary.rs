@@ -2,17 +2,22 @@
 //!
 //! Two points belong together if their steps are equal, and the labels that `on` and `ignoring` leave.
 
-use super::{Series, Worth, merged};
+use super::{LabelBytes, Series, Worth, merged};
 use crate::ast::{Binary, BinaryOp, GroupSide};
 use crate::error::EvalError;
 use crate::labels::Labels;
 use std::collections::{HashMap, HashSet};
 
 /// Applies the operator.
-pub(super) fn apply(binary: &Binary, left: Worth, right: Worth) -> Result<Vec<Series>, EvalError> {
+pub(super) fn apply(
+    binary: &Binary,
+    left: Worth,
+    right: Worth,
+    labels: &mut LabelBytes,
+) -> Result<Vec<Series>, EvalError> {
     match (left, right) {
         (Worth::Series(left), Worth::Series(right)) if binary.op.is_set() => sets(binary, left, right),
-        (Worth::Series(left), Worth::Series(right)) => pairs(binary, left, right),
+        (Worth::Series(left), Worth::Series(right)) => pairs(binary, left, right, labels),
         (Worth::Series(series), Worth::Number(number)) => Ok(with_number(binary, series, number, false)),
         (Worth::Number(number), Worth::Series(series)) => Ok(with_number(binary, series, number, true)),
         (Worth::Number(left), Worth::Number(right)) => {
@@ -74,7 +79,12 @@ fn sets(binary: &Binary, left: Vec<Series>, right: Vec<Series>) -> Result<Vec<Se
     merged(result.into_iter().filter(|series| !series.points.is_empty()).collect())
 }
 
-fn pairs(binary: &Binary, left: Vec<Series>, right: Vec<Series>) -> Result<Vec<Series>, EvalError> {
+fn pairs(
+    binary: &Binary,
+    left: Vec<Series>,
+    right: Vec<Series>,
+    label_bytes: &mut LabelBytes,
+) -> Result<Vec<Series>, EvalError> {
     let right_is_many = binary.group.as_ref().is_some_and(|group| group.right);
     let (many, one) = if right_is_many { (right, left) } else { (left, right) };
     let mut ones: HashMap<Labels, HashMap<u32, (f64, usize)>> = HashMap::new();
@@ -112,11 +122,19 @@ fn pairs(binary: &Binary, left: Vec<Series>, right: Vec<Series>) -> Result<Vec<S
             }
         }
         for (partner, points) in by_partner {
+            label_bytes.take(copied_bytes(binary, &series.labels, &one[partner].labels))?;
             let labels = result_labels(binary, &series.labels, &one[partner].labels);
             result.push(Series { labels, points });
         }
     }
     merged(result)
+}
+
+/// Bytes of the values that a series of a result copies from the many and from the one.
+fn copied_bytes(binary: &Binary, many: &Labels, one: &Labels) -> usize {
+    let included = binary.group.iter().flat_map(|group| &group.include);
+    let of_one = included.map(|name| one.get(name).unwrap_or_default().len()).sum::<usize>();
+    of_one + many.iter().map(|(_, value)| value.len()).sum::<usize>()
 }
 
 fn result_labels(binary: &Binary, many: &Labels, one: &Labels) -> Labels {

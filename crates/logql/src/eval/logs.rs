@@ -1,7 +1,7 @@
 //! Queries for entries.
 
 use super::Evaluator;
-use crate::ast::LogQuery;
+use crate::ast::{LogQuery, PipelineStage};
 use crate::error::EvalError;
 use crate::labels::Labels;
 use crate::source::{Direction, LogEntry, TimeSpan};
@@ -38,6 +38,12 @@ pub struct ShownEntry {
 }
 
 impl ShownEntry {
+    /// An estimate of its memory.
+    pub fn bytes(&self) -> usize {
+        let sets = [&self.parsed, &self.metadata, &self.stream];
+        size_of::<ShownEntry>() + self.line.len() + sets.into_iter().map(Labels::bytes).sum::<usize>()
+    }
+
     /// All labels together.
     pub fn labels(&self) -> Labels {
         let sets = [&self.parsed, &self.metadata, &self.stream];
@@ -46,19 +52,29 @@ impl ShownEntry {
 }
 
 impl LogQuery {
-    /// Applies the pipeline to an entry; `None` if the pipeline leaves the entry out. `now` is the present, for templates.
-    pub fn show(&self, entry: &LogEntry, now: i64) -> Option<ShownEntry> {
-        let mut view = EntryView::new(entry);
-        if !self.stages.iter().all(|stage| stage.apply(&mut view, now)) {
-            return None;
+    /// Applies the pipeline to an entry; `None` if the pipeline leaves the entry out. `now` is the present, for templates;
+    /// `go_on` says whether anybody still waits.
+    ///
+    /// # Errors
+    ///
+    /// What the pipeline makes of the entry would be too long, or nobody waits for it.
+    pub fn show(
+        &self,
+        entry: &LogEntry,
+        now: i64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<ShownEntry>, EvalError> {
+        let mut view = EntryView::new(entry, go_on);
+        if !PipelineStage::apply_all(&self.stages, &mut view, now)? {
+            return Ok(None);
         }
-        Some(ShownEntry {
+        Ok(Some(ShownEntry {
             time: entry.time,
             stream: view.of(|category| category == Category::Stream),
             metadata: view.of(|category| category == Category::Metadata),
             parsed: view.of(|category| category == Category::Parsed),
             line: view.line.into_owned(),
-        })
+        }))
     }
 }
 
@@ -71,6 +87,7 @@ impl Evaluator<'_> {
     pub fn logs(&self, query: &LogQuery, request: LogRequest) -> Result<Vec<ShownEntry>, EvalError> {
         let LogRequest { span, direction, limit, interval } = request;
         let (mut shown, mut bytes, mut last): (Vec<ShownEntry>, usize, Option<i64>) = (Vec::new(), 0, None);
+        let mut refused = None;
         if limit == 0 {
             return Ok(shown);
         }
@@ -78,7 +95,18 @@ impl Evaluator<'_> {
             if last.is_some_and(|last| (entry.time - last).abs() < interval) {
                 return ControlFlow::Continue(());
             }
-            let Some(one) = query.show(&entry, self.now) else { return ControlFlow::Continue(()) };
+            let kept = match query.show(&entry, self.now, &|| self.source.is_wanted()) {
+                Ok(Some(one)) => self.budget.charge(one.bytes(), "entries").map(|()| one).map_err(EvalError::from),
+                Ok(None) => return ControlFlow::Continue(()),
+                Err(error) => Err(error),
+            };
+            let one = match kept {
+                Ok(one) => one,
+                Err(error) => {
+                    refused = Some(error);
+                    return ControlFlow::Break(());
+                }
+            };
             last = Some(one.time);
             bytes += one.line.len();
             shown.push(one);
@@ -88,6 +116,9 @@ impl Evaluator<'_> {
             ControlFlow::Continue(())
         });
         scanned.map_err(EvalError::Source)?;
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
         if bytes > self.limits.line_bytes_max {
             let max = self.limits.line_bytes_max >> 20;
             return Err(EvalError::TooLarge(format!(

@@ -14,12 +14,15 @@ mod logs;
 mod needs;
 mod range;
 #[cfg(test)]
+mod growth_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::ast::MetricQuery;
 use crate::error::EvalError;
 use crate::labels::Labels;
 use crate::source::{EntrySource, TimeSpan};
+use daytable_platform::budget::{BoundedText, GroupName, QuestionBudget, VALUE_BYTES_MAX};
 pub use logs::{LogRequest, ShownEntry};
 use std::cell::Cell;
 
@@ -122,6 +125,8 @@ pub struct Evaluator<'s> {
     pub source: &'s dyn EntrySource,
     /// What a query may take.
     pub limits: Limits,
+    /// The memory that the answer may use.
+    pub budget: QuestionBudget,
     /// The present in nanoseconds since the epoch, for templates.
     pub now: i64,
 }
@@ -154,6 +159,29 @@ fn too_many_points(limits: &Limits) -> EvalError {
         "the query has more than {} points: aggregate by fewer labels, select less, or increase the step",
         limits.points_max
     ))
+}
+
+/// Bytes that the labels of the series of one function or operator may still take.
+struct LabelBytes {
+    left: usize,
+}
+
+impl LabelBytes {
+    fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Takes the bytes of labels.
+    fn take(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            EvalError::TooLarge("the labels of the series of a function would take too much memory".into())
+        })?;
+        Ok(())
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.left += bytes;
+    }
 }
 
 /// What a part of a query is worth.
@@ -214,15 +242,24 @@ impl Evaluator<'_> {
             }
             MetricQuery::Binary(binary) => {
                 let (left, right) = (self.worth(&binary.left, steps, spent)?, self.worth(&binary.right, steps, spent)?);
-                binary::apply(binary, left, right)?
+                binary::apply(binary, left, right, &mut self.labels_of(&[]))?
             }
             MetricQuery::LabelReplace { inner, target, replacement, label, regex, .. } => {
                 let mut series = self.series(inner, steps, spent)?;
+                let go_on = || self.source.is_wanted();
+                let mut labels = self.labels_of(&series);
                 for one in &mut series {
                     let value = one.labels.get(label).unwrap_or_default().to_owned();
                     if let Some(captures) = regex.captures(&value) {
-                        let mut expanded = String::new();
-                        captures.expand(replacement, &mut expanded);
+                        labels.give_back(one.labels.get(target).unwrap_or_default().len());
+                        let mut expanded = BoundedText::new(labels.left().min(VALUE_BYTES_MAX), &go_on);
+                        let made = expanded.push_expanded(replacement, |group| match group {
+                            GroupName::Number(number) => captures.get(number).map(|group| group.as_str()),
+                            GroupName::Name(name) => captures.name(name).map(|group| group.as_str()),
+                        });
+                        made.map_err(|refusal| EvalError::of_text("the labels that label_replace makes", refusal))?;
+                        let expanded = expanded.finish();
+                        labels.take(expanded.len())?;
                         one.labels.set(target, &expanded);
                     }
                 }
@@ -234,6 +271,12 @@ impl Evaluator<'_> {
             return Err(too_many_points(&self.limits));
         }
         Ok(Worth::Series(series))
+    }
+
+    /// The account of the labels of series that are made of others.
+    fn labels_of(&self, series: &[Series]) -> LabelBytes {
+        let bytes = |series: &Series| series.labels.iter().map(|(_, value)| value.len()).sum::<usize>();
+        LabelBytes { left: self.limits.inner_label_bytes_max.saturating_sub(series.iter().map(bytes).sum()) }
     }
 
     fn series(&self, metric: &MetricQuery, steps: Steps, spent: &Spent) -> Result<Vec<Series>, EvalError> {

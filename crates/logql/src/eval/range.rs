@@ -16,6 +16,14 @@ use crate::text::{self, SECOND};
 use std::collections::{BTreeMap, HashMap, btree_map};
 use std::ops::ControlFlow;
 
+/// What a series takes beside its labels and points, and how often its labels are kept while entries come.
+const SERIES_BYTES: usize = 256;
+const SERIES_LABEL_COPIES: usize = 3;
+/// What a piece takes until its series is made, with the points that come of it.
+const PIECE_BYTES: usize = 96;
+/// Bytes of the labels that an error names.
+const SHOWN_LABELS_MAX: usize = 4096;
+
 /// Samples of the same steps.
 enum Piece {
     Sum(f64),
@@ -253,12 +261,18 @@ impl Evaluator<'_> {
         let is_counted = may_count && range.counts_by_labels(&hints);
         let mut has_failed = false;
         let mut each = |entry: LogEntry, entries: u64| {
-            let mut view = EntryView::with_hints(&entry, &hints);
+            let go_on = || self.source.is_wanted();
+            let mut view = EntryView::with_hints(&entry, &hints, &go_on);
             // The source decided about the line.
             let is_decided = |stage: &PipelineStage| is_counted && matches!(stage, PipelineStage::Line(_));
-            let mut stages = range.query.stages.iter().filter(|stage| !is_decided(stage));
-            if !stages.all(|stage| stage.apply(&mut view, self.now)) {
-                return ControlFlow::Continue(());
+            let stages = range.query.stages.iter().filter(|stage| !is_decided(stage));
+            match PipelineStage::apply_all(stages, &mut view, self.now) {
+                Ok(true) => {}
+                Ok(false) => return ControlFlow::Continue(()),
+                Err(error) => {
+                    refused = Some(error);
+                    return ControlFlow::Break(());
+                }
             }
             let value = match &range.unwrap {
                 Some(unwrap) => match unwrap.value(&mut view) {
@@ -296,6 +310,10 @@ impl Evaluator<'_> {
                         )));
                         return ControlFlow::Break(());
                     }
+                    if let Err(over) = self.budget.charge(SERIES_BYTES + SERIES_LABEL_COPIES * key.len(), "series") {
+                        refused = Some(over.into());
+                        return ControlFlow::Break(());
+                    }
                     label_bytes += key.len();
                     if label_bytes > self.limits.inner_label_bytes_max {
                         refused = Some(EvalError::TooLarge(format!(
@@ -316,13 +334,19 @@ impl Evaluator<'_> {
                 RangeOp::RateCounter => 16,
                 _ => 0,
             };
-            if let Err(error) = spent.values(value_bytes, &self.limits) {
+            let charged = spent.values(value_bytes, &self.limits);
+            let charged = charged.and_then(|()| Ok(self.budget.charge(2 * value_bytes, "values")?));
+            if let Err(error) = charged {
                 refused = Some(error);
                 return ControlFlow::Break(());
             }
             match gathered[at].pieces.entry((first, last)) {
                 btree_map::Entry::Occupied(mut piece) => piece.get_mut().add(entry.time, value),
                 btree_map::Entry::Vacant(place) => {
+                    if let Err(over) = self.budget.charge(PIECE_BYTES, "points") {
+                        refused = Some(over.into());
+                        return ControlFlow::Break(());
+                    }
                     place.insert(Piece::new(range.op, entry.time, value));
                     pieces += 1;
                 }
@@ -409,6 +433,18 @@ fn pipeline_error(view: &EntryView<'_>) -> EvalError {
         "pipeline error: '{error}' for series: '{}'.\nUse a label filter to intentionally skip this error. \
          (e.g | __error__!=\"{error}\").\nTo skip all potential errors you can match empty errors.(e.g __error__=\"\")\n\
          The error can also be skipped by dropping its labels. (e.g | drop __error__, __error_details__)",
-        view.all()
+        shown_labels(view)
     ))
+}
+
+/// The labels of an entry, as far as a reader wants them.
+fn shown_labels(view: &EntryView<'_>) -> String {
+    let mut left = SHOWN_LABELS_MAX;
+    let mut is_shown = |value: &str| {
+        let is_room = left >= value.len();
+        left -= if is_room { value.len() } else { 0 };
+        is_room
+    };
+    let pairs = view.all().iter().filter(|(_, value)| is_shown(value)).map(|(n, v)| (n.into(), v.into())).collect();
+    Labels::new(pairs).to_string()
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ast::LogqlQuery;
 use crate::source::{Direction, EachEntry, EntrySelection, LogEntry};
+use daytable_platform::budget::MemoryBudget;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -29,6 +30,10 @@ impl EntrySource for Entries {
 
 const SECOND: i64 = 1_000_000_000;
 
+fn unshared() -> QuestionBudget {
+    MemoryBudget::unshared(64 << 20).question()
+}
+
 fn entry(pod: &str, seconds: i64, line: &str) -> LogEntry {
     let pairs = vec![("app".to_owned(), "shop".to_owned()), ("pod".to_owned(), pod.to_owned())];
     LogEntry {
@@ -47,7 +52,7 @@ fn six() -> Entries {
 
 fn ask(source: &Entries, query: &str, steps: Steps) -> Result<String, EvalError> {
     let LogqlQuery::Metric(metric) = crate::parse(query)? else { panic!("{query} asks for entries") };
-    let evaluator = Evaluator { source, limits: Limits::default(), now: 0 };
+    let evaluator = Evaluator { source, limits: Limits::default(), budget: unshared(), now: 0 };
     Ok(match evaluator.metric(&metric, steps)? {
         Numbers::Scalar(number) => crate::text::number(number),
         Numbers::Series { series, left_out } => {
@@ -164,7 +169,7 @@ fn entries_in_both_orders_with_a_limit_and_an_interval() {
     let (source, Ok(LogqlQuery::Log(query))) = (six(), crate::parse("{app=\"shop\"} | logfmt | v != \"4\"")) else {
         panic!()
     };
-    let evaluator = Evaluator { source: &source, limits: Limits::default(), now: 0 };
+    let evaluator = Evaluator { source: &source, limits: Limits::default(), budget: unshared(), now: 0 };
     let ask = |direction, limit, interval| {
         let span = TimeSpan { from: 0, to: 100 * SECOND };
         let shown = evaluator.logs(&query, LogRequest { span, direction, limit, interval }).expect("good");
@@ -180,14 +185,14 @@ fn too_many_series_are_left_out_or_refused() {
     let source = Entries((0..100).map(|n| entry(&format!("p{n}"), 10, "x")).collect());
     let Ok(LogqlQuery::Metric(metric)) = crate::parse("count_over_time({app=\"shop\"}[1m])") else { panic!() };
     let limits = Limits { series_max: 10, ..Limits::default() };
-    let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, Steps::at(60 * SECOND));
+    let answer = Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
     assert!(matches!(answer, Ok(Numbers::Series { series, left_out: 90 }) if series.len() == 10));
     for limits in [
         Limits { inner_series_max: 10, ..Limits::default() },
         Limits { inner_label_bytes_max: 500, ..Limits::default() },
         Limits { points_max: 99, ..Limits::default() },
     ] {
-        let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, Steps::at(60 * SECOND));
+        let answer = Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
         assert!(matches!(answer, Err(EvalError::TooLarge(_))));
     }
     // Points are counted over all parts of a query, and before they are made; values that are kept, too.
@@ -211,7 +216,7 @@ fn too_many_series_are_left_out_or_refused() {
         ),
     ] {
         let Ok(LogqlQuery::Metric(metric)) = crate::parse(query) else { panic!("{query}") };
-        let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, steps);
+        let answer = Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, steps);
         assert_eq!(answer.is_ok(), fits, "{query} {limits:?}: {:?}", answer.err());
     }
 }
@@ -238,7 +243,7 @@ proptest! {
         ] {
             let query = format!("{op}_over_time({{app=\"shop\"}} | logfmt | unwrap v [{range}s] offset {offset}s)");
             let Ok(LogqlQuery::Metric(metric)) = crate::parse(&query) else { panic!("{query}") };
-            let answer = Evaluator { source: &source, limits: Limits::default(), now: 0 }.metric(&metric, steps);
+            let answer = Evaluator { source: &source, limits: Limits::default(), budget: unshared(), now: 0 }.metric(&metric, steps);
             let Ok(Numbers::Series { series, .. }) = answer else { panic!("{answer:?}") };
             let found: Vec<(u32, f64)> = series.into_iter().flat_map(|series| series.points).collect();
             let mut expected = Vec::new();

@@ -66,6 +66,9 @@ fn flatten_object(object: &str, prefix: &str, depth: usize, view: &mut EntryView
             let key: String = key.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
             format!("{prefix}_{key}")
         };
+        if !view.worked(name.len()) {
+            return Err(Halt::Enough);
+        }
         match value {
             Raw::Object(inner) if view.wants_prefix(&name) => return flatten_object(inner, &name, depth + 1, view),
             Raw::Object(_) => return Ok(()),
@@ -86,6 +89,9 @@ pub(super) fn extract(line: &str, paths: &[LabelExtraction], view: &mut EntryVie
         Some(_) => return view.fail_parsing(ERROR_KIND, None),
     }
     for LabelExtraction { label, path, .. } in paths {
+        if !view.worked(line.len()) {
+            return;
+        }
         match follow(line, path) {
             Some(Raw::String(text) | Raw::Array(text) | Raw::Plain(text)) => {
                 view.extracted_by_name(label, text_of(text));
@@ -160,7 +166,7 @@ pub(super) fn unpack(view: &mut EntryView<'_>) {
     for (name, value) in pairs {
         view.extracted(&label_name(&name), value.into());
     }
-    view.line = Cow::Owned(packed);
+    view.set_line(packed);
 }
 
 fn skip_space(text: &str, at: usize) -> usize {

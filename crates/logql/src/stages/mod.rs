@@ -6,7 +6,8 @@ pub(crate) mod logfmt;
 pub(crate) mod view;
 
 use crate::ast::*;
-use crate::template::{LineContext, NowNanos};
+use crate::error::EvalError;
+use crate::template::{LineContext, NowNanos, RenderError};
 use crate::text;
 use memchr::memmem;
 use regex::Regex;
@@ -15,9 +16,61 @@ use std::sync::LazyLock;
 pub(crate) use view::EntryView;
 use view::{Category, DETAILS, ERROR, PRESERVED};
 
+/// What a stage may make of an entry. A test holds each stage to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StageGrowth {
+    /// Nothing: the stage keeps or drops.
+    Nothing,
+    /// Copies of parts of the line, as often as the query says, or names that repeat. The view bounds their sum.
+    Copies,
+    /// Texts of any length. A template bounds each, the view their sum.
+    Texts,
+}
+
 impl PipelineStage {
+    /// What the stage may make. Whoever adds a stage declares it here.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a declaration, which a test compares with what the stage does"))]
+    pub(crate) fn growth(&self) -> StageGrowth {
+        match self {
+            PipelineStage::Line(_) | PipelineStage::Labels(_) | PipelineStage::Drop(_) | PipelineStage::Keep(_) => {
+                StageGrowth::Nothing
+            }
+            // Colors are taken out of the line.
+            PipelineStage::Decolorize => StageGrowth::Nothing,
+            PipelineStage::Json(_)
+            | PipelineStage::Logfmt { .. }
+            | PipelineStage::Pattern(_)
+            | PipelineStage::Regexp { .. }
+            | PipelineStage::Unpack => StageGrowth::Copies,
+            PipelineStage::LineFormat(_) | PipelineStage::LabelFormat(_) => StageGrowth::Texts,
+        }
+    }
+
+    /// Applies stages one after the other. False if the entry is left out.
+    ///
+    /// # Errors
+    ///
+    /// What the stages make of the entry would be too long, or nobody waits for it.
+    pub(crate) fn apply_all<'s>(
+        stages: impl IntoIterator<Item = &'s PipelineStage>,
+        view: &mut EntryView<'_>,
+        now: NowNanos,
+    ) -> Result<bool, EvalError> {
+        for stage in stages {
+            view.worked(view.line.len());
+            let stays = stage.apply(view, now);
+            if let Some(refusal) = view.refusal() {
+                return Err(EvalError::of_text("what the query makes of an entry", refusal));
+            }
+            if !stays {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Applies the stage. False if the entry is left out.
-    pub(crate) fn apply(&self, view: &mut EntryView<'_>, now: NowNanos) -> bool {
+    fn apply(&self, view: &mut EntryView<'_>, now: NowNanos) -> bool {
         match self {
             PipelineStage::Line(filter) => filter.holds(&view.line),
             PipelineStage::Labels(filter) => filter.holds(view),
@@ -75,10 +128,10 @@ impl PipelineStage {
                 true
             }
             PipelineStage::LineFormat(template) => {
-                let context = LineContext { line: &view.line, time: view.time, now };
-                match template.render(context, &|name| view.get(name).map(str::to_owned)) {
-                    Ok(line) => view.line = Cow::Owned(line),
-                    Err(reason) => view.fail("TemplateFormatErr", &reason),
+                let context = LineContext { line: &view.line, time: view.time, now, go_on: view.patience() };
+                let rendered = template.render(context, &|name| view.get(name));
+                if let Some(line) = made(rendered, view) {
+                    view.set_line(line);
                 }
                 true
             }
@@ -99,6 +152,16 @@ impl PipelineStage {
     }
 }
 
+/// The text of a template; an error of the entry or the end of the question without one.
+fn made(rendered: Result<String, RenderError>, view: &mut EntryView<'_>) -> Option<String> {
+    match rendered {
+        Ok(text) => return Some(text),
+        Err(RenderError::Failed(reason)) => view.fail("TemplateFormatErr", &reason),
+        Err(RenderError::Refused(refusal)) => view.refuse(refusal),
+    }
+    None
+}
+
 fn label_format(formats: &[(String, LabelValue)], view: &mut EntryView<'_>, now: NowNanos) {
     // Every template sees the labels as they were before the first one was set.
     let mut before = None;
@@ -112,10 +175,10 @@ fn label_format(formats: &[(String, LabelValue)], view: &mut EntryView<'_>, now:
             }
             LabelValue::Template(template) => {
                 let labels = before.get_or_insert_with(|| view.all());
-                let context = LineContext { line: &view.line, time: view.time, now };
-                match template.render(context, &|name| labels.get(name).map(str::to_owned)) {
-                    Ok(value) => view.set(name, value, Category::Parsed),
-                    Err(reason) => view.fail("TemplateFormatErr", &reason),
+                let context = LineContext { line: &view.line, time: view.time, now, go_on: view.patience() };
+                let rendered = template.render(context, &|name| labels.get(name));
+                if let Some(value) = made(rendered, view) {
+                    view.set(name, value, Category::Parsed);
                 }
             }
         }

@@ -18,7 +18,7 @@ fn after(line: &str, pipeline: &str) -> String {
         Ok(LogqlQuery::Log(query)) => query,
         other => panic!("{pipeline}: {other:?}"),
     };
-    let Some(shown) = query.show(&entry, 0) else { return "-".into() };
+    let Ok(Some(shown)) = query.show(&entry, 0, &|| true) else { return "-".into() };
     let labels: Vec<String> = shown
         .labels()
         .iter()

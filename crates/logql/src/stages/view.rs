@@ -3,6 +3,7 @@
 use super::hints::{self, Hints};
 use crate::labels::Labels;
 use crate::source::LogEntry;
+use daytable_platform::budget::{RECORD_BYTES_MAX, TextRefusal};
 use std::borrow::Cow;
 
 /// The label with the kind of an error.
@@ -20,21 +21,37 @@ pub(crate) enum Category {
     Parsed,
 }
 
-/// An entry and its labels. No name occurs twice.
+/// Bytes of work after which is asked whether anybody still waits.
+const PATIENCE_BYTES: usize = 64 << 10;
+/// The work of a look for a label, as bytes that are read.
+const LOOK_BYTES: usize = 64;
+
+/// An entry and its labels. No name occurs twice. What stages make of the entry is bounded: beyond that the view refuses, and
+/// the question ends.
 pub(crate) struct EntryView<'e> {
     pub(crate) time: i64,
     pub(crate) line: Cow<'e, str>,
     labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)>,
     entry: &'e LogEntry,
     hints: &'e Hints,
+    /// Bytes of the line and the labels that stages made.
+    made: usize,
+    /// Bytes of work since `go_on` was asked.
+    since: usize,
+    go_on: &'e dyn Fn() -> bool,
+    refusal: Option<TextRefusal>,
 }
 
 impl<'e> EntryView<'e> {
-    pub(crate) fn new(entry: &'e LogEntry) -> EntryView<'e> {
-        EntryView::with_hints(entry, &hints::ALL)
+    pub(crate) fn new(entry: &'e LogEntry, go_on: &'e dyn Fn() -> bool) -> EntryView<'e> {
+        EntryView::with_hints(entry, &hints::ALL, go_on)
     }
 
-    pub(crate) fn with_hints(entry: &'e LogEntry, hints: &'e Hints) -> EntryView<'e> {
+    pub(crate) fn with_hints(
+        entry: &'e LogEntry,
+        hints: &'e Hints,
+        go_on: &'e dyn Fn() -> bool,
+    ) -> EntryView<'e> {
         let mut labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)> = Vec::with_capacity(entry.stream.iter().len() + 8);
         labels.extend(entry.stream.iter().map(|(name, value)| (name.into(), value.into(), Category::Stream)));
         for (name, value) in entry.metadata.iter() {
@@ -42,7 +59,8 @@ impl<'e> EntryView<'e> {
                 if entry.stream.get(name).is_some() { format!("{name}_extracted").into() } else { name.into() };
             labels.push((name, value.into(), Category::Metadata));
         }
-        EntryView { time: entry.time, line: Cow::Borrowed(&entry.line), labels, entry, hints }
+        let line = Cow::Borrowed(entry.line.as_str());
+        EntryView { time: entry.time, line, labels, entry, hints, made: 0, since: 0, go_on, refusal: None }
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -58,15 +76,68 @@ impl<'e> EntryView<'e> {
     }
 
     pub(crate) fn set(&mut self, name: &str, value: String, category: Category) {
-        match self.position(name) {
+        let known = self.position(name);
+        let before = known.map_or(0, |at| made_bytes(&self.labels[at].1));
+        let name_bytes = if known.is_none() { name.len() } else { 0 };
+        self.worked(LOOK_BYTES + self.labels.len());
+        if !self.replaces(before, name_bytes + value.len()) {
+            return;
+        }
+        match known {
             Some(at) => (self.labels[at].1, self.labels[at].2) = (value.into(), category),
             None => self.labels.push((name.to_owned().into(), value.into(), category)),
         }
     }
 
+    /// Replaces the line.
+    pub(crate) fn set_line(&mut self, line: String) {
+        if self.replaces(made_bytes(&self.line), line.len()) {
+            self.line = line.into();
+        }
+    }
+
+    /// Charges a text that stands in the place of another one. False if there is no room for it: then the view refuses.
+    fn replaces(&mut self, before: usize, bytes: usize) -> bool {
+        let made = self.made.saturating_sub(before).saturating_add(bytes);
+        if made > RECORD_BYTES_MAX {
+            self.refuse(TextRefusal::TooLong(RECORD_BYTES_MAX));
+            return false;
+        }
+        self.made = made;
+        true
+    }
+
+    /// Counts work of a stage. False if the question is over: then the view refuses.
+    pub(crate) fn worked(&mut self, bytes: usize) -> bool {
+        self.since = self.since.saturating_add(bytes);
+        if self.since >= PATIENCE_BYTES {
+            self.since = 0;
+            if !(self.go_on)() {
+                self.refuse(TextRefusal::Stopped);
+            }
+        }
+        self.refusal.is_none()
+    }
+
+    /// Ends the question.
+    pub(crate) fn refuse(&mut self, refusal: TextRefusal) {
+        self.refusal.get_or_insert(refusal);
+    }
+
+    /// Why the question ends, if it does.
+    pub(crate) fn refusal(&self) -> Option<TextRefusal> {
+        self.refusal
+    }
+
+    /// Whether anybody still waits.
+    pub(crate) fn patience(&self) -> &'e dyn Fn() -> bool {
+        self.go_on
+    }
+
     pub(crate) fn remove(&mut self, name: &str) {
         if let Some(at) = self.position(name) {
-            self.labels.remove(at);
+            let (_, value, _) = self.labels.remove(at);
+            self.made = self.made.saturating_sub(made_bytes(&value));
         }
     }
 
@@ -145,7 +216,14 @@ impl<'e> EntryView<'e> {
     }
 
     pub(crate) fn retain(&mut self, keep: impl Fn(&str, &str) -> bool) {
-        self.labels.retain(|(name, value, _)| keep(name, value));
+        let made = &mut self.made;
+        self.labels.retain(|(name, value, _)| {
+            let stays = keep(name, value);
+            if !stays {
+                *made = made.saturating_sub(made_bytes(value));
+            }
+            stays
+        });
     }
 
     /// All labels.
@@ -171,5 +249,13 @@ impl<'e> EntryView<'e> {
                 key.push(0xff);
             }
         }
+    }
+}
+
+/// The bytes of a text that a stage made.
+fn made_bytes(text: &Cow<'_, str>) -> usize {
+    match text {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(text) => text.len(),
     }
 }

@@ -4,117 +4,156 @@ mod date;
 mod print;
 
 use super::LineContext;
+use super::made::Made;
 use super::value::TemplateValue;
 use crate::text;
+use daytable_platform::budget::{BoundedText, GroupName, TextRefusal, TextResult, VALUE_BYTES_MAX};
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
 
-/// Characters that a function may make of one text.
-const MADE_BYTES_MAX: usize = 1 << 20;
+/// A document of JSON takes so many bytes for each of its values, read and as values of a template.
+const JSON_VALUE_BYTES: usize = 160;
 
-const NAMES: [&str; 85] = [
-    "__line__",
-    "__timestamp__",
-    "add",
-    "addf",
-    "alignLeft",
-    "alignRight",
-    "and",
-    "b64dec",
-    "b64enc",
-    "bytes",
-    "ceil",
-    "contains",
-    "count",
-    "date",
-    "default",
-    "div",
-    "divf",
-    "duration",
-    "duration_seconds",
-    "eq",
-    "float64",
-    "floor",
-    "fromJson",
-    "ge",
-    "gt",
-    "hasPrefix",
-    "hasSuffix",
-    "html",
-    "indent",
-    "index",
-    "int",
-    "js",
-    "le",
-    "len",
-    "lower",
-    "lt",
-    "max",
-    "maxf",
-    "min",
-    "minf",
-    "mod",
-    "mul",
-    "mulf",
-    "ne",
-    "nindent",
-    "not",
-    "now",
-    "or",
-    "print",
-    "printf",
-    "println",
-    "regexReplaceAll",
-    "regexReplaceAllLiteral",
-    "repeat",
-    "replace",
-    "round",
-    "slice",
-    "sub",
-    "subf",
-    "substr",
-    "title",
-    "toDate",
-    "toDateInZone",
-    "trim",
-    "trimAll",
-    "trimPrefix",
-    "trimSuffix",
-    "trunc",
-    "unixEpoch",
-    "unixEpochMillis",
-    "unixEpochNanos",
-    "unixToTime",
-    "upper",
-    "urldecode",
-    "urlencode",
-    "urlquery",
-    "ToLower",
-    "ToUpper",
-    "Replace",
-    "Trim",
-    "TrimLeft",
-    "TrimRight",
-    "TrimPrefix",
-    "TrimSuffix",
-    "TrimSpace",
+/// How long the value of a function may be. Each function declares it, and a test holds each to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    /// No longer than the line or an argument, or a number, a time and the like.
+    Arguments,
+    /// Longer, and made as a [`BoundedText`].
+    Bounded,
+    /// At most three times as long as its arguments.
+    Triple,
+    /// The values of a document, which are charged before it is read.
+    Document,
+}
+
+const FUNCTIONS: [(&str, Growth); 85] = [
+    ("__line__", Growth::Arguments),
+    ("__timestamp__", Growth::Arguments),
+    ("add", Growth::Arguments),
+    ("addf", Growth::Arguments),
+    ("alignLeft", Growth::Bounded),
+    ("alignRight", Growth::Bounded),
+    ("and", Growth::Arguments),
+    ("b64dec", Growth::Triple),
+    ("b64enc", Growth::Bounded),
+    ("bytes", Growth::Arguments),
+    ("ceil", Growth::Arguments),
+    ("contains", Growth::Arguments),
+    ("count", Growth::Arguments),
+    ("date", Growth::Triple),
+    ("default", Growth::Arguments),
+    ("div", Growth::Arguments),
+    ("divf", Growth::Arguments),
+    ("duration", Growth::Arguments),
+    ("duration_seconds", Growth::Arguments),
+    ("eq", Growth::Arguments),
+    ("float64", Growth::Arguments),
+    ("floor", Growth::Arguments),
+    ("fromJson", Growth::Document),
+    ("ge", Growth::Arguments),
+    ("gt", Growth::Arguments),
+    ("hasPrefix", Growth::Arguments),
+    ("hasSuffix", Growth::Arguments),
+    ("html", Growth::Bounded),
+    ("indent", Growth::Bounded),
+    ("index", Growth::Arguments),
+    ("int", Growth::Arguments),
+    ("js", Growth::Bounded),
+    ("le", Growth::Arguments),
+    ("len", Growth::Arguments),
+    ("lower", Growth::Bounded),
+    ("lt", Growth::Arguments),
+    ("max", Growth::Arguments),
+    ("maxf", Growth::Arguments),
+    ("min", Growth::Arguments),
+    ("minf", Growth::Arguments),
+    ("mod", Growth::Arguments),
+    ("mul", Growth::Arguments),
+    ("mulf", Growth::Arguments),
+    ("ne", Growth::Arguments),
+    ("nindent", Growth::Bounded),
+    ("not", Growth::Arguments),
+    ("now", Growth::Arguments),
+    ("or", Growth::Arguments),
+    ("print", Growth::Bounded),
+    ("printf", Growth::Bounded),
+    ("println", Growth::Bounded),
+    ("regexReplaceAll", Growth::Bounded),
+    ("regexReplaceAllLiteral", Growth::Bounded),
+    ("repeat", Growth::Bounded),
+    ("replace", Growth::Bounded),
+    ("round", Growth::Arguments),
+    ("slice", Growth::Arguments),
+    ("sub", Growth::Arguments),
+    ("subf", Growth::Arguments),
+    ("substr", Growth::Arguments),
+    ("title", Growth::Bounded),
+    ("toDate", Growth::Arguments),
+    ("toDateInZone", Growth::Arguments),
+    ("trim", Growth::Arguments),
+    ("trimAll", Growth::Arguments),
+    ("trimPrefix", Growth::Arguments),
+    ("trimSuffix", Growth::Arguments),
+    ("trunc", Growth::Arguments),
+    ("unixEpoch", Growth::Arguments),
+    ("unixEpochMillis", Growth::Arguments),
+    ("unixEpochNanos", Growth::Arguments),
+    ("unixToTime", Growth::Arguments),
+    ("upper", Growth::Bounded),
+    ("urldecode", Growth::Triple),
+    ("urlencode", Growth::Bounded),
+    ("urlquery", Growth::Bounded),
+    ("ToLower", Growth::Bounded),
+    ("ToUpper", Growth::Bounded),
+    ("Replace", Growth::Bounded),
+    ("Trim", Growth::Arguments),
+    ("TrimLeft", Growth::Arguments),
+    ("TrimRight", Growth::Arguments),
+    ("TrimPrefix", Growth::Arguments),
+    ("TrimSuffix", Growth::Arguments),
+    ("TrimSpace", Growth::Arguments),
 ];
+
+/// The names of all functions.
+#[cfg(test)]
+pub(super) fn names() -> Vec<&'static str> {
+    FUNCTIONS.map(|(name, _)| name).to_vec()
+}
 
 /// Whether templates have this function.
 pub(super) fn exists(name: &str) -> bool {
-    NAMES.contains(&name)
+    FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
-/// Calls a function.
+/// Calls a function. Its value is charged.
 pub(super) fn call(
     name: &str,
     arguments: Vec<TemplateValue>,
     context: &LineContext<'_>,
+    made: &Made<'_>,
+) -> Result<TemplateValue, String> {
+    made.worked(arguments.iter().map(TemplateValue::bytes).sum())?;
+    let value = value(name, arguments, context, made)?;
+    made.charge(value.bytes())?;
+    Ok(value)
+}
+
+fn value(
+    name: &str,
+    arguments: Vec<TemplateValue>,
+    context: &LineContext<'_>,
+    made: &Made<'_>,
 ) -> Result<TemplateValue, String> {
     let count = arguments.len();
     let wrong = |wanted: &str| Err(format!("wrong number of args for {name}: want {wanted} got {count}"));
     let text = |at: usize| arguments.get(at).map(TemplateValue::to_string).unwrap_or_default();
-    let string = |value: String| Ok(TemplateValue::String(value));
+    let string = |value: String| Ok(TemplateValue::String(value.into()));
+    let bounded = |make: &dyn Fn(&mut BoundedText<'_>) -> TextResult| {
+        let mut text = made.text();
+        make(&mut text).map_err(|refusal| made.refuse(refusal))?;
+        string(text.finish())
+    };
     match (name, arguments.as_slice()) {
         ("__line__", []) => string(context.line.to_owned()),
         ("__timestamp__", []) => Ok(TemplateValue::Time(context.time.into(), 0)),
@@ -152,46 +191,63 @@ pub(super) fn call(
             };
             let from = bounds.first().map_or(0, |n| clamped(n.int()));
             let to = bounds.get(1).map_or(text.len(), |n| clamped(n.int()));
-            text.get(from..to).map(|part| TemplateValue::String(part.to_owned())).ok_or("index out of range".into())
+            text.get(from..to).map(|part| TemplateValue::String(part.into())).ok_or("index out of range".into())
         }
         ("print" | "println", values) => {
-            let mut printed = String::new();
-            for (at, value) in values.iter().enumerate() {
-                let both_text = |other: &TemplateValue| {
-                    matches!((value, other), (TemplateValue::String(_), _) | (_, TemplateValue::String(_)))
-                };
-                if at > 0 && (name == "println" || !both_text(&values[at - 1])) {
-                    printed.push(' ');
+            bounded(&|printed| {
+                for (at, value) in values.iter().enumerate() {
+                    let both_text = |other: &TemplateValue| {
+                        matches!((value, other), (TemplateValue::String(_), _) | (_, TemplateValue::String(_)))
+                    };
+                    if at > 0 && (name == "println" || !both_text(&values[at - 1])) {
+                        printed.push(' ')?;
+                    }
+                    printed.push_shown(value)?;
                 }
-                printed += &value.to_string();
-            }
-            if name == "println" {
-                printed.push('\n');
-            }
-            string(printed)
+                if name == "println" { printed.push('\n') } else { Ok(()) }
+            })
         }
-        ("printf", [format, values @ ..]) => string(print::formatted(&format.to_string(), values)?),
-        ("html", values) if !values.is_empty() => string(
-            joined(values)
-                .replace('&', "&amp;")
-                .replace('<', "&lt;")
-                .replace('>', "&gt;")
-                .replace('"', "&#34;")
-                .replace('\'', "&#39;"),
-        ),
-        ("js", values) if !values.is_empty() => string(
-            joined(values)
-                .replace('\\', "\\\\")
-                .replace('\'', "\\'")
-                .replace('"', "\\\"")
-                .replace('<', "\\u003C")
-                .replace('>', "\\u003E")
-                .replace('&', "\\u0026")
-                .replace('=', "\\u003D"),
-        ),
-        ("urlencode" | "urlquery", values) if !values.is_empty() => string(url_encoded(&joined(values))),
-        ("urldecode", [_]) => url_decoded(&text(0)).map(TemplateValue::String),
-        ("b64enc", [_]) => string(STANDARD.encode(text(0))),
+        ("printf", [format, values @ ..]) => {
+            let mut text = made.text();
+            print::formatted(&format.to_string(), values, &mut text).map_err(|error| match error {
+                print::PrintError::Wrong(reason) => reason,
+                print::PrintError::Refused(refusal) => made.refuse(refusal),
+            })?;
+            string(text.finish())
+        }
+        ("html", values) if !values.is_empty() => bounded(&|text| {
+            escaped(values, text, |c| match c {
+                '&' => Some("&amp;"),
+                '<' => Some("&lt;"),
+                '>' => Some("&gt;"),
+                '"' => Some("&#34;"),
+                '\'' => Some("&#39;"),
+                _ => None,
+            })
+        }),
+        ("js", values) if !values.is_empty() => bounded(&|text| {
+            escaped(values, text, |c| match c {
+                '\\' => Some("\\\\"),
+                '\'' => Some("\\'"),
+                '"' => Some("\\\""),
+                '<' => Some("\\u003C"),
+                '>' => Some("\\u003E"),
+                '&' => Some("\\u0026"),
+                '=' => Some("\\u003D"),
+                _ => None,
+            })
+        }),
+        ("urlencode" | "urlquery", values) if !values.is_empty() => {
+            bounded(&|text| values.iter().try_for_each(|value| url_encoded(&value.to_string(), text)))
+        }
+        ("urldecode", [_]) => url_decoded(&text(0)).and_then(string),
+        ("b64enc", [_]) => {
+            let plain = text(0);
+            bounded(&|encoded| {
+                // Whole groups of three bytes encode to whole groups of four.
+                plain.as_bytes().chunks(3 << 10).try_for_each(|part| encoded.push_str(&STANDARD.encode(part)))
+            })
+        }
         // A text that cannot be decoded is the reason, not an error.
         ("b64dec", [_]) => string(match STANDARD.decode(padded(&text(0))) {
             Ok(decoded) => String::from_utf8_lossy(&decoded).into_owned(),
@@ -202,9 +258,9 @@ pub(super) fn call(
         ("duration" | "duration_seconds", [_]) => {
             text::go_duration(&text(0)).map(|nanos| TemplateValue::Float(nanos as f64 / text::SECOND as f64))
         }
-        ("lower" | "ToLower", [_]) => string(text(0).to_lowercase()),
-        ("upper" | "ToUpper", [_]) => string(text(0).to_uppercase()),
-        ("title", [_]) => string(titled(&text(0))),
+        ("lower" | "ToLower", [_]) => bounded(&|made| cased(&text(0), made, str::to_lowercase)),
+        ("upper" | "ToUpper", [_]) => bounded(&|made| cased(&text(0), made, str::to_uppercase)),
+        ("title", [_]) => bounded(&|made| titled(&text(0), made)),
         ("trim" | "TrimSpace", [_]) => string(text(0).trim().to_owned()),
         ("trimAll", [_, _]) => string(text(1).trim_matches(|c| text(0).contains(c)).to_owned()),
         ("trimPrefix", [_, _]) => string(text(1).strip_prefix(text(0).as_str()).map_or_else(|| text(1), str::to_owned)),
@@ -215,26 +271,48 @@ pub(super) fn call(
         ("TrimRight", [_, _]) => string(text(0).trim_end_matches(|c| text(1).contains(c)).to_owned()),
         ("TrimPrefix", [_, _]) => string(text(0).strip_prefix(text(1).as_str()).map_or_else(|| text(0), str::to_owned)),
         ("TrimSuffix", [_, _]) => string(text(0).strip_suffix(text(1).as_str()).map_or_else(|| text(0), str::to_owned)),
-        ("Replace", [_, _, _, limit]) => string(match limit.int() {
-            limit if limit < 0 => bounded(text(0).replace(&text(1), &text(2)))?,
-            limit => bounded(text(0).replacen(&text(1), &text(2), clamped(limit)))?,
-        }),
-        ("replace", [_, _, _]) => string(bounded(text(2).replace(&text(0), &text(1)))?),
+        ("Replace", [_, _, _, limit]) => {
+            let limit = usize::try_from(limit.int()).unwrap_or(usize::MAX);
+            bounded(&|made| made.push_replaced(&text(0), &text(1), &text(2), limit))
+        }
+        ("replace", [_, _, _]) => bounded(&|made| made.push_replaced(&text(2), &text(0), &text(1), usize::MAX)),
         ("contains", [_, _]) => Ok(TemplateValue::Bool(text(1).contains(&text(0)))),
         ("hasPrefix", [_, _]) => Ok(TemplateValue::Bool(text(1).starts_with(&text(0)))),
         ("hasSuffix", [_, _]) => Ok(TemplateValue::Bool(text(1).ends_with(&text(0)))),
         ("default", [default, value]) => Ok(if value.is_true() { value.clone() } else { default.clone() }),
         ("count", [_, _]) => {
             let regex = crate::pattern_syntax::compile(&text(0))?;
-            Ok(TemplateValue::Int(length(regex.find_iter(&text(1)).count())))
+            let searched = text(1);
+            let mut found = 0;
+            for _ in regex.find_iter(&searched) {
+                found += 1;
+                // Behind each match the rest may be read once more.
+                made.worked(searched.len() >> 8)?;
+            }
+            Ok(TemplateValue::Int(found))
         }
         ("regexReplaceAll" | "regexReplaceAllLiteral", [_, _, _]) => {
             let regex = crate::pattern_syntax::compile(&text(0))?;
-            let replacement = text(2);
-            string(bounded(match name {
-                "regexReplaceAll" => regex.replace_all(&text(1), replacement.as_str()).into_owned(),
-                _ => regex.replace_all(&text(1), regex::NoExpand(&replacement)).into_owned(),
-            })?)
+            let (searched, replacement) = (text(1), text(2));
+            bounded(&|made| {
+                let mut end = 0;
+                for found in regex.captures_iter(&searched) {
+                    let whole = found.get_match();
+                    // Behind each match the rest may be read once more.
+                    made.worked(searched.len() >> 8)?;
+                    made.push_str(&searched[end..whole.start()])?;
+                    if name == "regexReplaceAll" {
+                        made.push_expanded(&replacement, |group| match group {
+                            GroupName::Number(number) => found.get(number).map(|group| group.as_str()),
+                            GroupName::Name(name) => found.name(name).map(|group| group.as_str()),
+                        })?;
+                    } else {
+                        made.push_str(&replacement)?;
+                    }
+                    end = whole.end();
+                }
+                made.push_str(&searched[end..])
+            })
         }
         ("substr", [from, to, _]) => {
             let value = text(2);
@@ -256,34 +334,44 @@ pub(super) fn call(
             })
         }
         ("alignLeft" | "alignRight", [count, _]) => {
-            let (value, width) = (text(1), clamped(count.int()).min(MADE_BYTES_MAX));
+            let (value, width) = (text(1), clamped(count.int()).min(VALUE_BYTES_MAX));
             let length = value.chars().count();
-            string(match (name, length > width) {
-                (_, false) if name == "alignLeft" => format!("{value}{}", " ".repeat(width - length)),
-                (_, false) => format!("{}{value}", " ".repeat(width - length)),
-                ("alignLeft", true) => value.chars().take(width).collect(),
-                _ => value.chars().skip(length - width).collect(),
+            bounded(&|made| match (name, length > width) {
+                (_, false) if name == "alignLeft" => {
+                    made.push_str(&value)?;
+                    made.push_repeated(" ", width - length)
+                }
+                (_, false) => {
+                    made.push_repeated(" ", width - length)?;
+                    made.push_str(&value)
+                }
+                ("alignLeft", true) => made.extend(value.chars().take(width)),
+                _ => made.extend(value.chars().skip(length - width)),
             })
         }
         ("indent" | "nindent", [count, _]) => {
-            let value = text(1);
-            let width = clamped(count.int());
-            if width.saturating_mul(value.matches('\n').count() + 1) > MADE_BYTES_MAX {
-                return Err("the text is too long".into());
-            }
-            let pad = " ".repeat(width);
-            let newline = if name == "nindent" { "\n" } else { "" };
-            string(format!("{newline}{pad}{}", value.replace('\n', &format!("\n{pad}"))))
+            let (value, width) = (text(1), clamped(count.int()));
+            bounded(&|made| {
+                if name == "nindent" {
+                    made.push('\n')?;
+                }
+                for (at, line) in value.split('\n').enumerate() {
+                    if at > 0 {
+                        made.push('\n')?;
+                    }
+                    made.push_repeated(" ", width)?;
+                    made.push_str(line)?;
+                }
+                Ok(())
+            })
         }
-        ("repeat", [count, _]) => {
-            let (value, count) = (text(1), clamped(count.int()));
-            if value.len().saturating_mul(count) > MADE_BYTES_MAX {
-                return Err("the text is too long".into());
-            }
-            string(value.repeat(count))
-        }
+        ("repeat", [count, _]) => bounded(&|made| made.push_repeated(&text(1), clamped(count.int()))),
         ("fromJson", [_]) => {
-            Ok(serde_json::from_str(&text(0)).map_or(TemplateValue::String(String::new()), TemplateValue::from_json))
+            let text = text(0);
+            // Each value of a document but the first stands behind one of these.
+            let values = text.bytes().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
+            made.charge(values.saturating_add(1).saturating_mul(JSON_VALUE_BYTES).saturating_add(text.len()))?;
+            Ok(serde_json::from_str(&text).map_or(TemplateValue::String("".into()), TemplateValue::from_json))
         }
         ("add", values) => Ok(TemplateValue::Int(values.iter().fold(0, |sum, value| sum.wrapping_add(value.int())))),
         ("mul", [first, rest @ ..]) => {
@@ -356,12 +444,27 @@ fn clamped(number: i64) -> usize {
     usize::try_from(number.max(0)).unwrap_or(usize::MAX)
 }
 
-fn bounded(text: String) -> Result<String, String> {
-    if text.len() > MADE_BYTES_MAX { Err("the text is too long".into()) } else { Ok(text) }
+/// Adds values with some characters written in another way.
+fn escaped(
+    values: &[TemplateValue],
+    to: &mut BoundedText<'_>,
+    escape: impl Fn(char) -> Option<&'static str>,
+) -> TextResult {
+    for value in values {
+        value.to_string().chars().try_for_each(|c| match escape(c) {
+            Some(escaped) => to.push_str(escaped),
+            None => to.push(c),
+        })?;
+    }
+    Ok(())
 }
 
-fn joined(values: &[TemplateValue]) -> String {
-    values.iter().map(TemplateValue::to_string).collect()
+/// Adds a text in another case, which is at most three times as long. The case of a letter may depend on its neighbors.
+fn cased(text: &str, to: &mut BoundedText<'_>, change: impl Fn(&str) -> String) -> TextResult {
+    if text.len() > VALUE_BYTES_MAX {
+        return Err(TextRefusal::TooLong(VALUE_BYTES_MAX));
+    }
+    to.push_str(&change(text))
 }
 
 /// How two values compare. `None` for values without an order.
@@ -403,34 +506,25 @@ fn padded(text: &str) -> String {
     format!("{text}{}", &"=="[..missing])
 }
 
-fn titled(text: &str) -> String {
-    let mut titled = String::with_capacity(text.len());
+fn titled(text: &str, titled: &mut BoundedText<'_>) -> TextResult {
     let mut at_start = true;
     for c in text.chars() {
-        if at_start {
-            titled.extend(c.to_uppercase())
-        } else {
-            titled.push(c)
-        }
+        if at_start { titled.extend(c.to_uppercase())? } else { titled.push(c)? }
         at_start = !(c.is_alphanumeric() || matches!(c, '_' | '\''));
     }
-    titled
+    Ok(())
 }
 
-fn url_encoded(text: &str) -> String {
-    use std::fmt::Write;
-    let mut encoded = String::with_capacity(text.len());
+fn url_encoded(text: &str, encoded: &mut BoundedText<'_>) -> TextResult {
     for byte in text.bytes() {
         match byte {
-            b' ' => encoded.push('+'),
-            b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte)),
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
+            b' ' => encoded.push('+')?,
+            b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte))?,
+            _ if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte))?,
+            _ => encoded.push_shown(format_args!("%{byte:02X}"))?,
         }
     }
-    encoded
+    Ok(())
 }
 
 fn url_decoded(text: &str) -> Result<String, String> {
@@ -449,3 +543,6 @@ fn url_decoded(text: &str) -> Result<String, String> {
     }
     Ok(String::from_utf8_lossy(&decoded).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -268,7 +268,7 @@ fn words(text: &str) -> Result<Vec<(Word, bool)>, String> {
                 at += length;
                 match (c, value.chars().next()) {
                     ('\'', Some(only)) => Word::Literal(TemplateValue::Int(i64::from(u32::from(only)))),
-                    _ => Word::Literal(TemplateValue::String(value)),
+                    _ => Word::Literal(TemplateValue::String(value.into())),
                 }
             }
             '.' if !text[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => {

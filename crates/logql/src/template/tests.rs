@@ -1,18 +1,18 @@
 //! What templates print, and what they refuse.
 
-use super::{LineContext, Template};
+use super::{LineContext, RenderError, Template};
 use proptest::prelude::*;
 
-fn render(template: &str) -> Result<String, String> {
+fn render(template: &str) -> Result<String, RenderError> {
     let labels = |name: &str| match name {
-        "status" => Some("500".to_owned()),
-        "path" => Some("/api/v1".to_owned()),
-        "took" => Some("1.5s".to_owned()),
-        "json" => Some(r#"[{"q":"a"},{"q":"b"}]"#.to_owned()),
+        "status" => Some("500"),
+        "path" => Some("/api/v1"),
+        "took" => Some("1.5s"),
+        "json" => Some(r#"[{"q":"a"},{"q":"b"}]"#),
         _ => None,
     };
-    let context = LineContext { line: "the line", time: 1_795_168_800_123_456_789, now: 0 };
-    Template::new(template)?.render(context, &labels)
+    let context = LineContext { line: "the line", time: 1_795_168_800_123_456_789, now: 0, go_on: &|| true };
+    Template::new(template).map_err(RenderError::Failed)?.render(context, &labels)
 }
 
 #[test]

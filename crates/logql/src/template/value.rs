@@ -2,6 +2,7 @@
 
 use crate::text;
 use std::fmt;
+use std::sync::Arc;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,12 +11,13 @@ pub(super) enum TemplateValue {
     Bool(bool),
     Int(i64),
     Float(f64),
-    String(String),
+    /// Shared, because variables and arguments copy their values.
+    String(Arc<str>),
     /// A point in time in nanoseconds since the epoch, and the offset of its zone in seconds.
     Time(i128, i32),
-    List(Vec<TemplateValue>),
+    List(Arc<[TemplateValue]>),
     /// Members in their order.
-    Map(Vec<(String, TemplateValue)>),
+    Map(Arc<[(String, TemplateValue)]>),
     /// All labels of the entry, which are looked up by name.
     Labels,
 }
@@ -31,6 +33,19 @@ impl TemplateValue {
             TemplateValue::Time(..) => "time",
             TemplateValue::List(_) => "list",
             TemplateValue::Map(_) | TemplateValue::Labels => "map",
+        }
+    }
+
+    /// Bytes of its texts, and of what holds them.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            TemplateValue::String(text) => text.len(),
+            TemplateValue::List(items) => items.iter().map(|item| size_of::<TemplateValue>() + item.bytes()).sum(),
+            TemplateValue::Map(members) => {
+                let of_member = |(name, value): &(String, TemplateValue)| size_of_val(name) + name.len() + value.bytes();
+                members.iter().map(|member| size_of::<TemplateValue>() + of_member(member)).sum()
+            }
+            _ => 0,
         }
     }
 
@@ -57,7 +72,7 @@ impl TemplateValue {
                 members.sort_by(|a, b| a.0.cmp(&b.0));
                 Ok(members
                     .into_iter()
-                    .map(|(name, value)| (TemplateValue::String(name.clone()), value.clone()))
+                    .map(|(name, value)| (TemplateValue::String(name.as_str().into()), value.clone()))
                     .collect())
             }
             TemplateValue::Int(n) => {
@@ -98,7 +113,7 @@ impl TemplateValue {
             serde_json::Value::Null => TemplateValue::Nil,
             serde_json::Value::Bool(b) => TemplateValue::Bool(b),
             serde_json::Value::Number(n) => TemplateValue::Float(n.as_f64().unwrap_or(f64::NAN)),
-            serde_json::Value::String(text) => TemplateValue::String(text),
+            serde_json::Value::String(text) => TemplateValue::String(text.into()),
             serde_json::Value::Array(items) => {
                 TemplateValue::List(items.into_iter().map(TemplateValue::from_json).collect())
             }

@@ -1,6 +1,7 @@
 //! `printf`, as Go formats.
 
 use crate::template::value::TemplateValue;
+use daytable_platform::budget::{BoundedText, TextRefusal};
 use std::iter::Peekable;
 use std::slice::Iter;
 use std::str::Chars;
@@ -20,14 +21,29 @@ fn size(chars: &mut Peekable<Chars<'_>>, values: &mut Iter<'_, TemplateValue>) -
     (!digits.is_empty()).then(|| digits.parse().unwrap_or(WIDTH_MAX))
 }
 
+/// Why values are not formatted.
+pub(super) enum PrintError {
+    Wrong(String),
+    Refused(TextRefusal),
+}
+
+impl From<TextRefusal> for PrintError {
+    fn from(refusal: TextRefusal) -> PrintError {
+        PrintError::Refused(refusal)
+    }
+}
+
 /// Formats values.
-pub(super) fn formatted(format: &str, values: &[TemplateValue]) -> Result<String, String> {
-    let mut out = String::new();
+pub(super) fn formatted(
+    format: &str,
+    values: &[TemplateValue],
+    out: &mut BoundedText<'_>,
+) -> Result<(), PrintError> {
     let mut values = values.iter();
     let mut chars = format.chars().peekable();
     while let Some(c) = chars.next() {
         if c != '%' {
-            out.push(c);
+            out.push(c)?;
             continue;
         }
         let mut flags = String::new();
@@ -38,39 +54,41 @@ pub(super) fn formatted(format: &str, values: &[TemplateValue]) -> Result<String
         let has_precision = chars.next_if_eq(&'.').is_some();
         let precision = if has_precision { Some(size(&mut chars, &mut values).unwrap_or(0)) } else { None };
         if width.max(precision).is_some_and(|size| size > WIDTH_MAX) {
-            return Err(format!("a width exceeds {WIDTH_MAX}"));
+            return Err(PrintError::Wrong(format!("a width exceeds {WIDTH_MAX}")));
         }
         let Some(verb) = chars.next() else {
-            out.push_str("%!(NOVERB)");
+            out.push_str("%!(NOVERB)")?;
             break;
         };
         if verb == '%' {
-            out.push('%');
+            out.push('%')?;
             continue;
         }
         let Some(value) = values.next() else {
-            out.push_str(&format!("%!{verb}(MISSING)"));
+            out.push_shown(format_args!("%!{verb}(MISSING)"))?;
             continue;
         };
+        // A converted value is at most some ten times as long as the value.
+        out.worked(value.bytes())?;
         let text = converted(verb, value, &flags, precision);
         let padding = width.unwrap_or(0).saturating_sub(text.chars().count());
         if flags.contains('-') {
-            out.push_str(&text);
-            out.extend(std::iter::repeat_n(' ', padding));
+            out.push_str(&text)?;
+            out.push_repeated(" ", padding)?;
         } else if flags.contains('0') && verb != 's' && verb != 'q' {
             let (sign, digits) = match text.strip_prefix(['-', '+']) {
                 Some(digits) => text.split_at(text.len() - digits.len()),
                 None => ("", text.as_str()),
             };
-            out.push_str(sign);
-            out.extend(std::iter::repeat_n('0', padding));
-            out.push_str(digits);
+            out.push_str(sign)?;
+            out.push_repeated("0", padding)?;
+            out.push_str(digits)?;
         } else {
-            out.extend(std::iter::repeat_n(' ', padding));
-            out.push_str(&text);
+            out.push_repeated(" ", padding)?;
+            out.push_str(&text)?;
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 fn converted(verb: char, value: &TemplateValue, flags: &str, precision: Option<usize>) -> String {
@@ -90,7 +108,7 @@ fn converted(verb: char, value: &TemplateValue, flags: &str, precision: Option<u
         ('v', _) => value.to_string(),
         ('s', TemplateValue::Nil) => "%!s(<nil>)".into(),
         ('s', TemplateValue::List(_) | TemplateValue::Map(_) | TemplateValue::Time(..)) => value.to_string(),
-        ('q', TemplateValue::String(text)) => crate::text::quoted(&cut(text.clone())),
+        ('q', TemplateValue::String(text)) => crate::text::quoted(&cut(text.to_string())),
         ('d', TemplateValue::Int(n)) => plus(n.to_string()),
         ('x', TemplateValue::Int(n)) => format!("{n:x}"),
         ('X', TemplateValue::Int(n)) => format!("{n:X}"),

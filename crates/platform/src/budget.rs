@@ -1,0 +1,448 @@
+//! One account of the memory that questions use, and texts that are bounded before they are made.
+//!
+//! ```text
+//! MemoryBudget (the process) ──► QuestionBudget (a question) ──► what is kept: groups, sorted rows, entries, answers
+//!                                BoundedText ──────────────────► what is made: a value of a record
+//! ```
+//!
+//! 1. Whoever keeps something for a question charges its bytes first. A question has a share; all questions together have
+//!    the account. Memory that does not fit is refused: it is never waited for, so two questions cannot wait for each other.
+//! 2. A question that is dropped gives back all that it took.
+//! 3. A text that a function of a query makes is a [`BoundedText`], which looks at the length before it grows, and asks
+//!    now and then whether anybody still waits.
+//!
+//! Commits, sources and the lifecycle have budgets of their own and never wait for this one.
+
+use crate::sync::lock;
+use daytable_model::units::ByteSize;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Bytes of a value that a query makes.
+pub const VALUE_BYTES_MAX: usize = 2 << 20;
+/// Bytes of all texts of a record that a query makes.
+pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// A question takes memory from the account in such pieces.
+const PIECE_BYTES: usize = 256 << 10;
+/// Bytes after which a text that grows asks whether anybody still waits.
+const PATIENCE_BYTES: usize = 64 << 10;
+
+/// Why a question gets no more memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OverBudget {
+    /// The question needs more than its share: it must ask for less.
+    TooLarge(String),
+    /// Other questions have the memory: it may be asked again.
+    Busy(String),
+}
+
+impl fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OverBudget::TooLarge(reason) | OverBudget::Busy(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// The memory of all questions of the process.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    bytes_max: usize,
+    question_bytes_max: usize,
+    used: AtomicUsize,
+}
+
+impl MemoryBudget {
+    /// So many bytes for all questions, and for one of them.
+    pub fn new(bytes_max: usize, question_bytes_max: usize) -> MemoryBudget {
+        MemoryBudget(Arc::new(Account { bytes_max, question_bytes_max, used: AtomicUsize::new(0) }))
+    }
+
+    /// So many bytes for each question, whatever others use: for programs that ask one question.
+    pub fn unshared(question_bytes_max: usize) -> MemoryBudget {
+        MemoryBudget::new(usize::MAX, question_bytes_max)
+    }
+
+    /// The share of one question.
+    pub fn question(&self) -> QuestionBudget {
+        self.question_within(usize::MAX)
+    }
+
+    /// The share of one question that has a limit of its own, too.
+    pub fn question_within(&self, bytes_max: usize) -> QuestionBudget {
+        let bytes_max = bytes_max.min(self.0.question_bytes_max);
+        QuestionBudget { account: self.0.clone(), bytes_max, taken: Mutex::default() }
+    }
+
+    /// Bytes that questions have now.
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+}
+
+impl Account {
+    fn take(&self, bytes: usize) -> bool {
+        let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.bytes_max);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The memory of one question, until it is dropped.
+#[derive(Debug)]
+pub struct QuestionBudget {
+    account: Arc<Account>,
+    bytes_max: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// What the question charged.
+    charged: usize,
+    /// What the account gave: whole pieces.
+    reserved: usize,
+}
+
+impl QuestionBudget {
+    /// Takes memory for what the question keeps.
+    ///
+    /// # Errors
+    ///
+    /// The question, or all questions, would use too much: nothing was taken.
+    pub fn charge(&self, bytes: usize, kept: &str) -> Result<(), OverBudget> {
+        let mut taken = lock(&self.taken);
+        let charged = taken.charged.saturating_add(bytes);
+        if charged > self.bytes_max {
+            let size = ByteSize::new(self.bytes_max as u64);
+            return Err(OverBudget::TooLarge(format!("its {kept} need more than {size} of memory; narrow the query")));
+        }
+        if charged > taken.reserved {
+            // The last piece may reach beyond the share of the question, but not beyond the account.
+            let missing = charged - taken.reserved;
+            let piece = missing.next_multiple_of(PIECE_BYTES);
+            let got = if self.account.take(piece) { piece } else { missing };
+            if got == missing && got != piece && !self.account.take(missing) {
+                let reason = format!("other questions use the memory that its {kept} need: ask again");
+                return Err(OverBudget::Busy(reason));
+            }
+            taken.reserved += got;
+        }
+        taken.charged = charged;
+        Ok(())
+    }
+
+    /// Gives back memory of what the question no longer keeps.
+    pub fn release(&self, bytes: usize) {
+        let mut taken = lock(&self.taken);
+        taken.charged = taken.charged.saturating_sub(bytes);
+        let spare = (taken.reserved - taken.charged) / PIECE_BYTES * PIECE_BYTES;
+        if spare > 4 * PIECE_BYTES {
+            taken.reserved -= spare;
+            self.account.give_back(spare);
+        }
+    }
+
+    /// The memory that is left to the question, if others take no more.
+    pub fn left(&self) -> usize {
+        let taken = lock(&self.taken);
+        let others = self.account.bytes_max.saturating_sub(self.account.used.load(Ordering::Relaxed));
+        let reserved = taken.reserved - taken.charged;
+        (self.bytes_max - taken.charged).min(others.saturating_add(reserved))
+    }
+
+    /// What the question charged.
+    pub fn charged(&self) -> usize {
+        lock(&self.taken).charged
+    }
+
+    /// The share of the question.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+}
+
+impl Drop for QuestionBudget {
+    fn drop(&mut self) {
+        self.account.give_back(lock(&self.taken).reserved);
+    }
+}
+
+/// Why a text was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextRefusal {
+    /// It would be longer than so many bytes.
+    TooLong(usize),
+    /// The question is over: its client is gone, or its time.
+    Stopped,
+}
+
+impl fmt::Display for TextRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TextRefusal::TooLong(bytes) => write!(f, "would be longer than {}", ByteSize::new(*bytes as u64)),
+            TextRefusal::Stopped => f.write_str("is not made: the question is over"),
+        }
+    }
+}
+
+/// The result of what makes a text.
+pub type TextResult = Result<(), TextRefusal>;
+
+/// A text that grows to a bound, and no further.
+pub struct BoundedText<'q> {
+    text: String,
+    bytes_max: usize,
+    go_on: &'q dyn Fn() -> bool,
+    /// Bytes read and made since `go_on` was asked.
+    since: usize,
+}
+
+impl<'q> BoundedText<'q> {
+    /// A text of at most so many bytes. `go_on` says whether anybody still waits.
+    pub fn new(bytes_max: usize, go_on: &'q dyn Fn() -> bool) -> BoundedText<'q> {
+        BoundedText { text: String::new(), bytes_max, go_on, since: 0 }
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    /// The length so far.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether the text is empty.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Counts bytes that were read for the text.
+    ///
+    /// # Errors
+    ///
+    /// The question is over.
+    pub fn worked(&mut self, bytes: usize) -> TextResult {
+        self.since = self.since.saturating_add(bytes);
+        if self.since < PATIENCE_BYTES {
+            return Ok(());
+        }
+        self.since = 0;
+        if (self.go_on)() { Ok(()) } else { Err(TextRefusal::Stopped) }
+    }
+
+    /// Makes room for so many bytes more.
+    ///
+    /// # Errors
+    ///
+    /// The text would be too long, or the question is over.
+    pub fn grow(&mut self, bytes: usize) -> TextResult {
+        if bytes > self.bytes_max - self.text.len() {
+            return Err(TextRefusal::TooLong(self.bytes_max));
+        }
+        self.worked(bytes)
+    }
+
+    /// Adds a text.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundedText::grow`].
+    pub fn push_str(&mut self, text: &str) -> TextResult {
+        self.grow(text.len())?;
+        self.text.push_str(text);
+        Ok(())
+    }
+
+    /// Adds a character.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundedText::grow`].
+    pub fn push(&mut self, c: char) -> TextResult {
+        self.grow(c.len_utf8())?;
+        self.text.push(c);
+        Ok(())
+    }
+
+    /// Adds characters.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundedText::grow`].
+    pub fn extend(&mut self, chars: impl IntoIterator<Item = char>) -> TextResult {
+        chars.into_iter().try_for_each(|c| self.push(c))
+    }
+
+    /// Adds a text so many times.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundedText::grow`].
+    pub fn push_repeated(&mut self, text: &str, times: usize) -> TextResult {
+        self.grow(text.len().saturating_mul(times))?;
+        (0..times).for_each(|_| self.text.push_str(text));
+        Ok(())
+    }
+
+    /// Adds what `write` displays, of which nothing is made beyond the bound.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundedText::grow`].
+    pub fn push_shown(&mut self, shown: impl fmt::Display) -> TextResult {
+        let mut refused = None;
+        let _ = fmt::write(&mut Shown { text: self, refused: &mut refused }, format_args!("{shown}"));
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Adds `text` with `to` in place of `from`, at most `limit` times.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundedText::grow`].
+    pub fn push_replaced(&mut self, text: &str, from: &str, to: &str, limit: usize) -> TextResult {
+        let mut end = 0;
+        for (at, found) in text.match_indices(from).take(limit) {
+            self.push_str(&text[end..at])?;
+            self.push_str(to)?;
+            end = at + found.len();
+        }
+        self.push_str(&text[end..])
+    }
+
+    /// Adds a replacement, in which `$1`, `$name` and `${name}` stand for groups and `$$` for a dollar sign, as in
+    /// expressions of the crate `regex`.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundedText::grow`].
+    pub fn push_expanded<'t>(
+        &mut self,
+        replacement: &str,
+        group: impl Fn(GroupName<'_>) -> Option<&'t str>,
+    ) -> TextResult {
+        let mut rest = replacement;
+        while let Some(at) = rest.find('$') {
+            self.push_str(&rest[..at])?;
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix("$$") {
+                self.push('$')?;
+                rest = after;
+                continue;
+            }
+            match GroupName::read(rest) {
+                Some((name, after)) => {
+                    self.push_str(group(name).unwrap_or_default())?;
+                    rest = after;
+                }
+                None => {
+                    self.push('$')?;
+                    rest = &rest[1..];
+                }
+            }
+        }
+        self.push_str(rest)
+    }
+}
+
+/// A group of a regular expression, as a replacement names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupName<'r> {
+    /// `$1`
+    Number(usize),
+    /// `$name`
+    Name(&'r str),
+}
+
+impl GroupName<'_> {
+    /// The group that a text begins with, and what follows.
+    fn read(text: &str) -> Option<(GroupName<'_>, &str)> {
+        let rest = text.strip_prefix('$')?;
+        let (name, after) = match rest.strip_prefix('{') {
+            Some(braced) => braced.split_once('}')?,
+            None => {
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+                let end = rest.bytes().take_while(is_part).count();
+                if end == 0 {
+                    return None;
+                }
+                rest.split_at(end)
+            }
+        };
+        Some((name.parse().map_or(GroupName::Name(name), GroupName::Number), after))
+    }
+}
+
+struct Shown<'t, 'q> {
+    text: &'t mut BoundedText<'q>,
+    refused: &'t mut Option<TextRefusal>,
+}
+
+impl fmt::Write for Shown<'_, '_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.text.push_str(part).map_err(|refusal| {
+            *self.refused = Some(refusal);
+            fmt::Error
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_has_its_share_and_all_questions_have_the_account() {
+        let memory = MemoryBudget::new(4 << 20, 3 << 20);
+        let (one, other) = (memory.question(), memory.question());
+        assert_eq!(one.charge(2 << 20, "groups"), Ok(()));
+        assert!(matches!(one.charge(2 << 20, "groups"), Err(OverBudget::TooLarge(reason)) if reason.contains("groups")));
+        assert!(matches!(other.charge(3 << 20, "entries"), Err(OverBudget::Busy(reason)) if reason.contains("entries")));
+        assert_eq!(other.left(), 2 << 20);
+        assert_eq!(other.charge(2 << 20, "entries"), Ok(()), "to the last byte");
+        one.release(2 << 20);
+        assert_eq!((one.charged(), memory.used()), (0, 2 << 20));
+        drop(other);
+        drop(one);
+        assert_eq!(memory.used(), 0, "a question that ends gives back all");
+    }
+
+    #[test]
+    fn a_text_grows_to_its_bound_and_no_further() {
+        let go_on = || true;
+        let made = |make: &dyn Fn(&mut BoundedText<'_>) -> TextResult| {
+            let mut text = BoundedText::new(10, &go_on);
+            make(&mut text).map(|()| text.finish())
+        };
+        let group = |name: GroupName<'_>| match name {
+            GroupName::Number(1) => Some("abcde"),
+            GroupName::Name("x") => Some("X"),
+            _ => None,
+        };
+        assert_eq!(made(&|text| text.push_repeated("ab", 5)).as_deref(), Ok("ababababab"));
+        assert_eq!(made(&|text| text.push_repeated("ab", usize::MAX)), Err(TextRefusal::TooLong(10)));
+        assert_eq!(made(&|text| text.push_replaced("a.b.c", ".", "--", 1)).as_deref(), Ok("a--b.c"));
+        assert_eq!(made(&|text| text.push_replaced("ab", "", "-", usize::MAX)).as_deref(), Ok("-a-b-"));
+        assert_eq!(made(&|text| text.push_replaced("lllll", "l", "lll", usize::MAX)), Err(TextRefusal::TooLong(10)));
+        assert_eq!(made(&|text| text.push_expanded("$1$$${x}$z$", group)).as_deref(), Ok("abcde$X$"));
+        assert_eq!(made(&|text| text.push_expanded("$1$1$1", group)), Err(TextRefusal::TooLong(10)));
+        assert_eq!(made(&|text| text.push_shown(format_args!("{:>20}", 1))), Err(TextRefusal::TooLong(10)));
+    }
+
+    #[test]
+    fn a_text_that_nobody_waits_for_is_not_made() {
+        let mut text = BoundedText::new(usize::MAX, &|| false);
+        assert_eq!(text.push_str("short"), Ok(()));
+        assert_eq!(text.push_repeated("x", PATIENCE_BYTES), Err(TextRefusal::Stopped));
+    }
+}
