@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench edges -- [ROW…] [--records N] [--runs N]`
 //!
-//! Rows are `middle`, `latency`, `instances`, `days`, `tables`, `memory`, `readers`, `syslog` and `pushes`; without a
+//! Rows are `middle`, `latency`, `instances`, `days`, `tables`, `memory`, `questions`, `readers`, `syslog` and `pushes`; without a
 //! name, all of them. Each figure is the median of all runs, with the least and the greatest. In each run, `zstd -1` of
 //! the same file and rsyslog on the same text files are the yardsticks, and VictoriaLogs gets the same records where
 //! `DAYTABLE_BENCH_VICTORIALOGS` names its binary. `DAYTABLE_BENCH_BINARY` names another binary of daytable to measure.
@@ -25,6 +25,7 @@ mod peer;
 mod process;
 #[path = "../end_to_end/push.rs"]
 mod push;
+mod questions;
 mod readers;
 #[path = "../end_to_end/report.rs"]
 mod report;
@@ -116,6 +117,9 @@ fn measure(scale: &Scale, scratch: &Path, table: &mut Table) -> Result<()> {
     }
     if scale.wants("memory") {
         memory(table, scratch, records)?;
+    }
+    if scale.wants("questions") {
+        questions::measure(table, scratch, records)?;
     }
     if scale.wants("readers") {
         readers::measure(table, scratch, records)?;

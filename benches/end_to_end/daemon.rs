@@ -63,6 +63,15 @@ impl Folder {
         Ok(Folder { data, config: self.config.clone() })
     }
 
+    /// The same folder, with a configuration that limits memory.
+    pub(crate) fn with_memory_max(&self, memory_max: Option<&str>) -> Result<Folder> {
+        let config = self.config.with_extension("limited.toml");
+        let text = std::fs::read_to_string(&self.config)?;
+        let limit = memory_max.map(|limit| format!("memory_max = \"{limit}\"\n")).unwrap_or_default();
+        std::fs::write(&config, limit + &text)?;
+        Ok(Folder { data: self.data.clone(), config })
+    }
+
     /// A command on the folder, while no daemon runs.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());

@@ -49,7 +49,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let zone = args.filters.zone();
     let (query, options) = args.filters.parse(now(), &zone, None)?;
     let sources = args.sources.open()?;
-    let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping)?;
+    let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;
     let mut output = Output::new();
     let shown = if is_terminal { zone } else { ReaderZone::new(true) };
     output.rows(args.output, &counts, || match counts.as_slice() {

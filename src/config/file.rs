@@ -17,6 +17,9 @@ use std::time::Duration;
 /// The minimum commits the accepted records on any working disk.
 const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
+/// The least memory with which the daemon works, in bytes.
+pub(crate) const MEMORY_LEAST: u64 = 64 << 20;
+
 /// The whole configuration. `Default` is that of an empty file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -83,14 +86,14 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
         ),
         text(
             "memory_max",
-            "a size of at least \"16MiB\", or \"auto\"",
+            "a size of at least \"64MiB\", or \"auto\"",
             |config: &mut Config| &mut config.memory_max,
-            |text| or_word("auto", text, |text| size_at_least(ByteSize::new(16 << 20), text)),
+            |text| or_word("auto", text, |text| size_at_least(ByteSize::new(MEMORY_LEAST), text)),
         )
         .default("\"auto\"")
         .at_restart(
             "The memory for daytable. \"auto\" is the limit of the control group (of the container, or MemoryMax=). Below 512MiB, daytable uses smaller \
-             buffers: bodies of pushes, rows that wait for a commit, unfinished messages, concurrent scans.",
+             buffers: bodies of pushes, rows that wait for a commit, unfinished messages, concurrent scans, answers. A question that needs more is refused.",
         ),
         KeyDraft::by_hand("redact", "a list of texts and tables", |config: &mut Config| &mut config.redact, |section, config| {
             config.redact = reading::read_redact(section, 0);

@@ -56,6 +56,7 @@ pub use credentials::{CredentialConfig, CredentialSecret, load_credentials};
 pub use environment::Variable;
 pub use error::{ConfigError, Problem};
 pub use file::Config;
+pub(crate) use file::MEMORY_LEAST;
 pub use http::{HttpConfig, Listen, PushAccess, PushAccessError};
 pub use lifecycle::{FolderBound, LifecycleConfig};
 pub use remote::{RemoteConfig, SendOrder, WhenFull};

@@ -20,6 +20,7 @@ use daytable_intake::tail::{self, ImportError, ImportFile, ImportSummary, TailOp
 use daytable_logql::ast::Selector;
 use daytable_logql::source::{EntrySource, LogEntry};
 use daytable_parse::ParseOptions;
+use daytable_platform::budget::MemoryBudget;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableStore;
 use daytable_query::{Archives, ShownListener, ShownSource, Stores};
@@ -31,6 +32,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// The parts of the daemon that answer requests.
 pub(super) struct ApiContext {
+    /// The memory of all questions.
+    pub(super) questions: MemoryBudget,
     pub(super) readers: Arc<ReaderPool>,
     pub(super) lifecycle: LifecycleApi,
     pub(super) intake: CommitQueue,
@@ -74,15 +77,15 @@ impl Api for ApiContext {
     }
 
     fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| queries::query(stores, params, out))
+        self.with_stores(|stores| queries::query(stores, params, &self.questions, out))
     }
 
     fn export(&self, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| queries::export(stores, params, out))
+        self.with_stores(|stores| queries::export(stores, params, &self.questions, out))
     }
 
     fn summary(&self, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| queries::summary(stores, params, out))
+        self.with_stores(|stores| queries::summary(stores, params, &self.questions, out))
     }
 
     fn context(&self, params: &ContextParams, out: &mut ResponseWriter) -> ApiResult {
@@ -90,15 +93,15 @@ impl Api for ApiContext {
     }
 
     fn count(&self, params: &CountParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| queries::count(stores, params, out))
+        self.with_stores(|stores| queries::count(stores, params, &self.questions, out))
     }
 
     fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-        self.readers.with(|reader| queries::follow(reader, params, out))
+        self.readers.with(|reader| queries::follow(reader, params, &self.questions, out))
     }
 
     fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| queries::patterns(stores, params, out))
+        self.with_stores(|stores| queries::patterns(stores, params, &self.questions, out))
     }
 
     fn log_entries(

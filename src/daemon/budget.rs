@@ -13,14 +13,23 @@
 //! | connections over HTTP (`connections_max`) | 2,048 | one per 256 KiB |
 //! | scans at a time | 8 | one per 32 MiB |
 //! | idle readers with their caches | 8 | one per 32 MiB |
+//! | what all questions keep (`questions`) | 192 MiB | a quarter |
+//! | what one of them keeps | 128 MiB | a quarter |
+//! | frames for followers (`frames`) | 32 MiB | a sixteenth |
+//! | followers | 32 | one per 8 MiB |
 //!
-//! From 512 MiB on every budget has its full size or its default. At 64 MiB pushes have 16 MiB and a commit 4 MiB.
+//! From 768 MiB on every budget has its full size or its default. At 64 MiB pushes have 16 MiB and a commit 4 MiB.
 
 use daytable_intake::push;
 
 const MIB: u64 = 1 << 20;
-/// The smallest limit. With less memory the daemon does not work.
-const LEAST: u64 = 16 * MIB;
+/// The smallest limit: a group with less memory has the budgets of this one.
+const LEAST: u64 = crate::config::MEMORY_LEAST;
+/// What all questions keep, and one of them.
+const QUESTIONS_BYTES_MAX: usize = 192 << 20;
+const QUESTION_BYTES_MAX: usize = 128 << 20;
+/// Frames that wait for followers.
+const FRAMES_BYTES_MAX: usize = 32 << 20;
 
 /// The memory that parts of the daemon may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +42,12 @@ pub(super) struct Budget {
     pub(super) scans: usize,
     /// Connections of the HTTP listener, whatever is configured.
     pub(super) connections: usize,
+    /// What all questions keep, in bytes, and one of them.
+    pub(super) questions: (usize, usize),
+    /// Bytes of frames that wait for followers.
+    pub(super) frames: usize,
+    /// Clients that follow at a time.
+    pub(super) followers: usize,
     limit: Option<u64>,
 }
 
@@ -46,6 +61,9 @@ impl Budget {
             held_bytes: share(16, 32 << 20),
             scans: share(32 * MIB, 8).max(1),
             connections: share(256 << 10, usize::from(u16::MAX)),
+            questions: (share(4, QUESTIONS_BYTES_MAX), share(4, QUESTION_BYTES_MAX)),
+            frames: share(16, FRAMES_BYTES_MAX),
+            followers: share(8 * MIB, 32),
             limit,
         }
     }
@@ -78,6 +96,7 @@ mod tests {
         assert_eq!(Budget::within(Some(1 << 40)), Budget { limit: Some(1 << 40), ..free });
         let small = Budget::within(Some(64 * MIB));
         assert_eq!((small.waiting_bytes, small.held_bytes, small.scans), (4 << 20, 4 << 20, 2));
+        assert_eq!((small.questions, small.frames, small.followers), ((16 << 20, 16 << 20), 4 << 20, 8));
         let push = small.push(push::PushLimits::default());
         assert_eq!((push.bodies_bytes_max, push.decoded_bytes_max, push.body_bytes_max), (16 << 20, 8 << 20, 4 << 20));
         assert_eq!((free.connections, small.connections), (usize::from(u16::MAX), 256));

@@ -408,6 +408,7 @@ impl<'s> StoredEntries<'s> {
         let span = wanted.span;
         // Records of one tick come in the order of their keys, not of their nanoseconds.
         let mut same_tick: Vec<LogEntry> = Vec::new();
+        let mut tick_bytes = 0;
         let mut give = |entries: &mut Vec<LogEntry>| {
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
             entries.drain(..).try_for_each(&mut *each)
@@ -424,9 +425,11 @@ impl<'s> StoredEntries<'s> {
             if !(span.from..=span.to).contains(&entry.time) {
                 return ControlFlow::Continue(());
             }
-            if same_tick.first().is_some_and(|first| first.time / 100 != entry.time / 100)
-                && give(&mut same_tick).is_break()
-            {
+            // Of very many entries of one tick, the order within the tick is that of their keys.
+            let is_other = same_tick.first().is_some_and(|first| first.time / 100 != entry.time / 100);
+            let ends_tick = is_other || tick_bytes > OLDEST_BYTES_MAX / 2;
+            tick_bytes = if ends_tick { 0 } else { tick_bytes } + entry.line.len() + entry.metadata.bytes();
+            if ends_tick && give(&mut same_tick).is_break() {
                 is_over = true;
                 return ControlFlow::Break(());
             }
@@ -477,6 +480,10 @@ const OLDEST_BYTES_MAX: usize = 16 << 20;
 const TICK: i64 = 100;
 
 impl EntrySource for StoredEntries<'_> {
+    fn is_wanted(&self) -> bool {
+        self.clock.stop_reason().is_none()
+    }
+
     fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
         match direction {
             Direction::Any => return self.unordered(wanted, each),
@@ -493,7 +500,7 @@ impl EntrySource for StoredEntries<'_> {
             let part = EntrySelection { span: TimeSpan { from, to }, ..wanted.clone() };
             let chosen = EntryFilter { filter: self.filter_of(&part), predicate: predicate.clone() };
             self.backward(&chosen, &part, &mut |entry| {
-                bytes += entry.line.len();
+                bytes += entry.line.len() + entry.metadata.bytes();
                 entries.push(entry);
                 is_cut = length > TICK && (entries.len() > self.oldest_max || bytes > OLDEST_BYTES_MAX);
                 if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -67,6 +67,7 @@ use daytable_model::time;
 use daytable_model::units::ByteSize;
 use daytable_net::inherited::Inherited;
 use daytable_parse::{ParseOptions, Zone, host_zone_doubt};
+use daytable_platform::budget::MemoryBudget;
 use daytable_platform::reloadable::Reloadable;
 use daytable_platform::{lock, memory};
 use daytable_query::Archives;
@@ -166,6 +167,9 @@ impl Startup {
             connections: budget.connections,
             peers: ConnectionLimiter::new(config.http.per_sender),
             scans: budget.scans,
+            followers: budget.followers,
+            questions: MemoryBudget::new(budget.questions.0, budget.questions.1),
+            frames: MemoryBudget::new(budget.frames, budget.frames),
             ..HttpLimits::default()
         };
         let server = TcpServer::new(&config.http, &router, metrics.http.clone(), limits)?;
@@ -266,6 +270,7 @@ impl Daemon {
         verify::restore_last(&config.data_dir, &mut lock(&metrics.verify));
         let (reload_requests, reloads) = unbounded_channel();
         let api = ApiContext {
+            questions: server.limits().questions,
             readers: readers.clone(),
             lifecycle: lifecycle.clone(),
             intake: store.commit_queue(),

@@ -12,6 +12,7 @@ use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
+use daytable_platform::budget::{MemoryBudget, OverBudget};
 use daytable_query::answer::{
     AnswerFollower, AnswerItem, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer,
     pushed_down,
@@ -19,8 +20,9 @@ use daytable_query::answer::{
 use daytable_query::export::{RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
 use daytable_query::patterns::PatternCounter;
 use daytable_query::tables::TableError;
-use daytable_query::{ArchiveReport, Filter, Grouping, OwnedValue, RecordFollower, Stores, when};
+use daytable_query::{ArchiveReport, Count, Filter, Grouping, OwnedValue, RecordFollower, Stores, when};
 use daytable_store::{Reader, StoreError};
+use serde::Serialize;
 use serde_json::json;
 use std::cell::RefCell;
 use std::io;
@@ -82,14 +84,19 @@ fn continue_if(is_wanted: bool) -> ControlFlow<()> {
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The query of a request, and the options of its answer.
-fn parsed(filters: &FilterParams, limit: Option<u64>) -> Result<(ParsedQuery, AnswerOptions), ApiError> {
+fn parsed(
+    filters: &FilterParams,
+    limit: Option<u64>,
+    memory: &MemoryBudget,
+) -> Result<(ParsedQuery, AnswerOptions), ApiError> {
     let query = ParsedQuery::parse(filters.q.as_deref().unwrap_or_default()).map_err(|error| ApiError::Query {
         message: error.message().to_owned(),
         from: error.at().start,
         to: error.at().end,
     })?;
     let filter = filter(filters, limit)?;
-    Ok((query, AnswerOptions { filter, time_limit: Some(ANSWER_TIME_MAX), ..AnswerOptions::at(time::now()) }))
+    let (time_limit, memory) = (Some(ANSWER_TIME_MAX), memory.clone());
+    Ok((query, AnswerOptions { filter, time_limit, memory, ..AnswerOptions::at(time::now()) }))
 }
 
 /// Writes the answer, one line per item. Ends when the client disconnects.
@@ -104,6 +111,26 @@ fn write_answer(
     Ok(answer(stores, query, options, &is_wanted, &mut |item| continue_if(out.borrow_mut().line(&item)))?)
 }
 
+/// How often the rows of a document are there until it is written.
+const ROW_COPIES: usize = 3;
+
+/// What a client learns of memory that was refused.
+fn over_budget(over: &OverBudget) -> ApiError {
+    let reason = format!("the answer is refused: {over}");
+    match over {
+        OverBudget::TooLarge(_) => ApiError::TooLarge(reason),
+        OverBudget::Busy(_) => ApiError::Busy(reason),
+    }
+}
+
+/// An answer that is not whole is an error.
+fn complete(report: &AnswerReport) -> ApiResult {
+    if let Some(over) = &report.over {
+        return Err(over_budget(over));
+    }
+    report.incomplete().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+}
+
 /// The rows of an answer, which are few.
 fn rows(
     stores: &Stores<'_>,
@@ -112,16 +139,29 @@ fn rows(
     out: &mut ResponseWriter,
 ) -> Result<(Vec<AnswerRow>, AnswerReport), ApiError> {
     let (out, mut rows) = (RefCell::new(out), Vec::new());
+    // Until they are written, which is before another question has this thread.
+    let (kept, mut over) = (options.memory.question_within(options.bytes_max), None);
     let report = answer(stores, query, options, &|| out.borrow_mut().is_wanted(), &mut |item| {
-        rows.push(item.into_row());
-        ControlFlow::Continue(())
+        let row = item.into_row();
+        if over.is_none() {
+            over = kept.charge(ROW_COPIES * row.bytes(), "rows").err();
+        }
+        rows.push(row);
+        continue_if(over.is_none())
     })?;
+    over.map_or(Ok(()), |over| Err(over_budget(&over)))?;
     // A JSON document cannot report a missing day, so the request fails.
-    report.incomplete().map_or(Ok((rows, report)), |missing| Err(ApiError::Failed(missing)))
+    complete(&report)?;
+    Ok((rows, report))
 }
 
-pub(super) fn query(stores: &Stores<'_>, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
-    let (query, options) = parsed(&params.filters, Some(params.n))?;
+pub(super) fn query(
+    stores: &Stores<'_>,
+    params: &QueryParams,
+    memory: &MemoryBudget,
+    out: &mut ResponseWriter,
+) -> ApiResult {
+    let (query, options) = parsed(&params.filters, Some(params.n), memory)?;
     write_lines(stores, &query, &options, out)
 }
 
@@ -137,14 +177,19 @@ fn write_lines(
         // The client gets the records that were found, then the error.
         out.begin();
     }
-    report.incomplete().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+    complete(&report)
 }
 
 /// Bytes of the temporary file of a table.
 const EXPORT_BYTES_MAX: u64 = 4 << 30;
 
-pub(super) fn export(stores: &Stores<'_>, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult {
-    let (query, options) = parsed(&params.filters, Some(params.n))?;
+pub(super) fn export(
+    stores: &Stores<'_>,
+    params: &ExportParams,
+    memory: &MemoryBudget,
+    out: &mut ResponseWriter,
+) -> ApiResult {
+    let (query, options) = parsed(&params.filters, Some(params.n), memory)?;
     let options = AnswerOptions { time_limit: None, ..options };
     if params.form == ExportFormat::Ndjson {
         return write_lines(stores, &query, &options, out);
@@ -174,9 +219,7 @@ pub(super) fn export(stores: &Stores<'_>, params: &ExportParams, out: &mut Respo
         }
     })?;
     pushed.map_err(failed)?;
-    if let Some(missing) = report.incomplete() {
-        return Err(ApiError::Failed(missing));
-    }
+    complete(&report)?;
     let Some(mut rows) = rows else { return Ok(()) };
     let body = ResponseBytes(out.into_inner());
     let written = match params.form {
@@ -203,9 +246,14 @@ impl io::Write for ResponseBytes<'_> {
     }
 }
 
-pub(super) fn summary(stores: &Stores<'_>, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult {
+pub(super) fn summary(
+    stores: &Stores<'_>,
+    params: &SummaryParams,
+    memory: &MemoryBudget,
+    out: &mut ResponseWriter,
+) -> ApiResult {
     let limit = if let Summary::Stats { limit } = params.summary { Some(limit) } else { None };
-    let (mut query, options) = parsed(&params.filters, limit)?;
+    let (mut query, options) = parsed(&params.filters, limit, memory)?;
     let document = match &params.summary {
         Summary::Stats { .. } => {
             if query.pipes.is_empty() {
@@ -216,7 +264,7 @@ pub(super) fn summary(stores: &Stores<'_>, params: &SummaryParams, out: &mut Res
                 rows.first().map(|row| row.columns().iter().map(|(name, _)| &**name).collect()).unwrap_or_default();
             json!({ "columns": columns, "rows": rows, "matched": report.matched })
         }
-        Summary::Hits { step, by } => hits(stores, &query, &options, step.as_deref(), by)?,
+        Summary::Hits { step, by } => return hits(stores, &query, &options, step.as_deref(), by, out),
         Summary::Facets { limit } => {
             query.pipes.push(Pipe::Facets {
                 limit: FACET_VALUES_MAX,
@@ -273,13 +321,24 @@ fn facets(rows: &[AnswerRow], limit: usize) -> serde_json::Value {
 /// The most steps of a histogram if the client specifies no step.
 const HITS_STEPS: u64 = 100;
 
+/// The answer of `/api/hits`.
+#[derive(Serialize)]
+struct Hits<'c> {
+    step_seconds: f64,
+    from: Option<String>,
+    to: Option<String>,
+    records: u64,
+    hits: &'c [Count],
+}
+
 fn hits(
     stores: &Stores<'_>,
     query: &ParsedQuery,
     options: &AnswerOptions,
     step: Option<&str>,
     by: &[String],
-) -> Result<serde_json::Value, ApiError> {
+    out: &mut ResponseWriter,
+) -> ApiResult {
     let times: Vec<_> = stores.reader.table_times()?.into_iter().filter_map(|(_, times)| times).collect();
     let pushed = pushed_down(&Predicate::new(&query.filter, options.now), &options.filter);
     let from = pushed.since.or_else(|| times.iter().map(|(oldest, _)| *oldest).min());
@@ -297,17 +356,17 @@ fn hits(
         return Err(ApiError::parameter("step", "must be longer than zero"));
     }
     let grouping = Grouping { every: Some(every), ..grouping(by)? };
-    let (counts, report) = count_answer(stores, query, options, grouping)?;
-    if let Some(missing) = report.incomplete() {
-        return Err(ApiError::Failed(missing));
-    }
-    Ok(json!({
-        "step_seconds": every.as_secs_f64(),
-        "from": from.map(|time| time.to_string()),
-        "to": to.map(|time| time.to_string()),
-        "records": report.matched,
-        "hits": counts,
-    }))
+    let (counts, report) = count_answer(stores, query, options, grouping, &|| !out.is_gone())?;
+    complete(&report)?;
+    // Written as it is: as a value of JSON each group would take ten times as much memory.
+    out.line(&Hits {
+        step_seconds: every.as_secs_f64(),
+        from: from.map(|time| time.to_string()),
+        to: to.map(|time| time.to_string()),
+        records: report.matched,
+        hits: &counts,
+    });
+    Ok(())
 }
 
 pub(super) fn context(stores: &Stores<'_>, params: &ContextParams, out: &mut ResponseWriter) -> ApiResult {
@@ -343,7 +402,12 @@ fn grouping(by: &[String]) -> Result<Grouping, ApiError> {
     Ok(grouping)
 }
 
-pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut ResponseWriter) -> ApiResult {
+pub(super) fn count(
+    stores: &Stores<'_>,
+    params: &CountParams,
+    memory: &MemoryBudget,
+    out: &mut ResponseWriter,
+) -> ApiResult {
     let mut grouping = grouping(&params.by)?;
     if let Some(every) = &params.every {
         let every = parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
@@ -352,12 +416,10 @@ pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut Respons
         }
         grouping.every = Some(every);
     }
-    let (query, options) = parsed(&params.filters, None)?;
-    let (counts, report) = count_answer(stores, &query, &options, grouping)?;
+    let (query, options) = parsed(&params.filters, None, memory)?;
+    let (counts, report) = count_answer(stores, &query, &options, grouping, &|| !out.is_gone())?;
     // A count that lacks a day is wrong.
-    if let Some(missing) = report.incomplete() {
-        return Err(ApiError::Failed(missing));
-    }
+    complete(&report)?;
     out.line(&counts);
     Ok(())
 }
@@ -383,8 +445,13 @@ pub(super) fn follow_log_entries(
     }
 }
 
-pub(super) fn follow(reader: &Reader, filters: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-    let (query, options) = parsed(filters, None)?;
+pub(super) fn follow(
+    reader: &Reader,
+    filters: &FilterParams,
+    memory: &MemoryBudget,
+    out: &mut ResponseWriter,
+) -> ApiResult {
+    let (query, options) = parsed(filters, None, memory)?;
     let mut follower = AnswerFollower::from_now(reader, &query, &options).map_err(|error| match error {
         FollowError::Store(error) => error.into(),
         error => ApiError::parameter("q", error.to_string()),
@@ -401,8 +468,13 @@ pub(super) fn follow(reader: &Reader, filters: &FilterParams, out: &mut Response
     Ok(())
 }
 
-pub(super) fn patterns(stores: &Stores<'_>, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-    let (query, options) = parsed(params, Some(PATTERN_RECORDS_MAX))?;
+pub(super) fn patterns(
+    stores: &Stores<'_>,
+    params: &FilterParams,
+    memory: &MemoryBudget,
+    out: &mut ResponseWriter,
+) -> ApiResult {
+    let (query, options) = parsed(params, Some(PATTERN_RECORDS_MAX), memory)?;
     let mut counter = PatternCounter::default();
     let report = answer(stores, &query, &options, &|| true, &mut |item| {
         if let AnswerItem::Record(record) = item {
@@ -410,9 +482,7 @@ pub(super) fn patterns(stores: &Stores<'_>, params: &FilterParams, out: &mut Res
         }
         continue_if(out.is_wanted())
     })?;
-    if let Some(missing) = report.incomplete() {
-        return Err(ApiError::Failed(missing));
-    }
+    complete(&report)?;
     let (records, others) = (counter.records(), counter.others());
     out.line(&json!({
         "records": records,

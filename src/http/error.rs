@@ -32,6 +32,9 @@ pub enum ApiError {
     Refused(String),
     /// 413: the request is longer than the limit that the text names.
     #[error("{0}")]
+    LongRequest(String),
+    /// 422: the answer needs more than its share of memory; the client must ask for less.
+    #[error("{0}")]
     TooLarge(String),
     /// 503: the client should try again later.
     #[error("{0}")]

@@ -104,7 +104,9 @@ pub use session::Sessions;
 pub use tenants::{Tenants, Visibility};
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
+use daytable_platform::budget::MemoryBudget;
 use daytable_platform::turns::Turns;
+use daytable_query::answer::ANSWER_BYTES_MAX;
 use std::time::Duration;
 
 /// Reads `text` as the parameters of each route that has some.
@@ -117,6 +119,9 @@ pub(crate) fn filters_of_each_route(text: &str) -> Vec<FilterParams> {
     let count = params::count(&given).map(|params| params.filters);
     [query, count, params::tail(&given)].into_iter().flatten().collect()
 }
+
+/// Bytes of frames that wait for followers, unless memory is limited.
+const FRAMES_BYTES_MAX: usize = 32 << 20;
 
 /// Limits of a listener and of the routes behind it.
 #[derive(Clone, Debug)]
@@ -135,6 +140,10 @@ pub struct HttpLimits {
     pub scan_wait: Duration,
     /// Concurrent followers, over all listeners.
     pub followers: usize,
+    /// The memory of all questions.
+    pub questions: MemoryBudget,
+    /// The memory of frames that wait for followers.
+    pub frames: MemoryBudget,
     /// How long a client may take for the head of a request, and how long a connection may be idle between two requests.
     pub header_read: Duration,
     /// How long a client may leave a response unread.
@@ -155,6 +164,8 @@ impl Default for HttpLimits {
             scans_waiting: 128,
             scan_wait: Duration::from_secs(30),
             followers: 32,
+            questions: MemoryBudget::unshared(ANSWER_BYTES_MAX),
+            frames: MemoryBudget::new(FRAMES_BYTES_MAX, FRAMES_BYTES_MAX),
             header_read: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),

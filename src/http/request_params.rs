@@ -46,7 +46,7 @@ impl RequestParams {
         let body = match received.await {
             Ok(Ok(body)) => body,
             Ok(Err(_)) => {
-                return Err(ApiError::TooLarge(format!(
+                return Err(ApiError::LongRequest(format!(
                     "the form has more than {FORM_BYTES_MAX} bytes, or was cut off"
                 )));
             }
@@ -112,7 +112,7 @@ mod tests {
         let read_again = read(post("/api/query", format!("q={longest}"))).await.expect("good");
         assert_eq!(read_again.pairs[0].1.len(), 64 << 10);
         let error = read(post("/api/query", "q".repeat(FORM_BYTES_MAX + 1))).await.expect_err("too long");
-        assert!(matches!(&error, ApiError::TooLarge(text) if text.contains("262144 bytes")), "{error:?}");
+        assert!(matches!(&error, ApiError::LongRequest(text) if text.contains("262144 bytes")), "{error:?}");
     }
 
     /// A client that sends half of its form does not keep others from asking for good.

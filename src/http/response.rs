@@ -99,6 +99,11 @@ impl ResponseWriter {
         let _ = lines.into_iter().all(|line| self.line(&line));
     }
 
+    /// Whether the client is gone.
+    pub fn is_gone(&self) -> bool {
+        self.parts.is_closed()
+    }
+
     /// Whether the client is still connected. For a follower, also sends pending lines if the channel has room.
     pub fn is_wanted(&mut self) -> bool {
         if self.format != ResponseFormat::Events || self.pending.is_empty() {
@@ -293,7 +298,8 @@ impl IntoResponse for ApiError {
             ApiError::Parameter { .. } | ApiError::Query { .. } => StatusCode::BAD_REQUEST,
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
             ApiError::Refused(_) => StatusCode::CONFLICT,
-            ApiError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            ApiError::LongRequest(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            ApiError::TooLarge(_) => StatusCode::UNPROCESSABLE_ENTITY,
             ApiError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

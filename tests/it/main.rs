@@ -18,6 +18,7 @@ mod activation;
 mod backup;
 mod decompression;
 mod export;
+mod followers;
 mod administration;
 mod adopt;
 mod commands;

@@ -39,6 +39,11 @@ impl Labels {
         Labels(self.0.iter().filter(|(name, _)| keep(name)).cloned().collect())
     }
 
+    /// The pairs, sorted by name.
+    pub(crate) fn into_pairs(self) -> Vec<(String, String)> {
+        self.0
+    }
+
     /// An estimate of their memory.
     pub fn bytes(&self) -> usize {
         /// What an allocation takes beside its bytes, on average.

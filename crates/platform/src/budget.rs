@@ -130,13 +130,25 @@ impl QuestionBudget {
             let piece = missing.next_multiple_of(PIECE_BYTES);
             let got = if self.account.take(piece) { piece } else { missing };
             if got == missing && got != piece && !self.account.take(missing) {
-                let reason = format!("other questions use the memory that its {kept} need: ask again");
-                return Err(OverBudget::Busy(reason));
+                return Err(self.busy(kept));
             }
             taken.reserved += got;
         }
         taken.charged = charged;
         Ok(())
+    }
+
+    /// Why there is no memory for `kept`, where somebody found that there is none.
+    pub fn exhausted(&self, kept: &str) -> OverBudget {
+        match self.charge(usize::MAX, kept) {
+            Err(OverBudget::TooLarge(_)) if self.left() < self.bytes_max - self.charged() => self.busy(kept),
+            Err(over) => over,
+            Ok(()) => self.busy(kept),
+        }
+    }
+
+    fn busy(&self, kept: &str) -> OverBudget {
+        OverBudget::Busy(format!("other questions use the memory that its {kept} need: ask again"))
     }
 
     /// Gives back memory of what the question no longer keeps.
@@ -406,8 +418,12 @@ mod tests {
         let memory = MemoryBudget::new(4 << 20, 3 << 20);
         let (one, other) = (memory.question(), memory.question());
         assert_eq!(one.charge(2 << 20, "groups"), Ok(()));
-        assert!(matches!(one.charge(2 << 20, "groups"), Err(OverBudget::TooLarge(reason)) if reason.contains("groups")));
-        assert!(matches!(other.charge(3 << 20, "entries"), Err(OverBudget::Busy(reason)) if reason.contains("entries")));
+        assert!(
+            matches!(one.charge(2 << 20, "groups"), Err(OverBudget::TooLarge(reason)) if reason.contains("groups"))
+        );
+        assert!(
+            matches!(other.charge(3 << 20, "entries"), Err(OverBudget::Busy(reason)) if reason.contains("entries"))
+        );
         assert_eq!(other.left(), 2 << 20);
         assert_eq!(other.charge(2 << 20, "entries"), Ok(()), "to the last byte");
         one.release(2 << 20);

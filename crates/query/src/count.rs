@@ -12,13 +12,21 @@ use crate::tables::{Projection, TableError};
 use daytable_model::key::instance_of;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_platform::budget::{MemoryBudget, OverBudget, QuestionBudget};
 use daytable_store::{CountBy, MinuteCount};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// What a group takes, as a group, as a count and in an answer.
+const GROUP_BYTES: usize = 400;
+/// What the name of an instance takes beside its bytes.
+const INSTANCE_BYTES: usize = 128;
+/// Records after which is asked whether anybody waits for the count.
+const ASKED_EVERY: usize = 1024;
 
 /// The grouping of counts; the default is a single number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,22 +64,43 @@ pub fn count(
     filter: &Filter,
     grouping: Grouping,
 ) -> Result<(Vec<Count>, ArchiveReport), TableError> {
-    let mut tally = Tally::new(grouping);
+    let unlimited = MemoryBudget::unshared(usize::MAX).question();
+    count_within(stores, filter, Tally::new(grouping, unlimited), &|| true)
+        .map(|(counted, report)| (counted.counts, report))
+}
+
+/// Counts into a tally, until that is over its budget or `is_wanted` returns false.
+pub(crate) fn count_within(
+    stores: &Stores<'_>,
+    filter: &Filter,
+    mut tally: Tally,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<(Counted, ArchiveReport), TableError> {
+    let grouping = tally.grouping;
     let whole_minutes = grouping.every.is_none_or(|every| every.as_nanos().is_multiple_of(MINUTE.as_nanos()));
     let looks_for_text = filter.contains.as_ref().is_some_and(|text| !text.is_empty());
     let report = if looks_for_text || !whole_minutes {
-        count_records(stores, filter, &mut tally)?
+        count_records(stores, filter, &mut tally, is_wanted)?
     } else {
-        count_minutes(stores, filter, &mut tally)?
+        count_minutes(stores, filter, &mut tally, is_wanted)?
     };
     Ok((tally.counts(), report))
 }
 
-fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<ArchiveReport, TableError> {
+fn count_records(
+    stores: &Stores<'_>,
+    filter: &Filter,
+    tally: &mut Tally,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<ArchiveReport, TableError> {
     let unlimited = Filter { limit: None, ..filter.clone() };
+    let mut counted = 0usize;
     select(stores, &unlimited, |record| {
-        tally.add(record.time(), record.level, &record.partition_key, 1);
-        ControlFlow::Continue(())
+        counted += 1;
+        if counted.is_multiple_of(ASKED_EVERY) && !is_wanted() {
+            return ControlFlow::Break(());
+        }
+        tally.add(record.time(), record.level, &record.partition_key, 1)
     })
 }
 
@@ -88,13 +117,20 @@ fn count_rows(
     for row in rows.into_iter().flatten() {
         let row = row?;
         if row.key.item() == 0 {
-            tally.add(row.key.time(), row.level, &row.partition, 1);
+            if tally.add(row.key.time(), row.level, &row.partition, 1).is_break() {
+                break;
+            }
         }
     }
     Ok(())
 }
 
-fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<ArchiveReport, TableError> {
+fn count_minutes(
+    stores: &Stores<'_>,
+    filter: &Filter,
+    tally: &mut Tally,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<ArchiveReport, TableError> {
     let (reader, reading) = (stores.reader, ArchiveSession::new(stores.archives));
     let unlimited = Filter { limit: None, ..filter.clone() };
     let filter = &unlimited;
@@ -104,29 +140,33 @@ fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Res
             return;
         }
         let start = minute.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
-        tally.add(start.unwrap_or(Ticks::MIN), minute.level, &minute.partition, minute.records);
+        // What does not fit is left out, and the tally says so.
+        let _ = tally.add(start.unwrap_or(Ticks::MIN), minute.level, &minute.partition, minute.records);
     };
     for bounds in tables_of(stores, &reading, filter)? {
+        if tally.over.is_some() || !is_wanted() {
+            break;
+        }
         if bounds.is_remote {
             count_rows(stores, &reading, filter, &bounds, tally)?;
             continue;
         }
         // A day that is dropped while it is counted, or cannot be read completely, counts whole or not at all.
-        let mut of_day = Tally::new(tally.grouping);
+        let mut of_day = tally.part();
         if bounds.stands {
             let counted = range_of(reader, filter, &bounds).and_then(|range| match range {
                 Some(range) => reader.counts_by(&bounds.table, &range, by, &mut |minute| add(&mut of_day, minute)),
                 None => Ok(()),
             });
             if unless_gone(counted)?.is_some() {
-                tally.merge_item(&of_day);
+                tally.merge_part(&of_day);
                 continue;
             }
-            of_day = Tally::new(tally.grouping);
+            of_day = tally.part();
         }
         let Some((file, range)) = archived_range(reader, &reading, filter, &bounds)? else { continue };
         match file.counts(&range, by, &mut |minute| add(&mut of_day, minute)) {
-            Ok(()) => tally.merge_item(&of_day),
+            Ok(()) => tally.merge_part(&of_day),
             Err(error) => reading.unread(&bounds.table, error),
         }
     }
@@ -142,36 +182,76 @@ fn step_start(time: Ticks, step: Duration) -> Ticks {
 
 /// Counts by group. A day of a busy fleet is half a million additions, so names are interned, and consecutive rows of
 /// one partition need no look-up.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     grouping: Grouping,
     groups: HashMap<Group, u64, foldhash::fast::RandomState>,
     instances: Vec<String>,
     by_name: HashMap<String, usize, foldhash::quality::RandomState>,
     /// The last partition, which is usually the next one too.
     last: Option<(String, usize)>,
+    memory: Arc<QuestionBudget>,
+    /// Why groups are missing, if some are.
+    over: Option<OverBudget>,
+}
+
+/// Counts, which may lack some.
+pub(crate) struct Counted {
+    pub(crate) counts: Vec<Count>,
+    pub(crate) over: Option<OverBudget>,
 }
 
 /// Time and level of a [`Count`], and the index of the instance.
 type Group = (Option<Ticks>, Option<Option<Level>>, Option<usize>);
 
 impl Tally {
-    pub(super) fn new(grouping: Grouping) -> Tally {
-        let (groups, by_name) = (HashMap::default(), HashMap::default());
-        Tally { grouping, groups, instances: Vec::new(), by_name, last: None }
+    pub(super) fn new(grouping: Grouping, memory: QuestionBudget) -> Tally {
+        let (groups, by_name, memory) = (HashMap::default(), HashMap::default(), Arc::new(memory));
+        Tally { grouping, groups, instances: Vec::new(), by_name, last: None, memory, over: None }
     }
 
-    pub(super) fn add(&mut self, time: Ticks, level: Option<Level>, partition: &str, records: u64) {
+    pub(super) fn add(&mut self, time: Ticks, level: Option<Level>, partition: &str, records: u64) -> ControlFlow<()> {
         let Grouping { level: by_level, instance: by_instance, every } = self.grouping;
         let instance = by_instance.then(|| self.instance(partition));
         let group = (every.map(|step| step_start(time, step)), by_level.then_some(level), instance);
-        *self.groups.entry(group).or_default() += records;
+        self.add_group(group, records)
     }
 
-    /// Adds another tally of the same grouping.
-    fn merge_item(&mut self, other: &Tally) {
+    /// An empty tally of the same grouping and memory.
+    fn part(&self) -> Tally {
+        let (groups, by_name, memory) = (HashMap::default(), HashMap::default(), self.memory.clone());
+        Tally { grouping: self.grouping, groups, instances: Vec::new(), by_name, last: None, memory, over: None }
+    }
+
+    /// Adds a part.
+    fn merge_part(&mut self, other: &Tally) {
         for (&(time, level, instance), records) in &other.groups {
             let instance = instance.map(|at| self.number(&other.instances[at]));
-            *self.groups.entry((time, level, instance)).or_default() += records;
+            let _ = self.add_group((time, level, instance), *records);
+        }
+        let names = other.instances.iter().map(|name| INSTANCE_BYTES + name.len()).sum::<usize>();
+        self.memory.release(GROUP_BYTES * other.groups.len() + names);
+        if self.over.is_none() {
+            self.over.clone_from(&other.over);
+        }
+    }
+
+    fn add_group(&mut self, group: Group, records: u64) -> ControlFlow<()> {
+        if let Some(known) = self.groups.get_mut(&group) {
+            *known += records;
+            return ControlFlow::Continue(());
+        }
+        self.charge(GROUP_BYTES)?;
+        self.groups.insert(group, records);
+        ControlFlow::Continue(())
+    }
+
+    fn charge(&mut self, bytes: usize) -> ControlFlow<()> {
+        match self.memory.charge(bytes, "groups") {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(over) => {
+                self.over.get_or_insert(over);
+                ControlFlow::Break(())
+            }
         }
     }
 
@@ -188,6 +268,8 @@ impl Tally {
 
     fn number(&mut self, instance: &str) -> usize {
         self.by_name.get(instance).copied().unwrap_or_else(|| {
+            // A name that does not fit is charged with the group that follows.
+            let _ = self.charge(INSTANCE_BYTES + instance.len());
             self.by_name.insert(instance.to_owned(), self.instances.len());
             self.instances.push(instance.to_owned());
             self.instances.len() - 1
@@ -195,8 +277,8 @@ impl Tally {
     }
 
     /// Oldest first, then by level, the least severe first, then by instance.
-    pub(super) fn counts(self) -> Vec<Count> {
-        let Tally { grouping, groups, instances, .. } = self;
+    pub(super) fn counts(self) -> Counted {
+        let Tally { grouping, groups, instances, over, .. } = self;
         let mut counts: Vec<Count> = groups
             .into_iter()
             .map(|((time, level, at), records)| Count {
@@ -210,7 +292,7 @@ impl Tally {
             counts.push(Count { time: None, level: None, instance: None, records: 0 });
         }
         counts.sort();
-        counts
+        Counted { counts, over }
     }
 }
 
@@ -241,15 +323,36 @@ mod tests {
         Ticks::from_unix(seconds, 0).expect("in range")
     }
 
+    fn unlimited() -> QuestionBudget {
+        MemoryBudget::unshared(usize::MAX).question()
+    }
+
+    #[test]
+    fn groups_beyond_the_budget_are_refused_and_a_part_gives_back_its_memory() {
+        let grouping = Grouping { every: Some(Duration::from_millis(1)), ..Grouping::default() };
+        let memory = MemoryBudget::unshared(10 * GROUP_BYTES);
+        let mut tally = Tally::new(grouping, memory.question());
+        let mut part = tally.part();
+        assert!((0..4).all(|n| part.add(time(n), None, "a", 1).is_continue()));
+        tally.merge_part(&part);
+        drop(part);
+        assert!((0..10).all(|n| tally.add(time(n), None, "a", 1).is_continue()), "ten fit, and four are known");
+        assert!(tally.add(time(10), None, "a", 1).is_break());
+        let counted = tally.counts();
+        assert_eq!(counted.counts.len(), 10);
+        assert!(matches!(counted.over, Some(OverBudget::TooLarge(reason)) if reason.contains("groups")));
+    }
+
     #[test]
     fn groups_are_summed_and_come_oldest_first() {
         let grouping = Grouping { level: true, instance: true, every: Some(Duration::from_secs(300)) };
-        let mut tally = Tally::new(grouping);
-        tally.add(time(299), Some(Level::Error), "web~00", 2);
-        tally.add(time(301), None, "web", 1);
-        tally.add(time(0), Some(Level::Error), "web~01", 3);
-        tally.add(time(1), Some(Level::Info), "web", 4);
-        let counts: Vec<_> = tally.counts().iter().map(|c| serde_json::to_string(c).expect("plain data")).collect();
+        let mut tally = Tally::new(grouping, unlimited());
+        let _ = tally.add(time(299), Some(Level::Error), "web~00", 2);
+        let _ = tally.add(time(301), None, "web", 1);
+        let _ = tally.add(time(0), Some(Level::Error), "web~01", 3);
+        let _ = tally.add(time(1), Some(Level::Info), "web", 4);
+        let counts: Vec<_> =
+            tally.counts().counts.iter().map(|c| serde_json::to_string(c).expect("plain data")).collect();
         assert_eq!(
             counts,
             [
@@ -262,15 +365,15 @@ mod tests {
 
     #[test]
     fn without_a_grouping_there_is_one_number() {
-        let mut tally = Tally::new(Grouping::default());
+        let mut tally = Tally::new(Grouping::default(), unlimited());
         assert_eq!(
-            serde_json::to_string(&Tally::new(Grouping::default()).counts()).expect("plain data"),
+            serde_json::to_string(&Tally::new(Grouping::default(), unlimited()).counts().counts).expect("plain data"),
             r#"[{"records":0}]"#
         );
-        tally.add(time(1), None, "a", 2);
-        tally.add(time(100), Some(Level::Info), "b", 3);
-        assert_eq!(tally.counts(), [Count { time: None, level: None, instance: None, records: 5 }]);
-        assert_eq!(Tally::new(Grouping { level: true, ..Grouping::default() }).counts(), []);
+        let _ = tally.add(time(1), None, "a", 2);
+        let _ = tally.add(time(100), Some(Level::Info), "b", 3);
+        assert_eq!(tally.counts().counts, [Count { time: None, level: None, instance: None, records: 5 }]);
+        assert_eq!(Tally::new(Grouping { level: true, ..Grouping::default() }, unlimited()).counts().counts, []);
     }
 
     #[test]

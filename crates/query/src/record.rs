@@ -175,6 +175,13 @@ impl StoredRecord {
         self.written.part.as_ref().unwrap_or(&self.message)
     }
 
+    /// Bytes that its original text takes beside the message and the fields.
+    pub(crate) fn written_bytes(&self) -> usize {
+        let StoredLine { layout, verbatim, part } = &self.written;
+        let stream = self.stream.as_ref().map_or(0, |stream| stream.text.len());
+        layout.len() + verbatim.len() + part.as_ref().map_or(0, String::len) + stream
+    }
+
     /// Its time.
     pub fn time(&self) -> Ticks {
         self.row_key.time()

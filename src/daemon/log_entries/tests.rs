@@ -250,7 +250,7 @@ proptest! {
             let span = TimeSpan { from, to: from + (at >> 20 & 63) as i64 * 45 * SECOND };
             let steps = if step == 0 { Some(Steps::at(span.to)) } else { Steps::over(span, step * SECOND) };
             let answer = |source: &dyn EntrySource| {
-                let evaluator = Evaluator { source, limits: Limits::default(), budget: unshared(), now: 0 };
+                let evaluator = Evaluator { source, limits: Limits::default(), budget: daytable_platform::budget::MemoryBudget::unshared(64 << 20).question(), now: 0 };
                 match evaluator.metric(&metric, steps.expect("steps")) {
                     Ok(Numbers::Series { series, .. }) => Ok(series),
                     Ok(Numbers::Scalar(_)) => Ok(Vec::new()),
@@ -264,7 +264,7 @@ proptest! {
             let direction = if at >> 26 & 1 == 0 { Direction::Backward } else { Direction::Forward };
             let request = LogRequest { span, direction, limit: (at >> 27 & 31) as usize, interval: 0 };
             let answer = |source: &dyn EntrySource| {
-                let entries = Evaluator { source, limits: Limits::default(), budget: unshared(), now: 0 }.logs(&log, request);
+                let entries = Evaluator { source, limits: Limits::default(), budget: daytable_platform::budget::MemoryBudget::unshared(64 << 20).question(), now: 0 }.logs(&log, request);
                 entries.map_err(|error| error.to_string())
             };
             prop_assert_eq!(answer(&by_columns), answer(&by_entries), "{} {:?}", query, request);

@@ -4,6 +4,7 @@ use super::params::LokiParams;
 use super::volume::{OF_STREAM, selector};
 use super::{Document, LokiResult, success};
 use crate::http::question::LokiError;
+use daytable_logql::EvalError;
 use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
 use daytable_logql::cluster::Clusters;
 use daytable_logql::eval::ShownEntry;
@@ -136,6 +137,9 @@ struct DetectedField {
     kind: Option<&'static str>,
 }
 
+/// What a field or a value of it takes beside its text.
+const FIELD_BYTES: usize = 96;
+
 /// Finds fields in the newest entries: structured metadata, and what the parsers `json` and `logfmt` extract.
 fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<String, DetectedField>, LokiError> {
     let query = match params.get("query") {
@@ -154,18 +158,42 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
         return Err(LokiError::failed("the parsers json and logfmt are missing"));
     };
     let (mut fields, mut left): (BTreeMap<String, DetectedField>, usize) = (BTreeMap::new(), lines);
+    let (budget, mut refused) = (params.budget(), None);
+    let go_on = || source.is_wanted();
     source
         .scan(&query.wanted(params.span()?), Direction::Backward, &mut |entry| {
-            let Some(shown) = query.show(&entry, params.now) else { return ControlFlow::Continue(()) };
+            let shown = match query.show(&entry, params.now, &go_on) {
+                Ok(Some(shown)) => shown,
+                Ok(None) => return ControlFlow::Continue(()),
+                Err(error) => {
+                    refused = Some(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            let mut charge = |bytes| {
+                let charged = budget.charge(FIELD_BYTES + bytes, "fields");
+                match charged {
+                    Ok(()) => true,
+                    Err(over) => {
+                        refused.get_or_insert(EvalError::from(over));
+                        false
+                    }
+                }
+            };
             let mut add = |labels: &Labels, parser: Option<&'static str>| {
                 for (name, value) in labels.iter() {
                     if name == DETECTED_LEVEL || name.starts_with("__") {
                         continue;
                     }
-                    let field = fields.entry(name.trim_end_matches("_extracted").to_owned()).or_default();
+                    let name = name.trim_end_matches("_extracted");
+                    if !fields.contains_key(name) && !charge(name.len()) {
+                        return;
+                    }
+                    let field = fields.entry(name.to_owned()).or_default();
                     field.kind.get_or_insert_with(|| kind_of(value));
                     field.parsers.extend(parser);
-                    if field.values.len() < FIELDS_MAX && !value.is_empty() {
+                    let is_new = field.values.len() < FIELDS_MAX && !value.is_empty() && !field.values.contains(value);
+                    if is_new && charge(value.len()) {
                         field.values.insert(value.to_owned());
                     }
                 }
@@ -173,15 +201,16 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
             add(&shown.metadata, None);
             let is_object = entry.line.trim_start().starts_with('{');
             let (parser, name) = if is_object { (&json, "json") } else { (&logfmt, "logfmt") };
-            let parsed: Option<ShownEntry> = parser.show(&entry, params.now);
+            // What a parser refuses has no fields.
+            let parsed: Option<ShownEntry> = parser.show(&entry, params.now, &go_on).ok().flatten();
             if let Some(parsed) = parsed.filter(|parsed| is_object || parsed.parsed.iter().len() > 0) {
                 add(&parsed.parsed, Some(name));
             }
             left -= 1;
-            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if left == 0 || refused.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .map_err(LokiError::failed)?;
-    Ok(fields)
+    refused.map_or(Ok(fields), |error: EvalError| Err(error.into()))
 }
 
 /// The type of a value, for the query builder.

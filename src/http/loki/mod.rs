@@ -81,7 +81,7 @@ impl<S: Send + Sync> FromRequest<S> for QuestionParams {
 
     async fn from_request(request: Request, state: &S) -> Result<QuestionParams, LokiError> {
         RequestParams::from_request(request, state).await.map(QuestionParams).map_err(|error| match error {
-            ApiError::TooLarge(reason) => LokiError(StatusCode::PAYLOAD_TOO_LARGE, reason),
+            ApiError::LongRequest(reason) => LokiError(StatusCode::PAYLOAD_TOO_LARGE, reason),
             ApiError::Busy(reason) => LokiError(StatusCode::SERVICE_UNAVAILABLE, reason),
             other => LokiError::wrong(other.to_string()),
         })
@@ -181,6 +181,7 @@ async fn answer(
     question: Question,
 ) -> Result<Response, LokiError> {
     let busy = |error: ApiError| LokiError(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+    let params = params.with_memory(context.limits.questions.clone());
     let permit = context.scans.permit().await.map_err(busy)?;
     let clock = QuestionClock::start();
     let end = EndOnDrop(clock.clone());

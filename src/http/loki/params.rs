@@ -7,6 +7,8 @@ use daytable_logql::eval::Steps;
 use daytable_logql::source::{Direction, TimeSpan};
 use daytable_logql::text::{self, SECOND};
 use daytable_model::time::{self, UNIX_EPOCH_TICKS};
+use daytable_platform::budget::{MemoryBudget, QuestionBudget};
+use daytable_query::answer::ANSWER_BYTES_MAX;
 
 /// Asks for structured metadata and extracted labels apart from the labels of the stream.
 const ENCODING_FLAGS: &str = "x-loki-response-encoding-flags";
@@ -21,13 +23,27 @@ pub(super) struct LokiParams {
     pub(super) categorizes: bool,
     /// The present in nanoseconds since the epoch.
     pub(super) now: i64,
+    /// The memory of all questions.
+    memory: MemoryBudget,
 }
 
 impl LokiParams {
     pub(super) fn read(RequestParams { pairs, .. }: RequestParams, headers: &HeaderMap) -> LokiParams {
         let flags = headers.get(ENCODING_FLAGS).and_then(|flags| flags.to_str().ok()).unwrap_or_default();
         let categorizes = flags.split(',').any(|flag| flag.trim() == "categorize-labels");
-        LokiParams { pairs, name: String::new(), categorizes, now: time::now().unix_nanos() }
+        let now = time::now().unix_nanos();
+        let memory = MemoryBudget::unshared(ANSWER_BYTES_MAX);
+        LokiParams { pairs, name: String::new(), categorizes, now, memory }
+    }
+
+    /// With the memory that all questions share.
+    pub(super) fn with_memory(self, memory: MemoryBudget) -> LokiParams {
+        LokiParams { memory, ..self }
+    }
+
+    /// The memory of an answer.
+    pub(super) fn budget(&self) -> QuestionBudget {
+        self.memory.question()
     }
 
     pub(super) fn with_name(self, name: Option<String>) -> LokiParams {

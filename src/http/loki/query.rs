@@ -4,6 +4,7 @@ use super::numbers::{Shape, numbers, object};
 use super::params::LokiParams;
 use super::{Document, LokiResult};
 use crate::http::question::LokiError;
+use daytable_logql::EvalError;
 use daytable_logql::ast::LogqlQuery;
 use daytable_logql::eval::{Evaluator, Limits, LogRequest, ShownEntry, Steps};
 use daytable_logql::labels::Labels;
@@ -49,7 +50,11 @@ pub(super) fn range(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
         limit: params.count("limit", LIMIT, LIMIT_MAX)?,
         interval: params.duration("interval")?.unwrap_or(0),
     };
-    let entries = evaluator(source, params).logs(&query, request)?;
+    let evaluator = evaluator(source, params);
+    let entries = evaluator.logs(&query, request)?;
+    // The document, which grows beside the entries.
+    let written = entries.iter().map(ShownEntry::bytes).sum();
+    evaluator.budget.charge(written, "answer").map_err(EvalError::from)?;
     let mut answer = Document(String::new());
     let flags = if params.categorizes { r#""encodingFlags":["categorize-labels"],"# } else { "" };
     answer.push(&format!(r#"{{"status":"success","data":{{"resultType":"streams",{flags}"stats":{{}},"result":"#));
@@ -61,16 +66,19 @@ pub(super) fn range(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
 /// Writes entries by their streams, both in the order of the entries.
 pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mut Document) {
     let mut numbers: HashMap<Labels, usize> = HashMap::new();
-    let mut streams: Vec<(Value, Vec<ShownEntry>)> = Vec::new();
-    for entry in entries {
-        let labels = if categorizes { entry.stream.clone() } else { entry.labels() };
-        let at = *numbers.entry(labels).or_insert_with_key(|labels| {
-            streams.push((object(labels), Vec::new()));
+    let mut streams: Vec<Vec<ShownEntry>> = Vec::new();
+    for mut entry in entries {
+        let labels = if categorizes { std::mem::take(&mut entry.stream) } else { entry.take_labels() };
+        let at = *numbers.entry(labels).or_insert_with(|| {
+            streams.push(Vec::new());
             streams.len() - 1
         });
-        streams[at].1.push(entry);
+        streams[at].push(entry);
     }
-    to.push_array(streams, |to, (stream, entries)| {
+    let mut labels: Vec<(Labels, usize)> = numbers.into_iter().collect();
+    labels.sort_unstable_by_key(|(_, at)| *at);
+    to.push_array(labels.into_iter().zip(streams), |to, ((labels, _), entries)| {
+        let stream = object(&labels);
         to.push(&format!(r#"{{"stream":{stream},"values":"#));
         to.push_array(entries, |to, entry| {
             to.push(&format!(r#"["{}",{}"#, entry.time, Value::String(entry.line)));

@@ -44,6 +44,12 @@ impl ShownEntry {
         size_of::<ShownEntry>() + self.line.len() + sets.into_iter().map(Labels::bytes).sum::<usize>()
     }
 
+    /// Takes all labels, together.
+    pub fn take_labels(&mut self) -> Labels {
+        let sets = [&mut self.parsed, &mut self.metadata, &mut self.stream];
+        Labels::new(sets.into_iter().flat_map(|set| std::mem::take(set).into_pairs()).collect())
+    }
+
     /// All labels together.
     pub fn labels(&self) -> Labels {
         let sets = [&self.parsed, &self.metadata, &self.stream];
@@ -58,12 +64,7 @@ impl LogQuery {
     /// # Errors
     ///
     /// What the pipeline makes of the entry would be too long, or nobody waits for it.
-    pub fn show(
-        &self,
-        entry: &LogEntry,
-        now: i64,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Option<ShownEntry>, EvalError> {
+    pub fn show(&self, entry: &LogEntry, now: i64, go_on: &dyn Fn() -> bool) -> Result<Option<ShownEntry>, EvalError> {
         let mut view = EntryView::new(entry, go_on);
         if !PipelineStage::apply_all(&self.stages, &mut view, now)? {
             return Ok(None);

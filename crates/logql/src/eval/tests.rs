@@ -185,14 +185,16 @@ fn too_many_series_are_left_out_or_refused() {
     let source = Entries((0..100).map(|n| entry(&format!("p{n}"), 10, "x")).collect());
     let Ok(LogqlQuery::Metric(metric)) = crate::parse("count_over_time({app=\"shop\"}[1m])") else { panic!() };
     let limits = Limits { series_max: 10, ..Limits::default() };
-    let answer = Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
+    let answer =
+        Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
     assert!(matches!(answer, Ok(Numbers::Series { series, left_out: 90 }) if series.len() == 10));
     for limits in [
         Limits { inner_series_max: 10, ..Limits::default() },
         Limits { inner_label_bytes_max: 500, ..Limits::default() },
         Limits { points_max: 99, ..Limits::default() },
     ] {
-        let answer = Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
+        let answer =
+            Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
         assert!(matches!(answer, Err(EvalError::TooLarge(_))));
     }
     // Points are counted over all parts of a query, and before they are made; values that are kept, too.

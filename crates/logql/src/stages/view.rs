@@ -47,11 +47,7 @@ impl<'e> EntryView<'e> {
         EntryView::with_hints(entry, &hints::ALL, go_on)
     }
 
-    pub(crate) fn with_hints(
-        entry: &'e LogEntry,
-        hints: &'e Hints,
-        go_on: &'e dyn Fn() -> bool,
-    ) -> EntryView<'e> {
+    pub(crate) fn with_hints(entry: &'e LogEntry, hints: &'e Hints, go_on: &'e dyn Fn() -> bool) -> EntryView<'e> {
         let mut labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)> = Vec::with_capacity(entry.stream.iter().len() + 8);
         labels.extend(entry.stream.iter().map(|(name, value)| (name.into(), value.into(), Category::Stream)));
         for (name, value) in entry.metadata.iter() {

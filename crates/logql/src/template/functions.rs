@@ -7,9 +7,9 @@ use super::LineContext;
 use super::made::Made;
 use super::value::TemplateValue;
 use crate::text;
-use daytable_platform::budget::{BoundedText, GroupName, TextRefusal, TextResult, VALUE_BYTES_MAX};
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
+use daytable_platform::budget::{BoundedText, GroupName, TextRefusal, TextResult, VALUE_BYTES_MAX};
 
 /// A document of JSON takes so many bytes for each of its values, read and as values of a template.
 const JSON_VALUE_BYTES: usize = 160;
@@ -193,20 +193,18 @@ fn value(
             let to = bounds.get(1).map_or(text.len(), |n| clamped(n.int()));
             text.get(from..to).map(|part| TemplateValue::String(part.into())).ok_or("index out of range".into())
         }
-        ("print" | "println", values) => {
-            bounded(&|printed| {
-                for (at, value) in values.iter().enumerate() {
-                    let both_text = |other: &TemplateValue| {
-                        matches!((value, other), (TemplateValue::String(_), _) | (_, TemplateValue::String(_)))
-                    };
-                    if at > 0 && (name == "println" || !both_text(&values[at - 1])) {
-                        printed.push(' ')?;
-                    }
-                    printed.push_shown(value)?;
+        ("print" | "println", values) => bounded(&|printed| {
+            for (at, value) in values.iter().enumerate() {
+                let both_text = |other: &TemplateValue| {
+                    matches!((value, other), (TemplateValue::String(_), _) | (_, TemplateValue::String(_)))
+                };
+                if at > 0 && (name == "println" || !both_text(&values[at - 1])) {
+                    printed.push(' ')?;
                 }
-                if name == "println" { printed.push('\n') } else { Ok(()) }
-            })
-        }
+                printed.push_shown(value)?;
+            }
+            if name == "println" { printed.push('\n') } else { Ok(()) }
+        }),
         ("printf", [format, values @ ..]) => {
             let mut text = made.text();
             print::formatted(&format.to_string(), values, &mut text).map_err(|error| match error {
@@ -509,7 +507,11 @@ fn padded(text: &str) -> String {
 fn titled(text: &str, titled: &mut BoundedText<'_>) -> TextResult {
     let mut at_start = true;
     for c in text.chars() {
-        if at_start { titled.extend(c.to_uppercase())? } else { titled.push(c)? }
+        if at_start {
+            titled.extend(c.to_uppercase())?
+        } else {
+            titled.push(c)?
+        }
         at_start = !(c.is_alphanumeric() || matches!(c, '_' | '\''));
     }
     Ok(())

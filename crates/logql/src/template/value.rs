@@ -42,7 +42,8 @@ impl TemplateValue {
             TemplateValue::String(text) => text.len(),
             TemplateValue::List(items) => items.iter().map(|item| size_of::<TemplateValue>() + item.bytes()).sum(),
             TemplateValue::Map(members) => {
-                let of_member = |(name, value): &(String, TemplateValue)| size_of_val(name) + name.len() + value.bytes();
+                let of_member =
+                    |(name, value): &(String, TemplateValue)| size_of_val(name) + name.len() + value.bytes();
                 members.iter().map(|member| size_of::<TemplateValue>() + of_member(member)).sum()
             }
             _ => 0,

@@ -206,7 +206,9 @@ impl Accumulator {
             }
             (Accumulator::Sum(sum), _) => values().filter_map(plain_number).for_each(|number| sum.add(number)),
             (Accumulator::End(end), function) => {
+                let before = end.as_ref().map_or(0, value_bytes);
                 values().filter(|value| !is_empty(Some(*value))).for_each(|value| add_end(end, function, value));
+                return end.as_ref().map_or(0, value_bytes).saturating_sub(before);
             }
             (Accumulator::Quantile(sketch, are_durations), _) => {
                 let before = sketch.bytes();
@@ -255,7 +257,11 @@ impl Accumulator {
                 return uniq_bytes(hashes).saturating_sub(before);
             }
             (Accumulator::Sum(sum), Accumulator::Sum(more)) => sum.merge(&more),
-            (Accumulator::End(end), Accumulator::End(Some(more))) => add_end(end, function, more.as_property()),
+            (Accumulator::End(end), Accumulator::End(Some(more))) => {
+                let before = end.as_ref().map_or(0, value_bytes);
+                add_end(end, function, more.as_property());
+                return end.as_ref().map_or(0, value_bytes).saturating_sub(before);
+            }
             (Accumulator::Quantile(sketch, are), Accumulator::Quantile(more, also)) => {
                 let before = sketch.bytes();
                 sketch.merge(&more);
@@ -275,11 +281,19 @@ impl Accumulator {
         0
     }
 
+    /// The bytes of the values that become one text at the end.
+    pub(super) fn list_bytes(&self) -> usize {
+        match self {
+            Accumulator::Values(values) => values.iter().map(|value| 8 + value_bytes(value)).sum(),
+            Accumulator::UniqValues(texts) => texts.iter().map(|text| 8 + text.0.len()).sum(),
+            _ => 0,
+        }
+    }
+
     /// The value. `seconds` is the length of the group's time, for rates.
     pub fn finish(self, aggregate: &Aggregate, seconds: Option<f64>) -> Option<OwnedValue> {
         let seconds = seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
         let limit = usize::try_from(aggregate.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        let list = |texts: Vec<String>| serde_json::to_string(&texts).ok().map(OwnedValue::String);
         match (self, aggregate.function) {
             (Accumulator::Count(count), Function::Rate) => Some(number_value(count as f64 / seconds)),
             (Accumulator::Count(count), _) => Some(whole(count)),
@@ -293,16 +307,21 @@ impl Accumulator {
                 Some(if are_durations { OwnedValue::String(show_duration(value as i64)) } else { number_value(value) })
             }
             (Accumulator::Quantile(..), _) => None,
-            (Accumulator::Values(values), _) => {
-                list(values.iter().take(limit).map(|value| value.as_property().text().into_owned()).collect())
-            }
-            (Accumulator::UniqValues(texts), _) => list(texts.into_iter().map(|text| text.0).take(limit).collect()),
+            (Accumulator::Values(values), _) => list(values.iter().take(limit).map(|value| value.as_property().text())),
+            (Accumulator::UniqValues(texts), _) => list(texts.into_iter().map(|text| text.0).take(limit)),
             (Accumulator::Chosen(None), Function::RowAny | Function::RowMin | Function::RowMax) => {
                 Some(OwnedValue::String("{}".into()))
             }
             (Accumulator::Chosen(chosen), _) => chosen.map(|chosen| chosen.value),
         }
     }
+}
+
+/// A list of texts as one text.
+fn list(texts: impl Iterator<Item = impl serde::Serialize>) -> Option<OwnedValue> {
+    let mut json = Vec::new();
+    serde::Serializer::collect_seq(&mut serde_json::Serializer::new(&mut json), texts).ok()?;
+    String::from_utf8(json).ok().map(OwnedValue::String)
 }
 
 /// A number of records as a value.

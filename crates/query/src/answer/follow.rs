@@ -34,7 +34,7 @@ pub enum FollowError {
 pub struct AnswerFollower {
     followed: RecordFollower,
     predicate: Predicate,
-    pipeline: Pipeline,
+    pipeline: Pipeline<'static>,
     left: u64,
     /// The records that were shown to begin with: a follower passes over them.
     shown: HashSet<RecordPlace>,
@@ -77,8 +77,8 @@ impl AnswerFollower {
         let filter = followed(&query.filter);
         let predicate = Predicate::new(&filter, options.now);
         let pushed = Filter { limit: None, ..pushed_down(&predicate, &options.filter) };
-        let budget = AnswerBudget::new(options.bytes_max);
-        let context = PipelineContext { now: options.now, seconds: None, budget };
+        let budget = AnswerBudget::new(options.memory.question_within(options.bytes_max));
+        let context = PipelineContext { now: options.now, seconds: None, budget, go_on: &|| true };
         Ok(AnswerFollower {
             followed: RecordFollower::from_now(reader, pushed)?,
             predicate,

@@ -161,9 +161,15 @@ impl AnswerRow {
         })
     }
 
+    /// The bytes of all texts and blobs.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.columns.iter().filter_map(|(_, value)| value.as_ref()).map(value_bytes).sum()
+    }
+
     /// An estimate of the memory of the row.
-    pub(super) fn bytes(&self) -> usize {
-        let value = |(_, value): &(Arc<str>, Option<OwnedValue>)| 64 + value.as_ref().map_or(0, value_bytes);
+    pub fn bytes(&self) -> usize {
+        let value =
+            |(name, value): &(Arc<str>, Option<OwnedValue>)| 80 + name.len() + value.as_ref().map_or(0, value_bytes);
         64 + self.columns.iter().map(value).sum::<usize>()
     }
 }
@@ -232,13 +238,14 @@ impl AnswerItem {
     }
 
     /// An estimate of the memory of the item.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             AnswerItem::Row(row) => row.bytes(),
             AnswerItem::Record(record) => {
                 let record = record.record();
-                let field = |(name, value): &(String, OwnedValue)| 64 + name.len() + value_bytes(value);
-                256 + record.message.len() + record.source.len() + record.fields.iter().map(field).sum::<usize>()
+                let field = |(name, value): &(String, OwnedValue)| 80 + name.len() + value_bytes(value);
+                let texts = record.message.len() + record.source.len() + record.written_bytes();
+                512 + texts + record.fields.iter().map(field).sum::<usize>()
             }
         }
     }

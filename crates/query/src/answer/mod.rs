@@ -18,7 +18,9 @@
 //! * [`context`]: the records before and after one, in the order of its source.
 //! * [`nothing`]: why an answer is empty.
 //!
-//! The memory of an answer is bounded, and an answer has a time limit. An answer that was cut says so
+//! The memory of an answer is bounded: what is kept is charged to the [budget](daytable_platform::budget) of its question, and
+//! each value that a pipe makes, and all of a record, have bounds. An answer has a time limit, which is looked at within the
+//! work on a record, too. An answer that was cut says so
 //! ([`AnswerReport::cut`]): it never looks whole.
 
 pub mod accumulator;
@@ -45,7 +47,7 @@ pub use item::{AnswerItem, AnswerRow, FullRecord};
 pub use plan::pushed_down;
 
 use crate::archived::{ArchiveReport, ArchiveSession};
-use crate::count::{Count, Grouping, Tally};
+use crate::count::{Count, Grouping, Tally, count_within};
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
 use crate::record::StoredRecord;
@@ -58,6 +60,7 @@ use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
+use daytable_platform::budget::{MemoryBudget, OverBudget};
 use pipes::{AnswerBudget, Pipeline, PipelineContext};
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -65,7 +68,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Memory that the pipes of one answer may use.
-pub const ANSWER_BYTES_MAX: usize = 96 << 20;
+pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// How an answer is made.
 #[derive(Clone, Debug)]
@@ -76,6 +79,8 @@ pub struct AnswerOptions {
     pub now: Ticks,
     /// Memory that the pipes may use.
     pub bytes_max: usize,
+    /// The memory of all questions, of which the pipes take theirs.
+    pub memory: MemoryBudget,
     /// The time that the answer may take, if limited.
     pub time_limit: Option<Duration>,
 }
@@ -83,7 +88,8 @@ pub struct AnswerOptions {
 impl AnswerOptions {
     /// An answer at `now`, without other conditions.
     pub fn at(now: Ticks) -> AnswerOptions {
-        AnswerOptions { filter: Filter::default(), now, bytes_max: ANSWER_BYTES_MAX, time_limit: None }
+        let memory = MemoryBudget::unshared(ANSWER_BYTES_MAX);
+        AnswerOptions { filter: Filter::default(), now, bytes_max: ANSWER_BYTES_MAX, memory, time_limit: None }
     }
 }
 
@@ -98,9 +104,19 @@ pub struct AnswerReport {
     pub given: u64,
     /// Why the answer is not whole, if it was cut.
     pub cut: Option<String>,
+    /// The reason, if it is memory.
+    pub over: Option<OverBudget>,
 }
 
 impl AnswerReport {
+    /// Cuts the answer because of memory, unless it is cut already.
+    fn refuse(&mut self, over: Option<OverBudget>) {
+        if let (None, Some(over)) = (&self.cut, over) {
+            self.cut = Some(format!("the answer is not whole: {over}"));
+            self.over = Some(over);
+        }
+    }
+
     /// Why the answer is not whole, if it is not.
     pub fn incomplete(&self) -> Option<String> {
         self.cut.clone().or_else(|| self.archives.missing())
@@ -126,10 +142,8 @@ pub fn answer(
     // How many rows a remote store is asked for at once. More are read where a filter leaves records out.
     let limit = wanted_records(query, options).filter(|_| query.filter == Expression::All);
     let filter = Filter { limit, ..pushed_down(&predicate, &options.filter) };
-    let budget = AnswerBudget::new(options.bytes_max);
+    let budget = AnswerBudget::new(options.memory.question_within(options.bytes_max));
     let seconds = range_seconds(&filter, options.now);
-    let context = PipelineContext { now: options.now, seconds, budget: budget.clone() };
-    let mut pipeline = Pipeline::new(&query.pipes, &context);
     let (started, cut) = (Instant::now(), Cell::new(None));
     let go_on = || {
         if options.time_limit.is_some_and(|limit| started.elapsed() > limit) {
@@ -138,6 +152,8 @@ pub fn answer(
         }
         is_wanted()
     };
+    let context = PipelineContext { now: options.now, seconds, budget: budget.clone(), go_on: &go_on };
+    let mut pipeline = Pipeline::new(&query.pipes, &context);
     let (mut matched, mut given, mut left) = (0u64, 0u64, options.filter.limit.unwrap_or(u64::MAX));
     let mut sink = |item: AnswerItem| {
         if left == 0 {
@@ -191,9 +207,9 @@ pub fn answer(
             "the answer is not whole: its time limit of {} is over",
             daytable_model::units::show_duration(options.time_limit.unwrap_or_default())
         )),
-        None => budget.cut(),
+        None => budget.over().map(|over| format!("the answer is not whole: {over}")),
     };
-    Ok(AnswerReport { archives, matched, given, cut })
+    Ok(AnswerReport { archives, matched, given, cut, over: budget.over() })
 }
 
 /// Counts the records of a query by time, level and instance. A query with pipes counts the rows that the pipes give, in
@@ -207,24 +223,25 @@ pub fn count_answer(
     query: &ParsedQuery,
     options: &AnswerOptions,
     grouping: Grouping,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<(Vec<Count>, AnswerReport), TableError> {
+    let memory = || options.memory.question_within(options.bytes_max);
     if *query == (ParsedQuery { filter: Expression::All, pipes: Vec::new() }) {
-        let (counts, archives) = crate::count::count(stores, &options.filter, grouping)?;
-        let matched = counts.iter().map(|count| count.records).sum();
-        return Ok((counts, AnswerReport { archives, matched, given: matched, cut: None }));
+        let (counts, archives) = count_within(stores, &options.filter, Tally::new(grouping, memory()), is_wanted)?;
+        let matched = counts.counts.iter().map(|count| count.records).sum();
+        let mut report = AnswerReport { archives, matched, given: matched, ..AnswerReport::default() };
+        report.refuse(counts.over);
+        return Ok((counts.counts, report));
     }
-    let mut tally = Tally::new(grouping);
+    let mut tally = Tally::new(grouping, memory());
     if !query.pipes.is_empty() {
-        let report = answer(stores, query, options, &|| true, &mut |_| {
-            tally.add(Ticks::MIN, None, "", 1);
-            ControlFlow::Continue(())
-        })?;
-        return Ok((tally.counts(), report));
+        let report = answer(stores, query, options, is_wanted, &mut |_| tally.add(Ticks::MIN, None, "", 1))?;
+        return Ok((tally.counts().counts, report));
     }
     let grouped = ParsedQuery { filter: query.filter.clone(), pipes: vec![counting(grouping)] };
     let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
     let mut given = 0;
-    let mut report = answer(stores, &grouped, &options, &|| true, &mut |item| {
+    let mut report = answer(stores, &grouped, &options, is_wanted, &mut |item| {
         let row = item.into_row();
         let text = |name: &str| row.get(name).map(|value| value.as_property().text());
         let time = match row.get("time") {
@@ -236,12 +253,14 @@ pub fn count_answer(
         if let Some(OwnedValue::Int64(records)) = row.get("records") {
             let records = u64::try_from(*records).unwrap_or(0);
             given += records;
-            tally.add(time, level, &partition, records);
+            return tally.add(time, level, &partition, records);
         }
         ControlFlow::Continue(())
     })?;
     report.given = given;
-    Ok((tally.counts(), report))
+    let counted = tally.counts();
+    report.refuse(counted.over);
+    Ok((counted.counts, report))
 }
 
 /// Records that become entries in the language of Loki.

@@ -7,6 +7,7 @@ use daytable_logsql::template::{TemplatePart, parse_template};
 use daytable_logsql::unit::show_duration;
 use daytable_logsql::{FieldName, Fields};
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_platform::budget::{BoundedText, RECORD_BYTES_MAX, TextRefusal, TextResult};
 use regex::Regex;
 
 /// A prepared pattern of `extract` or `extract_regexp`.
@@ -42,13 +43,22 @@ impl Extractor {
     }
 
     /// The values of the columns in a text, in the order of the names; empty where the pattern does not match.
-    pub(super) fn extract(&self, text: &str) -> Vec<String> {
+    /// `room` has room for all of them together.
+    pub(super) fn extract(&self, text: &str, room: &mut BoundedText<'_>) -> Result<Vec<String>, TextRefusal> {
         match self {
-            Extractor::Template(parts) => extract(parts, text),
+            // These are parts of the text one behind the other.
+            Extractor::Template(parts) => Ok(extract(parts, text)),
             Extractor::Regexp(regex) => {
                 let found = regex.captures(text);
                 let value = |name: &str| found.as_ref().and_then(|found| found.name(name)).map(|found| found.as_str());
-                regex.capture_names().flatten().map(|name| value(name).unwrap_or_default().to_owned()).collect()
+                let mut left = RECORD_BYTES_MAX;
+                let one = |name: &str| {
+                    let value = value(name).unwrap_or_default();
+                    room.worked(value.len())?;
+                    left = left.checked_sub(value.len()).ok_or(TextRefusal::TooLong(RECORD_BYTES_MAX))?;
+                    Ok(value.to_owned())
+                };
+                regex.capture_names().flatten().map(one).collect()
             }
         }
     }
@@ -162,54 +172,73 @@ fn unix_time(stamp: Number) -> Option<Ticks> {
 }
 
 /// The text that a pattern of `format` gives for a row.
-pub(super) fn format(parts: &[TemplatePart], row: &impl Fields) -> String {
-    let mut text = String::new();
+pub(super) fn format(parts: &[TemplatePart], row: &impl Fields, text: &mut BoundedText<'_>) -> TextResult {
     for part in parts {
-        text.push_str(&part.literal);
+        text.push_str(&part.literal)?;
         let Some(name) = &part.name else { continue };
         let Some(value) = row.field(&FieldName::new(name)) else { continue };
         let shown = value.text();
         let number = || Number::of(value).map(Number::as_f64);
         match part.option.as_deref() {
-            Some("q") => text.push_str(&serde_json::to_string(&*shown).unwrap_or_default()),
-            Some("uc") => text.push_str(&shown.to_uppercase()),
-            Some("lc") => text.push_str(&shown.to_lowercase()),
+            Some("q") => quoted(&shown, text)?,
+            Some("uc") => text.push_str(&shown.to_uppercase())?,
+            Some("lc") => text.push_str(&shown.to_lowercase())?,
             Some("duration") => match number() {
-                Some(nanos) => text.push_str(&show_duration(nanos as i64)),
-                None => text.push_str(&shown),
+                Some(nanos) => text.push_str(&show_duration(nanos as i64))?,
+                None => text.push_str(&shown)?,
             },
-            Some("urlencode") => text.extend(shown.bytes().map(url_encoded)),
-            Some("urldecode") => text.push_str(&url_decoded(&shown)),
-            Some("hexencode") => text.extend(shown.bytes().map(|byte| format!("{byte:02X}"))),
-            Some("hexdecode") => text.push_str(&hex_decoded(&shown)),
+            Some("urlencode") => shown.bytes().try_for_each(|byte| text.push_str(&url_encoded(byte)))?,
+            Some("urldecode") => text.push_str(&url_decoded(&shown))?,
+            Some("hexencode") => shown.bytes().try_for_each(|byte| text.push_shown(format_args!("{byte:02X}")))?,
+            Some("hexdecode") => text.push_str(&hex_decoded(&shown))?,
             Some("hexnumencode") => match shown.parse::<u64>() {
-                Ok(number) => text.push_str(&format!("{number:016X}")),
-                Err(_) => text.push_str(&shown),
+                Ok(number) => text.push_str(&format!("{number:016X}"))?,
+                Err(_) => text.push_str(&shown)?,
             },
             // The parser of numbers takes a sign, too.
             Some("hexnumdecode") => match u64::from_str_radix(&shown, 16) {
-                Ok(number) if !shown.starts_with('+') => text.push_str(&number.to_string()),
-                _ => text.push_str(&shown),
+                Ok(number) if !shown.starts_with('+') => text.push_str(&number.to_string())?,
+                _ => text.push_str(&shown)?,
             },
-            Some("base64encode") => BASE64_STANDARD.encode_string(&*shown, &mut text),
+            // Whole groups of three bytes encode to whole groups of four.
+            Some("base64encode") => {
+                let mut parts = shown.as_bytes().chunks(3 << 10);
+                parts.try_for_each(|part| text.push_str(&BASE64_STANDARD.encode(part)))?;
+            }
             Some("base64decode") => match BASE64_STANDARD.decode(&*shown) {
-                Ok(bytes) => text.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(_) => text.push_str(&shown),
+                Ok(bytes) => text.push_str(&String::from_utf8_lossy(&bytes))?,
+                Err(_) => text.push_str(&shown)?,
             },
             Some("duration_seconds") => match number() {
-                Some(nanos) => text.push_str(&number_value(nanos / 1e9).as_property().text()),
-                None => text.push_str(&shown),
+                Some(nanos) => text.push_str(&number_value(nanos / 1e9).as_property().text())?,
+                None => text.push_str(&shown)?,
             },
             Some("time") => {
                 let ticks = Number::of(value).and_then(unix_time);
-                text.push_str(&ticks.map_or_else(|| shown.to_string(), |time| time.to_string()));
+                text.push_str(&ticks.map_or_else(|| shown.to_string(), |time| time.to_string()))?;
             }
             Some("ipv4") => match number().filter(|n| (0.0..=f64::from(u32::MAX)).contains(n)) {
-                Some(address) => text.push_str(&std::net::Ipv4Addr::from(address as u32).to_string()),
-                None => text.push_str(&shown),
+                Some(address) => text.push_str(&std::net::Ipv4Addr::from(address as u32).to_string())?,
+                None => text.push_str(&shown)?,
             },
-            _ => text.push_str(&shown),
+            _ => text.push_str(&shown)?,
         }
     }
-    text
+    Ok(())
+}
+
+/// Adds a text as a string of JSON, which is at most six times as long.
+fn quoted(shown: &str, text: &mut BoundedText<'_>) -> TextResult {
+    text.push('"')?;
+    let mut buffer = [0; 4];
+    for c in shown.chars() {
+        match c {
+            '"' | '\\' | '\0'..='\x1f' => {
+                let escaped = serde_json::Value::from(&*c.encode_utf8(&mut buffer)).to_string();
+                text.push_str(&escaped[1..escaped.len() - 1])?;
+            }
+            c => text.push(c)?,
+        }
+    }
+    text.push('"')
 }

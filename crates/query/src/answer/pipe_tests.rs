@@ -1,13 +1,16 @@
 //! Pipes on rows: odd values, missing columns, and rows in any order.
 
 use super::accumulator::Accumulator;
-use super::pipes::{AnswerBudget, Pipeline, PipelineContext};
+use super::pipes::{AnswerBudget, PipeGrowth, Pipeline, PipelineContext, growth};
 use super::{ANSWER_BYTES_MAX, AnswerItem, AnswerRow};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Function};
-use daytable_logsql::{FieldName, ParsedQuery};
+use daytable_logsql::{FieldName, ParsedQuery, Pipe};
 use daytable_model::key::RowKey;
 use daytable_model::time::Ticks;
+use daytable_platform::budget::{MemoryBudget, OverBudget, RECORD_BYTES_MAX};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -27,8 +30,9 @@ fn rows(text: &str) -> Vec<AnswerRow> {
 /// The rows that pipes give, in one line each, without columns that have no value.
 fn piped(pipes: &str, input: &str) -> String {
     let query = ParsedQuery::parse(&format!("* | {pipes}")).expect("a query");
-    let budget = AnswerBudget::new(ANSWER_BYTES_MAX);
-    let mut pipeline = Pipeline::new(&query.pipes, &PipelineContext { now: Ticks::MAX, seconds: None, budget });
+    let budget = AnswerBudget::new(MemoryBudget::unshared(ANSWER_BYTES_MAX).question());
+    let context = PipelineContext { now: Ticks::MAX, seconds: None, budget, go_on: &|| true };
+    let mut pipeline = Pipeline::new(&query.pipes, &context);
     let mut lines = Vec::new();
     let mut sink = |item: AnswerItem| {
         let row = item.into_row();
@@ -127,5 +131,163 @@ fn equal_values_are_chosen_by_key() {
             let chosen = all.finish(&aggregate, None).expect("a value");
             assert_eq!(chosen.as_property().text(), wanted, "{function:?} {order:?}");
         }
+    }
+}
+
+/// The pipe's number. A new pipe gets the next one, and an example below.
+fn number(pipe: &Pipe) -> usize {
+    match pipe {
+        Pipe::Stats { .. } => 0,
+        Pipe::Top { .. } => 1,
+        Pipe::Uniq { .. } => 2,
+        Pipe::Sort { .. } => 3,
+        Pipe::Limit(_) => 4,
+        Pipe::Offset(_) => 5,
+        Pipe::Fields(_) => 6,
+        Pipe::Delete(_) => 7,
+        Pipe::Copy(_) => 8,
+        Pipe::Rename(_) => 9,
+        Pipe::Filter(_) => 10,
+        Pipe::Extract(_) => 11,
+        Pipe::ExtractRegexp(_) => 12,
+        Pipe::Format { .. } => 13,
+        Pipe::Replace { .. } => 14,
+        Pipe::Math(_) => 15,
+        Pipe::Length { .. } => 16,
+        Pipe::Facets { .. } => 17,
+        Pipe::FieldNames { .. } => 18,
+        Pipe::FieldValues { .. } => 19,
+        Pipe::Sample(_) => 20,
+    }
+}
+
+/// The rows that pipes give of one row, why the answer was cut, and the bytes that were charged.
+fn made(pipes: &[Pipe], message: &str, go_on: &dyn Fn() -> bool) -> (Vec<AnswerRow>, Option<OverBudget>, usize) {
+    let budget = AnswerBudget::new(MemoryBudget::unshared(32 << 20).question());
+    let context = PipelineContext { now: Ticks::MAX, seconds: None, budget: budget.clone(), go_on };
+    let mut pipeline = Pipeline::new(pipes, &context);
+    let mut found = Vec::new();
+    let mut sink = |item: AnswerItem| {
+        found.push(item.into_row());
+        ControlFlow::Continue(())
+    };
+    let mut row = AnswerRow::default();
+    row.set(&FieldName::new("message"), Some(OwnedValue::String(message.into())));
+    let _ = pipeline.push(AnswerItem::Row(row), &mut sink);
+    let _ = pipeline.finish(&mut sink);
+    (found, budget.over(), budget.question().charged())
+}
+
+fn pipes_of(text: &str) -> Vec<Pipe> {
+    ParsedQuery::parse(&format!("* | {text}")).unwrap_or_else(|error| panic!("{text:.80}: {error}")).pipes
+}
+
+#[test]
+fn each_pipe_makes_no_more_than_it_declares() {
+    let message = "l".repeat(500_000);
+    let groups = (0..10).map(|n| format!("(?P<g{n}>")).collect::<String>() + ".*" + &")".repeat(10);
+    let copies = (0..10).map(|n| format!("message as c{n}")).collect::<Vec<_>>().join(", ");
+    let examples = [
+        "stats by (message) count() n".to_owned(),
+        "stats values(message) v, uniq_values(message) u, row_any(message) r, max(message) m".to_owned(),
+        "top 3 by (message)".to_owned(),
+        "uniq by (message)".to_owned(),
+        "sort by (message)".to_owned(),
+        "sort by (message) limit 3".to_owned(),
+        "limit 3".to_owned(),
+        "offset 0".to_owned(),
+        "fields message, message".to_owned(),
+        "delete other".to_owned(),
+        format!("copy {copies}"),
+        "rename message as other".to_owned(),
+        "filter message:*".to_owned(),
+        "extract \"<a>l<b>\" from message".to_owned(),
+        format!("extract_regexp \"{groups}\" from message"),
+        format!("format \"{}\" as message", "<message>".repeat(32)),
+        "format \"<q:message><hexencode:message><base64encode:message><urlencode:message><uc:message>\" as x"
+            .to_owned(),
+        format!("replace (\"l\", \"{}\") at message", "l".repeat(300)),
+        format!("replace_regexp (\".\", \"{}\") at message", "$0".repeat(300)),
+        "math 1 + 1 as n".to_owned(),
+        "len(message) as n".to_owned(),
+        "facets 3".to_owned(),
+        "field_names".to_owned(),
+        "field_values message".to_owned(),
+        "sample 1".to_owned(),
+    ];
+    let mut seen = BTreeSet::new();
+    for example in examples {
+        let pipes = pipes_of(&example);
+        seen.insert(number(&pipes[0]));
+        let (rows, over, charged) = made(&pipes, &message, &|| true);
+        let bytes: usize = rows.iter().map(AnswerRow::text_bytes).sum();
+        match growth(&pipes[0]) {
+            PipeGrowth::Nothing => {
+                assert_eq!(over, None, "{example:.60}");
+                assert!(bytes <= 2 * message.len() || charged >= bytes, "{example:.60} makes {bytes}");
+            }
+            PipeGrowth::Texts => match over {
+                None => assert!(bytes <= RECORD_BYTES_MAX, "{example:.60} makes {bytes}"),
+                Some(over) => assert!(matches!(over, OverBudget::TooLarge(reason) if reason.contains("longer than"))),
+            },
+        }
+    }
+    assert_eq!(seen, (0..=20).collect(), "each pipe has an example");
+}
+
+#[test]
+fn pipes_one_after_the_other_are_refused_before_their_text_is_made() {
+    for (pipe, times) in [
+        (format!("format \"{}\" as message", "<message>".repeat(32)), 8),
+        (format!("replace (\"l\", \"{}\") at message", "l".repeat(300)), 6),
+        (format!("replace_regexp (\".\", \"{}\") at message", "l".repeat(300)), 6),
+        ("copy message as a, message as b | format \"<a><b>\" as message".to_owned(), 40),
+    ] {
+        let pipes = pipes_of(&vec![pipe.as_str(); times].join(" | "));
+        let (rows, over, _) = made(&pipes, "hello", &|| true);
+        assert_eq!(rows, []);
+        assert!(matches!(over, Some(OverBudget::TooLarge(reason)) if reason.contains("longer than")), "{pipe:.60}");
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_waits_for_ends_within_a_record() {
+    let pipes = pipes_of("replace_regexp (\".*[^A-Z]|[A-Z]\", \"x\") at message");
+    let asked = std::cell::Cell::new(0);
+    let go_on = || {
+        asked.set(asked.get() + 1);
+        false
+    };
+    let (rows, over, _) = made(&pipes, &"A".repeat(1 << 20), &go_on);
+    assert_eq!((rows, over, asked.get()), (Vec::new(), None, 1));
+}
+
+fn random_pipe() -> impl Strategy<Value = String> {
+    let field = || proptest::sample::select(vec!["message", "a", "b", "g0"]);
+    let text = || proptest::sample::select(vec!["", "l", "lll", "<message>", "<q:a><a>", "$0$0", "${g0}x"]);
+    prop_oneof![
+        (text(), text(), field()).prop_map(|(a, b, at)| format!("format \"x{a}{b}<message><{at}>\" as {at}")),
+        (text(), field()).prop_map(|(to, at)| format!("replace (\"l\", \"{to}{to}\") at {at}")),
+        (text(), field()).prop_map(|(to, at)| format!("replace_regexp (\"(?P<g0>.)\", \"{to}{to}\") at {at}")),
+        (field(), field()).prop_map(|(from, to)| format!("copy {from} as {to}")),
+        (field(), field()).prop_map(|(from, to)| format!("rename {from} as {to}")),
+        field().prop_map(|from| format!("extract \"<a>l<b>\" from {from}")),
+        field().prop_map(|from| format!("extract_regexp \"(?P<a>(?P<g0>.*))\" from {from}")),
+        field().prop_map(|field| format!("sort by ({field})")),
+        field().prop_map(|field| format!("stats by ({field}) values(message) a, row_any() b")),
+        field().prop_map(|field| format!("fields {field}, message")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Random pipes one after the other end, and no row has more text than the bound unless it was charged.
+    #[test]
+    fn random_pipes_are_bounded(pipes in proptest::collection::vec(random_pipe(), 1..20)) {
+        let text = pipes.join(" | ");
+        let (rows, over, charged) = made(&pipes_of(&text), &"lo ".repeat(100), &|| true);
+        let bytes: usize = rows.iter().map(AnswerRow::text_bytes).sum();
+        prop_assert!(bytes <= RECORD_BYTES_MAX + charged, "{}: {} bytes, {:?}", text, bytes, over);
     }
 }

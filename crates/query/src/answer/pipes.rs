@@ -5,7 +5,7 @@
 
 use super::accumulator::{Accumulator, number_value, whole};
 use super::field_list::{FieldQuestion, FoundField, GatheredField};
-use super::item::{AnswerItem, AnswerRow};
+use super::item::{AnswerItem, AnswerRow, value_bytes};
 use super::math::{decimal, evaluate};
 use super::order::{compare, compare_values};
 use super::pattern::{Extractor, format};
@@ -17,7 +17,10 @@ use daytable_logsql::unit::{duration_nanos, show_duration, size_bytes};
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
 use daytable_model::property::Property;
 use daytable_model::time::{MAX_TICKS, Ticks, UNIX_EPOCH_TICKS};
-use std::cell::{Cell, RefCell};
+use daytable_platform::budget::{
+    BoundedText, GroupName, OverBudget, QuestionBudget, RECORD_BYTES_MAX, TextRefusal, TextResult, VALUE_BYTES_MAX,
+};
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -27,59 +30,59 @@ use std::sync::Arc;
 /// Where a stage passes items on.
 pub type Next<'n> = &'n mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
 
-/// The memory that the stages of an answer share.
+/// The memory that the stages of an answer share. What they charged is given back with the last of them.
 #[derive(Clone, Debug)]
-pub struct AnswerBudget(Rc<(Cell<usize>, RefCell<Option<String>>, usize)>);
+pub struct AnswerBudget(Rc<SharedBudget>);
+
+#[derive(Debug)]
+struct SharedBudget {
+    question: QuestionBudget,
+    over: RefCell<Option<OverBudget>>,
+}
 
 impl AnswerBudget {
-    /// So many bytes.
-    pub fn new(bytes_max: usize) -> AnswerBudget {
-        AnswerBudget(Rc::new((Cell::new(bytes_max), RefCell::new(None), bytes_max)))
+    /// The memory of a question.
+    pub fn new(question: QuestionBudget) -> AnswerBudget {
+        AnswerBudget(Rc::new(SharedBudget { question, over: RefCell::new(None) }))
     }
 
     /// Takes memory for what a stage keeps. False if there is no more: then the answer is cut.
     fn charge(&self, bytes: usize, kept: &str) -> bool {
-        let (left, cut, bytes_max) = &*self.0;
-        match left.get().checked_sub(bytes) {
-            Some(rest) => {
-                left.set(rest);
-                true
-            }
-            None => {
-                let size = daytable_model::units::ByteSize::new(*bytes_max as u64);
-                cut.borrow_mut().get_or_insert_with(|| {
-                    format!("the answer is not whole: its {kept} need more than {size} of memory; narrow the query")
-                });
-                false
-            }
-        }
+        self.question().charge(bytes, kept).map_err(|over| self.refuse(over)).is_ok()
     }
 
-    /// The memory that is left.
-    pub(super) fn left(&self) -> usize {
-        self.0.0.get()
+    /// The memory that is charged.
+    pub(super) fn question(&self) -> &QuestionBudget {
+        &self.0.question
     }
 
     /// Says that there was not enough memory for `kept`.
     pub(super) fn exhaust(&self, kept: &str) {
-        self.charge(usize::MAX, kept);
+        self.refuse(self.question().exhausted(kept));
+    }
+
+    /// Cuts the answer for this reason, if it is the first one.
+    fn refuse(&self, over: OverBudget) {
+        self.0.over.borrow_mut().get_or_insert(over);
     }
 
     /// Why the answer was cut, if it was.
-    pub fn cut(&self) -> Option<String> {
-        self.0.1.borrow().clone()
+    pub fn over(&self) -> Option<OverBudget> {
+        self.0.over.borrow().clone()
     }
 }
 
 /// What the stages of one answer know.
-#[derive(Clone, Debug)]
-pub struct PipelineContext {
+#[derive(Clone)]
+pub struct PipelineContext<'q> {
     /// The time that `now` means.
     pub now: Ticks,
     /// The length of the answer's time in seconds, if the query limits its start.
     pub seconds: Option<f64>,
     /// The shared memory.
     pub budget: AnswerBudget,
+    /// Whether the answer goes on: somebody waits for it, and it has time. Asked within the work on one item, too.
+    pub go_on: &'q dyn Fn() -> bool,
 }
 
 /// A pipe at work.
@@ -107,13 +110,13 @@ trait PipeStage {
 }
 
 /// The pipes of one answer.
-pub struct Pipeline {
-    stages: Vec<Box<dyn PipeStage>>,
+pub struct Pipeline<'q> {
+    stages: Vec<Box<dyn PipeStage + 'q>>,
 }
 
-impl Pipeline {
+impl<'q> Pipeline<'q> {
     /// Prepares the pipes.
-    pub fn new(pipes: &[Pipe], context: &PipelineContext) -> Pipeline {
+    pub fn new(pipes: &[Pipe], context: &PipelineContext<'q>) -> Pipeline<'q> {
         Pipeline { stages: pipes.iter().map(|pipe| stage(pipe, context)).collect() }
     }
 
@@ -162,14 +165,49 @@ impl Pipeline {
     }
 }
 
-fn push(stages: &mut [Box<dyn PipeStage>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
+fn push(stages: &mut [Box<dyn PipeStage + '_>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
     match stages.split_first_mut() {
         Some((first, rest)) => first.push(item, &mut |item| push(rest, item, sink)),
         None => sink(item),
     }
 }
 
-fn stage(pipe: &Pipe, context: &PipelineContext) -> Box<dyn PipeStage> {
+/// What a pipe makes of an item. A test holds each pipe to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PipeGrowth {
+    /// No text: it keeps, drops, moves or counts, or keeps items that it charges.
+    Nothing,
+    /// Texts of any length. [`MadeTexts`] bounds each, and their sum in a row.
+    Texts,
+}
+
+/// What a pipe makes. Whoever adds a pipe declares it here.
+#[cfg_attr(not(test), expect(dead_code, reason = "a declaration, which a test compares with what the pipe does"))]
+pub(super) fn growth(pipe: &Pipe) -> PipeGrowth {
+    match pipe {
+        Pipe::Stats { .. }
+        | Pipe::Top { .. }
+        | Pipe::Uniq { .. }
+        | Pipe::FieldValues { .. }
+        | Pipe::Sort { .. }
+        | Pipe::Facets { .. }
+        | Pipe::FieldNames { .. }
+        | Pipe::Limit(_)
+        | Pipe::Offset(_)
+        | Pipe::Sample(_)
+        | Pipe::Filter(_)
+        | Pipe::Fields(_)
+        | Pipe::Delete(_)
+        | Pipe::Rename(_)
+        | Pipe::Math(_)
+        | Pipe::Length { .. } => PipeGrowth::Nothing,
+        Pipe::Copy(_) | Pipe::Extract(_) | Pipe::ExtractRegexp(_) | Pipe::Format { .. } | Pipe::Replace { .. } => {
+            PipeGrowth::Texts
+        }
+    }
+}
+
+fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 'q> {
     let predicate = |filter: &Expression| Predicate::new(filter, context.now);
     let condition = |filter: &Option<Expression>| filter.as_ref().map(predicate);
     let column = |name: &FieldName| GroupField { field: name.clone(), step: None };
@@ -206,68 +244,81 @@ fn stage(pipe: &Pipe, context: &PipelineContext) -> Box<dyn PipeStage> {
         Pipe::Fields(fields) => Box::new(FieldsStage(fields.clone())),
         Pipe::Delete(patterns) => {
             let patterns = patterns.clone();
-            row_stage(move |row| row.retain(|name| !patterns.iter().any(|pattern| is_column(pattern, name))))
+            row_stage(context, move |row, _| {
+                row.retain(|name| !patterns.iter().any(|pattern| is_column(pattern, name)));
+                Ok(())
+            })
         }
         Pipe::Copy(pairs) => {
             let pairs = pairs.clone();
-            row_stage(move |row| {
+            row_stage(context, move |row, made| {
                 for (from, to) in &pairs {
+                    made.check(row, to, row.field(from).map_or(0, property_bytes))?;
                     let value = row.field(from).map(OwnedValue::from);
                     row.set(to, value);
                 }
+                Ok(())
             })
         }
         Pipe::Rename(pairs) => {
             let pairs = pairs.clone();
-            row_stage(move |row| pairs.iter().for_each(|(from, to)| row.rename(from, to)))
+            row_stage(context, move |row, _| {
+                pairs.iter().for_each(|(from, to)| row.rename(from, to));
+                Ok(())
+            })
         }
         Pipe::Extract(extraction) => extract_stage(extraction, Extractor::template(&extraction.pattern), context),
         Pipe::ExtractRegexp(extraction) => extract_stage(extraction, Extractor::regexp(&extraction.pattern), context),
         Pipe::Format { pattern, name, condition: only, keep_original, skip_empty } => {
             let parts = parse_template(pattern, false).unwrap_or_default();
             let (name, only, keep, skip) = (name.clone(), condition(only), *keep_original, *skip_empty);
-            row_stage(move |row| {
+            row_stage(context, move |row, made| {
                 if only.as_ref().is_none_or(|only| only.matches(row)) {
-                    let text = format(&parts, row);
-                    put_text(row, &name, text, keep, skip);
+                    let mut text = made.text(row, &name);
+                    format(&parts, row, &mut text)?;
+                    put_text(row, &name, text.finish(), keep, skip);
                 }
+                Ok(())
             })
         }
         Pipe::Replace { is_regexp, from, to, at, limit, condition: only } => {
-            let (at, to, only) = (at.clone(), to.clone(), condition(only));
+            let (from, at, to, only) = (from.clone(), at.clone(), to.clone(), condition(only));
             let limit = usize::try_from(limit.unwrap_or(0)).unwrap_or(usize::MAX);
-            let replaced: Box<dyn Fn(&str) -> String> = if *is_regexp {
-                let regex = Extractor::checked_regex(from);
-                Box::new(move |text| regex.replacen(text, limit, to.as_str()).into_owned())
-            } else {
-                let from = from.clone();
-                Box::new(move |text| match limit {
-                    0 => text.replace(&from, &to),
-                    limit => text.replacen(&from, &to, limit),
-                })
-            };
-            row_stage(move |row| {
-                if only.as_ref().is_none_or(|only| only.matches(row))
-                    && let Some(text) = row.field(&at).map(|value| replaced(&value.text()))
-                {
-                    row.set(&at, Some(OwnedValue::String(text)));
+            // Zero is no limit.
+            let limit = if limit == 0 { usize::MAX } else { limit };
+            let regex = is_regexp.then(|| Extractor::checked_regex(&from));
+            row_stage(context, move |row, made| {
+                if only.as_ref().is_some_and(|only| !only.matches(row)) {
+                    return Ok(());
                 }
+                let mut replaced = made.text(row, &at);
+                {
+                    let Some(text) = row.field(&at).map(Property::text) else { return Ok(()) };
+                    match &regex {
+                        Some(regex) => replace_matches(regex, &text, &to, limit, &mut replaced)?,
+                        None => replaced.push_replaced(&text, &from, &to, limit)?,
+                    }
+                }
+                row.set(&at, Some(OwnedValue::String(replaced.finish())));
+                Ok(())
             })
         }
         Pipe::Math(columns) => {
             let (columns, now) = (columns.clone(), context.now);
-            row_stage(move |row| {
+            row_stage(context, move |row, _| {
                 for (expression, name) in &columns {
                     let value = evaluate(expression, row, now);
                     row.set(name, Some(number_value(value)));
                 }
+                Ok(())
             })
         }
         Pipe::Length { of, name } => {
             let (of, name) = (of.clone(), name.clone());
-            row_stage(move |row| {
+            row_stage(context, move |row, _| {
                 let length = row.field(&of).map_or(0, |value| value.text().len());
                 row.set(&name, Some(whole(length as u64)));
+                Ok(())
             })
         }
         Pipe::Facets { limit, values_max, length_max, keep_constant } => Box::new(FacetsStage {
@@ -301,33 +352,113 @@ fn is_column(pattern: &FieldPattern, name: &str) -> bool {
                     && FieldName::new(name).column() == pattern.name.column())
 }
 
-/// A stage that changes each row.
-struct RowStage<F>(F);
+/// The texts that a stage makes: each, and all of a row together, have a bound.
+struct MadeTexts<'q> {
+    go_on: &'q dyn Fn() -> bool,
+}
 
-impl<F: FnMut(&mut AnswerRow)> PipeStage for RowStage<F> {
+impl<'q> MadeTexts<'q> {
+    /// The bytes that a value of a column may have.
+    fn room(row: &AnswerRow, column: &FieldName) -> usize {
+        let replaced = row.field(column).map_or(0, property_bytes);
+        let others = row.text_bytes().saturating_sub(replaced);
+        VALUE_BYTES_MAX.min(RECORD_BYTES_MAX.saturating_sub(others))
+    }
+
+    /// A text for a column of the row.
+    fn text(&self, row: &AnswerRow, column: &FieldName) -> BoundedText<'q> {
+        BoundedText::new(MadeTexts::room(row, column), self.go_on)
+    }
+
+    /// Checks a value of so many bytes before it is put into a column.
+    fn check(&self, row: &AnswerRow, column: &FieldName, bytes: usize) -> TextResult {
+        let room = MadeTexts::room(row, column);
+        if bytes > room { Err(TextRefusal::TooLong(room)) } else { Ok(()) }
+    }
+}
+
+/// The bytes of a value's text or blob.
+fn property_bytes(value: Property<'_>) -> usize {
+    match value {
+        Property::String(text) => text.len(),
+        Property::Binary(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+/// Adds a text with what an expression matches replaced, at most `limit` times.
+fn replace_matches(
+    regex: &regex::Regex,
+    text: &str,
+    replacement: &str,
+    limit: usize,
+    to: &mut BoundedText<'_>,
+) -> TextResult {
+    let mut end = 0;
+    for found in regex.captures_iter(text).take(limit) {
+        let whole = found.get_match();
+        // Behind each match the rest may be read once more.
+        to.worked(text.len() >> 8)?;
+        to.push_str(&text[end..whole.start()])?;
+        to.push_expanded(replacement, |group| match group {
+            GroupName::Number(number) => found.get(number).map(|group| group.as_str()),
+            GroupName::Name(name) => found.name(name).map(|group| group.as_str()),
+        })?;
+        end = whole.end();
+    }
+    to.push_str(&text[end..])
+}
+
+/// A stage that changes each row.
+struct RowStage<'q, F> {
+    change: F,
+    made: MadeTexts<'q>,
+    budget: AnswerBudget,
+}
+
+impl<'q, F: FnMut(&mut AnswerRow, &MadeTexts<'q>) -> TextResult> PipeStage for RowStage<'q, F> {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         let mut row = item.into_row();
-        self.0(&mut row);
+        if let Err(refusal) = (self.change)(&mut row, &self.made) {
+            // What ends a question that nobody waits for is no reason of the answer.
+            if let TextRefusal::TooLong(_) = refusal {
+                self.budget
+                    .refuse(OverBudget::TooLarge(format!("a value that a pipe makes {refusal}; make less of it")));
+            }
+            return ControlFlow::Break(());
+        }
         next(AnswerItem::Row(row))
     }
 }
 
-fn row_stage(change: impl FnMut(&mut AnswerRow) + 'static) -> Box<dyn PipeStage> {
-    Box::new(RowStage(change))
+fn row_stage<'q>(
+    context: &PipelineContext<'q>,
+    change: impl FnMut(&mut AnswerRow, &MadeTexts<'q>) -> TextResult + 'q,
+) -> Box<dyn PipeStage + 'q> {
+    let PipelineContext { budget, go_on, .. } = context;
+    Box::new(RowStage { change, made: MadeTexts { go_on: *go_on }, budget: budget.clone() })
 }
 
-fn extract_stage(extraction: &Extraction, extractor: Extractor, context: &PipelineContext) -> Box<dyn PipeStage> {
+fn extract_stage<'q>(
+    extraction: &Extraction,
+    extractor: Extractor,
+    context: &PipelineContext<'q>,
+) -> Box<dyn PipeStage + 'q> {
     let Extraction { from, condition, keep_original, skip_empty, .. } = extraction.clone();
     let condition = condition.map(|filter| Predicate::new(&filter, context.now));
     let names = extractor.names();
-    row_stage(move |row| {
+    row_stage(context, move |row, made| {
         if condition.as_ref().is_some_and(|condition| !condition.matches(row)) {
-            return;
+            return Ok(());
         }
-        let values = extractor.extract(&row.field(&from).map(Property::text).unwrap_or_default());
+        let text = row.field(&from).map(|value| value.text().into_owned()).unwrap_or_default();
+        // Groups within groups have the same text, each once.
+        let values = extractor.extract(&text, &mut made.text(row, &from))?;
         for (name, text) in names.iter().zip(values) {
+            made.check(row, name, text.len())?;
             put_text(row, name, text, keep_original, skip_empty);
         }
+        Ok(())
     })
 }
 
@@ -447,6 +578,12 @@ impl SortStage {
     }
 }
 
+/// What was charged for an item and its keys.
+fn sorted_bytes((keys, item): &(Vec<Option<OwnedValue>>, AnswerItem)) -> usize {
+    let of_key = |key: &Option<OwnedValue>| size_of::<OwnedValue>() + key.as_ref().map_or(0, value_bytes);
+    item.bytes() + keys.iter().map(of_key).sum::<usize>()
+}
+
 fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
     value.as_ref().map(OwnedValue::as_property)
 }
@@ -473,22 +610,17 @@ impl PipeStage for SortStage {
         if kept == 0 {
             return ControlFlow::Break(());
         }
-        // With a limit, at most twice as many items are kept, and only those without a limit are charged.
-        if self.limit.is_none() && !self.budget.charge(item.bytes(), "sorted records") {
+        let of_key = |key: &SortKey| size_of::<OwnedValue>() + item.field(&key.field).map_or(0, property_bytes);
+        if !self.budget.charge(item.bytes() + self.by.iter().map(of_key).sum::<usize>(), "sorted records") {
             return ControlFlow::Break(());
         }
         let keys = self.by.iter().map(|key| item.field(&key.field).map(OwnedValue::from)).collect();
         self.items.push((keys, item));
+        // With a limit, at most twice as many items are kept.
         if self.items.len() >= kept.saturating_mul(2).max(64) {
             self.sort();
             let dropped = self.items.split_off(kept.min(self.items.len()));
-            drop(dropped);
-        }
-        if self.limit.is_some() && self.items.len().is_multiple_of(1024) && self.items.len() > 4096 {
-            let bytes = self.items[self.items.len() - 1024..].iter().map(|(_, item)| item.bytes()).sum();
-            if !self.budget.charge(bytes, "sorted records") {
-                return ControlFlow::Break(());
-            }
+            self.budget.question().release(dropped.iter().map(sorted_bytes).sum());
         }
         ControlFlow::Continue(())
     }
@@ -521,6 +653,9 @@ enum GroupOrder {
     /// By the groups, with or without numbers.
     Uniq { limit: Option<u64>, has_hits: bool },
 }
+
+/// How often a list of values is there while it becomes a text of the answer.
+const LIST_COPIES: usize = 3;
 
 /// The rows of one group.
 struct Group {
@@ -706,6 +841,10 @@ impl PipeStage for GroupStage {
             let mut row = AnswerRow::default();
             for (name, value) in names.iter().zip(group.values) {
                 row.push(name.clone(), value);
+            }
+            let lists = LIST_COPIES * group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
+            if lists > 0 && !self.budget.charge(lists, "values") {
+                return ControlFlow::Break(());
             }
             if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
                 for (aggregate, state) in self.aggregates.iter().zip(group.states) {

@@ -34,11 +34,7 @@ impl From<TextRefusal> for PrintError {
 }
 
 /// Formats values.
-pub(super) fn formatted(
-    format: &str,
-    values: &[TemplateValue],
-    out: &mut BoundedText<'_>,
-) -> Result<(), PrintError> {
+pub(super) fn formatted(format: &str, values: &[TemplateValue], out: &mut BoundedText<'_>) -> Result<(), PrintError> {
     let mut values = values.iter();
     let mut chars = format.chars().peekable();
     while let Some(c) = chars.next() {

@@ -11,12 +11,7 @@ fn context() -> LineContext<'static> {
 /// Arguments of each kind, in every order, up to `count` of them.
 fn arguments(count: usize) -> Vec<Vec<TemplateValue>> {
     let text = |text: &str| TemplateValue::String(text.into());
-    let values = [
-        text(&"b".repeat(BIG)),
-        text("b"),
-        text("&\u{149}"),
-        TemplateValue::Int(1 << 40),
-    ];
+    let values = [text(&"b".repeat(BIG)), text("b"), text("&\u{149}"), TemplateValue::Int(1 << 40)];
     let mut all = vec![Vec::new()];
     let mut last: Vec<Vec<TemplateValue>> = all.clone();
     for _ in 0..count {
@@ -67,7 +62,11 @@ fn many_arguments_are_bounded_together() {
         let made = Made::new(&|| true);
         let value = TemplateValue::String("b".repeat(1 << 20).into());
         let made_of_many = call(name, vec![value; 3000], &context(), &made);
-        assert_eq!((made_of_many.is_err(), made.refusal()), (true, Some(TextRefusal::TooLong(VALUE_BYTES_MAX))), "{name}");
+        assert_eq!(
+            (made_of_many.is_err(), made.refusal()),
+            (true, Some(TextRefusal::TooLong(VALUE_BYTES_MAX))),
+            "{name}"
+        );
     }
     let made = Made::new(&|| true);
     let value = TemplateValue::String("b".repeat(1 << 20).into());

@@ -16,12 +16,13 @@ use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
+use daytable_platform::budget::QuestionBudget;
 use daytable_store::page::{LevelNumbers, PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, CountedValues, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Records that a thread keeps to be added one by one, before the caller reads rows instead.
 const RECORDS_MAX: usize = 20_000;
@@ -31,7 +32,7 @@ pub(super) struct FieldGathering<'q> {
     pub(super) columns: ColumnFilter,
     pub(super) counted_fields: CountedFields,
     pub(super) question: FieldQuestion,
-    pub(super) bytes_left: &'q AtomicUsize,
+    pub(super) memory: &'q QuestionBudget,
     pub(super) is_full: &'q AtomicBool,
     pub(super) is_elsewhere: AtomicBool,
 }
@@ -266,9 +267,9 @@ impl FieldGathering<'_> {
     fn charge(&self, state: &mut ThreadFields) {
         let bytes: usize = state.fields.values().map(|field| 128 + field.values.bytes() + 8 * field.counts.len()).sum();
         let more = bytes.saturating_sub(state.bytes);
-        state.bytes = state.bytes.max(bytes);
-        let taken = self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(more));
-        if taken.is_err() || self.is_full.load(Ordering::Relaxed) {
+        let charged = more == 0 || self.memory.charge(more, "values").is_ok();
+        state.bytes += if charged { more } else { 0 };
+        if !charged || self.is_full.load(Ordering::Relaxed) {
             self.is_full.store(true, Ordering::Relaxed);
             state.fields.values_mut().for_each(|field| field.values.is_frozen = true);
         }
@@ -276,6 +277,11 @@ impl FieldGathering<'_> {
 }
 
 impl ThreadFields {
+    /// The memory that was charged for it.
+    pub(super) fn charged(&self) -> usize {
+        self.bytes
+    }
+
     fn field(&mut self, name: &str) -> &mut FieldCounts {
         if !self.fields.contains_key(name) {
             self.fields.insert(name.to_owned(), FieldCounts::default());

@@ -20,7 +20,7 @@ use daytable_logsql::{Column, Predicate};
 use daytable_model::time::Ticks;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The groups and functions of a pipe, which columns can tell.
 pub(in crate::answer) struct GroupQuestion {
@@ -106,11 +106,11 @@ pub(in crate::answer) fn gather(
     each: &mut dyn FnMut(Gathered),
 ) -> Result<GatherReport, TableError> {
     let grouping = StatsGroups { by: &question.by, aggregates: &question.aggregates };
-    let (bytes_left, is_full) = (AtomicUsize::new(budget.left()), AtomicBool::new(false));
+    let (memory, is_full) = (budget.question(), AtomicBool::new(false));
     let mut matched = 0;
     // Counts of all threads and tables, where counts are all that is asked.
     let mut counts: Option<ThreadGroups> = None;
-    let mut is_by_count = true;
+    let (mut is_by_count, mut held) = (true, 0);
     let visitor = |table: Arc<str>| {
         let condition = |aggregate: &Aggregate| {
             let predicate = Arc::new(Predicate::new(aggregate.condition.as_ref()?, now));
@@ -124,7 +124,7 @@ pub(in crate::answer) fn gather(
             columns: ColumnFilter::of(selection, predicate.clone(), table.clone()),
             counted_by: counted_by(&grouping),
             grouping: &grouping,
-            bytes_left: &bytes_left,
+            memory,
             is_full: &is_full,
             is_elsewhere: AtomicBool::new(false),
         }
@@ -133,6 +133,7 @@ pub(in crate::answer) fn gather(
         FoundInTable::States(states) => {
             for mut state in states {
                 matched += state.matched;
+                let charged = state.charged();
                 for record in std::mem::take(&mut state.records) {
                     is_by_count = false;
                     each(Gathered::Record(record.into()));
@@ -147,11 +148,15 @@ pub(in crate::answer) fn gather(
                 if let Some(rest) = rest {
                     rest.finish(0, |values, states| each(Gathered::Group(values, states)));
                 }
+                memory.release(charged);
             }
-            // What the threads had is passed on, and the next table has the memory that is left.
-            let left = budget.left().checked_sub(counts.as_ref().map_or(0, ThreadGroups::memory));
-            bytes_left.store(left.unwrap_or(0), Ordering::Relaxed);
-            is_full.fetch_or(left.is_none(), Ordering::Relaxed);
+            // What the threads had is passed on, but for the counts.
+            memory.release(std::mem::take(&mut held));
+            let counted = counts.as_ref().map_or(0, ThreadGroups::memory);
+            match memory.charge(counted, "groups") {
+                Ok(()) => held = counted,
+                Err(_) => is_full.store(true, Ordering::Relaxed),
+            }
         }
         FoundInTable::Record(record) => {
             (matched, is_by_count) = (matched + 1, false);
@@ -163,6 +168,7 @@ pub(in crate::answer) fn gather(
         let least = top.map_or(0, |top| counts.least_of_top(top));
         counts.finish(least, |values, states| each(Gathered::Group(values, states)));
     }
+    memory.release(held);
     Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
 }
 
@@ -199,13 +205,13 @@ pub(in crate::answer) fn gather_fields(
     budget: &AnswerBudget,
     each: &mut dyn FnMut(GatheredField<'_>),
 ) -> Result<GatherReport, TableError> {
-    let (bytes_left, is_full) = (AtomicUsize::new(budget.left()), AtomicBool::new(false));
+    let (memory, is_full) = (budget.question(), AtomicBool::new(false));
     let mut matched = 0;
     let visitor = |table: Arc<str>| FieldGathering {
         columns: ColumnFilter::of(selection, predicate.clone(), table),
         counted_fields: CountedFields::of([&**predicate], []),
         question,
-        bytes_left: &bytes_left,
+        memory,
         is_full: &is_full,
         is_elsewhere: AtomicBool::new(false),
     };
@@ -213,13 +219,14 @@ pub(in crate::answer) fn gather_fields(
         FoundInTable::States(states) => {
             for mut state in states {
                 matched += state.matched;
+                let charged = state.charged();
                 each(GatheredField::Records(state.matched - state.records.len() as u64));
                 std::mem::take(&mut state.records)
                     .into_iter()
                     .for_each(|record| each(GatheredField::Record(record.into())));
                 state.finish(|name, found| each(GatheredField::Field(name, found)));
+                memory.release(charged);
             }
-            bytes_left.store(budget.left(), Ordering::Relaxed);
         }
         FoundInTable::Record(record) => {
             matched += 1;

@@ -25,12 +25,13 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
+use daytable_platform::budget::QuestionBudget;
 use daytable_store::page::{LevelMinute, LevelNumbers, PageHeader, PageSections, level_minutes};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedPage, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
+use std::sync::atomic::{AtomicBool, Ordering as Order};
 
 /// Different numbers of a quantile that are counted apart; others go to its sketch at once.
 const NUMBERS_MAX: u32 = 4096;
@@ -49,8 +50,8 @@ pub(super) struct Gathering<'q> {
     pub(super) grouping: &'q StatsGroups<'q>,
     /// The condition of each aggregate that has one.
     pub(super) conditions: Vec<Option<ColumnFilter>>,
-    /// Memory that is left for groups and values.
-    pub(super) bytes_left: &'q AtomicUsize,
+    /// The memory of groups and values.
+    pub(super) memory: &'q QuestionBudget,
     /// Whether there was not enough.
     pub(super) is_full: &'q AtomicBool,
     /// By what numbers of records have to be told apart, if numbers tell all that is asked of records.
@@ -667,9 +668,9 @@ impl Gathering<'_> {
     fn charge(&self, state: &mut ThreadGroups) {
         let bytes = state.memory();
         let more = bytes.saturating_sub(state.bytes);
-        state.bytes = state.bytes.max(bytes);
-        let taken = self.bytes_left.fetch_update(Order::Relaxed, Order::Relaxed, |left| left.checked_sub(more));
-        if taken.is_err() || self.is_full.load(Order::Relaxed) {
+        let charged = more == 0 || self.memory.charge(more, "groups").is_ok();
+        state.bytes += if charged { more } else { 0 };
+        if !charged || self.is_full.load(Order::Relaxed) {
             self.is_full.store(true, Order::Relaxed);
             state.values.iter_mut().for_each(|values| values.is_frozen = true);
         }
@@ -842,6 +843,11 @@ fn add(
 }
 
 impl ThreadGroups {
+    /// The memory that was charged for it.
+    pub(super) fn charged(&self) -> usize {
+        self.bytes
+    }
+
     /// An estimate of its memory.
     pub(super) fn memory(&self) -> usize {
         let of_states = self.states.iter().map(|states| match states {

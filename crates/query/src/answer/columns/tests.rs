@@ -11,6 +11,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
+use daytable_platform::budget::MemoryBudget;
 use daytable_store::sealed::SealedSizes;
 use daytable_store::{Ack, Reader, Store, StoreOptions, Submission};
 use proptest::prelude::*;
@@ -111,10 +112,11 @@ fn commit(store: &Store, records: &[Made]) {
 /// The answer, record by record.
 fn by_rows(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> Vec<String> {
     let predicate = Predicate::new(&query.filter, options.now);
-    let budget = AnswerBudget::new(ANSWER_BYTES_MAX);
+    let budget = AnswerBudget::new(MemoryBudget::unshared(ANSWER_BYTES_MAX).question());
     // A rate is of the seconds that the query itself names.
     let seconds = range_seconds(&pushed_down(&predicate, &options.filter), options.now);
-    let mut pipeline = Pipeline::new(&query.pipes, &PipelineContext { now: options.now, seconds, budget });
+    let mut pipeline =
+        Pipeline::new(&query.pipes, &PipelineContext { now: options.now, seconds, budget, go_on: &|| true });
     let mut lines = Vec::new();
     let limit = options.filter.limit.unwrap_or(u64::MAX);
     let mut sink = |item: AnswerItem| {
