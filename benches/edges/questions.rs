@@ -81,7 +81,7 @@ pub(crate) fn measure(table: &mut Table, scratch: &Path, records: u64) -> Result
         table.add(format!("{what}: RSS at most"), "MB", "300", peak(daemon)?);
     }
     for (memory_max, target) in [(None, "500"), (Some("256MiB"), "300")] {
-        let daemon = folder.with_memory_max(memory_max)?.start()?;
+        let daemon = with_memory_max(&folder, memory_max)?.start()?;
         // Half of them send a message without an end; none reads.
         let followers =
             (0..FOLLOWERS).map(|number| follow(&folder.data, number % 2 == 0)).collect::<Result<Vec<_>>>()?;
@@ -99,10 +99,19 @@ pub(crate) fn measure(table: &mut Table, scratch: &Path, records: u64) -> Result
         drop(followers);
         table.add(format!("{READERS} at once, {limit}: RSS at most"), "MB", target, peak(daemon)?);
     }
-    let daemon = folder.with_memory_max(Some("64MiB"))?.start()?;
+    let daemon = with_memory_max(&folder, Some("64MiB"))?.start()?;
     questions().iter().try_for_each(|(_, path)| daemon.connect().map(|mut client| ask(&mut client, path)))?;
     table.add("one after the other, 64MiB: RSS at most", "MB", "100", peak(daemon)?);
     Ok(())
+}
+
+/// The same folder, with a configuration that limits memory.
+fn with_memory_max(folder: &Folder, memory_max: Option<&str>) -> Result<Folder> {
+    let config = folder.config.with_extension("limited.toml");
+    let text = std::fs::read_to_string(&folder.config)?;
+    let limit = memory_max.map(|limit| format!("memory_max = \"{limit}\"\n")).unwrap_or_default();
+    std::fs::write(&config, limit + &text)?;
+    Ok(Folder { data: folder.data.clone(), config })
 }
 
 /// Stops the daemon; the greatest memory that it had.

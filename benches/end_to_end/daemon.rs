@@ -26,7 +26,8 @@ const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(20);
 pub(crate) struct Folder {
     /// The folder.
     pub(crate) data: PathBuf,
-    config: PathBuf,
+    /// Its configuration.
+    pub(crate) config: PathBuf,
 }
 
 impl Folder {
@@ -61,15 +62,6 @@ impl Folder {
         ensure!(copied.success(), "failed to copy {}", self.data.display());
         rustix::fs::sync();
         Ok(Folder { data, config: self.config.clone() })
-    }
-
-    /// The same folder, with a configuration that limits memory.
-    pub(crate) fn with_memory_max(&self, memory_max: Option<&str>) -> Result<Folder> {
-        let config = self.config.with_extension("limited.toml");
-        let text = std::fs::read_to_string(&self.config)?;
-        let limit = memory_max.map(|limit| format!("memory_max = \"{limit}\"\n")).unwrap_or_default();
-        std::fs::write(&config, limit + &text)?;
-        Ok(Folder { data: self.data.clone(), config })
     }
 
     /// A command on the folder, while no daemon runs.

@@ -138,8 +138,8 @@ impl SectionOptions for LifecycleConfig {
             )
             .default("\"auto\"")
             .live(
-                "The size of the days in `data_dir` above which daytable drops days before they expire: the oldest of the largest table, as long as that table has more than \
-                 its share, which is equal for all tables. No day goes where the days that are not over exceed the limit alone. \"auto\" is a fifth of the disk, but at least 1 GiB. \
+                "The size of the days in `data_dir` above which daytable drops days before they expire: the oldest day of the table that is furthest over its share. Shares are \
+                 equal, or in proportion to `max_bytes` of [[table]]. No day goes where the days that are not over exceed the limit alone. \"auto\" is a fifth of the disk, but at least 1 GiB. \
                  Days of tables with an `archive` are archived first. `daytable status`, `daytable_store_bytes` and `daytable_store_bytes_max` show how close the \
                  folder is to this limit. An outbox has a limit of its own.",
             ),

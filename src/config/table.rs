@@ -1,13 +1,14 @@
 //! `[[table]]`: tables for the records, and how long their days stay.
 
 use super::changes::Changes;
-use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration};
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration, text};
 use super::section::Section;
-use super::values::{duration_within, or_word};
+use super::values::{duration_within, or_word, size_at_least};
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
 use daytable_lifecycle::{ArchiveRequirement, TableRule};
 use daytable_model::key::{Period, TableName};
+use daytable_model::units::ByteSize;
 use daytable_model::window::Window;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub(super) const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
 const KEEP_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
 const BUCKETS_MAX: u16 = 256;
+const BYTES_LEAST: ByteSize = ByteSize::new(1 << 20);
 const PERIODS: [(&str, Period); 3] = [("hour", Period::Hour), ("day", Period::Day), ("month", Period::Month)];
 
 /// One configured table.
@@ -32,6 +34,8 @@ pub struct TableConfig {
     pub keep_archives: Option<Duration>,
     /// Partitions of one instance, 1 to 256.
     pub buckets: NonZeroU16,
+    /// The most bytes of its days, or `None` for no limit of its own.
+    pub max_bytes: Option<ByteSize>,
     /// The records of this table. Only the last table has no condition: it accepts all records.
     pub when: Option<Condition>,
 }
@@ -45,6 +49,7 @@ impl TableConfig {
             archive: None,
             keep_archives: None,
             buckets: NonZeroU16::MIN,
+            max_bytes: None,
             when: None,
         }
     }
@@ -60,6 +65,8 @@ impl TableConfig {
             shortened: None,
             archive_before: None,
             archives_until: None,
+            max_bytes: self.max_bytes.map(ByteSize::get),
+            max_bytes_since: None,
         }
     }
 
@@ -179,6 +186,18 @@ fn keys() -> Vec<ConfigKey<TableConfig>> {
         )
         .default("\"forever\"")
         .live("How long an archive is kept after the end of its day."),
+        text(
+            "max_bytes",
+            "a size of at least \"1MiB\", or \"off\"",
+            |table: &mut TableConfig| &mut table.max_bytes,
+            |text| or_word("off", text, |text| size_at_least(BYTES_LEAST, text)),
+        )
+        .default("\"off\"")
+        .live(
+            "The size of the table's days in `data_dir` above which daytable drops the oldest of them before they expire. Days of a table with an `archive` \
+             are archived first. A day that is not over stays. Above `max_bytes` of [lifecycle], the share of a table is in proportion to this limit; a table \
+             without one counts with an equal part.",
+        ),
         count("buckets", |table: &mut TableConfig| &mut table.buckets, BUCKETS_MAX)
             .live("Partitions of one instance, for an instance that writes more than one partition accepts."),
     ]

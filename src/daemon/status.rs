@@ -137,8 +137,9 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
     let waited = failure.as_ref().map(|(since, _)| now.since(*since));
     let zone = host_zone_doubt().map(|found| Trouble { place: "zone".into(), found: found.into() });
     let mut troubles: Vec<Trouble> = store.into_iter().chain(zone).chain(source_troubles(&registry, now)).collect();
-    troubles
-        .extend(today_exceeds(&view).map(|excess| Trouble { place: "max_bytes".into(), found: excess.to_string() }));
+    troubles.extend(
+        today_exceeds(&view).iter().map(|excess| Trouble { place: "max_bytes".into(), found: excess.to_string() }),
+    );
     troubles.extend(tables.iter().filter_map(table_trouble));
     let (alerts, alert_troubles) = alerts::state(&of.alerts);
     troubles.extend(alert_troubles.into_iter().map(|(place, found)| Trouble { place, found }));

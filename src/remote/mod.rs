@@ -270,6 +270,8 @@ pub fn local_rules(config: &Config) -> Vec<TableRule> {
         shortened: None,
         archive_before: None,
         archives_until: None,
+        max_bytes: None,
+        max_bytes_since: None,
     };
     TableName::new(DEAD_LETTERS).map(rule).into_iter().collect()
 }

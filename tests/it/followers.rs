@@ -4,7 +4,7 @@ use crate::client::over;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 const MIB: usize = 1 << 20;
@@ -34,8 +34,8 @@ fn start(place: &Place, global: &str) -> Daemon {
 }
 
 /// A websocket that follows all entries, behind the head of its answer.
-fn follower(daemon: &Daemon) -> TcpStream {
-    let mut stream = TcpStream::connect(daemon.address()).expect("connected");
+fn follower(daemon: &Daemon) -> UnixStream {
+    let mut stream = UnixStream::connect(daemon.socket()).expect("connected");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream.set_write_timeout(Some(PATIENCE)).expect("set");
     let head = "Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -56,7 +56,7 @@ fn follower(daemon: &Daemon) -> TcpStream {
 fn unfinished_messages_of_followers_are_not_kept() {
     let place = Place::new();
     let daemon = start(&place, "memory_max = \"128MiB\"");
-    let mut followers: Vec<TcpStream> = (0..8).map(|_| follower(&daemon)).collect();
+    let mut followers: Vec<UnixStream> = (0..8).map(|_| follower(&daemon)).collect();
     let mut sent = 0;
     for stream in &mut followers {
         for part in 0..32u8 {
@@ -83,11 +83,11 @@ fn unfinished_messages_of_followers_are_not_kept() {
 fn frames_for_followers_that_do_not_read_are_bounded() {
     let place = Place::new();
     let daemon = start(&place, "");
-    let followers: Vec<TcpStream> = (0..8).map(|_| follower(&daemon)).collect();
+    let followers: Vec<UnixStream> = (0..8).map(|_| follower(&daemon)).collect();
     for batch in 0..12 {
         let record = |n: usize| format!("{{\"msg\":\"{batch} {n} {}\"}}\n", "y".repeat(900_000));
         let body: String = (0..8).map(record).collect();
-        let stream = TcpStream::connect(daemon.address()).expect("connected");
+        let stream = UnixStream::connect(daemon.socket()).expect("connected");
         let headers = "Content-Type: application/x-ndjson\r\n";
         let answer = over(stream, "POST", "/ingest?instance=web", headers, body.as_bytes()).expect("an answer");
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -104,11 +104,11 @@ fn texts_that_questions_make_are_refused() {
     let place = Place::new();
     let daemon = start(&place, "");
     let ask = |target: &str, body: &[u8]| {
-        let stream = TcpStream::connect(daemon.address()).expect("connected");
+        let stream = UnixStream::connect(daemon.socket()).expect("connected");
         let method = if body.is_empty() { "GET" } else { "POST" };
         over(stream, method, target, "Content-Type: application/x-www-form-urlencoded\r\n", body).expect("an answer")
     };
-    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    let stream = UnixStream::connect(daemon.socket()).expect("connected");
     let pushed = over(
         stream,
         "POST",

@@ -116,7 +116,7 @@ fn the_response_to_a_wrong_request_names_the_error() {
         assert_eq!(answer.status, status, "{target}: {error}");
         assert!(error.contains(says), "{target}: {error}");
     }
-    let answer = over_unix(daemon.socket(), "POST", "/api/query", "").expect("an answer");
+    let answer = over_unix(daemon.socket(), "PUT", "/api/query", "").expect("an answer");
     assert_eq!(answer.status, 405);
     for body in ["", "{}", "{\"paths\": []}", "{\"paths\": [\"relative\"]}", "{\"paths\": [\"/x\"], \"more\": 1}"] {
         let answer = over_unix(daemon.socket(), "POST", "/-/import", body).expect("an answer");

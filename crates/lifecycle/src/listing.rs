@@ -133,6 +133,8 @@ mod tests {
             shortened: None,
             archive_before: None,
             archives_until: None,
+            max_bytes: None,
+            max_bytes_since: None,
         };
         let names = ["Log20261117", "Log20261118", "Log20261120", "Incident20261110"];
         let tables = vec![sealed(names[0]), sealed(names[1]), open, TableState { state: copy, ..sealed(names[3]) }];

@@ -106,6 +106,10 @@ pub struct TableRule {
     pub archive_before: Option<(Arc<str>, Ticks)>,
     /// The time until which no archive is removed, after `keep_archives` was shortened.
     pub archives_until: Option<Ticks>,
+    /// Bytes of the table's days above which its oldest days are dropped.
+    pub max_bytes: Option<u64>,
+    /// The time since which `max_bytes` is this value or larger, once the catalog knows it.
+    pub max_bytes_since: Option<Ticks>,
 }
 
 /// The archive that a drop requires.

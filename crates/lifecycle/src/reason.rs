@@ -147,7 +147,7 @@ impl fmt::Display for HoldReason {
 
 /// What holds the bytes of a data folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldBytes {
+pub struct FolderUsage {
     /// The configured tables with the most bytes, the largest first.
     pub tables: Vec<(TableName, u64)>,
     /// Bytes of journals, which do not count.
@@ -156,7 +156,7 @@ pub struct HeldBytes {
     pub others: u64,
 }
 
-impl fmt::Display for HeldBytes {
+impl fmt::Display for FolderUsage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (table, bytes)) in self.tables.iter().enumerate() {
             write!(f, "{}{table} holds {bytes}", if number == 0 { "" } else { ", " })?;
@@ -194,7 +194,14 @@ pub enum StepReason {
         /// Limit in bytes.
         bytes_max: u64,
         /// By what they are held.
-        held_by: HeldBytes,
+        held_by: FolderUsage,
+    },
+    /// The days of its table exceed the table's limit.
+    TablePressure {
+        /// Bytes of the table's days.
+        bytes: u64,
+        /// Limit in bytes.
+        bytes_max: u64,
     },
     /// A later archive of the day contains all rows of this archive.
     Superseded,
@@ -214,6 +221,12 @@ impl fmt::Display for StepReason {
             StepReason::RestoredUntil(at) => write!(f, "it was restored until {at}"),
             StepReason::Pressure { bytes, bytes_max, held_by } => {
                 write!(f, "the days have {bytes} bytes, {bytes_max} is their most (`max_bytes`): {held_by}")
+            }
+            StepReason::TablePressure { bytes, bytes_max } => {
+                write!(
+                    f,
+                    "the days of its table have {bytes} bytes, {bytes_max} is their most (`max_bytes` of [[table]])"
+                )
             }
             StepReason::Superseded => f.write_str("a later archive of the day has all that it has"),
             StepReason::ArchiveExpired(at) => write!(f, "archives of its day are kept until {at}"),

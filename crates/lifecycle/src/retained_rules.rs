@@ -30,6 +30,7 @@ pub fn apply_retained(rule: &mut TableRule, rules: &[Rule], grace: Duration) {
     rule.shortened = known.shortened.map(|(since, keep_before)| ShorterKeep { keep_before, since });
     rule.archive_before = known.archive_before.as_ref().map(|(place, until)| (place.as_str().into(), *until));
     rule.archives_until = known.archives_since.map(|since| since.plus(grace));
+    rule.max_bytes_since = known.max_bytes.map(|(_, since)| since);
 }
 
 fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &LifecycleLimits, now: Ticks) -> Rule {
@@ -69,6 +70,7 @@ fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &LifecycleLimits, now
         archives_since,
         seal_after: limits.seal_after,
         period: rule.window.period,
+        max_bytes: retain_bytes_max(known.and_then(|known| known.max_bytes), rule.max_bytes, now),
         is_removed: false,
     }
 }
@@ -87,7 +89,7 @@ fn shortened(known: &Rule, keep: Duration, now: Ticks, grace: Duration) -> Optio
     }
 }
 
-/// The folder limit to retain, and the time since which the limit is this value or larger. A new or smaller limit
+/// The limit to retain, of the folder or of a table, and the time since which the limit is this value or larger. A new or smaller limit
 /// drops no day before the grace time ends.
 pub fn retain_bytes_max(before: Option<(u64, Ticks)>, bytes_max: Option<u64>, now: Ticks) -> Option<(u64, Ticks)> {
     bytes_max.map(|bytes_max| match before {
@@ -113,6 +115,8 @@ mod tests {
             shortened: None,
             archive_before: None,
             archives_until: None,
+            max_bytes: None,
+            max_bytes_since: None,
         }
     }
 

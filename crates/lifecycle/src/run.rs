@@ -14,7 +14,7 @@ use super::reason::{HoldReason, StepReason};
 use super::retained_rules::{retain_bytes_max, retain_rules};
 use super::retry::Retries;
 use super::schedule::Schedule;
-use daytable_model::key::Period;
+use daytable_model::key::{Period, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_platform::memory;
 use daytable_store::check::{CatalogEntry, FileFault, open_rows};
@@ -105,8 +105,8 @@ struct State {
     retries: Retries,
     /// The last reported reason for each day that stays.
     logged_holds: HashMap<String, &'static str>,
-    /// Whether it was logged that today alone exceeds the limit of all days.
-    is_excess_logged: bool,
+    /// The tables for which it was logged that today alone exceeds the limit; none stands for all days.
+    logged_excess: Vec<Option<TableName>>,
     /// Start of the watched time that is not yet written.
     watched: Instant,
     /// New settings; a disconnect means stop.
@@ -132,7 +132,7 @@ impl Lifecycle {
     /// settings from `orders` are stored and take effect after the current run. Returns when `orders` disconnects.
     pub fn work(mut self, orders: Receiver<Settings>) {
         let (retries, logged_holds, watched) = (Retries::default(), HashMap::new(), Instant::now());
-        let mut state = State { retries, logged_holds, is_excess_logged: false, watched, orders, ordered: None };
+        let mut state = State { retries, logged_holds, logged_excess: Vec::new(), watched, orders, ordered: None };
         if !self.begin(&state) {
             return;
         }
@@ -257,11 +257,14 @@ impl Lifecycle {
         loop {
             let plan = match self.view() {
                 Ok(mut view) => {
-                    let excess = today_exceeds(&view);
-                    if let Some(excess) = excess.as_ref().filter(|_| !state.is_excess_logged) {
-                        tracing::warn!("{excess}");
+                    let exceeded = today_exceeds(&view);
+                    state.logged_excess.retain(|table| exceeded.iter().any(|excess| excess.table == *table));
+                    for excess in exceeded {
+                        if !state.logged_excess.contains(&excess.table) {
+                            tracing::warn!("{excess}");
+                            state.logged_excess.push(excess.table);
+                        }
                     }
-                    state.is_excess_logged = excess.is_some();
                     view.dropped = u16::try_from(run.dropped).unwrap_or(u16::MAX);
                     plan(&view)
                 }
@@ -378,7 +381,9 @@ impl Lifecycle {
                     LifecycleStep::Drop(_) | LifecycleStep::DropUnarchived(_) => {
                         // Before its time: somebody wanted to keep this day.
                         match why {
-                            StepReason::Pressure { .. } => tracing::warn!(%table, "dropped before its time: {why}"),
+                            StepReason::Pressure { .. } | StepReason::TablePressure { .. } => {
+                                tracing::warn!(%table, "dropped before its time: {why}")
+                            }
                             _ => tracing::info!(%table, "dropped: {why}"),
                         }
                         run.dropped += 1;
@@ -447,6 +452,8 @@ mod tests {
             shortened: None,
             archive_before: None,
             archives_until: None,
+            max_bytes: None,
+            max_bytes_since: None,
         };
         Settings {
             rules: vec![rule],

@@ -62,6 +62,8 @@ pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLi
             shortened: None,
             archive_before: None,
             archives_until: None,
+            max_bytes: rule.max_bytes.map(|(bytes_max, _)| bytes_max),
+            max_bytes_since: None,
         })
     });
     let seal_after = state.rules.first().map(|rule| rule.seal_after);

@@ -2,7 +2,7 @@
 //!
 //! The language of `text/template` without definitions and methods, and the functions that Loki documents. The fields
 //! are the labels of an entry; a label that does not exist is an empty text. Loops go over lists of the entry only, so
-//! every template ends. Every value that a function makes is charged to [`made::Made`] before its bytes exist.
+//! every template ends. Every value that a function makes is charged to [`made::MadeText`] before its bytes exist.
 
 mod functions;
 mod go_time;
@@ -11,7 +11,7 @@ mod parse;
 mod value;
 
 use daytable_platform::budget::{BoundedText, TextRefusal};
-use made::Made;
+use made::MadeText;
 use std::fmt;
 use value::TemplateValue;
 
@@ -124,7 +124,7 @@ impl Template {
 
     /// Fills the template.
     pub(crate) fn render(&self, context: LineContext<'_>, labels: Labels<'_, '_>) -> Result<String, RenderError> {
-        let made = Made::new(context.go_on);
+        let made = MadeText::new(context.go_on);
         let (variables, out) = (vec![("$".into(), TemplateValue::Labels)], made.text());
         let mut run = Run { context, labels, variables, out, steps: 0, made: &made };
         match run.nodes(&self.nodes, &TemplateValue::Labels) {
@@ -165,7 +165,7 @@ struct Run<'r, 'l> {
     variables: Vec<(String, TemplateValue)>,
     out: BoundedText<'r>,
     steps: usize,
-    made: &'r Made<'r>,
+    made: &'r MadeText<'r>,
 }
 
 impl Run<'_, '_> {

@@ -59,7 +59,8 @@ fn any_secret(choice: usize, bytes: &[u8]) {
         2 => format!("\\\\\\\\x{:02X}", u32::from(c)),
         _ => c.to_string(),
     };
-    let secret: String = if choice % 2 == 0 { SECRET.to_owned() } else { SECRET.chars().map(spelled).collect() };
+    let secret: String =
+        if choice.is_multiple_of(2) { SECRET.to_owned() } else { SECRET.chars().map(spelled).collect() };
     let bytes = [&bytes[..at], secret.as_bytes(), &bytes[at..]].concat();
     let reading = &*WITH_SECRET;
     let mut profile = SourceProfile::default();

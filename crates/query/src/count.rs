@@ -116,10 +116,8 @@ fn count_rows(
     let rows = entities_of(stores, reading, filter, &row_filter, bounds, Projection::Keys)?;
     for row in rows.into_iter().flatten() {
         let row = row?;
-        if row.key.item() == 0 {
-            if tally.add(row.key.time(), row.level, &row.partition, 1).is_break() {
-                break;
-            }
+        if row.key.item() == 0 && tally.add(row.key.time(), row.level, &row.partition, 1).is_break() {
+            break;
         }
     }
     Ok(())

@@ -156,12 +156,13 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
 }
 
 /// Whether the days that are not over exceed `max_bytes` alone. A folder that cannot be read has a finding already.
-fn today(config: &Config, now: Ticks) -> Option<CheckResult> {
-    let reader = Reader::open(&config.data_dir).ok()?;
-    let state = LifecycleState::of(reader.catalog()).ok()?;
+fn today(config: &Config, now: Ticks) -> Vec<CheckResult> {
+    let Ok(reader) = Reader::open(&config.data_dir) else { return Vec::new() };
+    let Ok(state) = LifecycleState::of(reader.catalog()) else { return Vec::new() };
     let view = View::of(&config.data_dir, state, &local_rules(config), local_limits(config), now);
-    let advice = "set a larger lifecycle.max_bytes, or log less: the disk gets full otherwise";
-    today_exceeds(&view).map(|excess| CheckResult::warn("max_bytes", excess.to_string(), advice))
+    let advice = "set a larger max_bytes, or log less: the disk gets full otherwise";
+    let exceeded = today_exceeds(&view);
+    exceeded.iter().map(|excess| CheckResult::warn("max_bytes", excess.to_string(), advice)).collect()
 }
 
 fn is_writable(path: &Path) -> bool {

@@ -223,7 +223,7 @@ mod tests {
     use super::super::export::EntryParser;
     use super::*;
     use daytable_model::record::Level;
-    use daytable_parse::redact::Redaction;
+    use daytable_parse::redact::{Redaction, Redactor};
 
     /// The record of one entry in the export format, with each part as text.
     fn shown(reading: &EntryReading, export: &[u8]) -> (String, EntryRecord<'static>) {

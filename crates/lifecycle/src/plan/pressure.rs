@@ -1,9 +1,9 @@
-//! Drops before expiry, because the days exceed their limit.
+//! Drops before expiry, because the days exceed a limit: that of all days, or that of their table.
 
 use super::DropBudget;
 use super::day::{Urgency, counted, is_over, ripen};
 use super::{ArchiveRequirement, LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
-use crate::reason::{HeldBytes, HeldTable, HoldReason, StepReason};
+use crate::reason::{FolderUsage, HeldTable, HoldReason, StepReason};
 use daytable_model::key::{DayTable, TableName};
 use daytable_store::catalog::DayState;
 use std::cmp::Reverse;
@@ -13,90 +13,142 @@ use std::fmt;
 /// Tables whose bytes the reason of a drop names.
 const TABLES_NAMED_MAX: usize = 3;
 
-/// The days whose period is not over exceed the limit of all days, so no drop would help.
+/// The days whose period is not over exceed a limit alone, so no drop would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TodayExceeds {
-    /// Bytes of these days and of the catalog.
+    /// The table whose limit it is; none for the limit of all days.
+    pub table: Option<TableName>,
+    /// Bytes of these days, and of the catalog with all of them.
     pub bytes: u64,
-    /// The limit of all days.
+    /// The limit.
     pub bytes_max: u64,
     /// What holds the bytes of all days.
-    pub held_by: HeldBytes,
+    pub held_by: FolderUsage,
 }
 
 impl fmt::Display for TodayExceeds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TodayExceeds { bytes, bytes_max, held_by } = self;
-        write!(
-            f,
-            "the days that are not over have {bytes} bytes, {bytes_max} is the most of all days (`max_bytes`): no older day goes for that. Set a larger max_bytes, or log less: {held_by}"
-        )
+        let TodayExceeds { table, bytes, bytes_max, held_by } = self;
+        let end = "no older day goes for that. Set a larger max_bytes, or log less";
+        match table {
+            Some(table) => write!(
+                f,
+                "the days of {table} that are not over have {bytes} bytes, {bytes_max} is its most (`max_bytes` of \
+                 [[table]]): {end}"
+            ),
+            None => write!(
+                f,
+                "the days that are not over have {bytes} bytes, {bytes_max} is the most of all days (`max_bytes`): \
+                 {end}: {held_by}"
+            ),
+        }
     }
 }
 
-/// Whether the days that are not over exceed the limit of all days by themselves.
-pub fn today_exceeds(view: &View) -> Option<TodayExceeds> {
-    let bytes_max = view.limits.max_bytes?;
-    let stands = || view.tables.iter().filter(|state| state.stands());
-    let may_go = |state: &&TableState| is_copy(state) || is_over(view, state);
-    let bytes = view.bytes.saturating_sub(stands().filter(may_go).map(|state| state.bytes).sum());
-    (bytes > bytes_max).then(|| TodayExceeds { bytes, bytes_max, held_by: held_by(view) })
+/// The limits that the days which are not over exceed by themselves: that of all days first.
+pub fn today_exceeds(view: &View) -> Vec<TodayExceeds> {
+    let is_today = |state: &&TableState| state.stands() && !is_copy(state) && !is_over(view, state);
+    let old = view.tables.iter().filter(|state| state.stands() && !is_today(state));
+    let today = view.bytes.saturating_sub(old.map(|state| state.bytes).sum());
+    let of_all = view.limits.max_bytes.map(|bytes_max| (None, today, bytes_max));
+    let of_tables = view.rules.iter().filter_map(|rule| {
+        let days = view.tables.iter().filter(|state| *state.table.table() == rule.name).filter(is_today);
+        Some((Some(rule.name.clone()), days.map(|state| state.bytes).sum(), rule.max_bytes?))
+    });
+    let exceeded = of_all.into_iter().chain(of_tables).filter(|(_, bytes, bytes_max)| bytes > bytes_max);
+    exceeded.map(|(table, bytes, bytes_max)| TodayExceeds { table, bytes, bytes_max, held_by: held_by(view) }).collect()
 }
 
 fn is_copy(state: &TableState) -> bool {
     matches!(state.state, DayState::Restored { .. })
 }
 
-/// Adds drops until the days are below their limit: first restored days, which are copies. Then the table with the most
-/// bytes gives its oldest day, again and again, as long as it has more than its share of the limit, which is equal for
-/// all tables: a table that logs little keeps its days. A table gives nothing more after a day that may not be dropped; a
-/// younger day never replaces it. Where the days that are not over exceed the limit alone, nothing is dropped.
+/// Adds drops until each table, and then all days together, are below their limits.
+///
+/// A table above its own limit gives its oldest days. Above the limit of all days, restored days go first, which are
+/// copies. Then the table that is furthest over its share gives its oldest day, again and again. So a table that logs
+/// little keeps its days. A table gives nothing more after a day that may not be dropped; a younger day never replaces
+/// it. Where the days that are not over exceed a limit alone, nothing is dropped for that limit.
 pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBudget, plan: &mut LifecyclePlan) {
-    let Some(bytes_max) = view.limits.max_bytes else { return };
     let dropped = plan.steps.iter().filter(|planned| matches!(planned.step, LifecycleStep::Drop(_)));
     let dropped: BTreeSet<DayTable> = dropped.map(|planned| planned.step.table().clone()).collect();
     let stays = |state: &&&TableState| !dropped.contains(&state.table);
     let planned: u64 = standing.iter().filter(|state| !stays(state)).map(|state| state.bytes).sum();
     let mut bytes = view.bytes.saturating_sub(planned);
-    let is_grace_over = view.clock.now >= view.pressure_since.plus(view.limits.grace);
-    if bytes <= bytes_max || !is_grace_over || today_exceeds(view).is_some() {
-        return;
-    }
-    let why = StepReason::Pressure { bytes: view.bytes, bytes_max, held_by: held_by(view) };
     let (copies, days): (Vec<&TableState>, Vec<&TableState>) =
         standing.iter().filter(stays).partition(|state| is_copy(state));
-    for state in copies.into_iter().filter(|state| state.rows() > 0) {
-        if bytes <= bytes_max {
-            return;
-        }
-        match drop_early(view, state, &why, drops, plan) {
-            Offer::Dropped => bytes = bytes.saturating_sub(state.bytes),
-            Offer::Kept => {}
-            Offer::TableKeeps | Offer::RunIsOver => return,
-        }
-    }
     let mut tables: BTreeMap<&TableName, Table<'_>> = BTreeMap::new();
     for state in days {
         let table = tables.entry(state.table.table()).or_default();
         table.bytes += state.bytes;
         table.days.push_back(state);
     }
-    let share = bytes_max / (tables.values().filter(|table| table.bytes > 0).count() as u64).max(1);
-    while bytes > bytes_max {
-        let over = tables.values_mut().filter(|table| table.bytes > share && !table.days.is_empty());
-        let Some(table) = over.max_by_key(|table| table.bytes) else { return };
-        let Some(state) = table.days.pop_front() else { return };
-        let offer = if state.rows() == 0 { Offer::Kept } else { drop_early(view, state, &why, drops, plan) };
-        match offer {
-            Offer::Dropped => {
-                table.bytes = table.bytes.saturating_sub(state.bytes);
-                bytes = bytes.saturating_sub(state.bytes);
+    let exceeded = today_exceeds(view);
+    let is_in_vain = |name: Option<&TableName>| exceeded.iter().any(|excess| excess.table.as_ref() == name);
+    for (&name, table) in &mut tables {
+        let Some(bytes_max) = own_limit(view, name).filter(|_| !is_in_vain(Some(name))) else { continue };
+        let why = StepReason::TablePressure { bytes: table.bytes, bytes_max };
+        while table.bytes > bytes_max {
+            match table.give(view, &why, drops, plan) {
+                Some(Offer::Dropped(given)) => bytes = bytes.saturating_sub(given),
+                Some(Offer::Kept) => {}
+                Some(Offer::TableKeeps) | None => break,
+                Some(Offer::RunIsOver) => return,
             }
-            Offer::Kept => {}
-            Offer::TableKeeps => table.days.clear(),
-            Offer::RunIsOver => return,
         }
     }
+
+    let Some(bytes_max) = view.limits.max_bytes else { return };
+    let is_grace_over = view.clock.now >= view.pressure_since.plus(view.limits.grace);
+    if bytes <= bytes_max || !is_grace_over || is_in_vain(None) {
+        return;
+    }
+    let why = StepReason::Pressure { bytes: view.bytes, bytes_max, held_by: held_by(view) };
+    for state in copies.into_iter().filter(|state| state.rows() > 0) {
+        if bytes <= bytes_max {
+            return;
+        }
+        match drop_early(view, state, &why, drops, plan) {
+            Offer::Dropped(given) => bytes = bytes.saturating_sub(given),
+            Offer::Kept => {}
+            Offer::TableKeeps | Offer::RunIsOver => return,
+        }
+    }
+    let shares = shares(view, &tables, bytes_max);
+    while bytes > bytes_max {
+        let over = tables.iter_mut().filter_map(|(name, table)| {
+            let over = table.bytes.checked_sub(shares[name]).filter(|over| *over > 0)?;
+            (!table.days.is_empty()).then_some((over, table))
+        });
+        let Some((_, table)) = over.max_by_key(|(over, _)| *over) else { return };
+        match table.give(view, &why, drops, plan) {
+            Some(Offer::Dropped(given)) => bytes = bytes.saturating_sub(given),
+            Some(Offer::RunIsOver) => return,
+            _ => {}
+        }
+    }
+}
+
+/// The limit of a table, unless the time of grace after a change is not over.
+fn own_limit(view: &View, name: &TableName) -> Option<u64> {
+    let rule = view.rules.iter().find(|rule| rule.name == *name)?;
+    let since = rule.max_bytes_since.unwrap_or(view.clock.now);
+    rule.max_bytes.filter(|_| view.clock.now >= since.plus(view.limits.grace))
+}
+
+/// The share of each table in the limit of all days: in proportion to its own limit. A table without one counts with an
+/// equal part.
+fn shares<'v>(
+    view: &View,
+    tables: &BTreeMap<&'v TableName, Table<'_>>,
+    bytes_max: u64,
+) -> BTreeMap<&'v TableName, u64> {
+    let equal = bytes_max / (tables.values().filter(|table| table.bytes > 0).count() as u64).max(1);
+    let own = |name: &TableName| view.rules.iter().find(|rule| rule.name == *name).and_then(|rule| rule.max_bytes);
+    let weight = |name: &TableName| u128::from(own(name).unwrap_or(equal));
+    let all: u128 = tables.iter().filter(|(_, table)| table.bytes > 0).map(|(name, _)| weight(name)).sum();
+    let share = |name| u64::try_from(weight(name) * u128::from(bytes_max) / all.max(1)).unwrap_or(u64::MAX);
+    tables.keys().map(|name| (*name, share(name))).collect()
 }
 
 /// The days of a configured table.
@@ -107,9 +159,30 @@ struct Table<'v> {
     days: VecDeque<&'v TableState>,
 }
 
+impl Table<'_> {
+    /// What becomes of the oldest day; none if there is none left.
+    fn give(
+        &mut self,
+        view: &View,
+        why: &StepReason,
+        drops: &mut DropBudget,
+        plan: &mut LifecyclePlan,
+    ) -> Option<Offer> {
+        let state = self.days.pop_front()?;
+        let offer = if state.rows() == 0 { Offer::Kept } else { drop_early(view, state, why, drops, plan) };
+        match offer {
+            Offer::Dropped(given) => self.bytes = self.bytes.saturating_sub(given),
+            Offer::TableKeeps => self.days.clear(),
+            Offer::Kept | Offer::RunIsOver => {}
+        }
+        Some(offer)
+    }
+}
+
 /// What becomes of a day.
 enum Offer {
-    Dropped,
+    /// It goes, with so many bytes.
+    Dropped(u64),
     /// It stays, and a younger one may go.
     Kept,
     /// It stays, so no younger one of its table goes.
@@ -160,7 +233,7 @@ fn drop_early(
             let table = state.table.clone();
             let step = if is_proven { LifecycleStep::Drop(table) } else { LifecycleStep::DropUnarchived(table) };
             plan.steps.push(PlannedStep { step, why: why.clone() });
-            Offer::Dropped
+            Offer::Dropped(state.bytes)
         }
         Err(reason @ HoldReason::OverLimit(_)) => {
             hold(plan, state, reason);
@@ -174,7 +247,7 @@ fn drop_early(
 }
 
 /// What holds the bytes, for the log.
-fn held_by(view: &View) -> HeldBytes {
+fn held_by(view: &View) -> FolderUsage {
     let mut by_table: BTreeMap<&TableName, u64> = BTreeMap::new();
     for state in &view.tables {
         *by_table.entry(state.table.table()).or_default() += state.bytes;
@@ -183,7 +256,7 @@ fn held_by(view: &View) -> HeldBytes {
     tables.sort_by_key(|(_, bytes)| Reverse(*bytes));
     tables.retain(|(_, bytes)| *bytes > 0);
     tables.truncate(TABLES_NAMED_MAX);
-    HeldBytes { tables, journals: view.journal_bytes, others: view.other_bytes }
+    FolderUsage { tables, journals: view.journal_bytes, others: view.other_bytes }
 }
 
 fn hold(plan: &mut LifecyclePlan, state: &TableState, reason: HoldReason) {

@@ -123,6 +123,8 @@ fn rule(name: &str, keep: Duration) -> TableRule {
         shortened: None,
         archive_before: None,
         archives_until: None,
+        max_bytes: None,
+        max_bytes_since: None,
     }
 }
 

@@ -77,7 +77,7 @@ fn each_stage_makes_no_more_than_it_declares() {
     let paths = (0..20).map(|n| format!("p{n}=\"a\"")).collect::<Vec<_>>().join(", ");
     let groups = (0..20).map(|n| format!("(?P<g{n}>")).collect::<String>() + ".*" + &")".repeat(20);
     let examples = [
-        (format!("!= `nothing`"), object.clone()),
+        ("!= `nothing`".to_owned(), object.clone()),
         ("| json".into(), nested),
         (format!("| json {paths}"), object.clone()),
         ("| logfmt".into(), format!("a={long} b={long}")),

@@ -248,7 +248,8 @@ impl<'e> EntryView<'e> {
     }
 }
 
-/// The bytes of a text that a stage made.
+/// The bytes of a text that a stage made: an owned one.
+#[allow(clippy::ptr_arg)]
 fn made_bytes(text: &Cow<'_, str>) -> usize {
     match text {
         Cow::Borrowed(_) => 0,

@@ -4,7 +4,7 @@ mod date;
 mod print;
 
 use super::LineContext;
-use super::made::Made;
+use super::made::MadeText;
 use super::value::TemplateValue;
 use crate::text;
 use base64::engine::general_purpose::STANDARD;
@@ -131,7 +131,7 @@ pub(super) fn call(
     name: &str,
     arguments: Vec<TemplateValue>,
     context: &LineContext<'_>,
-    made: &Made<'_>,
+    made: &MadeText<'_>,
 ) -> Result<TemplateValue, String> {
     made.worked(arguments.iter().map(TemplateValue::bytes).sum())?;
     let value = value(name, arguments, context, made)?;
@@ -143,7 +143,7 @@ fn value(
     name: &str,
     arguments: Vec<TemplateValue>,
     context: &LineContext<'_>,
-    made: &Made<'_>,
+    made: &MadeText<'_>,
 ) -> Result<TemplateValue, String> {
     let count = arguments.len();
     let wrong = |wanted: &str| Err(format!("wrong number of args for {name}: want {wanted} got {count}"));

@@ -9,16 +9,16 @@ const MADE_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
 const PATIENCE_BYTES: usize = 64 << 10;
 
 /// The account of one rendering.
-pub(super) struct Made<'q> {
+pub(super) struct MadeText<'q> {
     left: Cell<usize>,
     since: Cell<usize>,
     refused: Cell<Option<TextRefusal>>,
     go_on: &'q dyn Fn() -> bool,
 }
 
-impl<'q> Made<'q> {
-    pub(super) fn new(go_on: &'q dyn Fn() -> bool) -> Made<'q> {
-        Made { left: Cell::new(MADE_BYTES_MAX), since: Cell::new(0), refused: Cell::new(None), go_on }
+impl<'q> MadeText<'q> {
+    pub(super) fn new(go_on: &'q dyn Fn() -> bool) -> MadeText<'q> {
+        MadeText { left: Cell::new(MADE_BYTES_MAX), since: Cell::new(0), refused: Cell::new(None), go_on }
     }
 
     /// A text that a function makes.

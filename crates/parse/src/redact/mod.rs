@@ -30,7 +30,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use views::View;
+use views::TextView;
 pub(crate) use views::{Views, is_word};
 
 /// Matches in one text; the text after them is replaced as a whole. The limit bounds the time of patterns that look far
@@ -54,19 +54,19 @@ struct Inner {
     lines: Arc<AtomicU64>,
 }
 
-impl Secret {
+impl FoundSecret {
     /// The secret in a text in which its own text begins at `start`.
-    pub(crate) fn moved(mut self, start: usize) -> Secret {
+    pub(crate) fn moved(mut self, start: usize) -> FoundSecret {
         self.bytes = self.bytes.start + start..self.bytes.end + start;
         self
     }
 }
 
 /// Secrets in the order of the text. Those that overlap become one.
-pub(crate) fn merged(secrets: &[Secret]) -> Vec<Secret> {
-    let mut sorted: Vec<&Secret> = secrets.iter().filter(|secret| !secret.bytes.is_empty()).collect();
+pub(crate) fn merged(secrets: &[FoundSecret]) -> Vec<FoundSecret> {
+    let mut sorted: Vec<&FoundSecret> = secrets.iter().filter(|secret| !secret.bytes.is_empty()).collect();
     sorted.sort_by_key(|secret| (secret.bytes.start, std::cmp::Reverse(secret.bytes.end)));
-    let mut merged: Vec<Secret> = Vec::with_capacity(sorted.len());
+    let mut merged: Vec<FoundSecret> = Vec::with_capacity(sorted.len());
     for secret in sorted {
         match merged.last_mut().filter(|last| secret.bytes.start < last.bytes.end) {
             Some(last) => last.bytes.end = last.bytes.end.max(secret.bytes.end),
@@ -118,7 +118,7 @@ pub(crate) fn written_value<'v>(value: &'v Value<'_>) -> Option<Cow<'v, str>> {
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Secret {
+pub(crate) struct FoundSecret {
     /// Its bytes in the text, as they are written.
     pub(crate) bytes: Range<usize>,
     /// The number of its pattern.
@@ -332,14 +332,14 @@ impl Redactor {
 
     /// The secrets in a text, however they are written. `possible`: a bit a pattern, whether it may match.
     /// `has_escapes`: whether a backslash surely begins an escape.
-    pub(crate) fn find(&self, text: &str, possible: u64, has_escapes: bool) -> Vec<Secret> {
+    pub(crate) fn find(&self, text: &str, possible: u64, has_escapes: bool) -> Vec<FoundSecret> {
         let mut found = Vec::new();
         if possible == 0 {
             return found;
         }
-        let views = if views::may_have_escapes(text) { Views::of(text) } else { Views(vec![View::written(text)]) };
+        let views = if views::may_have_escapes(text) { Views::of(text) } else { Views(vec![TextView::written(text)]) };
         // Matches with half an escape at an end: their bytes without the halves and with the whole escapes.
-        let mut halved: Vec<(Range<usize>, Secret)> = Vec::new();
+        let mut halved: Vec<(Range<usize>, FoundSecret)> = Vec::new();
         for (number, view) in views.0.iter().enumerate() {
             let of_before = std::mem::take(&mut halved);
             let begin = found.len();
@@ -352,7 +352,7 @@ impl Redactor {
                     let (first, last) = (around(range.start), around(range.end));
                     let decoded = view.text[range.clone()].to_owned();
                     let secret =
-                        |range: &Range<usize>| Secret { bytes: views.bytes_of(number, range), pattern, decoded };
+                        |range: &Range<usize>| FoundSecret { bytes: views.bytes_of(number, range), pattern, decoded };
                     if first.is_none() && last.is_none() {
                         found.push(secret(&range));
                         continue;
@@ -384,13 +384,13 @@ impl Redactor {
             // The letter of an escape may be no part of the secret: if the decoded text has a match without the letter,
             // that is the secret.
             let is_there = |inner: &Range<usize>, pattern: usize| {
-                let covers = |secret: &Secret| {
+                let covers = |secret: &FoundSecret| {
                     secret.pattern == pattern && secret.bytes.start <= inner.start && inner.end <= secret.bytes.end
                 };
                 found[begin..].iter().any(covers)
             };
-            let is_alone = |(inner, secret): &(Range<usize>, Secret)| {
-                !(has_escapes && number == 1) && !is_there(inner, secret.pattern)
+            let is_alone = |(inner, secret): &(Range<usize>, FoundSecret)| {
+                !(is_there(inner, secret.pattern) || has_escapes && number == 1)
             };
             let alone: Vec<_> = of_before.into_iter().filter(is_alone).collect();
             found.extend(alone.into_iter().map(|(_, secret)| secret));
@@ -434,12 +434,12 @@ impl Redactor {
     }
 
     /// The secrets in a value: in a text, or in a number as it is written. A name may declare the whole value a secret.
-    pub(crate) fn find_in_value(&self, name: &str, value: &Value<'_>, possible: u64) -> Vec<Secret> {
+    pub(crate) fn find_in_value(&self, name: &str, value: &Value<'_>, possible: u64) -> Vec<FoundSecret> {
         let Some(text) = written_value(value) else { return Vec::new() };
         let declares = |pattern: &Redaction| pattern.is_name_of_secret(name) && !text.is_empty();
         if let Some(pattern) = self.0.iter().position(declares) {
             let is_replaced = text == self.0[pattern].0.replace;
-            let whole = Secret { bytes: 0..text.len(), pattern, decoded: text.into_owned() };
+            let whole = FoundSecret { bytes: 0..text.len(), pattern, decoded: text.into_owned() };
             return if is_replaced { Vec::new() } else { vec![whole] };
         }
         let possible = if matches!(value, Value::String(Cow::Borrowed(_))) { possible } else { u64::MAX };
@@ -447,7 +447,7 @@ impl Redactor {
     }
 
     /// Replaces secrets in a value, of which a number becomes a text.
-    pub(crate) fn replace_in_value(&self, value: &mut Value<'_>, secrets: &[Secret]) {
+    pub(crate) fn replace_in_value(&self, value: &mut Value<'_>, secrets: &[FoundSecret]) {
         if let Some(text) = written_value(value).filter(|_| !secrets.is_empty()) {
             *value = Value::String(Cow::Owned(self.replaced(&text, secrets, as_it_is).text));
         }
@@ -458,12 +458,12 @@ impl Redactor {
     pub(crate) fn replaced(
         &self,
         text: &str,
-        secrets: &[Secret],
+        secrets: &[FoundSecret],
         spelled: impl Fn(&str, &Range<usize>) -> String,
     ) -> ReplacedText {
         let mut made = ReplacedText { text: String::with_capacity(text.len()), pieces: Vec::new() };
         let mut copied = 0;
-        for Secret { bytes, pattern, .. } in merged(secrets) {
+        for FoundSecret { bytes, pattern, .. } in merged(secrets) {
             made.text.push_str(&text[copied..bytes.start]);
             let start = made.text.len();
             made.text.push_str(&spelled(&self.0[pattern].0.replace, &bytes));
@@ -475,12 +475,12 @@ impl Redactor {
     }
 
     /// Counts secrets. Those of one pattern that overlap are one.
-    pub(crate) fn count_all(&self, secrets: &[Secret]) {
+    pub(crate) fn count_all(&self, secrets: &[FoundSecret]) {
         for (number, pattern) in self.0.iter().enumerate() {
             let mut places: Vec<_> = secrets.iter().filter(|secret| secret.pattern == number).collect();
             places.sort_by_key(|secret| secret.bytes.start);
             let (mut counted, mut end) = (0, 0);
-            for Secret { bytes, .. } in places {
+            for FoundSecret { bytes, .. } in places {
                 counted += usize::from(counted == 0 || bytes.start >= end);
                 end = end.max(bytes.end);
             }
@@ -489,7 +489,7 @@ impl Redactor {
     }
 
     /// Counts a line that was not kept, because a secret of these was not found in it.
-    pub(crate) fn count_line(&self, secrets: &[Secret]) {
+    pub(crate) fn count_line(&self, secrets: &[FoundSecret]) {
         let patterns = secrets.iter().fold(0u64, |patterns, secret| patterns | 1 << secret.pattern);
         for (_, pattern) in self.0.iter().enumerate().filter(|(number, _)| patterns >> number & 1 == 1) {
             pattern.0.lines.fetch_add(1, Ordering::Relaxed);

@@ -19,20 +19,20 @@ use std::ops::Range;
 pub(crate) const VIEWS_MAX: usize = 8;
 
 /// A text after its escapes were decoded.
-pub(crate) struct View<'t> {
+pub(crate) struct TextView<'t> {
     pub(crate) text: Cow<'t, str>,
     /// The escapes of the text before, in order: their bytes there, and the place after the character here.
     escapes: Vec<(Range<usize>, usize)>,
 }
 
-impl<'t> View<'t> {
+impl<'t> TextView<'t> {
     /// The text as it is written.
-    pub(crate) fn written(text: &'t str) -> View<'t> {
-        View { text: Cow::Borrowed(text), escapes: Vec::new() }
+    pub(crate) fn written(text: &'t str) -> TextView<'t> {
+        TextView { text: Cow::Borrowed(text), escapes: Vec::new() }
     }
 
     /// The view of this one; `None` if it has no escapes.
-    pub(crate) fn decoded(&self) -> Option<View<'static>> {
+    pub(crate) fn decoded(&self) -> Option<TextView<'static>> {
         let text = &*self.text;
         let (mut made, mut escapes, mut copied, mut at) = (String::new(), Vec::new(), 0, 0);
         while let Some(found) = memchr(b'\\', &text.as_bytes()[at..]) {
@@ -51,7 +51,7 @@ impl<'t> View<'t> {
             return None;
         }
         made.push_str(&text[copied..]);
-        Some(View { text: Cow::Owned(made), escapes })
+        Some(TextView { text: Cow::Owned(made), escapes })
     }
 
     /// The place in the text before, of a place between two characters here.
@@ -71,13 +71,13 @@ impl<'t> View<'t> {
 }
 
 /// The views of a text.
-pub(crate) struct Views<'t>(pub(crate) Vec<View<'t>>);
+pub(crate) struct Views<'t>(pub(crate) Vec<TextView<'t>>);
 
 impl<'t> Views<'t> {
     pub(crate) fn of(text: &'t str) -> Views<'t> {
-        let mut views = vec![View::written(text)];
+        let mut views = vec![TextView::written(text)];
         while views.len() < VIEWS_MAX
-            && let Some(next) = views.last().and_then(View::decoded)
+            && let Some(next) = views.last().and_then(TextView::decoded)
         {
             views.push(next);
         }
@@ -225,13 +225,13 @@ mod tests {
                 let range = one.min(other)..one.max(other);
                 let mut decoded = text[views.bytes_of(number, &range)].to_owned();
                 for _ in 0..number {
-                    decoded = View::written(&decoded).decoded().map_or(decoded.clone(), |view| view.text.into_owned());
+                    decoded = TextView::written(&decoded).decoded().map_or(decoded.clone(), |view| view.text.into_owned());
                 }
                 prop_assert_eq!(&decoded, &view.text[range]);
             }
             let quoted = serde_json::to_string(&text).expect("a string");
             let inner = &quoted[1..quoted.len() - 1];
-            let first = View::written(inner).decoded();
+            let first = TextView::written(inner).decoded();
             prop_assert_eq!(first.map_or(inner.to_owned(), |view| view.text.into_owned()), text);
         }
     }

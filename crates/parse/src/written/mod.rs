@@ -489,7 +489,7 @@ pub(crate) fn has_secret_around(redactor: &Redactor, raw: &RawRecord<'_>, text: 
     let is_line = std::ptr::eq(text.as_ptr(), written.as_ptr()) && written.get(text.len()..).is_some_and(is_line_end);
     let around = match str::from_utf8(written).ok().and_then(|written| Some((written, place_of(written, text)?))) {
         _ if is_line || written.is_empty() => [&[][..], &[]],
-        Some((written, at)) => [written[..at.start].as_bytes(), written[at.end..].as_bytes()],
+        Some((written, at)) => [&written.as_bytes()[..at.start], &written.as_bytes()[at.end..]],
         None => [written, &[]],
     };
     let has_more = |bytes: &&&[u8]| !bytes.iter().all(u8::is_ascii_whitespace);

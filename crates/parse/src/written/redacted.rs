@@ -16,7 +16,7 @@
 
 use super::make::place_of;
 use super::whole_message;
-use crate::redact::{Redactor, ReplacedText, Secret, Views, as_it_is, is_word, merged, written_value};
+use crate::redact::{FoundSecret, Redactor, ReplacedText, Views, as_it_is, is_word, merged, written_value};
 use crate::{Format, Parsed};
 use daytable_model::line::escape_json;
 use daytable_model::record::{Record, Value};
@@ -77,9 +77,14 @@ pub(crate) fn has_secret(redactor: &Redactor, bytes: &[u8]) -> bool {
     !redactor.find(&text, redactor.possible_in(&text), false).is_empty()
 }
 
-fn secrets_of_parts(redactor: &Redactor, record: &Record<'_>, possible: u64, added: usize) -> Vec<(Part, Vec<Secret>)> {
+fn secrets_of_parts(
+    redactor: &Redactor,
+    record: &Record<'_>,
+    possible: u64,
+    added: usize,
+) -> Vec<(Part, Vec<FoundSecret>)> {
     let mut found = Vec::new();
-    let mut note = |part: Part, secrets: Vec<Secret>| {
+    let mut note = |part: Part, secrets: Vec<FoundSecret>| {
         if !secrets.is_empty() {
             found.push((part, secrets));
         }
@@ -117,7 +122,7 @@ struct Sought<'l> {
 impl Sought<'_> {
     /// Where the line has a secret; `None` if it is not found. `known` are secrets of the line, if this one is of a name:
     /// the name of a member of an inner object begins with the names around it.
-    fn places_of(&mut self, secret: &Secret, known: Option<&HashSet<String>>) -> Option<Vec<Range<usize>>> {
+    fn places_of(&mut self, secret: &FoundSecret, known: Option<&HashSet<String>>) -> Option<Vec<Range<usize>>> {
         self.count += 1;
         if self.count > SOUGHT_MAX {
             return None;
@@ -155,7 +160,7 @@ impl<'l, 'a> Line<'l, 'a> {
         Line { redactor, text, parsed, added, places }
     }
 
-    fn clean(mut self, mut of_line: Vec<Secret>, of_parts: Vec<(Part, Vec<Secret>)>) -> Cleaned {
+    fn clean(mut self, mut of_line: Vec<FoundSecret>, of_parts: Vec<(Part, Vec<FoundSecret>)>) -> Cleaned {
         self.end_within_values(&mut of_line);
         let known: HashSet<String> = of_line.iter().map(|secret| secret.decoded.clone()).collect();
         let elsewhere = self.in_no_part(&of_line, &of_parts);
@@ -172,7 +177,9 @@ impl<'l, 'a> Line<'l, 'a> {
             }
             for secret in secrets.iter().filter(|secret| !known.contains(&secret.decoded)) {
                 match sought.places_of(secret, matches!(part, Part::Name(_)).then_some(&known)) {
-                    Some(places) => lost.extend(places.into_iter().map(|bytes| Secret { bytes, ..secret.clone() })),
+                    Some(places) => {
+                        lost.extend(places.into_iter().map(|bytes| FoundSecret { bytes, ..secret.clone() }))
+                    }
                     None => unknown.push(secret.clone()),
                 }
             }
@@ -195,8 +202,8 @@ impl<'l, 'a> Line<'l, 'a> {
 
     /// Ends secrets of the line where the value ends in which they begin, if values have quotes or separators. Their
     /// patterns need not know them.
-    fn end_within_values(&self, secrets: &mut Vec<Secret>) {
-        let may_reach = |secret: &Secret| !self.redactor.spans_values(secret.pattern, &secret.decoded);
+    fn end_within_values(&self, secrets: &mut Vec<FoundSecret>) {
+        let may_reach = |secret: &FoundSecret| !self.redactor.spans_values(secret.pattern, &secret.decoded);
         if !secrets.iter().any(may_reach) {
             return;
         }
@@ -225,7 +232,7 @@ impl<'l, 'a> Line<'l, 'a> {
     }
 
     /// The secrets of the line that no borrowed part holds and no part has by itself, in each spelling.
-    fn in_no_part(&self, of_line: &[Secret], of_parts: &[(Part, Vec<Secret>)]) -> Vec<(usize, Vec<String>)> {
+    fn in_no_part(&self, of_line: &[FoundSecret], of_parts: &[(Part, Vec<FoundSecret>)]) -> Vec<(usize, Vec<String>)> {
         let of_parts: HashSet<&str> =
             of_parts.iter().flat_map(|(_, secrets)| secrets).map(|secret| &*secret.decoded).collect();
         let mut places: Vec<&Range<usize>> = self.places.values().collect();
@@ -242,8 +249,8 @@ impl<'l, 'a> Line<'l, 'a> {
             let before = places.partition_point(|at| at.start <= bytes.start);
             before > 0 && ends[before - 1] >= bytes.end
         };
-        let is_elsewhere = |secret: &&Secret| !is_placed(&secret.bytes) && !of_parts.contains(&*secret.decoded);
-        let spellings = |secret: &Secret| {
+        let is_elsewhere = |secret: &&FoundSecret| !is_placed(&secret.bytes) && !of_parts.contains(&*secret.decoded);
+        let spellings = |secret: &FoundSecret| {
             let views = Views::of(&self.text[secret.bytes.clone()]).0;
             (secret.pattern, views.into_iter().map(|view| view.text.into_owned()).collect())
         };
@@ -251,14 +258,14 @@ impl<'l, 'a> Line<'l, 'a> {
     }
 
     /// Replaces in borrowed parts what their places lose.
-    fn clean_placed(&mut self, lost: &[Secret]) {
+    fn clean_placed(&mut self, lost: &[FoundSecret]) {
         let lost = merged(lost);
-        let of_place = |place: &Range<usize>| -> Vec<Secret> {
+        let of_place = |place: &Range<usize>| -> Vec<FoundSecret> {
             let first = lost.partition_point(|secret| secret.bytes.end <= place.start);
-            let within = |secret: &Secret| {
+            let within = |secret: &FoundSecret| {
                 let bytes =
                     secret.bytes.start.max(place.start) - place.start..secret.bytes.end.min(place.end) - place.start;
-                Secret { bytes, ..secret.clone() }
+                FoundSecret { bytes, ..secret.clone() }
             };
             lost[first..].iter().take_while(|secret| secret.bytes.start < place.end).map(within).collect()
         };
@@ -281,9 +288,9 @@ impl<'l, 'a> Line<'l, 'a> {
             let Some(text) = self.written(part).filter(|text| !text.is_empty()) else { continue };
             let mut lost = Vec::new();
             for (pattern, spellings) in secrets {
-                let whole = Secret { bytes: 0..text.len(), pattern: *pattern, decoded: String::new() };
+                let whole = FoundSecret { bytes: 0..text.len(), pattern: *pattern, decoded: String::new() };
                 for spelling in spellings {
-                    let has = |(at, _)| Secret { bytes: at..at + spelling.len(), ..whole.clone() };
+                    let has = |(at, _)| FoundSecret { bytes: at..at + spelling.len(), ..whole.clone() };
                     lost.extend(text.match_indices(spelling.as_str()).map(has));
                     let is_of = |(at, _)| is_word(spelling, &(at..at + text.len()));
                     if is_too_much || spelling.match_indices(&*text).any(is_of) {
@@ -309,7 +316,7 @@ impl<'l, 'a> Line<'l, 'a> {
         }
     }
 
-    fn replace(&mut self, part: Part, secrets: &[Secret]) {
+    fn replace(&mut self, part: Part, secrets: &[FoundSecret]) {
         let record = &mut self.parsed.record;
         let in_text = |text: &mut Cow<'_, str>| {
             *text = Cow::Owned(self.redactor.replaced(text, secrets, as_it_is).text);
@@ -326,7 +333,7 @@ impl<'l, 'a> Line<'l, 'a> {
     }
 
     /// The line with its secrets replaced. An object stays one, unless a secret has a border of its members.
-    fn clean_text(&self, lost: &[Secret]) -> ReplacedText {
+    fn clean_text(&self, lost: &[FoundSecret]) -> ReplacedText {
         if self.parsed.format != Format::Json {
             return self.redactor.replaced(self.text, lost, as_it_is);
         }

@@ -221,6 +221,8 @@ mod tests {
             shortened: None,
             archive_before: None,
             archives_until: None,
+            max_bytes: None,
+            max_bytes_since: None,
         };
         SharedView {
             tables: (10..=22).map(table).collect(),

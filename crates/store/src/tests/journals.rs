@@ -38,7 +38,7 @@ fn merge(folder: &Folder, pages: [u64; 2], next: i64) {
     let mut file = DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     let (home, new) = (file.address_of("web-1"), builder.build().pages);
     let old = pages.map(u64::cast_signed).to_vec();
-    let merge = PageMerge { partition: 1, home, old, new, seq: next, duplicates: 0 };
+    let merge = PageMerge { partition: 1, home, old, new, seq: next, duplicates: 0, shared_entities: 0 };
     file.replace(&[merge], &[]).expect("merged");
 }
 

@@ -111,7 +111,7 @@ fn attributes_of(value: &RawValue) -> Result<Attributes<'_>, DecodeError> {
 }
 
 /// The name of a member of JSON: a decoder of this JSON also knows the names of the protocol buffers (`log_records`).
-fn camel_case<'n>(name: &'n Cow<'_, str>) -> Cow<'n, str> {
+fn camel_case(name: &str) -> Cow<'_, str> {
     if !name.contains('_') {
         return Cow::Borrowed(name);
     }

@@ -1,6 +1,7 @@
 //! Days that are sealed, archived, restored, and dropped under pressure.
 
 use super::*;
+use std::collections::BTreeMap;
 
 fn steps(plan: &LifecyclePlan) -> Vec<String> {
     let others = plan.steps.iter().filter(|planned| !matches!(planned.step, LifecycleStep::Create(_)));
@@ -204,13 +205,68 @@ fn where_today_alone_exceeds_the_limit_no_day_goes_and_that_is_said() {
     view.limits.seal_after = 100 * DAY;
     view.limits.max_bytes = Some(699);
     assert_eq!(drops(&super::super::plan(&view)), [""; 0]);
-    let said = today_exceeds(&view).expect("it does").to_string();
+    let said = today_exceeds(&view)[0].to_string();
     assert!(
         said.contains("have 700 bytes, 699 is the most") && said.contains("Log holds 2100, Audit holds 700"),
         "{said}"
     );
     view.limits.max_bytes = Some(700);
-    assert_eq!(today_exceeds(&view), None);
+    assert_eq!(today_exceeds(&view), []);
+    view.limits.max_bytes = None;
+    limit_table(&mut view.rules[0], 699);
+    assert_eq!(drops(&super::super::plan(&view)), [""; 0]);
+    let said = today_exceeds(&view)[0].to_string();
+    assert!(said.contains("days of Log that are not over have 700 bytes, 699 is its most"), "{said}");
+    limit_table(&mut view.rules[0], 700);
+    assert_eq!(today_exceeds(&view), []);
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118"], "those of other tables stay");
+}
+
+/// A limit of the table's own, for so long that it applies.
+fn limit_table(rule: &mut TableRule, bytes_max: u64) {
+    (rule.max_bytes, rule.max_bytes_since) = (Some(bytes_max), Some(Ticks::MIN));
+}
+
+#[test]
+fn a_table_above_its_own_limit_gives_its_oldest_days() {
+    let days = ["Audit20261101", "Log20261117", "Log20261118", "Log20261119"].map(open);
+    let mut view = noon(&days, rule("Log", 30 * DAY));
+    view.rules.push(rule("Audit", 400 * DAY));
+    view.limits.seal_after = 100 * DAY;
+    limit_table(&mut view.rules[0], 1400);
+    let planned = super::super::plan(&view);
+    assert_eq!(drops(&planned), ["Log20261117"]);
+    let why = planned.steps.iter().find(|planned| planned.step.name() == "drop").map(|planned| planned.why.to_string());
+    let expected = "the days of its table have 2100 bytes, 1400 is their most (`max_bytes` of [[table]])";
+    assert_eq!(why.as_deref(), Some(expected));
+    view.rules[0].max_bytes_since = Some(at(21, 0));
+    assert_eq!(drops(&super::super::plan(&view)), [""; 0], "the limit was set today: it waits");
+    view.rules[0].max_bytes_since = None;
+    assert_eq!(drops(&super::super::plan(&view)), [""; 0], "the catalog does not know it yet");
+    limit_table(&mut view.rules[0], 1400);
+    view.limits.max_bytes = Some(1500);
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118"], "what is still too much");
+}
+
+#[test]
+fn shares_are_in_proportion_to_the_limits_of_tables() {
+    let days = ["Audit20261117", "Audit20261118", "Log20261117", "Log20261118"].map(open);
+    let mut view = noon(&days, rule("Log", 30 * DAY));
+    view.rules.push(rule("Audit", 400 * DAY));
+    view.limits.seal_after = 100 * DAY;
+    view.limits.max_bytes = Some(2100);
+    for (of_log, of_audit, gone) in [
+        (9000, 3000, "Audit20261117"),
+        (3000, 9000, "Log20261117"),
+        // Without a limit of its own: with an equal part, which is 1050 here.
+        (3000, 0, "Audit20261117"),
+    ] {
+        for (rule, bytes_max) in view.rules.iter_mut().zip([of_log, of_audit]) {
+            limit_table(rule, bytes_max);
+            rule.max_bytes = rule.max_bytes.filter(|bytes_max| *bytes_max > 0);
+        }
+        assert_eq!(drops(&super::super::plan(&view)), [gone]);
+    }
 }
 
 #[test]
@@ -302,16 +358,23 @@ prop_compose! {
         now in near(), newest in proptest::option::weighted(0.8, near()), max in 1u16..20, min_tables in 0u16..4,
         max_bytes in proptest::option::of(1u64..3000), archived_days in proptest::collection::vec(0_usize..30, 0..20),
         drop_unarchived in proptest::bool::weighted(0.1), newest_watched in 0..100_u32,
+        own_max in proptest::option::weighted(0.3, 1u64..1500),
     ) -> View {
         let mut known = BTreeSet::new();
         let tables: Vec<TableState> = tables.into_iter().filter(|state| known.insert(state.table.clone())).collect();
         let limits = LifecycleLimits { seal_after: DAY / 4, min_tables, max_bytes, drop_unarchived, ..limits(max) };
         let with_archive = archived_days.iter().filter_map(|&n| tables.get(n));
         let archives = with_archive.map(|state| archived(&state.table.to_string())).collect();
+        let log = TableRule { max_bytes: own_max, max_bytes_since: own_max.map(|_| Ticks::MIN), ..log };
         let mut view = view(&tables, &[log, debug], now, newest, &limits);
         view.clock.newest_watched = DAY * newest_watched;
         View { archives, ..view }
     }
+}
+
+/// Whether a limit of bytes may drop days.
+fn has_limit(view: &View) -> bool {
+    view.limits.max_bytes.is_some() || view.rules.iter().any(|rule| rule.max_bytes.is_some())
 }
 
 fn dropped_states<'v>(view: &'v View, plan: &LifecyclePlan) -> Vec<&'v TableState> {
@@ -334,7 +397,7 @@ proptest! {
                 (_, Some(ArchiveRequirement::At(place))) => Some(&**place),
                 _ => continue,
             };
-            let may_do_without = view.limits.drop_unarchived && view.limits.max_bytes.is_some();
+            let may_do_without = view.limits.drop_unarchived && has_limit(&view);
             let is_proven = view.is_proven(state, place);
             prop_assert!(is_proven || may_do_without, "{:?}", state);
             let by_permit = planned.steps.iter().any(|planned| planned.step == LifecycleStep::Drop(state.table.clone()));
@@ -352,7 +415,7 @@ proptest! {
             prop_assert!(state.table.end() <= view.clock.now, "{} is not over", state.table);
             let rule = view.rule_of(&state.table).expect("it has a rule");
             let is_own = rule.window.admits(&state.table, view.clock.now) == Admission::Own;
-            prop_assert!(!is_own || view.limits.max_bytes.is_some(), "{} takes records", state.table);
+            prop_assert!(!is_own || has_limit(&view), "{} takes records", state.table);
         }
     }
 
@@ -361,6 +424,7 @@ proptest! {
     #[test]
     fn fewer_archives_never_drop_more(mut view in any_view(), gone in any::<prop::sample::Index>()) {
         view.limits.max_bytes = None;
+        view.rules.iter_mut().for_each(|rule| rule.max_bytes = None);
         // A limit on drops would let another day go in place of the blocked day.
         view.limits.drops_per_run_max = NonZeroU16::MAX;
         view.limits.min_tables = 0;
@@ -398,19 +462,36 @@ proptest! {
         let Some(bytes_max) = view.limits.max_bytes else { return Ok(()) };
         let is_early = |planned: &&PlannedStep| matches!(planned.why, StepReason::Pressure { .. });
         let early: Vec<&DayTable> = planned.steps.iter().filter(is_early).map(|planned| planned.step.table()).collect();
-        prop_assert!(early.is_empty() || today_exceeds(&view).is_none());
+        prop_assert!(early.is_empty() || today_exceeds(&view).iter().all(|excess| excess.table.is_some()));
         let dropped: Vec<&DayTable> = dropped_states(&view, &planned).iter().map(|state| &state.table).collect();
         let is_day = |state: &&TableState| state.stands() && !matches!(state.state, DayState::Restored { .. });
         let names: BTreeSet<&TableName> =
             view.tables.iter().filter(is_day).map(|state| state.table.table()).collect();
+        let is_for_own = |planned: &&PlannedStep| matches!(planned.why, StepReason::TablePressure { .. });
+        let of_own_limit: Vec<&DayTable> =
+            planned.steps.iter().filter(is_for_own).map(|planned| planned.step.table()).collect();
+        // The least share that a table can have, whichever tables have bytes left.
+        let own = |name: &TableName| view.rules.iter().find(|rule| rule.name == *name).and_then(|rule| rule.max_bytes);
+        let shares: BTreeMap<&TableName, u64> = names
+            .iter()
+            .map(|name| {
+                let weight = |name: &TableName, equal: u64| u128::from(own(name).unwrap_or(equal));
+                let least = weight(name, bytes_max / names.len() as u64);
+                let others: u128 = names.iter().filter(|other| *other != name).map(|name| weight(name, bytes_max)).sum();
+                let share = least * u128::from(bytes_max) / (least + others).max(1);
+                (*name, u64::try_from(share).unwrap_or(u64::MAX))
+            })
+            .collect();
         for name in &names {
             let days: Vec<&TableState> =
                 view.tables.iter().filter(is_day).filter(|state| state.table.table() == *name).collect();
             let gone: Vec<u64> = days.iter().filter(|day| early.contains(&&day.table)).map(|day| day.bytes).collect();
             let left: u64 = days.iter().filter(|day| !dropped.contains(&&day.table)).map(|day| day.bytes).sum();
-            // Before its last day went, the table had more than its share, which is the smallest for the most tables.
+            // Before its last day went, the table had more than its share.
             let most = gone.iter().max().copied().unwrap_or_default();
-            prop_assert!(gone.is_empty() || left + most > bytes_max / names.len() as u64, "{}", name);
+            prop_assert!(gone.is_empty() || left + most > shares[name], "{}", name);
+            let gone_for_own = days.iter().filter(|day| of_own_limit.contains(&&day.table)).map(|day| day.bytes).max();
+            prop_assert!(gone_for_own.is_none_or(|most| own(name).is_some_and(|own| left + gone.iter().sum::<u64>() + most > own)), "{}", name);
         }
     }
 

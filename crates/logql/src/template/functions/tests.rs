@@ -29,7 +29,7 @@ fn no_function_makes_more_than_it_declares_and_all_is_charged() {
         let mut refused = 0;
         let replace_all = if name == "Replace" { arguments(4) } else { Vec::new() };
         for arguments in few.iter().chain(&replace_all) {
-            let made = Made::new(&|| true);
+            let made = MadeText::new(&|| true);
             let longest = arguments.iter().map(TemplateValue::bytes).max().unwrap_or(0).max(64);
             let all: usize = arguments.iter().map(|value| value.to_string().len()).sum();
             let before = made.left();
@@ -59,7 +59,7 @@ fn no_function_makes_more_than_it_declares_and_all_is_charged() {
 #[test]
 fn many_arguments_are_bounded_together() {
     for name in ["print", "println", "html", "js", "urlquery"] {
-        let made = Made::new(&|| true);
+        let made = MadeText::new(&|| true);
         let value = TemplateValue::String("b".repeat(1 << 20).into());
         let made_of_many = call(name, vec![value; 3000], &context(), &made);
         assert_eq!(
@@ -68,7 +68,7 @@ fn many_arguments_are_bounded_together() {
             "{name}"
         );
     }
-    let made = Made::new(&|| true);
+    let made = MadeText::new(&|| true);
     let value = TemplateValue::String("b".repeat(1 << 20).into());
     let arguments = [vec![TemplateValue::String("%s".repeat(2000).into())], vec![value; 2000]].concat();
     assert!(call("printf", arguments, &context(), &made).is_err());
@@ -78,10 +78,10 @@ fn many_arguments_are_bounded_together() {
 #[test]
 fn a_document_is_charged_before_it_is_read() {
     let document = format!("[{}1]", "1,".repeat(200_000));
-    let made = Made::new(&|| true);
+    let made = MadeText::new(&|| true);
     let read = call("fromJson", vec![TemplateValue::String(document.into())], &context(), &made);
     assert!(read.is_err() && made.refusal().is_some(), "it would take some 32 MB");
-    let made = Made::new(&|| true);
+    let made = MadeText::new(&|| true);
     let read = call("fromJson", vec![TemplateValue::String(r#"{"a":[1,{"b":null}]}"#.into())], &context(), &made);
     assert_eq!(read.map(|value| value.to_string()).as_deref(), Ok("map[a:[1 map[b:<no value>]]]"));
 }
@@ -89,7 +89,7 @@ fn a_document_is_charged_before_it_is_read() {
 #[test]
 fn a_function_that_nobody_waits_for_ends() {
     let go_on = || false;
-    let made = Made::new(&go_on);
+    let made = MadeText::new(&go_on);
     let text = |text: String| TemplateValue::String(text.into());
     let counted = call("count", vec![text(".*[^A-Z]|[A-Z]".into()), text("A".repeat(1 << 20))], &context(), &made);
     assert!(counted.is_err());

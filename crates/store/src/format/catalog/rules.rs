@@ -30,6 +30,8 @@ pub struct Rule {
     pub seal_after: Duration,
     /// The period of its day-tables.
     pub period: Period,
+    /// The most bytes of its days, and the time since which this limit is that value or larger.
+    pub max_bytes: Option<(u64, Ticks)>,
     /// Whether it is no longer configured. Its existing days are not dropped.
     pub is_removed: bool,
 }
@@ -49,7 +51,7 @@ impl Catalog {
     /// The rules of the last daemon, and those of tables that are no longer configured.
     pub fn rules(&self) -> Result<Vec<Rule>, StoreError> {
         let select = "SELECT name, keep_seconds, shorter_since, keep_before, archive, archive_before, archive_until,
-                      keep_archives, archives_since, seal_after, removed, period FROM rule";
+                      keep_archives, archives_since, seal_after, removed, period, bytes_max, bytes_since FROM rule";
         self.all(select, |row| {
             let time = |column| row.get::<_, Option<i64>>(column).map(|ticks| ticks.and_then(Ticks::new));
             let duration = |column| row.get::<_, Option<i64>>(column).map(|length| length.map(seconds));
@@ -64,6 +66,7 @@ impl Catalog {
                 seal_after: duration(9)?.unwrap_or_default(),
                 is_removed: row.get(10)?,
                 period: period_of(row.get::<_, Option<String>>(11)?.as_deref()),
+                max_bytes: row.get::<_, Option<i64>>(12)?.map(i64::cast_unsigned).zip(time(13)?),
             })
         })
     }
@@ -77,10 +80,13 @@ impl Catalog {
             for rule in rules {
                 let (since, before) = rule.shortened.map(|(since, before)| (since.get(), length(before))).unzip();
                 let (place, until) = rule.archive_before.as_ref().map(|(place, until)| (place, until.get())).unzip();
+                let (bytes_max, bytes_since) =
+                    rule.max_bytes.map(|(bytes_max, since)| (bytes_max.cast_signed(), since.get())).unzip();
                 transaction.execute(
                     "INSERT INTO rule(name, keep_seconds, shorter_since, keep_before, archive, archive_before,
-                     archive_until, keep_archives, archives_since, seal_after, removed, period)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                     archive_until, keep_archives, archives_since, seal_after, removed, period,
+                     bytes_max, bytes_since)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
                     params![
                         rule.name,
                         length(rule.keep),
@@ -93,7 +99,9 @@ impl Catalog {
                         rule.archives_since.map(Ticks::get),
                         length(rule.seal_after),
                         rule.is_removed,
-                        name_of_period(rule.period)
+                        name_of_period(rule.period),
+                        bytes_max,
+                        bytes_since
                     ],
                 )?;
             }

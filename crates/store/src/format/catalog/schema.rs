@@ -86,6 +86,8 @@ const TABLES: &str = "
         archives_since INTEGER,              -- ticks since which keep_archives is shorter than before
         seal_after INTEGER,                  -- seconds
         period TEXT,                         -- 'hour', 'day' or 'month'
+        bytes_max INTEGER,                   -- the most bytes of its days; NULL is without a limit
+        bytes_since INTEGER,                 -- ticks since which bytes_max is this value or larger
         removed INTEGER NOT NULL DEFAULT 0   -- whether the table is no longer configured
     ) WITHOUT ROWID;
     CREATE TABLE watch(                      -- how long daemons watched the folder, by a clock that cannot be set
