@@ -128,11 +128,8 @@ impl QuestionBudget {
             // The last piece may reach beyond the share of the question, but not beyond the account.
             let missing = charged - taken.reserved;
             let piece = missing.next_multiple_of(PIECE_BYTES);
-            let got = if self.account.take(piece) { piece } else { missing };
-            if got == missing && got != piece && !self.account.take(missing) {
-                return Err(self.busy(kept));
-            }
-            taken.reserved += got;
+            let got = [piece, missing].into_iter().find(|bytes| self.account.take(*bytes));
+            taken.reserved += got.ok_or_else(|| self.busy(kept))?;
         }
         taken.charged = charged;
         Ok(())

@@ -241,7 +241,7 @@ fn pipes_one_after_the_other_are_refused_before_their_text_is_made() {
         (format!("format \"{}\" as message", "<message>".repeat(32)), 8),
         (format!("replace (\"l\", \"{}\") at message", "l".repeat(300)), 6),
         (format!("replace_regexp (\".\", \"{}\") at message", "l".repeat(300)), 6),
-        ("copy message as a, message as b | format \"<a><b>\" as message".to_owned(), 40),
+        ("copy message as a, message as b | format \"<a><b>\" as message".to_owned(), 30),
     ] {
         let pipes = pipes_of(&vec![pipe.as_str(); times].join(" | "));
         let (rows, over, _) = made(&pipes, "hello", &|| true);
@@ -274,7 +274,7 @@ fn random_pipe() -> impl Strategy<Value = String> {
         field().prop_map(|from| format!("extract \"<a>l<b>\" from {from}")),
         field().prop_map(|from| format!("extract_regexp \"(?P<a>(?P<g0>.*))\" from {from}")),
         field().prop_map(|field| format!("sort by ({field})")),
-        field().prop_map(|field| format!("stats by ({field}) values(message) a, row_any() b")),
+        field().prop_map(|field| format!("stats by ({field}) values(message) v, row_any() r")),
         field().prop_map(|field| format!("fields {field}, message")),
     ]
 }
