@@ -40,6 +40,11 @@ impl Tally {
         self.records.fetch_add(records as u64, Ordering::Relaxed);
     }
 
+    /// Counts records that a run must have.
+    pub(crate) fn counted(&self, records: u64) {
+        self.records.fetch_add(records, Ordering::Relaxed);
+    }
+
     /// The last line of a mode, and whether the mode failed. `what` is the action, such as "25 kills". `faults` are the
     /// failed runs.
     pub(crate) fn found(&self, options: &Options, mode: &str, what: &str, faults: &[String]) -> Found {

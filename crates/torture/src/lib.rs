@@ -13,6 +13,8 @@
 //! cargo run -rp daytable-torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without
 //! cargo run -rp daytable-torture -- loads --seconds 60    small requests and lines by the thousand, a slow disk, kills; then
 //!     --count 16                                     the days are sealed, and rows and bytes of the store compared
+//! cargo run -rp daytable-torture -- questions --seconds 600  questions, followers and records that ask for more memory than
+//!                                                there is, in a group of processes with a limit
 //! cargo run -rp daytable-torture -- intruders --count 300 the lock is removed and a second one started; the journal is lost
 //! cargo run -rp daytable-torture -- outbox --count 200    killed while rows are sent to Azurite
 //! cargo run -rp daytable-torture -- doubts                whether what is broken on purpose is found
@@ -42,6 +44,7 @@ mod options;
 mod oracle;
 mod outbox;
 mod pushes;
+mod questions;
 mod random;
 mod rotations;
 mod run;
@@ -72,6 +75,7 @@ pub fn run(args: impl Iterator<Item = String>, daytable: Option<PathBuf>) -> Exi
                     "faults" => sweep::faults(&options),
                     "troubles" => troubles::random(&options),
                     "loads" => loads::random(&options),
+                    "questions" => questions::random(&options),
                     "pushes" => pushes::repeated(&options),
                     "doubts" => doubts::tried(&options),
                     "outbox" => outbox::sending(&options),

@@ -12,6 +12,9 @@ pub(crate) struct Options {
     pub(crate) load_seed: u64,
     pub(crate) loads: u64,
     pub(crate) seconds: u64,
+    /// The number of rounds of questions, and how long each takes.
+    pub(crate) rounds: u64,
+    pub(crate) round_seconds: u64,
     pub(crate) stride: usize,
     pub(crate) offset: u64,
     pub(crate) jobs: usize,
@@ -30,10 +33,25 @@ const SHORT_COUNT: u64 = 24;
 const SHORT_LOADS: u64 = 1;
 const SHORT_LOAD_SEED: u64 = 16;
 const SHORT_SECONDS: u64 = 40;
+const SHORT_ROUND_SECONDS: u64 = 25;
+/// The round of questions, if it is asked for.
+const ROUND_SECONDS: u64 = 600;
 
 /// The modes, in the order of the short version.
-const MODES: [&str; 11] =
-    ["doubts", "sweep", "faults", "kills", "troubles", "rotations", "cuts", "intruders", "pushes", "loads", "outbox"];
+const MODES: [&str; 12] = [
+    "doubts",
+    "sweep",
+    "faults",
+    "kills",
+    "troubles",
+    "rotations",
+    "cuts",
+    "intruders",
+    "pushes",
+    "loads",
+    "questions",
+    "outbox",
+];
 
 impl Options {
     /// The modes that `args` ask for, and their options. No modes if `args` ask for a test of another name.
@@ -45,13 +63,15 @@ impl Options {
         let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let binary = daytable.unwrap_or_else(|| "target/release/daytable".into());
         let collector = collector::named("daytable", &binary).ok_or("no daytable")?;
-        let (load_seed, loads, seconds) = (0, 0, 0);
+        let (load_seed, loads, seconds, rounds, round_seconds) = (0, 0, 0, 0, 0);
         let mut options = Options {
             seed: 1,
             count: 0,
             load_seed,
             loads,
             seconds,
+            rounds,
+            round_seconds,
             stride: 0,
             offset: 0,
             jobs: 6,
@@ -82,15 +102,20 @@ impl Options {
         }
         options.collector =
             collector::named(&name, &options.binary).ok_or(format!("no collector is called {name:?}"))?;
-        let (stride, count, loads, seconds) =
-            if modes.is_empty() { (SHORT_STRIDE, SHORT_COUNT, SHORT_LOADS, SHORT_SECONDS) } else { (1, 1000, 16, 60) };
-        if modes.is_empty() {
+        let is_short = modes.is_empty();
+        let (stride, count, loads, seconds, round_seconds) = match is_short {
+            true => (SHORT_STRIDE, SHORT_COUNT, SHORT_LOADS, SHORT_SECONDS, SHORT_ROUND_SECONDS),
+            false => (1, 1000, 16, 60, ROUND_SECONDS),
+        };
+        if is_short {
             modes = MODES.map(String::from).to_vec();
         }
         options.stride = if options.stride == 0 { stride } else { options.stride };
-        options.load_seed = if modes.is_empty() { SHORT_LOAD_SEED } else { options.seed };
+        options.load_seed = if is_short { SHORT_LOAD_SEED } else { options.seed };
         options.loads = if options.count == 0 { loads } else { options.count };
+        options.rounds = if options.count == 0 { 1 } else { options.count };
         options.count = if options.count == 0 { count } else { options.count };
+        options.round_seconds = if options.seconds == 0 { round_seconds } else { options.seconds };
         options.seconds = if options.seconds == 0 { seconds } else { options.seconds };
         Ok((modes, options))
     }

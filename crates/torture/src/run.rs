@@ -9,7 +9,7 @@ use crate::world::World;
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// Empty folders for a collector.
-    fn new(options: &Options) -> io::Result<Place> {
-        let (folder, patience) = (tempfile::tempdir_in(&options.base)?, options.collector.patience());
+    fn new(base: &Path, options: &Options) -> io::Result<Place> {
+        let (folder, patience) = (tempfile::tempdir_in(base)?, options.collector.patience());
         let place = Place { folder, patience };
         std::fs::create_dir(place.store())?;
         Ok(place)
@@ -66,7 +66,16 @@ impl Place {
 
 /// Plays a run in folders that stay after a failure.
 pub(crate) fn in_place<T>(options: &Options, play: impl FnOnce(&mut Place) -> Result<T, String>) -> Result<T, String> {
-    let mut place = Place::new(options).map_err(|error| error.to_string())?;
+    in_place_below(&options.base, options, play)
+}
+
+/// The same, with folders below `base`.
+pub(crate) fn in_place_below<T>(
+    base: &Path,
+    options: &Options,
+    play: impl FnOnce(&mut Place) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut place = Place::new(base, options).map_err(|error| error.to_string())?;
     let played = play(&mut place);
     played.map_err(|fault| format!("{fault}\n  left in {}", place.keep().display()))
 }

@@ -8,18 +8,18 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// A connection that stays open from request to request, and is made anew after an error.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     socket: PathBuf,
     stream: Option<BufReader<UnixStream>>,
 }
 
 impl Connection {
-    pub(super) fn to(socket: &Path) -> Connection {
+    pub(crate) fn to(socket: &Path) -> Connection {
         Connection { socket: socket.into(), stream: None }
     }
 
     /// Sends a request. Returns the status of the answer, and its body.
-    pub(super) fn ask(&mut self, request: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<(u16, Vec<u8>)> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Sends a request without a body, on a connection of its own.
-    pub(super) fn get(&mut self, target: &str) -> io::Result<(u16, Vec<u8>)> {
+    pub(crate) fn get(&mut self, target: &str) -> io::Result<(u16, Vec<u8>)> {
         self.stream = None;
         let answer =
             self.ask(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes());
@@ -73,7 +73,7 @@ fn line(stream: &mut BufReader<UnixStream>) -> io::Result<String> {
 }
 
 /// Waits until a daemon that was just started takes requests.
-pub(super) fn is_ready(socket: &Path, child: &mut Child) -> io::Result<()> {
+pub(crate) fn is_ready(socket: &Path, child: &mut Child) -> io::Result<()> {
     const OK: u16 = 200;
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -19,7 +19,7 @@
 mod clients;
 mod days;
 mod files;
-mod http;
+pub(crate) mod http;
 mod readers;
 
 use crate::Options;
