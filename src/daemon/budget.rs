@@ -11,7 +11,7 @@
 //! | rows that wait for a commit | 16 MiB | a sixteenth |
 //! | unfinished messages of syslog | 32 MiB | a sixteenth |
 //! | connections over HTTP (`connections_max`) | 2,048 | one per 256 KiB |
-//! | scans at a time | 8 | one per 32 MiB |
+//! | scans at a time | 8 | one per 96 MiB |
 //! | idle readers with their caches | 8 | one per 32 MiB |
 //! | what all questions keep (`questions`) | 192 MiB | a quarter |
 //! | what one of them keeps | 128 MiB | a quarter |
@@ -38,8 +38,10 @@ pub(super) struct Budget {
     pub(super) waiting_bytes: usize,
     /// Bytes of incomplete syslog messages.
     pub(super) held_bytes: usize,
-    /// Concurrent scans, and idle readers.
+    /// Concurrent scans. Each has pages of all instances that it merges, beside what its question keeps.
     pub(super) scans: usize,
+    /// Readers that are kept with their caches.
+    pub(super) idle_readers: usize,
     /// Connections of the HTTP listener, whatever is configured.
     pub(super) connections: usize,
     /// What all questions keep, in bytes, and one of them.
@@ -59,7 +61,8 @@ impl Budget {
         Budget {
             waiting_bytes: share(16, daytable_store::queue::WAITING_BYTES_MAX),
             held_bytes: share(16, 32 << 20),
-            scans: share(32 * MIB, 8).max(1),
+            scans: share(96 * MIB, 8).max(1),
+            idle_readers: share(32 * MIB, 8).max(1),
             connections: share(256 << 10, usize::from(u16::MAX)),
             questions: (share(4, QUESTIONS_BYTES_MAX), share(4, QUESTION_BYTES_MAX)),
             frames: share(16, FRAMES_BYTES_MAX),
@@ -95,7 +98,8 @@ mod tests {
         assert_eq!((free.waiting_bytes, free.held_bytes, free.scans), (16 << 20, 32 << 20, 8));
         assert_eq!(Budget::within(Some(1 << 40)), Budget { limit: Some(1 << 40), ..free });
         let small = Budget::within(Some(64 * MIB));
-        assert_eq!((small.waiting_bytes, small.held_bytes, small.scans), (4 << 20, 4 << 20, 2));
+        assert_eq!((small.waiting_bytes, small.held_bytes), (4 << 20, 4 << 20));
+        assert_eq!((small.scans, small.idle_readers, Budget::within(Some(256 * MIB)).scans), (1, 2, 2));
         assert_eq!((small.questions, small.frames, small.followers), ((16 << 20, 16 << 20), 4 << 20, 8));
         let push = small.push(push::PushLimits::default());
         assert_eq!((push.bodies_bytes_max, push.decoded_bytes_max, push.body_bytes_max), (16 << 20, 8 << 20, 4 << 20));

@@ -232,7 +232,7 @@ impl Daemon {
         let stop = stop_signal::listen(drain_timeout.clone())?;
         let hang_up = signal(SignalKind::hangup())?;
 
-        let readers = ReaderPool::new(config.data_dir.clone(), budget.scans);
+        let readers = ReaderPool::new(config.data_dir.clone(), budget.idle_readers);
         let progress = Arc::new(LifecycleProgress::default());
         let executor = Executor::new(store.steps(), config.data_dir.clone(), config.archives.clone(), progress.clone());
         let executor = Arc::new(executor);

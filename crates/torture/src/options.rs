@@ -33,10 +33,11 @@ const SHORT_COUNT: u64 = 24;
 const SHORT_LOADS: u64 = 1;
 const SHORT_LOAD_SEED: u64 = 16;
 const SHORT_SECONDS: u64 = 40;
-const SHORT_ROUND_SECONDS: u64 = 25;
 /// The round of questions, if it is asked for.
 const ROUND_SECONDS: u64 = 600;
 
+/// The mode that the short version leaves out: the daemon does not hold it yet (docs/architecture/gaps.md).
+const NOT_SHORT: &str = "questions";
 /// The modes, in the order of the short version.
 const MODES: [&str; 12] = [
     "doubts",
@@ -103,19 +104,19 @@ impl Options {
         options.collector =
             collector::named(&name, &options.binary).ok_or(format!("no collector is called {name:?}"))?;
         let is_short = modes.is_empty();
-        let (stride, count, loads, seconds, round_seconds) = match is_short {
-            true => (SHORT_STRIDE, SHORT_COUNT, SHORT_LOADS, SHORT_SECONDS, SHORT_ROUND_SECONDS),
-            false => (1, 1000, 16, 60, ROUND_SECONDS),
+        let (stride, count, loads, seconds) = match is_short {
+            true => (SHORT_STRIDE, SHORT_COUNT, SHORT_LOADS, SHORT_SECONDS),
+            false => (1, 1000, 16, 60),
         };
         if is_short {
-            modes = MODES.map(String::from).to_vec();
+            modes = MODES.into_iter().filter(|mode| *mode != NOT_SHORT).map(String::from).collect();
         }
         options.stride = if options.stride == 0 { stride } else { options.stride };
         options.load_seed = if is_short { SHORT_LOAD_SEED } else { options.seed };
         options.loads = if options.count == 0 { loads } else { options.count };
         options.rounds = if options.count == 0 { 1 } else { options.count };
         options.count = if options.count == 0 { count } else { options.count };
-        options.round_seconds = if options.seconds == 0 { round_seconds } else { options.seconds };
+        options.round_seconds = if options.seconds == 0 { ROUND_SECONDS } else { options.seconds };
         options.seconds = if options.seconds == 0 { seconds } else { options.seconds };
         Ok((modes, options))
     }

@@ -3,8 +3,8 @@
 //! A reader first opens its snapshot of a day, then reads `committed`, and ignores pages above it. It holds a snapshot
 //! for some [`SnapshotTimes`], and longer only if it has not advanced yet: the journal begins again only when no reader
 //! needs it. The length of the journal says in any process whether that is urgent. Scans whose caller does something
-//! else, or waits, end their snapshots by way of [`held`]. A [`Scan`] reads rows, `counts` reads the headers of pages and the footers of sealed files, and `row` reads
-//! one row by its three keys.
+//! else, or waits, end their snapshots by way of [`held`]. A [`Scan`] reads rows, `counts` reads the headers of pages
+//! and the footers of sealed files, and `row` reads one row by its three keys.
 //!
 //! A day has one or several live files: open files, a sealed file, or a sealed file and a file of late records. A file
 //! may be removed while a reader opens it, because its day is sealed. So a reader compares the live files before and

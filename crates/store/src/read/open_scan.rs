@@ -1,11 +1,12 @@
 //! Rows of one open file of a day, newest first.
 //!
 //! Pages of a partition may overlap, so an [`OpenScan`] merges them by RowKey. Of rows with equal keys, the row of the
-//! later commit wins. A shared page has rows of many partitions in the order of their keys. A scan reads a page only when the page's first key is next. So the newest hundred rows of a file
-//! of any size need one page of each partition that has them. A search for a text or a level merges only rows that may
-//! match. Such a row is dropped if a page that was skipped has a later version of it. A scan holds a snapshot for
-//! some time ([`SnapshotTimes`](super::SnapshotTimes)), or longer if it needs that long to advance at all (see `is_over`). Then it ends the snapshot,
-//! checks that the file is still live, and continues by key.
+//! later commit wins. A shared page has rows of many partitions in the order of their keys. A scan reads a page only
+//! when the page's first key is next. So the newest hundred rows of a file of any size need one page of each partition
+//! that has them. A search for a text or a level merges only rows that may match. Such a row is dropped if a page that
+//! was skipped has a later version of it. A scan holds a snapshot for some time
+//! ([`SnapshotTimes`](super::SnapshotTimes)), or longer if it needs that long to advance at all (see `is_over`). Then
+//! it ends the snapshot, checks that the file is still live, and continues by key.
 
 use crate::StoreError;
 use crate::format::catalog::Committed;

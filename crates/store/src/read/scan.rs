@@ -4,9 +4,9 @@
 //! rows are merged by RowKey. Of equal keys, the row of the later generation wins.
 //!
 //! Files may be removed during a scan: the open ones when their day is sealed, all of them when it is dropped. So a
-//! scan compares its files with the live ones: after opening them, as often as snapshots begin, and after an error. If the
-//! live files changed, it opens the new ones and continues by key, so no row is lost or returned twice. If there are
-//! none, the table was dropped.
+//! scan compares its files with the live ones: after opening them, as often as snapshots begin, and after an error. If
+//! the live files changed, it opens the new ones and continues by key, so no row is lost or returned twice. If there
+//! are none, the table was dropped.
 
 use super::sealed_scan::SealedScan;
 use crate::StoreError;

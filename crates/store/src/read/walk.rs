@@ -3,9 +3,10 @@
 //! A walk is planned in one snapshot: the pages and row groups that overlap the range. Each thread has its own state,
 //! and receives one task after the other. Files that are removed meanwhile stay readable, because they are open.
 //!
-//! A walk may take long, and a snapshot may not ([`SnapshotTimes`](super::SnapshotTimes)). So the walk *renews* its snapshots: the threads
-//! pause, a new snapshot is begun beside the first one, planned pages that are in the first one alone (compaction merged
-//! them) are read, and then the old snapshots end. Pages that came meanwhile are not planned, so each row is passed once.
+//! A walk may take long, and a snapshot may not ([`SnapshotTimes`](super::SnapshotTimes)). So the walk *renews* its
+//! snapshots: the threads pause, a new snapshot is begun beside the first one, planned pages that are in the first one
+//! alone (compaction merged them) are read, and then the old snapshots end. Pages that came meanwhile are not planned,
+//! so each row is passed once.
 //!
 //! A shared page is one task, with rows of many partitions.
 //!

@@ -23,11 +23,14 @@ use crate::random::Random;
 use crate::run::{self, Place};
 use crate::{in_parallel, pushes};
 use group::Group;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,6 +61,23 @@ impl Ending {
     }
 }
 
+/// The last question of each reader, for the report of a fault.
+#[derive(Default)]
+struct OpenQuestions(Mutex<BTreeMap<u64, String>>);
+
+impl OpenQuestions {
+    fn asks(&self, reader: u64, question: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(reader, question.to_owned());
+    }
+}
+
+impl fmt::Display for OpenQuestions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.values().try_for_each(|question| writeln!(f, "  {question}"))
+    }
+}
+
 /// Plays `options.rounds` rounds of `options.round_seconds`, each on an empty folder.
 pub(crate) fn random(options: &Options) -> Found {
     let tally = Tally::begin();
@@ -82,12 +102,13 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     command.env("DAYTABLE_MEMORY_MAX", MEMORY_MAX);
     let command = group.as_ref().map(|group| group.command(&command)).unwrap_or(command);
     let mut child = run::spawn(place, command).map_err(failed)?;
-    let played = under_questions(options, place, seed, &mut child);
+    let open = OpenQuestions::default();
+    let played = under_questions(options, place, seed, &mut child, &open);
     let most = resident(&child);
     let ended = child.try_wait().map_err(failed)?;
     let kills = group.as_ref().map_or(Ok(0), Group::kills).map_err(failed)?;
     if let Some(status) = ended {
-        return Err(format!("it ended by itself: {status}, killed {kills} times for its memory"));
+        return Err(format!("it ended by itself: {status}, killed {kills} times for its memory; it was asked\n{open}"));
     }
     run::terminate(&mut child).map_err(failed)?;
     let (accepted, asked) = played.map_err(failed)?;
@@ -108,7 +129,13 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
 
 /// Asks, follows and pushes until the time is over, and then waits until all is counted. Returns how many records were
 /// accepted, and how many questions were asked.
-fn under_questions(options: &Options, place: &Place, seed: u64, child: &mut Child) -> io::Result<(u64, u64)> {
+fn under_questions(
+    options: &Options,
+    place: &Place,
+    seed: u64,
+    child: &mut Child,
+    open: &OpenQuestions,
+) -> io::Result<(u64, u64)> {
     let socket = &pushes::socket(place);
     http::is_ready(socket, child)?;
     let until = Instant::now() + Duration::from_secs(options.round_seconds);
@@ -122,7 +149,7 @@ fn under_questions(options: &Options, place: &Place, seed: u64, child: &mut Chil
         });
         let readers = (0..READERS).map(|number| {
             let random = random(100 + number);
-            scope.spawn(move || ask(socket, random, ending, asked).map_err(|error| ending.fail(error)))
+            scope.spawn(move || ask(socket, (number, random), ending, asked, open).map_err(|error| ending.fail(error)))
         });
         let parts: Vec<_> = clients.chain(readers).collect();
         let followers: Vec<_> = (0..FOLLOWERS)
@@ -167,9 +194,16 @@ fn push(socket: &Path, mut random: Random, ending: &Ending, accepted: &AtomicU64
 }
 
 /// Asks one question after the other. An answer may break off where it is not whole.
-fn ask(socket: &Path, mut random: Random, ending: &Ending, asked: &AtomicU64) -> io::Result<()> {
+fn ask(
+    socket: &Path,
+    (number, mut random): (u64, Random),
+    ending: &Ending,
+    asked: &AtomicU64,
+    open: &OpenQuestions,
+) -> io::Result<()> {
     while !ending.is_over() {
         let question = asked::question(&mut random);
+        open.asks(number, &question);
         match Connection::to(socket).get(&question) {
             Ok((200 | 400 | 413 | 422 | 429 | 503, _)) | Err(_) => {}
             Ok((status, body)) => return Err(unexpected(&question, status, &body)),
