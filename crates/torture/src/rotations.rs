@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The collector is never killed: it runs from the first record to the last. The test varies the moments at which the
-//! collector looks. Every record must be there once, except records of files rotated before the collector's start.
+//! collector looks. Every record must be there once, except records of files that were rotated before the collector's
+//! start, or compressed and removed within a look.
 
 use crate::found::{Found, Tally};
 use crate::line::{self, Id};
