@@ -13,7 +13,7 @@
 //! A drop requires all of these conditions. The day belongs to a configured table and has its period. Its window is
 //! over. The [clock](super::clock) is trusted. No retained rule keeps the day. Where the table requires an archive, an
 //! archive of all its rows was verified. Enough other days of the table stay. The run is within its limit of drops.
-//! Each failed condition is a [`HoldReason`](super::HoldReason) in the plan, which explains why a day stays.
+//! Each failed condition is a [`HoldReason`] in the plan, which explains why a day stays.
 //!
 //! A seal or an archive that kills interrupted twice is left for a day ([`InterruptedStep`]): it may be what ended the
 //! daemon. A command takes the step at once.

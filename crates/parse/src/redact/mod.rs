@@ -503,7 +503,7 @@ impl Redactor {
     }
 
     /// How much to keep of a text that was cut at its end. Patterns do not find half a secret, so the cut word is
-    /// removed, and with digits also the groups before it. Of a longer word the last [`CUT_BYTES`] are removed.
+    /// removed, and with digits also the groups before it. Of a longer word the last 4,096 bytes are removed.
     pub fn keep_of_cut(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let least = bytes.len().saturating_sub(CUT_BYTES);

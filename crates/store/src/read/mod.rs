@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 pub struct SnapshotTimes {
     /// Usually.
     pub usual: Duration,
-    /// While the journal of the day is longer than [`sqlite::JOURNAL_BYTES_LONG`].
+    /// While the journal of the day is longer than 24 MiB.
     pub of_long_journal: Duration,
 }
 
