@@ -20,6 +20,8 @@ mod peers;
 #[path = "../end_to_end/process.rs"]
 mod process;
 mod questions;
+#[path = "../end_to_end/url.rs"]
+mod url;
 #[path = "../end_to_end/victoria.rs"]
 mod victoria;
 

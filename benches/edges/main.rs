@@ -32,6 +32,8 @@ mod report;
 mod senders;
 mod syslog;
 mod table;
+#[path = "../end_to_end/url.rs"]
+mod url;
 #[path = "../end_to_end/victoria.rs"]
 mod victoria;
 

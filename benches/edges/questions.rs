@@ -11,8 +11,8 @@ use crate::client::Client;
 use crate::daemon::{Daemon, Folder};
 use crate::lines;
 use crate::table::Table;
+use crate::url::encoded;
 use anyhow::Result;
-use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -53,18 +53,6 @@ fn questions() -> Vec<(&'static str, String)> {
             ),
         ),
     ]
-}
-
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut encoded, byte| {
-        if byte.is_ascii_alphanumeric() {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-        encoded
-    })
 }
 
 /// Measures each row of the table.

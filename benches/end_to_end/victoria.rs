@@ -1,6 +1,7 @@
 //! VictoriaLogs, where `DAYTABLE_BENCH_VICTORIALOGS` names its binary.
 
 use crate::process::Watched;
+use crate::url::encoded;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -112,10 +113,4 @@ pub(crate) fn any_field(filter: &str) -> String {
     let fields = ["_msg", "component", "method", "path", "client", "trace_id", "error"];
     let filters: Vec<String> = fields.iter().map(|field| format!("{field}:{filter}")).collect();
     format!("({})", filters.join(" or "))
-}
-
-fn encoded(text: &str) -> String {
-    text.bytes()
-        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }

@@ -63,7 +63,7 @@ fn disk(disk: &DiskStatus) -> Vec<String> {
     let forecast = match (&disk.at_limit, &disk.full) {
         _ if disk.free_bytes == Some(0) => "the disk is full: make room; set max_bytes, or a shorter keep".into(),
         _ if disk.bytes_max.is_some_and(|max| disk.bytes >= max) => {
-            "max_bytes is exceeded: the oldest days go before their time, if they are enough".into()
+            "max_bytes is exceeded: days go before their time, if those that are over are enough".into()
         }
         (Some(limit), full) if full.as_ref().is_none_or(|full| limit <= full) => {
             format!("at this pace max_bytes is reached at {limit}, and the oldest days go before their time")

@@ -21,17 +21,19 @@ use daytable_model::safe_text;
 use daytable_platform::turns;
 use futures_core::Stream;
 use serde::Serialize;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Bytes of a part: some hundred records.
 const PART_BYTES: usize = 64 << 10;
 /// Parts that wait between the scan and the connection.
 const PARTS_WAITING: usize = 2;
-/// The waits in which a scan keeps its snapshots for a slow client, in milliseconds: a tenth of a second.
-const CLIENT_WAITS_MS: [u64; 7] = [1, 1, 2, 4, 16, 32, 64];
+/// How long a scan waits for its client with its snapshots.
+const SLOW_CLIENT: Duration = Duration::from_millis(100);
 /// The value of `Retry-After`, in seconds.
 const RETRY_AFTER: &str = "1";
 
@@ -165,18 +167,37 @@ fn send(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
 }
 
 /// Waits for a slow client, after a while without the snapshots of the scans, which would keep journals from beginning again.
-fn send_slowly(parts: &mpsc::Sender<ResponsePart>, mut part: ResponsePart) -> bool {
-    // The runtime of the scans has no timers.
-    for wait in CLIENT_WAITS_MS {
-        std::thread::sleep(Duration::from_millis(wait));
-        part = match parts.try_send(part) {
-            Ok(()) => return true,
-            Err(TrySendError::Full(part)) => part,
-            Err(TrySendError::Closed(_)) => return false,
-        };
+fn send_slowly(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
+    match wait_at_most(SLOW_CLIENT, parts.reserve()) {
+        Some(Ok(room)) => {
+            room.send(part);
+            true
+        }
+        Some(Err(_)) => false,
+        None => {
+            daytable_store::release_snapshots();
+            parts.blocking_send(part).is_ok()
+        }
     }
-    daytable_store::release_snapshots();
-    parts.blocking_send(part).is_ok()
+}
+
+/// Waits on this thread for a future, at most so long: the runtime of the scans has no timers.
+fn wait_at_most<F: Future>(most: Duration, future: F) -> Option<F::Output> {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Unpark>) {
+            self.0.unpark();
+        }
+    }
+    let until = Instant::now() + most;
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        thread::park_timeout(until.checked_duration_since(Instant::now())?);
+    }
 }
 
 /// Runs `scan` on a blocking thread and responds with its lines. `permit` is dropped when the scan has ended.

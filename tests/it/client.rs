@@ -132,3 +132,10 @@ fn read_chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<()> 
         reader.read_line(&mut String::new())?;
     }
 }
+
+/// A text as a part of a URL.
+pub(crate) fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}

@@ -1,7 +1,7 @@
 //! Small bodies that decode to large ones: the memory of pushes stays within its bound.
 
 use crate::client::over;
-use crate::place::{DAYTABLE, PATIENCE, Place};
+use crate::place::{DAYTABLE, PATIENCE, Place, mebibytes};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -13,12 +13,6 @@ const CLIENTS: usize = 24;
 /// Bytes per record: large, so that a debug build has few records to read.
 const RECORD_BYTES: usize = 512 << 10;
 const MIB: usize = 1 << 20;
-
-fn mebibytes(pid: u32, key: &str) -> usize {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("a line of it");
-    line.trim_start_matches(':').trim().trim_end_matches(" kB").trim().parse::<usize>().expect("a number") / 1024
-}
 
 fn lines(bytes: usize) -> Vec<u8> {
     let line = [vec![b'x'; RECORD_BYTES - 1], b"\n".to_vec()].concat();

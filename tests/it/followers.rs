@@ -1,7 +1,7 @@
 //! Followers that send or do not read, and questions that make texts: the memory of the daemon stays bounded.
 
-use crate::client::over;
-use crate::place::{DAYTABLE, Daemon, PATIENCE, Place};
+use crate::client::{encoded, over};
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, mebibytes};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,17 +10,6 @@ use std::process::Command;
 const MIB: usize = 1 << 20;
 /// What all of it may take. A debug build is larger than a release.
 const PEAK_MIB: usize = 300;
-
-fn percent_encoded(text: &str) -> String {
-    let one = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).into() } else { format!("%{byte:02X}") };
-    text.bytes().map(one).collect()
-}
-
-fn mebibytes(daemon: &Daemon, key: &str) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("a line of it");
-    line.trim_start_matches(':').trim().trim_end_matches(" kB").trim().parse::<usize>().expect("a number") / 1024
-}
 
 fn start(place: &Place, global: &str) -> Daemon {
     let config = place.configure("");
@@ -73,7 +62,7 @@ fn unfinished_messages_of_followers_are_not_kept() {
         let closed = stream.read_to_end(&mut Vec::new());
         assert!(closed.is_ok() || sent < 8 * 32 * MIB, "a message of any length is taken");
     }
-    let peak = mebibytes(&daemon, "VmHWM");
+    let peak = mebibytes(daemon.pid(), "VmHWM");
     assert!(peak < PEAK_MIB, "{peak} MiB");
     daemon.stop();
 }
@@ -92,7 +81,7 @@ fn frames_for_followers_that_do_not_read_are_bounded() {
         let answer = over(stream, "POST", "/ingest?instance=web", headers, body.as_bytes()).expect("an answer");
         assert_eq!(answer.status, 200, "{}", answer.body);
     }
-    let peak = mebibytes(&daemon, "VmHWM");
+    let peak = mebibytes(daemon.pid(), "VmHWM");
     assert!(peak < 2 * PEAK_MIB, "{peak} MiB");
     drop(followers);
     daemon.stop();
@@ -119,15 +108,15 @@ fn texts_that_questions_make_are_refused() {
     assert_eq!(pushed.expect("an answer").status, 200);
     let pipe = format!("| format \"{}\" as message ", "<message>".repeat(32));
     let q = format!("* {}| len(message) as n", pipe.repeat(6));
-    let refused = ask(&format!("/api/query?q={}", percent_encoded(&q)), b"");
+    let refused = ask(&format!("/api/query?q={}", encoded(&q)), b"");
     assert_eq!(refused.status, 422, "{}", refused.body);
     assert!(refused.body.contains("would be longer than 2MiB"), "{}", refused.body);
     let replaced = "{{ replace `b` (repeat 1000000 `c`) (repeat 1000000 `b`) }}";
     let logql = format!("{{instance=~\".+\"}} | line_format \"{replaced}\"");
-    let refused = ask("/loki/api/v1/query_range", format!("query={}", percent_encoded(&logql)).as_bytes());
+    let refused = ask("/loki/api/v1/query_range", format!("query={}", encoded(&logql)).as_bytes());
     assert_eq!(refused.status, 400, "{}", refused.body);
     assert!(refused.body.contains("would be longer than 2MiB"), "{}", refused.body);
-    let peak = mebibytes(&daemon, "VmHWM");
+    let peak = mebibytes(daemon.pid(), "VmHWM");
     assert!(peak < PEAK_MIB, "{peak} MiB");
     daemon.stop();
 }

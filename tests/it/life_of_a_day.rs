@@ -276,6 +276,36 @@ fn sealing_makes_no_day_larger() {
     daemon.stop();
 }
 
+/// A table above its own limit gives its oldest hours, and no more of them than it has to.
+#[test]
+fn a_table_above_its_limit_gives_its_oldest_hours() {
+    const BYTES_MAX: u64 = 1 << 20;
+    let place = Place::new();
+    let hours: Vec<(Vec<String>, String)> = [9, 8, 7, 6].map(|hours| lines_of_numbers(hours, 20_000)).into();
+    let lines: Vec<String> = hours.iter().flat_map(|(lines, _)| lines).cloned().chain([young("young")]).collect();
+    place.write("app.log", &lines);
+    let open = config(&place, "30d", "").replace("seal_after = \"0s\"", "seal_after = \"365d\"");
+    let open = open.lines().filter(|line| !line.starts_with("archive")).collect::<Vec<_>>().join("\n");
+    let daemon = place.start_with(&open);
+    wait_for("all is read", 2 * PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(lines.len() as f64)).then_some(())
+    });
+    daemon.stop();
+    let bytes = || -> u64 { place.json("tables", &[]).iter().filter_map(|table| table["bytes"].as_u64()).sum() };
+    assert!(bytes() > BYTES_MAX, "{} bytes are below the limit", bytes());
+    let daemon = place.start_with(&open.replace("keep = ", "max_bytes = \"1MiB\"\nkeep = "));
+    wait_for("the table is within its limit", PATIENCE, || (bytes() <= BYTES_MAX).then_some(()));
+    let rows =
+        |name: &str| table(&place, name).filter(|table| table["state"] != "dropped").map(|table| table["rows"].clone());
+    let left: Vec<_> = hours.iter().map(|(_, name)| rows(name)).collect();
+    let gone = left.iter().take_while(|rows| rows.is_none()).count();
+    assert!(gone > 0 && gone < hours.len(), "{left:?}");
+    assert!(left[gone..].iter().all(|rows| *rows == Some(20_000.into())), "{left:?}");
+    let records = place.json("count", &[])[0]["records"].as_u64();
+    assert_eq!(records, Some((hours.len() - gone) as u64 * 20_000 + 1));
+    daemon.stop();
+}
+
 /// Old hours come in, are sealed, archived and dropped. Despite kills at any moment, each of their records is there
 /// once.
 #[test]

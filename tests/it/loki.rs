@@ -2,8 +2,8 @@
 //!
 //! The entries are made by `corpus`. What a question must answer is computed from the same list without daytable.
 
-use crate::client::{Answer, over};
-use crate::place::{Daemon, PATIENCE, Place};
+use crate::client::{Answer, encoded, over};
+use crate::place::{Daemon, PATIENCE, Place, mebibytes};
 use base64::Engine;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,12 +83,6 @@ fn push(daemon: &Daemon, entries: &[Pushed]) {
     let body = json!({ "streams": streams }).to_string();
     let answer = over(stream, "POST", "/loki/api/v1/push", "Content-Type: application/json\r\n", body.as_bytes());
     assert_eq!(answer.expect("an answer").status, 204);
-}
-
-fn encoded(text: &str) -> String {
-    text.bytes()
-        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 /// The password of basic authentication, as Grafana sends it.
@@ -575,13 +569,6 @@ fn a_websocket_follows_entries() {
     assert_eq!(frame["streams"][0]["values"][0][1], "two", "{frame}");
     drop(stream);
     daemon.stop();
-}
-
-/// A number of `/proc/PID/status` in MiB.
-fn mebibytes(pid: u32, name: &str) -> usize {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line of the status");
-    line.trim_matches(&[':', ' ', '\t', 'k', 'B'][..]).parse::<usize>().expect("a number") / 1024
 }
 
 /// Queries whose series explode are refused, or answered with the largest series and the number of the others. The daemon

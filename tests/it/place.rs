@@ -377,3 +377,10 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     files.sort();
     files
 }
+
+/// A number of `/proc/PID/status` in MiB.
+pub(crate) fn mebibytes(pid: u32, name: &str) -> usize {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line of the status");
+    line.trim_matches(&[':', ' ', '\t', 'k', 'B'][..]).parse::<usize>().expect("a number") / 1024
+}

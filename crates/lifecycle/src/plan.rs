@@ -18,8 +18,9 @@
 //! A seal or an archive that kills interrupted twice is left for a day ([`InterruptedStep`]): it may be what ended the
 //! daemon. A command takes the step at once.
 //!
-//! Under pressure (the days have more than `max_bytes`) the oldest days of the largest tables are dropped early. All
-//! conditions but the window apply, and the period of the day must be over.
+//! Under pressure (the days have more than `max_bytes`, or those of a table more than its own) days are dropped early, the
+//! oldest first, of the table that is furthest over its share. All conditions but the window apply, and the period of the
+//! day must be over.
 
 use super::clock::Clock;
 use super::reason::{HeldTable, HoldReason, StepReason};
@@ -291,7 +292,12 @@ impl TableRule {
 impl View {
     /// The configured rule for `table`.
     pub fn rule_of(&self, table: &DayTable) -> Option<&TableRule> {
-        self.rules.iter().find(|rule| rule.name == *table.table())
+        self.rule_named(table.table())
+    }
+
+    /// The configured rule of the tables with this name.
+    pub(crate) fn rule_named(&self, name: &TableName) -> Option<&TableRule> {
+        self.rules.iter().find(|rule| rule.name == *name)
     }
 
     /// The lifecycle state of `state`: `open`, `sealed`, `archived`, `restored` or `dropped`.

@@ -169,6 +169,25 @@ mod tests {
     }
 
     #[test]
+    fn a_smaller_limit_of_a_table_waits_and_a_larger_one_does_not() {
+        let limited = |bytes_max| TableRule { max_bytes: bytes_max, ..rule(30, None, None) };
+        let since = |before: &[Rule], bytes_max, now| {
+            let rules = remember(before, &[limited(bytes_max)], at(now), DAY);
+            let mut recalled = limited(bytes_max);
+            apply_retained(&mut recalled, &rules, DAY);
+            (recalled.max_bytes_since, rules)
+        };
+        let (first, rules) = since(&[], Some(100), 0);
+        assert_eq!(first, Some(at(0)), "a new limit");
+        assert_eq!(since(&rules, Some(100), 9).0, Some(at(0)), "a restart does not begin the wait again");
+        assert_eq!(since(&rules, Some(200), 9).0, Some(at(0)));
+        assert_eq!(since(&rules, Some(99), 9).0, Some(at(9)));
+        let (none, rules) = since(&rules, None, 9);
+        assert_eq!(none, None);
+        assert_eq!(since(&rules, Some(100), 10).0, Some(at(10)), "after it was off");
+    }
+
+    #[test]
     fn archives_that_are_kept_shorter_wait_too() {
         let ever = remember(&[], &[rule(30, Some("file:///a"), None)], at(0), DAY);
         let year = remember(&ever, &[rule(30, Some("file:///a"), Some(365))], at(5), DAY);

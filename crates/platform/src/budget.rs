@@ -121,8 +121,7 @@ impl QuestionBudget {
         let mut taken = lock(&self.taken);
         let charged = taken.charged.saturating_add(bytes);
         if charged > self.bytes_max {
-            let size = ByteSize::new(self.bytes_max as u64);
-            return Err(OverBudget::TooLarge(format!("its {kept} need more than {size} of memory; narrow the query")));
+            return Err(self.too_large(kept));
         }
         if charged > taken.reserved {
             // The last piece may reach beyond the share of the question, but not beyond the account.
@@ -137,11 +136,13 @@ impl QuestionBudget {
 
     /// Why there is no memory for `kept`, where somebody found that there is none.
     pub fn exhausted(&self, kept: &str) -> OverBudget {
-        match self.charge(usize::MAX, kept) {
-            Err(OverBudget::TooLarge(_)) if self.left() < self.bytes_max - self.charged() => self.busy(kept),
-            Err(over) => over,
-            Ok(()) => self.busy(kept),
-        }
+        let is_short_for_others = self.left() < self.bytes_max - self.charged();
+        if is_short_for_others { self.busy(kept) } else { self.too_large(kept) }
+    }
+
+    fn too_large(&self, kept: &str) -> OverBudget {
+        let size = ByteSize::new(self.bytes_max as u64);
+        OverBudget::TooLarge(format!("its {kept} need more than {size} of memory; narrow the query"))
     }
 
     fn busy(&self, kept: &str) -> OverBudget {

@@ -37,7 +37,7 @@ impl Tally {
     /// Counts the records that a run must have.
     pub(crate) fn wrote(&self, written: &Written) {
         let records: usize = written.records.values().map(|(least, _)| least).sum();
-        self.records.fetch_add(records as u64, Ordering::Relaxed);
+        self.counted(records as u64);
     }
 
     /// Counts records that a run must have.

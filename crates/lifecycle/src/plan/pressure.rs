@@ -131,7 +131,7 @@ pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBud
 
 /// The limit of a table, unless the time of grace after a change is not over.
 fn own_limit(view: &View, name: &TableName) -> Option<u64> {
-    let rule = view.rules.iter().find(|rule| rule.name == *name)?;
+    let rule = view.rule_named(name)?;
     let since = rule.max_bytes_since.unwrap_or(view.clock.now);
     rule.max_bytes.filter(|_| view.clock.now >= since.plus(view.limits.grace))
 }
@@ -144,8 +144,8 @@ fn shares<'v>(
     bytes_max: u64,
 ) -> BTreeMap<&'v TableName, u64> {
     let equal = bytes_max / (tables.values().filter(|table| table.bytes > 0).count() as u64).max(1);
-    let own = |name: &TableName| view.rules.iter().find(|rule| rule.name == *name).and_then(|rule| rule.max_bytes);
-    let weight = |name: &TableName| u128::from(own(name).unwrap_or(equal));
+    let own = |name| view.rule_named(name).and_then(|rule| rule.max_bytes);
+    let weight = |name| u128::from(own(name).unwrap_or(equal));
     let all: u128 = tables.iter().filter(|(_, table)| table.bytes > 0).map(|(name, _)| weight(name)).sum();
     let share = |name| u64::try_from(weight(name) * u128::from(bytes_max) / all.max(1)).unwrap_or(u64::MAX);
     tables.keys().map(|name| (*name, share(name))).collect()

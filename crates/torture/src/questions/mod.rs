@@ -127,8 +127,8 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     Ok(())
 }
 
-/// Asks, follows and pushes until the time is over, and then waits until all is counted. Returns how many records were
-/// accepted, and how many questions were asked.
+/// Asks, follows and pushes until the time is over. Returns how many records were accepted, and how many questions were
+/// asked.
 fn under_questions(
     options: &Options,
     place: &Place,

@@ -471,7 +471,7 @@ proptest! {
         let of_own_limit: Vec<&DayTable> =
             planned.steps.iter().filter(is_for_own).map(|planned| planned.step.table()).collect();
         // The least share that a table can have, whichever tables have bytes left.
-        let own = |name: &TableName| view.rules.iter().find(|rule| rule.name == *name).and_then(|rule| rule.max_bytes);
+        let own = |name: &TableName| view.rule_named(name).and_then(|rule| rule.max_bytes);
         let shares: BTreeMap<&TableName, u64> = names
             .iter()
             .map(|name| {
