@@ -16,6 +16,7 @@ use clap::ValueEnum;
 use daytable_logsql::{ParsedQuery, Predicate};
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
 use daytable_model::time::Ticks;
+use daytable_platform::budget::QuestionBudget;
 use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerRow};
 use daytable_query::export::{CsvReader, RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
 use daytable_query::highlight::Highlights;
@@ -249,7 +250,9 @@ impl AnswerOutput {
         if let Some(mut rows) = self.rows {
             let stdout = BufWriter::with_capacity(64 << 10, io::stdout());
             return match self.printer.format {
-                AnswerFormat::Parquet => write_parquet(&mut rows, stdout).map_err(written_failed),
+                AnswerFormat::Parquet => {
+                    write_parquet(&mut rows, stdout, &QuestionBudget::unlimited()).map_err(written_failed)
+                }
                 _ if self.printer.is_terminal => {
                     let mut csv = Vec::new();
                     write_csv(&mut rows, CsvReader::Program, &mut csv).map_err(written_failed)?;

@@ -356,7 +356,7 @@ fn of_daemon(error: &DaemonError) -> Exit {
 
 fn of_store(error: &StoreError) -> Exit {
     match error {
-        StoreError::Locked(..) | StoreError::Closed => Exit::TempFail,
+        StoreError::Locked(..) | StoreError::Closed | StoreError::NoMemory => Exit::TempFail,
         StoreError::NoStore(_) | StoreError::TableGone(_) => Exit::NoInput,
         StoreError::NewerFormat { .. } | StoreError::Refused(_) => Exit::Unavailable,
         StoreError::Foreign(..) | StoreError::Mismatch { .. } | StoreError::Displaced(..) => Exit::Data,

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use daytable_logsql::ParsedQuery;
 use daytable_model::safe_text;
 use daytable_model::time::now;
+use daytable_platform::budget::QuestionBudget;
 use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerReport, answer};
 use daytable_query::export::{CsvReader, RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
 use std::io::{BufWriter, Write};
@@ -115,7 +116,7 @@ fn write(
         let report = give(sources, query, options, &mut |item| rows.push(&item.into_row()).map_err(spool_failed))?;
         match format {
             AnswerFormat::Csv => write_csv(&mut rows, CsvReader::Program, &mut out),
-            _ => write_parquet(&mut rows, &mut out),
+            _ => write_parquet(&mut rows, &mut out, &QuestionBudget::unlimited()),
         }
         .map_err(spool_failed)?;
         return Ok(report);

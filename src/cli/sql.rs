@@ -8,6 +8,7 @@ use super::exit::CliError;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
+use daytable_platform::budget::QuestionBudget;
 use daytable_query::answer::{AnswerItem, AnswerOptions, answer};
 use daytable_query::export::{RowSpool, unnamed_file, write_parquet};
 use daytable_query::{Archives, OwnedValue, Stores};
@@ -117,7 +118,7 @@ fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
     }
     let out = unnamed_file(&folder).map_err(|source| CliError::Write { path: folder, source })?;
     if !rows.columns().is_empty() {
-        write_parquet(&mut rows, BufWriter::new(&out)).map_err(failed)?;
+        write_parquet(&mut rows, BufWriter::new(&out), &QuestionBudget::unlimited()).map_err(failed)?;
     }
     Ok(out)
 }

@@ -7,6 +7,7 @@
 //! Like Loki, each entry gets `service_name`, unless its stream has that label, and `detected_level`.
 
 use crate::http::{QuestionClock, Visibility};
+use daytable_logql::EvalError;
 use daytable_logql::ast::{LabelMatcher, MatchOp, Selector};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_stream};
@@ -21,7 +22,9 @@ use daytable_query::answer::{
     EntryCount, EntryFilter, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
     select_entries,
 };
+use daytable_query::tables::TableError;
 use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select_while};
+use daytable_store::StoreError;
 use selection::predicate_of;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -358,8 +361,8 @@ impl<'s> StoredEntries<'s> {
 
     /// Filters that together give the records of a selection. Each has a bounded number of partitions, because reading
     /// holds a page of each.
-    fn filters_of(&self, whole: Filter) -> Result<Vec<Filter>, String> {
-        let partitions = partitions_max(self.stores, &whole).map_err(|error| error.to_string())?;
+    fn filters_of(&self, whole: Filter) -> Result<Vec<Filter>, EvalError> {
+        let partitions = partitions_max(self.stores, &whole).map_err(unread)?;
         let parts = partitions.div_ceil(self.partitions_at_once);
         if parts < 2 {
             return Ok(vec![whole]);
@@ -382,7 +385,7 @@ impl<'s> StoredEntries<'s> {
     }
 
     /// Passes the entries of a selection in any order.
-    fn unordered(&self, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), String> {
+    fn unordered(&self, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), EvalError> {
         let mut flow = ControlFlow::Continue(());
         let EntryFilter { filter, predicate } = self.entries_of(wanted);
         for filter in self.filters_of(filter)? {
@@ -404,7 +407,7 @@ impl<'s> StoredEntries<'s> {
         chosen: &EntryFilter,
         wanted: &EntrySelection<'_>,
         each: &mut EachEntry<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), EvalError> {
         let span = wanted.span;
         // Records of one tick come in the order of their keys, not of their nanoseconds.
         let mut same_tick: Vec<LogEntry> = Vec::new();
@@ -441,14 +444,14 @@ impl<'s> StoredEntries<'s> {
             PredicateNode::Always(true) => select_while(self.stores, &chosen.filter, &go_on, &mut one),
             _ => select_entries(self.stores, chosen, &go_on, &mut one),
         };
-        let report = report.map_err(|error| error.to_string())?;
+        let report = report.map_err(unread)?;
         if let Some(reason) = stopped.get() {
-            return Err(reason.into());
+            return Err(EvalError::Source(reason.into()));
         }
         if !is_over {
             // An answer that lacks an unreadable day must not look complete.
             let _ = give(&mut same_tick);
-            return report.missing().map_or(Ok(()), Err);
+            return report.missing().map_or(Ok(()), |missing| Err(EvalError::Source(missing)));
         }
         Ok(())
     }
@@ -484,7 +487,12 @@ impl EntrySource for StoredEntries<'_> {
         self.clock.stop_reason().is_none()
     }
 
-    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
+    fn scan(
+        &self,
+        wanted: &EntrySelection<'_>,
+        direction: Direction,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), EvalError> {
         match direction {
             Direction::Any => return self.unordered(wanted, each),
             Direction::Backward => return self.backward(&self.entries_of(wanted), wanted, each),
@@ -528,7 +536,7 @@ impl EntrySource for StoredEntries<'_> {
         wanted: &EntrySelection<'_>,
         apart: CountedApart<'_>,
         each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
-    ) -> Result<(), String> {
+    ) -> Result<(), EvalError> {
         let (selector, span) = (wanted.selector, wanted.span);
         let (edge, length) = apart.steps.map_or((0, None), |(edge, length)| (edge, Some(length)));
         let steps = EntrySteps { from: span.from, to: span.to, edge, length };
@@ -592,16 +600,24 @@ impl EntrySource for StoredEntries<'_> {
         for filter in self.filters_of(filter)? {
             let chosen = EntryFilter { filter, predicate: predicate.clone() };
             let report = count_entries(self.stores, &chosen, &question, &go_on, &mut count);
-            let report = report.map_err(|error| error.to_string())?;
+            let report = report.map_err(unread)?;
             if let Some(reason) = stopped.get() {
-                return Err(reason.into());
+                return Err(EvalError::Source(reason.into()));
             }
-            report.missing().map_or(Ok(()), Err)?;
+            report.missing().map_or(Ok(()), |missing| Err(EvalError::Source(missing)))?;
             if is_over.get() {
                 break;
             }
         }
         Ok(())
+    }
+}
+
+/// Why entries cannot be read.
+fn unread(error: TableError) -> EvalError {
+    match error {
+        TableError::Store(StoreError::NoMemory) => EvalError::Busy(error.to_string()),
+        error => EvalError::Source(error.to_string()),
     }
 }
 

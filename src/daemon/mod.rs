@@ -168,7 +168,11 @@ impl Startup {
             peers: ConnectionLimiter::new(config.http.per_sender),
             scans: budget.scans,
             followers: budget.followers,
-            questions: MemoryBudget::new(budget.questions.0, budget.questions.1),
+            questions: MemoryBudget::within(
+                budget.questions.0,
+                budget.questions.1,
+                memory::ProcessMemory::within(budget.resident),
+            ),
             frames: MemoryBudget::new(budget.frames, budget.frames),
             ..HttpLimits::default()
         };
@@ -232,7 +236,7 @@ impl Daemon {
         let stop = stop_signal::listen(drain_timeout.clone())?;
         let hang_up = signal(SignalKind::hangup())?;
 
-        let readers = ReaderPool::new(config.data_dir.clone(), budget.idle_readers);
+        let readers = ReaderPool::new(config.data_dir.clone(), server.limits().questions, budget.idle_readers);
         let progress = Arc::new(LifecycleProgress::default());
         let executor = Executor::new(store.steps(), config.data_dir.clone(), config.archives.clone(), progress.clone());
         let executor = Arc::new(executor);

@@ -41,7 +41,7 @@ impl From<StoreError> for ApiError {
         match error {
             StoreError::TableGone(_) => ApiError::NotFound(error.to_string()),
             StoreError::Refused(_) => ApiError::Refused(error.to_string()),
-            StoreError::Closed => ApiError::Busy(error.to_string()),
+            StoreError::Closed | StoreError::NoMemory => ApiError::Busy(error.to_string()),
             _ => ApiError::Failed(error.to_string()),
         }
     }
@@ -196,6 +196,7 @@ pub(super) fn export(
     }
     let failed = |error: SpoolError| match error {
         SpoolError::TooLarge(_) | SpoolError::TooManyColumns => ApiError::Refused(error.to_string()),
+        SpoolError::NoMemory(over) => over_budget(&over),
         error => ApiError::Failed(format!("failed to export: {error}")),
     };
     let folder = std::env::temp_dir();
@@ -224,7 +225,7 @@ pub(super) fn export(
     let body = ResponseBytes(out.into_inner());
     let written = match params.form {
         ExportFormat::Csv(reader) => write_csv(&mut rows, reader, body),
-        _ => write_parquet(&mut rows, body),
+        _ => write_parquet(&mut rows, body, &options.memory.question_within(options.bytes_max)),
     };
     match written {
         // Nobody waits for the rest.

@@ -5,6 +5,7 @@
 
 use daytable_intake::push::DocumentLookup;
 use daytable_model::key::{DayTable, RowKey};
+use daytable_platform::budget::MemoryBudget;
 use daytable_platform::lock;
 use daytable_store::{IdempotencyKey, Reader, StoreError};
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use std::sync::{Arc, Mutex};
 /// Idle readers of the data folder.
 pub(super) struct ReaderPool {
     data_dir: PathBuf,
+    /// The memory of all questions.
+    questions: MemoryBudget,
     idle: Mutex<IdleReaders>,
     idle_max: usize,
 }
@@ -25,9 +28,9 @@ struct IdleReaders {
 }
 
 impl ReaderPool {
-    /// An empty pool for the data folder at `data_dir`, which keeps at most `idle_max` readers.
-    pub(super) fn new(data_dir: PathBuf, idle_max: usize) -> Arc<ReaderPool> {
-        Arc::new(ReaderPool { data_dir, idle: Mutex::default(), idle_max })
+    /// An empty pool for the data folder at `data_dir`, which keeps at most `idle_max` readers for `questions`.
+    pub(super) fn new(data_dir: PathBuf, questions: MemoryBudget, idle_max: usize) -> Arc<ReaderPool> {
+        Arc::new(ReaderPool { data_dir, questions, idle: Mutex::default(), idle_max })
     }
 
     /// Closes every reader: an open reader of a dropped day keeps the disk space of its files.
@@ -45,7 +48,7 @@ impl ReaderPool {
         };
         let reader = match reader {
             Some(reader) => reader,
-            None => Reader::open(&self.data_dir)?,
+            None => Reader::open(&self.data_dir)?.with_memory(self.questions.clone()),
         };
         let result = read(&reader);
         let mut idle = lock(&self.idle);

@@ -1,5 +1,6 @@
 //! Where entries come from.
 
+use crate::EvalError;
 use crate::ast::{LabelFilter, LineFilter, Selector};
 use crate::labels::Labels;
 use std::ops::ControlFlow;
@@ -93,7 +94,12 @@ pub trait EntrySource {
     /// # Errors
     ///
     /// Why not all entries could be given.
-    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String>;
+    fn scan(
+        &self,
+        wanted: &EntrySelection<'_>,
+        direction: Direction,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), EvalError>;
 
     /// Counts the wanted entries whose lines pass all filters of the selection, until `each` breaks. An entry stands for so
     /// many entries with the same needed labels in the same step. It may lack a line and other labels. The order is any.
@@ -106,7 +112,7 @@ pub trait EntrySource {
         wanted: &EntrySelection<'_>,
         _apart: CountedApart<'_>,
         each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
-    ) -> Result<(), String> {
+    ) -> Result<(), EvalError> {
         self.scan(wanted, Direction::Any, &mut |entry| match wanted.passes_lines(&entry.line) {
             true => each(entry, 1),
             false => ControlFlow::Continue(()),

@@ -8,11 +8,14 @@
 //! 1. Whoever keeps something for a question charges its bytes first. A question has a share; all questions together have
 //!    the account. Memory that does not fit is refused: it is never waited for, so two questions cannot wait for each other.
 //! 2. A question that is dropped gives back all that it took.
-//! 3. A text that a function of a query makes is a [`BoundedText`], which looks at the length before it grows, and asks
+//! 3. Where the process itself has too much memory ([`ProcessMemory`]), questions that have more than the average get no
+//!    more; far beyond its limit none does.
+//! 4. A text that a function of a query makes is a [`BoundedText`], which looks at the length before it grows, and asks
 //!    now and then whether anybody still waits.
 //!
 //! Commits, sources and the lifecycle have budgets of their own and never wait for this one.
 
+use crate::memory::ProcessMemory;
 use crate::sync::lock;
 use daytable_model::units::ByteSize;
 use std::fmt;
@@ -25,6 +28,8 @@ pub const VALUE_BYTES_MAX: usize = 2 << 20;
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
 /// A question takes memory from the account in such pieces.
 const PIECE_BYTES: usize = 256 << 10;
+/// Beyond this part of its limit the process has no memory for any question.
+const PROCESS_RESERVE: u64 = 16;
 /// Bytes after which a text that grows asks whether anybody still waits.
 const PATIENCE_BYTES: usize = 64 << 10;
 
@@ -54,12 +59,25 @@ struct Account {
     bytes_max: usize,
     question_bytes_max: usize,
     used: AtomicUsize,
+    /// The questions that have some of it.
+    holders: AtomicUsize,
+    process: Option<ProcessMemory>,
 }
 
 impl MemoryBudget {
     /// So many bytes for all questions, and for one of them.
     pub fn new(bytes_max: usize, question_bytes_max: usize) -> MemoryBudget {
-        MemoryBudget(Arc::new(Account { bytes_max, question_bytes_max, used: AtomicUsize::new(0) }))
+        MemoryBudget::with_process(bytes_max, question_bytes_max, None)
+    }
+
+    /// So many bytes for all questions and for one of them, as long as the process has no more than its limit.
+    pub fn within(bytes_max: usize, question_bytes_max: usize, process: ProcessMemory) -> MemoryBudget {
+        MemoryBudget::with_process(bytes_max, question_bytes_max, Some(process))
+    }
+
+    fn with_process(bytes_max: usize, question_bytes_max: usize, process: Option<ProcessMemory>) -> MemoryBudget {
+        let (used, holders) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        MemoryBudget(Arc::new(Account { bytes_max, question_bytes_max, used, holders, process }))
     }
 
     /// So many bytes for each question, whatever others use: for programs that ask one question.
@@ -82,6 +100,11 @@ impl MemoryBudget {
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
+
+    /// Whether whoever has so many bytes of its own gets no more, because the process has too much memory.
+    pub fn is_short_for(&self, bytes: usize) -> bool {
+        self.0.is_short_for(bytes)
+    }
 }
 
 impl Account {
@@ -92,6 +115,14 @@ impl Account {
 
     fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The largest give way first, so that a small question does not pay for a large one.
+    fn is_short_for(&self, bytes: usize) -> bool {
+        let Some(process) = &self.process else { return false };
+        let excess = process.excess();
+        let average = self.used.load(Ordering::Relaxed) / self.holders.load(Ordering::Relaxed).max(1);
+        excess > process.bytes_max() / PROCESS_RESERVE || excess > 0 && bytes > PIECE_BYTES.max(average)
     }
 }
 
@@ -112,6 +143,11 @@ struct Taken {
 }
 
 impl QuestionBudget {
+    /// Memory without a limit: for programs that answer one question and end.
+    pub fn unlimited() -> QuestionBudget {
+        MemoryBudget::unshared(usize::MAX).question()
+    }
+
     /// Takes memory for what the question keeps.
     ///
     /// # Errors
@@ -127,8 +163,15 @@ impl QuestionBudget {
             // The last piece may reach beyond the share of the question, but not beyond the account.
             let missing = charged - taken.reserved;
             let piece = missing.next_multiple_of(PIECE_BYTES);
+            if self.account.is_short_for(charged) {
+                return Err(self.busy(kept));
+            }
             let got = [piece, missing].into_iter().find(|bytes| self.account.take(*bytes));
-            taken.reserved += got.ok_or_else(|| self.busy(kept))?;
+            let got = got.ok_or_else(|| self.busy(kept))?;
+            if taken.reserved == 0 {
+                self.account.holders.fetch_add(1, Ordering::Relaxed);
+            }
+            taken.reserved += got;
         }
         taken.charged = charged;
         Ok(())
@@ -149,6 +192,12 @@ impl QuestionBudget {
         OverBudget::Busy(format!("other questions use the memory that its {kept} need: ask again"))
     }
 
+    /// Why the question has to end because the process has too much memory, if it has to.
+    pub fn shortage(&self) -> Option<OverBudget> {
+        let is_short = self.account.process.is_some() && self.account.is_short_for(self.charged());
+        is_short.then(|| self.busy("rows"))
+    }
+
     /// Gives back memory of what the question no longer keeps.
     pub fn release(&self, bytes: usize) {
         let mut taken = lock(&self.taken);
@@ -157,6 +206,9 @@ impl QuestionBudget {
         if spare > 4 * PIECE_BYTES {
             taken.reserved -= spare;
             self.account.give_back(spare);
+            if taken.reserved == 0 {
+                self.account.holders.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -181,7 +233,11 @@ impl QuestionBudget {
 
 impl Drop for QuestionBudget {
     fn drop(&mut self) {
-        self.account.give_back(lock(&self.taken).reserved);
+        let reserved = lock(&self.taken).reserved;
+        if reserved > 0 {
+            self.account.holders.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.account.give_back(reserved);
     }
 }
 
@@ -429,6 +485,25 @@ mod tests {
         drop(other);
         drop(one);
         assert_eq!(memory.used(), 0, "a question that ends gives back all");
+    }
+
+    #[test]
+    fn the_largest_questions_give_way_to_the_process() {
+        let within = |excess: fn() -> Option<u64>| {
+            MemoryBudget::within(64 << 20, 64 << 20, ProcessMemory::measured_by(100 << 20, excess))
+        };
+        let memory = within(|| Some(100 << 20));
+        let question = memory.question();
+        assert_eq!(question.charge(32 << 20, "groups"), Ok(()), "as much as it may have");
+        assert_eq!(question.shortage(), None);
+        let memory = within(|| Some(101 << 20));
+        let (large, small) = (memory.question(), memory.question());
+        assert_eq!(small.charge(1, "rows"), Ok(()), "it has little");
+        assert!(matches!(large.charge(1 << 20, "groups"), Err(OverBudget::Busy(reason)) if reason.contains("groups")));
+        assert_eq!((large.charged(), small.shortage()), (0, None));
+        let memory = within(|| Some(110 << 20));
+        assert!(matches!(memory.question().charge(1, "rows"), Err(OverBudget::Busy(_))), "far beyond its limit");
+        assert!(memory.question().shortage().is_some() && memory.is_short_for(0));
     }
 
     #[test]

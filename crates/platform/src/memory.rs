@@ -3,7 +3,10 @@
 //! The limit is the least `memory.max` of the [control groups](https://docs.kernel.org/admin-guide/cgroup-v2.html) of this
 //! process, or the least `memory.limit_in_bytes` of version 1.
 
+use crate::sync::lock;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// daytable builds and frees pages by the thousand. With the system's allocator that costs more than their compression.
 /// SQLite allocates here as well (`.cargo/config.toml`), so every program with the store uses this allocator.
@@ -16,6 +19,60 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// forces that.
 pub fn release_free() {
     let _ = Vec::<u8>::new().try_reserve_exact(usize::MAX / 4);
+}
+
+/// How old a measurement of the process may be. In that time two cores fill some megabytes.
+const MEASURED_FOR: Duration = Duration::from_millis(2);
+
+/// The memory of this process beside a limit.
+///
+/// What is charged is never all: decoders, buffers and the free memory that the allocator keeps come on top. So the
+/// process itself is looked at, too.
+#[derive(Debug)]
+pub struct ProcessMemory {
+    bytes_max: u64,
+    resident: fn() -> Option<u64>,
+    measured: Mutex<Option<(Instant, u64)>>,
+}
+
+impl ProcessMemory {
+    /// A limit of the resident memory in bytes, without mapped files.
+    pub fn within(bytes_max: u64) -> ProcessMemory {
+        ProcessMemory::measured_by(bytes_max, resident)
+    }
+
+    pub(crate) fn measured_by(bytes_max: u64, resident: fn() -> Option<u64>) -> ProcessMemory {
+        ProcessMemory { bytes_max, resident, measured: Mutex::default() }
+    }
+
+    /// The limit.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Bytes beyond the limit, not older than some milliseconds. 0 where nothing can be measured.
+    pub fn excess(&self) -> u64 {
+        let mut measured = lock(&self.measured);
+        if let Some((_, excess)) = measured.filter(|(at, _)| at.elapsed() < MEASURED_FOR) {
+            return excess;
+        }
+        let excess = || (self.resident)().unwrap_or(0).saturating_sub(self.bytes_max);
+        let mut now = excess();
+        if now > 0 {
+            release_free();
+            now = excess();
+        }
+        *measured = Some((Instant::now(), now));
+        now
+    }
+}
+
+/// The resident memory of this process in bytes, without mapped files.
+fn resident() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = statm.split(' ').skip(1).map(|pages| pages.parse::<u64>().ok());
+    let (resident, shared) = (pages.next()??, pages.next()??);
+    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
 }
 
 /// The limit of this process's control groups, in bytes. `None` means no limit.
@@ -50,6 +107,15 @@ fn limit_of(file: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_process_is_measured() {
+        let before = resident().expect("measured");
+        let kept = vec![1u8; 64 << 20];
+        assert!(resident().expect("measured") > before + (32 << 20), "{}", kept.len());
+        assert!(ProcessMemory::within(1 << 20).excess() > 0);
+        assert_eq!(ProcessMemory::within(u64::MAX).excess(), 0);
+    }
 
     #[test]
     fn the_least_limit_of_all_groups_applies() {

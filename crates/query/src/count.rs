@@ -12,7 +12,7 @@ use crate::tables::{Projection, TableError};
 use daytable_model::key::instance_of;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
-use daytable_platform::budget::{MemoryBudget, OverBudget, QuestionBudget};
+use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_store::{CountBy, MinuteCount};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashMap;
@@ -64,7 +64,7 @@ pub fn count(
     filter: &Filter,
     grouping: Grouping,
 ) -> Result<(Vec<Count>, ArchiveReport), TableError> {
-    let unlimited = MemoryBudget::unshared(usize::MAX).question();
+    let unlimited = QuestionBudget::unlimited();
     count_within(stores, filter, Tally::new(grouping, unlimited), &|| true)
         .map(|(counted, report)| (counted.counts, report))
 }
@@ -316,13 +316,14 @@ impl Serialize for Count {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use daytable_platform::budget::MemoryBudget;
 
     fn time(seconds: i64) -> Ticks {
         Ticks::from_unix(seconds, 0).expect("in range")
     }
 
     fn unlimited() -> QuestionBudget {
-        MemoryBudget::unshared(usize::MAX).question()
+        QuestionBudget::unlimited()
     }
 
     #[test]

@@ -107,6 +107,9 @@ pub enum StoreError {
         /// The error.
         source: std::io::Error,
     },
+    /// A question needs more pages at once than the process has memory for.
+    #[error("other questions use the memory that the pages need: ask again")]
+    NoMemory,
     /// The store is closing.
     #[error("the store is closing")]
     Closed,

@@ -7,6 +7,8 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey, TableName};
 use daytable_model::record::{Level, Record};
 use daytable_model::time::{self, Ticks};
+use daytable_platform::budget::MemoryBudget;
+use daytable_platform::memory::ProcessMemory;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -226,6 +228,22 @@ fn a_text_is_searched_within_the_range_only() {
     let reader = folder.reader();
     let found = reader.scan(&table(day(0)), &range).expect("a table");
     assert_eq!(found.map(|row| row.expect("a row").key().position()).collect::<Vec<_>>(), [4]);
+}
+
+/// Pages of many partitions are merged: they are in memory together.
+#[test]
+fn a_scan_ends_with_an_error_where_the_process_has_no_memory_for_its_pages() {
+    let folder = Folder::new();
+    let store = folder.open();
+    assert!(commit(&store, vec![batch(day(0), "a", &[(day(0), 1, "x")])], 1));
+    let scanned = |process_bytes_max| {
+        let process = ProcessMemory::within(process_bytes_max);
+        let reader = folder.reader().with_memory(MemoryBudget::within(usize::MAX, usize::MAX, process));
+        let rows = reader.scan(&table(day(0)), &Range::all()).expect("a table");
+        rows.map(|row| row.map(|row| row.key().position())).collect::<Result<Vec<_>, _>>()
+    };
+    assert_eq!(scanned(u64::MAX).expect("read"), [1]);
+    assert!(matches!(scanned(1), Err(StoreError::NoMemory)));
 }
 
 #[test]

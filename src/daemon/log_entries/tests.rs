@@ -112,7 +112,12 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
 struct OneByOne<'s>(StoredEntries<'s>);
 
 impl EntrySource for OneByOne<'_> {
-    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
+    fn scan(
+        &self,
+        wanted: &EntrySelection<'_>,
+        direction: Direction,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), EvalError> {
         let direction = if direction == Direction::Forward { direction } else { Direction::Backward };
         self.0.scan(&wanted.selector.within(wanted.span), direction, each)
     }
@@ -133,7 +138,7 @@ fn a_question_ends_at_its_time_where_nothing_matches() {
     for direction in [Direction::Backward, Direction::Forward, Direction::Any] {
         let mut each = |_| ControlFlow::Continue(());
         let ended = entries.scan(&wanted, direction, &mut each).expect_err("the time is over");
-        assert!(ended.contains("takes too long"), "{ended}");
+        assert!(ended.to_string().contains("takes too long"), "{ended}");
     }
 }
 

@@ -42,19 +42,17 @@ fn each_stream(
     let (mut found, mut bytes) = (0, 0);
     let mut last: Option<Arc<Labels>> = None;
     for selector in selectors {
-        source
-            .count(&selector.within(params.span()?), apart, &mut |entry, _| {
-                // Most entries follow one of the same stream.
-                if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.stream)) {
-                    if let Some(new) = add(&entry.stream) {
-                        (found, bytes) = (found + 1, bytes + new);
-                    }
-                    last = Some(entry.stream);
+        source.count(&selector.within(params.span()?), apart, &mut |entry, _| {
+            // Most entries follow one of the same stream.
+            if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.stream)) {
+                if let Some(new) = add(&entry.stream) {
+                    (found, bytes) = (found + 1, bytes + new);
                 }
-                let is_over = found > STREAMS_MAX || bytes > STREAM_BYTES_MAX;
-                if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })
-            .map_err(LokiError::failed)?;
+                last = Some(entry.stream);
+            }
+            let is_over = found > STREAMS_MAX || bytes > STREAM_BYTES_MAX;
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
     }
     if found > STREAMS_MAX || bytes > STREAM_BYTES_MAX {
         return Err(LokiError::wrong(format!(
@@ -160,56 +158,54 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
     let (mut fields, mut left): (BTreeMap<String, DetectedField>, usize) = (BTreeMap::new(), lines);
     let (budget, mut refused) = (params.budget(), None);
     let go_on = || source.is_wanted();
-    source
-        .scan(&query.wanted(params.span()?), Direction::Backward, &mut |entry| {
-            let shown = match query.show(&entry, params.now, &go_on) {
-                Ok(Some(shown)) => shown,
-                Ok(None) => return ControlFlow::Continue(()),
-                Err(error) => {
-                    refused = Some(error);
-                    return ControlFlow::Break(());
-                }
-            };
-            let mut charge = |bytes| {
-                let charged = budget.charge(FIELD_BYTES + bytes, "fields");
-                match charged {
-                    Ok(()) => true,
-                    Err(over) => {
-                        refused.get_or_insert(EvalError::from(over));
-                        false
-                    }
-                }
-            };
-            let mut add = |labels: &Labels, parser: Option<&'static str>| {
-                for (name, value) in labels.iter() {
-                    if name == DETECTED_LEVEL || name.starts_with("__") {
-                        continue;
-                    }
-                    let name = name.trim_end_matches("_extracted");
-                    if !fields.contains_key(name) && !charge(name.len()) {
-                        return;
-                    }
-                    let field = fields.entry(name.to_owned()).or_default();
-                    field.kind.get_or_insert_with(|| kind_of(value));
-                    field.parsers.extend(parser);
-                    let is_new = field.values.len() < FIELDS_MAX && !value.is_empty() && !field.values.contains(value);
-                    if is_new && charge(value.len()) {
-                        field.values.insert(value.to_owned());
-                    }
-                }
-            };
-            add(&shown.metadata, None);
-            let is_object = entry.line.trim_start().starts_with('{');
-            let (parser, name) = if is_object { (&json, "json") } else { (&logfmt, "logfmt") };
-            // What a parser refuses has no fields.
-            let parsed: Option<ShownEntry> = parser.show(&entry, params.now, &go_on).ok().flatten();
-            if let Some(parsed) = parsed.filter(|parsed| is_object || parsed.parsed.iter().len() > 0) {
-                add(&parsed.parsed, Some(name));
+    source.scan(&query.wanted(params.span()?), Direction::Backward, &mut |entry| {
+        let shown = match query.show(&entry, params.now, &go_on) {
+            Ok(Some(shown)) => shown,
+            Ok(None) => return ControlFlow::Continue(()),
+            Err(error) => {
+                refused = Some(error);
+                return ControlFlow::Break(());
             }
-            left -= 1;
-            if left == 0 || refused.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .map_err(LokiError::failed)?;
+        };
+        let mut charge = |bytes| {
+            let charged = budget.charge(FIELD_BYTES + bytes, "fields");
+            match charged {
+                Ok(()) => true,
+                Err(over) => {
+                    refused.get_or_insert(EvalError::from(over));
+                    false
+                }
+            }
+        };
+        let mut add = |labels: &Labels, parser: Option<&'static str>| {
+            for (name, value) in labels.iter() {
+                if name == DETECTED_LEVEL || name.starts_with("__") {
+                    continue;
+                }
+                let name = name.trim_end_matches("_extracted");
+                if !fields.contains_key(name) && !charge(name.len()) {
+                    return;
+                }
+                let field = fields.entry(name.to_owned()).or_default();
+                field.kind.get_or_insert_with(|| kind_of(value));
+                field.parsers.extend(parser);
+                let is_new = field.values.len() < FIELDS_MAX && !value.is_empty() && !field.values.contains(value);
+                if is_new && charge(value.len()) {
+                    field.values.insert(value.to_owned());
+                }
+            }
+        };
+        add(&shown.metadata, None);
+        let is_object = entry.line.trim_start().starts_with('{');
+        let (parser, name) = if is_object { (&json, "json") } else { (&logfmt, "logfmt") };
+        // What a parser refuses has no fields.
+        let parsed: Option<ShownEntry> = parser.show(&entry, params.now, &go_on).ok().flatten();
+        if let Some(parsed) = parsed.filter(|parsed| is_object || parsed.parsed.iter().len() > 0) {
+            add(&parsed.parsed, Some(name));
+        }
+        left -= 1;
+        if left == 0 || refused.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
     refused.map_or(Ok(fields), |error: EvalError| Err(error.into()))
 }
 
@@ -262,14 +258,12 @@ pub(super) fn patterns(params: &LokiParams, source: &dyn EntrySource) -> LokiRes
     let steps = params.steps(span)?;
     let step = (steps.time(1) - steps.time(0)).max(1);
     let (mut clusters, mut left) = (Clusters::default(), PATTERN_LINES);
-    source
-        .scan(&selector.within(span), Direction::Backward, &mut |entry| {
-            let level = entry.metadata.get(DETECTED_LEVEL).unwrap_or("unknown");
-            clusters.add(&entry.line, level, entry.time - entry.time.rem_euclid(step));
-            left -= 1;
-            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .map_err(LokiError::failed)?;
+    source.scan(&selector.within(span), Direction::Backward, &mut |entry| {
+        let level = entry.metadata.get(DETECTED_LEVEL).unwrap_or("unknown");
+        clusters.add(&entry.line, level, entry.time - entry.time.rem_euclid(step));
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
     let shown: Vec<Value> = clusters
         .into_sorted()
         .iter()

@@ -49,7 +49,7 @@ pub(super) fn stats(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
             streams.insert(entry.stream);
             ControlFlow::Continue(())
         };
-        source.count(&selector.within(span), OF_STREAM, &mut each).map_err(LokiError::failed)?;
+        source.count(&selector.within(span), OF_STREAM, &mut each)?;
         bytes = (bytes as f64 / lines as f64 * entries as f64).round() as u64;
     }
     // There are no chunks here; a stream without a chunk would look empty.
@@ -69,7 +69,7 @@ fn each_newest(
         left -= 1;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    source.scan(&selector.within(span), Direction::Backward, &mut one).map_err(LokiError::failed)
+    source.scan(&selector.within(span), Direction::Backward, &mut one).map_err(LokiError::from)
 }
 
 /// `index/volume`: bytes by labels over the span.
@@ -141,7 +141,7 @@ fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiRe
             });
             ControlFlow::Continue(())
         };
-        source.count(&selector.within(span), apart, &mut each).map_err(LokiError::failed)?;
+        source.count(&selector.within(span), apart, &mut each)?;
     }
     let series = volumes.volumes.into_iter();
     let mut series: Vec<Series> =

@@ -22,7 +22,7 @@ impl EntrySource for Repeated {
         self.is_wanted
     }
 
-    fn scan(&self, _: &EntrySelection<'_>, _: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
+    fn scan(&self, _: &EntrySelection<'_>, _: Direction, each: &mut EachEntry<'_>) -> Result<(), EvalError> {
         for _ in 0..self.times {
             if each(self.entry.clone()) == ControlFlow::Break(()) {
                 break;

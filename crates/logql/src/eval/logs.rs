@@ -116,7 +116,7 @@ impl Evaluator<'_> {
             }
             ControlFlow::Continue(())
         });
-        scanned.map_err(EvalError::Source)?;
+        scanned?;
         if let Some(refused) = refused {
             return Err(refused);
         }

@@ -366,7 +366,7 @@ impl Evaluator<'_> {
         } else {
             self.source.scan(&wanted, Direction::Any, &mut |entry| each(entry, 1))
         };
-        scanned.map_err(EvalError::Source)?;
+        scanned?;
         if has_failed && is_counted {
             // The error names all labels of an entry.
             return self.range_of(range, given, steps, spent, false);

@@ -10,7 +10,12 @@ use std::sync::Arc;
 struct Entries(Vec<LogEntry>);
 
 impl EntrySource for Entries {
-    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
+    fn scan(
+        &self,
+        wanted: &EntrySelection<'_>,
+        direction: Direction,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), EvalError> {
         let mut found: Vec<&LogEntry> = self
             .0
             .iter()

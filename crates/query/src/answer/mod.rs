@@ -150,7 +150,7 @@ pub fn answer(
             cut.set(Some(CutReason::Time));
             return false;
         }
-        is_wanted()
+        budget.is_affordable() && is_wanted()
     };
     let context = PipelineContext { now: options.now, seconds, budget: budget.clone(), go_on: &go_on };
     let mut pipeline = Pipeline::new(&query.pipes, &context);

@@ -56,6 +56,14 @@ impl AnswerBudget {
         &self.0.question
     }
 
+    /// Whether the process has memory for the question. If not, the answer is cut.
+    pub(super) fn is_affordable(&self) -> bool {
+        let over = self.question().shortage();
+        let is_affordable = over.is_none();
+        over.into_iter().for_each(|over| self.refuse(over));
+        is_affordable
+    }
+
     /// Says that there was not enough memory for `kept`.
     pub(super) fn exhaust(&self, kept: &str) {
         self.refuse(self.question().exhausted(kept));

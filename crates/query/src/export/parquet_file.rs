@@ -1,9 +1,11 @@
 //! A Parquet file of rows: a column for each name, typed where all of its values have one type, and text otherwise.
 //!
-//! Rows are written group by group, so memory holds one group.
+//! Rows are written group by group. Memory holds one group, and of each column of each group what the end of the file
+//! says of it.
 
 use super::spool::{ColumnType, RowSpool, SpoolError, SpooledRow};
 use daytable_model::property::OwnedValue;
+use daytable_platform::budget::QuestionBudget;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -19,6 +21,11 @@ const GROUP_ROWS_MAX: usize = 100_000;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 /// Values of a group: what each column needs for a row is in memory.
 const GROUP_VALUES_MAX: usize = 4 << 20;
+
+/// What a value of a group takes beside its text: itself, its level, and the copy of the column that is encoded.
+const VALUE_BYTES: usize = 64;
+/// What the end of the file has of a column of a group, in memory: its place, sizes, least and greatest value.
+const CHUNK_BYTES: usize = 1 << 10;
 
 impl From<ParquetError> for SpoolError {
     fn from(error: ParquetError) -> SpoolError {
@@ -36,8 +43,8 @@ impl From<ParquetError> for SpoolError {
 ///
 /// # Errors
 ///
-/// The spool cannot be read, or `out` cannot be written.
-pub fn write_parquet<W: Write + Send>(spool: &mut RowSpool, out: W) -> Result<(), SpoolError> {
+/// The spool cannot be read, `out` cannot be written, or `budget` has too little memory.
+pub fn write_parquet<W: Write + Send>(spool: &mut RowSpool, out: W, budget: &QuestionBudget) -> Result<(), SpoolError> {
     let columns: Vec<(String, ColumnType)> =
         spool.columns().iter().map(|column| (column.name().to_owned(), column.column_type())).collect();
     let fields = columns.iter().map(|(name, kind)| field(name, *kind).map(Arc::new)).collect::<Result<_, _>>()?;
@@ -50,12 +57,17 @@ pub fn write_parquet<W: Write + Send>(spool: &mut RowSpool, out: W) -> Result<()
     let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
     let kinds: Vec<ColumnType> = columns.into_iter().map(|(_, kind)| kind).collect();
     let mut group = Group::new(&kinds);
+    let mut end = |group: Group| {
+        budget.charge(kinds.len() * CHUNK_BYTES, "columns")?;
+        budget.release(group.charged);
+        group.write(&mut file)
+    };
     spool.each(&mut |row| {
-        group.push(row);
-        if group.is_full() { std::mem::replace(&mut group, Group::new(&kinds)).write(&mut file) } else { Ok(()) }
+        budget.charge(group.push(row), "rows")?;
+        if group.is_full() { end(std::mem::replace(&mut group, Group::new(&kinds))) } else { Ok(()) }
     })?;
     if group.rows > 0 {
-        group.write(&mut file)?;
+        end(group)?;
     }
     file.finish()?;
     Ok(file.inner_mut().flush()?)
@@ -95,6 +107,8 @@ struct Group {
     is_text: Vec<bool>,
     rows: usize,
     bytes: usize,
+    /// About the bytes that it has in memory.
+    charged: usize,
 }
 
 impl Group {
@@ -107,7 +121,7 @@ impl Group {
         };
         let columns = kinds.iter().map(|kind| GroupColumn { levels: Vec::new(), values: values(kind) }).collect();
         let is_text = kinds.iter().map(|kind| *kind == ColumnType::Text).collect();
-        Group { columns, is_text, rows: 0, bytes: 0 }
+        Group { columns, is_text, rows: 0, bytes: 0, charged: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -116,7 +130,9 @@ impl Group {
             || self.rows * self.columns.len() >= GROUP_VALUES_MAX
     }
 
-    fn push(&mut self, row: SpooledRow) {
+    /// Adds a row, and returns about how much memory that took.
+    fn push(&mut self, row: SpooledRow) -> usize {
+        let (values, before) = (row.len(), self.bytes);
         for (at, value) in row {
             let GroupColumn { levels, values } = &mut self.columns[at];
             levels.resize(self.rows, 0);
@@ -147,6 +163,9 @@ impl Group {
             }
         }
         self.rows += 1;
+        let bytes = 2 * (self.bytes - before) + values * VALUE_BYTES + self.columns.len() * size_of::<i16>();
+        self.charged += bytes;
+        bytes
     }
 
     fn write<W: Write + Send>(self, file: &mut SerializedFileWriter<W>) -> Result<(), SpoolError> {
@@ -181,6 +200,7 @@ mod tests {
     use super::*;
     use crate::answer::AnswerRow;
     use daytable_model::time::Ticks;
+    use daytable_platform::budget::MemoryBudget;
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
     /// Rows whose columns appear late, disappear, and change their type.
@@ -219,7 +239,7 @@ mod tests {
     #[test]
     fn a_parquet_file_keeps_types_and_absent_values() {
         let mut file = Vec::new();
-        write_parquet(&mut spool(), &mut file).expect("written");
+        write_parquet(&mut spool(), &mut file, &QuestionBudget::unlimited()).expect("written");
         let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("a Parquet file");
         let rows: Vec<String> =
             reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row").to_string()).collect();
@@ -239,5 +259,25 @@ mod tests {
         row.push("text".into(), Some(OwnedValue::String("x".repeat(20))));
         spool.push(&row).expect("it fits");
         assert!(matches!(spool.push(&row), Err(SpoolError::TooLarge(40))));
+    }
+
+    #[test]
+    fn many_groups_of_many_columns_are_refused_before_their_description_fills_the_memory() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool = RowSpool::new(unnamed_file(folder.path()).expect("a file"), u64::MAX);
+        for n in 0..2_000_i64 {
+            let mut row = AnswerRow::default();
+            for more in 0..5 {
+                row.push(format!("name{}", 5 * n + more).as_str().into(), Some(OwnedValue::Int64(n)));
+            }
+            spool.push(&row).expect("kept");
+        }
+        let memory = MemoryBudget::unshared(20 << 20);
+        let mut file = Vec::new();
+        let refused = write_parquet(&mut spool, &mut file, &memory.question());
+        assert!(matches!(refused, Err(SpoolError::NoMemory(_))), "{refused:?}");
+        let question = MemoryBudget::unshared(128 << 20).question();
+        write_parquet(&mut spool, &mut Vec::new(), &question).expect("written");
+        assert_eq!(question.charged(), 5 * 10_000 * CHUNK_BYTES, "the rows were given back");
     }
 }

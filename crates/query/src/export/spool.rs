@@ -10,6 +10,7 @@
 use crate::answer::AnswerRow;
 use daytable_model::property::OwnedValue;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_platform::budget::OverBudget;
 use daytable_store::private_file;
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,9 +35,18 @@ pub enum SpoolError {
     /// The rows have too many names.
     #[error("the answer has more than {COLUMNS_MAX} columns: choose some with | fields a, b")]
     TooManyColumns,
+    /// The rows need more memory than there is.
+    #[error("{0}")]
+    NoMemory(OverBudget),
     /// Parquet could not be written.
     #[error("failed to write Parquet: {0}")]
     Parquet(String),
+}
+
+impl From<OverBudget> for SpoolError {
+    fn from(over: OverBudget) -> SpoolError {
+        SpoolError::NoMemory(over)
+    }
 }
 
 /// A file without a name in `folder`, for this user only.

@@ -34,6 +34,7 @@ use daytable_model::key::{DayTable, RowKey};
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
+use daytable_platform::budget::MemoryBudget;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -70,6 +71,7 @@ pub struct Reader {
     sealed: RefCell<HashMap<String, SealedFile>>,
     sealed_sizes: SealedSizes,
     snapshot_times: SnapshotTimes,
+    memory: Option<MemoryBudget>,
 }
 
 /// A day-table, as `tables` shows it.
@@ -265,7 +267,18 @@ impl Reader {
             sealed: RefCell::default(),
             sealed_sizes: SealedSizes::default(),
             snapshot_times: SnapshotTimes::default(),
+            memory: None,
         })
+    }
+
+    /// Returns this reader for questions that share this memory: its scans end with an error where there is too little.
+    pub fn with_memory(self, memory: MemoryBudget) -> Reader {
+        Reader { memory: Some(memory), ..self }
+    }
+
+    /// Whether a scan that has so many bytes of pages gets no more.
+    pub(crate) fn is_short_for(&self, bytes: usize) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.is_short_for(bytes))
     }
 
     /// Returns this reader with other step sizes for sealed files.

@@ -77,6 +77,8 @@ pub(crate) struct OpenScan<'r> {
     last: RowKey,
     streams: Vec<Stream>,
     heap: BinaryHeap<Reverse<Next>>,
+    /// Bytes of the pages in it that were read.
+    merged: usize,
     passed: SupersededKeys,
     names: HashMap<i64, Arc<str>>,
     committed: Committed,
@@ -199,6 +201,7 @@ impl<'r> OpenScan<'r> {
             last,
             streams: Vec::new(),
             heap: BinaryHeap::new(),
+            merged: 0,
             passed: SupersededKeys::default(),
             names: HashMap::new(),
             committed: Committed::default(),
@@ -251,6 +254,7 @@ impl<'r> OpenScan<'r> {
         (self.asked, self.settled) = (None, None);
         self.snapshots += 1;
         self.heap.clear();
+        self.merged = 0;
         self.passed = SupersededKeys::default();
         let stream = |partition, headers, ended| Stream {
             partition,
@@ -352,6 +356,9 @@ impl<'r> OpenScan<'r> {
             let (read, index) = match page {
                 Pages::Unread(row) => {
                     turns::pass();
+                    if self.reader.is_short_for(self.merged) {
+                        return Err(StoreError::NoMemory);
+                    }
                     if self.since.elapsed() > self.reader.snapshot_times().of_long_journal {
                         self.lasting = opened.snapshot_max();
                         held::end_due(opened);
@@ -388,6 +395,7 @@ impl<'r> OpenScan<'r> {
                     if let Some(index) = read.next(first) {
                         // Another page may now have a smaller key.
                         let key = read.page.key(index);
+                        self.merged += read.page.memory();
                         self.heap.push(Reverse(Next { key, later, page: Pages::At(read, index) }));
                     }
                     continue;
@@ -406,9 +414,12 @@ impl<'r> OpenScan<'r> {
             let partition = partition.ok_or_else(|| page_rows::unnamed_partition(&opened.path, &read.row))?;
             let is_wanted = self.resume.wants(key) && !self.passed.replace(partition, key, later, keys)?;
             self.resume = Resume::After(key);
-            if let Some(next) = read.next(index + 1) {
-                let key = read.page.key(next);
-                self.heap.push(Reverse(Next { key, later, page: Pages::At(read.clone(), next) }));
+            match read.next(index + 1) {
+                Some(next) => {
+                    let key = read.page.key(next);
+                    self.heap.push(Reverse(Next { key, later, page: Pages::At(read.clone(), next) }));
+                }
+                None => self.merged = self.merged.saturating_sub(read.page.memory()),
             }
             if is_wanted {
                 let name = match read.page.owner(index) {

@@ -211,6 +211,12 @@ impl Page {
         self.rows == 0
     }
 
+    /// About the bytes that it has in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let keys = self.rows * size_of::<RowKey>();
+        self.packed.len() + self.text.len() + keys + self.columns.len() * size_of::<PageColumn>()
+    }
+
     /// Whether columns were not read: those that a question does not need.
     pub(crate) fn is_front(&self) -> bool {
         self.is_front
