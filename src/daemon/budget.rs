@@ -15,7 +15,7 @@
 //! | idle readers with their caches | 8 | one per 32 MiB |
 //! | what all questions keep (`questions`) | 192 MiB | a quarter |
 //! | what one of them keeps | 128 MiB | a quarter |
-//! | resident memory with which questions get more (`resident`) | 448 MiB | seven eighths |
+//! | resident memory with which questions get more (`resident`) | 384 MiB | three quarters, at least 64 MiB |
 //! | frames for followers (`frames`) | 32 MiB | a sixteenth |
 //! | followers | 32 | one per 8 MiB |
 //!
@@ -30,7 +30,7 @@ const LEAST: u64 = crate::config::MEMORY_LEAST;
 const QUESTIONS_BYTES_MAX: usize = 192 << 20;
 const QUESTION_BYTES_MAX: usize = 128 << 20;
 /// The resident memory of a process without a limit, beyond which questions get no more.
-const RESIDENT_BYTES_MAX: u64 = 448 << 20;
+const RESIDENT_BYTES_MAX: u64 = 384 << 20;
 /// Frames that wait for followers.
 const FRAMES_BYTES_MAX: usize = 32 << 20;
 
@@ -70,7 +70,7 @@ impl Budget {
             idle_readers: share(32 * MIB, 8).max(1),
             connections: share(256 << 10, usize::from(u16::MAX)),
             questions: (share(4, QUESTIONS_BYTES_MAX), share(4, QUESTION_BYTES_MAX)),
-            resident: limit.map_or(RESIDENT_BYTES_MAX, |limit| limit / 8 * 7),
+            resident: limit.map_or(RESIDENT_BYTES_MAX, |limit| (limit / 4 * 3).max(LEAST)),
             frames: share(16, FRAMES_BYTES_MAX),
             followers: share(8 * MIB, 32),
             limit,
@@ -102,11 +102,11 @@ mod tests {
     fn budgets_are_shares_of_the_limit_and_never_above_their_full_size() {
         let free = Budget::within(None);
         assert_eq!((free.waiting_bytes, free.held_bytes, free.scans), (16 << 20, 32 << 20, 8));
-        assert_eq!(Budget::within(Some(1 << 40)), Budget { limit: Some(1 << 40), resident: 7 << 37, ..free });
+        assert_eq!(Budget::within(Some(1 << 40)), Budget { limit: Some(1 << 40), resident: 3 << 38, ..free });
         let small = Budget::within(Some(64 * MIB));
         assert_eq!((small.waiting_bytes, small.held_bytes), (4 << 20, 4 << 20));
         assert_eq!((small.scans, small.idle_readers, Budget::within(Some(256 * MIB)).scans), (1, 2, 2));
-        assert_eq!((free.resident, small.resident), (448 << 20, 56 << 20));
+        assert_eq!((free.resident, small.resident), (384 << 20, 64 << 20));
         assert_eq!((small.questions, small.frames, small.followers), ((16 << 20, 16 << 20), 4 << 20, 8));
         let push = small.push(push::PushLimits::default());
         assert_eq!((push.bodies_bytes_max, push.decoded_bytes_max, push.body_bytes_max), (16 << 20, 8 << 20, 4 << 20));

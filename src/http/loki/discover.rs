@@ -106,10 +106,11 @@ pub(super) fn series(params: &LokiParams, source: &dyn EntrySource) -> LokiResul
         let bytes = || stream.iter().map(|(name, value)| name.len() + value.len()).sum();
         (!streams.contains(stream) && streams.insert(stream.clone())).then(bytes)
     })?;
-    let mut answer = Document(r#"{"status":"success","data":"#.into());
+    let mut answer = Document::within(params.budget());
+    answer.push(r#"{"status":"success","data":"#);
     answer.push_array(&streams, |answer, stream| answer.push(&super::numbers::object(stream).to_string()));
     answer.push("}");
-    Ok(answer)
+    answer.whole()
 }
 
 /// `detected_labels`: the labels of streams, and in how many values they come.

@@ -16,6 +16,7 @@
 //! that series beyond a limit are counted in `warnings`.
 
 mod discover;
+mod document;
 mod numbers;
 mod params;
 mod query;
@@ -28,12 +29,12 @@ use super::question::{EndOnDrop, LokiError, QuestionClock};
 use super::request_params::RequestParams;
 use super::tenants::Visibility;
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Extension, FromRequest, Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daytable_logql::source::EntrySource;
+use document::Document;
 use params::LokiParams;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -45,33 +46,7 @@ pub(super) const PREFIX: &str = "/loki/api/v1/";
 pub(super) const COUNTED: &str = "/loki/api/v1/*";
 /// The version of Loki whose routes these are.
 const VERSION: &str = "3.7.0";
-/// What a route answers: a JSON document. Long answers are written as text at once: their values would take ten times as
-/// much memory.
-struct Document(String);
 type LokiResult = Result<Document, LokiError>;
-
-impl From<Value> for Document {
-    fn from(value: Value) -> Document {
-        Document(value.to_string())
-    }
-}
-
-impl Document {
-    fn push(&mut self, text: &str) {
-        self.0.push_str(text);
-    }
-
-    /// Adds an array; `write` adds each of its items.
-    fn push_array<T>(&mut self, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Document, T)) {
-        let mut before = "[";
-        for item in items {
-            self.push(before);
-            write(self, item);
-            before = ",";
-        }
-        self.push(if before == "[" { "[]" } else { "]" });
-    }
-}
 
 /// The parameters of a question, whose errors are plain text.
 struct QuestionParams(RequestParams);
@@ -121,13 +96,12 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
     }
     let format = async |headers: HeaderMap, given: QuestionParams| {
         let params = LokiParams::read(given.0, &headers);
-        Ok::<_, LokiError>(response(
-            success(json!(daytable_logql::parse(params.required("query")?)?.to_string())).into(),
-        ))
+        let query = daytable_logql::parse(params.required("query")?)?;
+        Ok::<_, LokiError>(Document::from(success(json!(query.to_string()))))
     };
     routes = routes.route(&format!("{PREFIX}format_query"), get(format).post(format)).route(TAIL, get(tail::tail));
     for (path, answer) in fixed() {
-        routes = routes.route(path, get(async move || response(answer.clone().into())));
+        routes = routes.route(path, get(async move || Document::from(answer.clone())));
     }
     routes
 }
@@ -168,11 +142,6 @@ fn success(data: Value) -> Value {
     json!({ "status": "success", "data": data })
 }
 
-fn response(answer: Document) -> Response {
-    let head = [(header::CONTENT_TYPE, "application/json; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
-    (head, Body::from(answer.0)).into_response()
-}
-
 /// Asks the entries on a blocking thread.
 async fn answer(
     context: Arc<ServerContext>,
@@ -194,5 +163,5 @@ async fn answer(
     });
     let answered = asked.await.unwrap_or_else(|_| Err(LokiError::failed("the question ended without an answer")));
     drop(end);
-    answered.map(response)
+    answered.map(Document::into_response)
 }

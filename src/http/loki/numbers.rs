@@ -1,9 +1,10 @@
 //! Numbers in the shapes of Prometheus: `vector`, `matrix`, `scalar`; and labels as an object.
 
-use super::Document;
+use super::{Document, LokiResult};
 use daytable_logql::eval::{Numbers, Series, Steps};
 use daytable_logql::labels::Labels;
 use daytable_logql::text;
+use daytable_platform::budget::QuestionBudget;
 use serde_json::{Map, Value, json};
 
 /// Whether the answer is about one point in time.
@@ -14,13 +15,13 @@ pub(super) enum Shape {
 }
 
 /// The answer of a query for numbers.
-pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape) -> Document {
+pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape, room: QuestionBudget) -> LokiResult {
     let (series, left_out) = match numbers {
         // Loki counts milliseconds here, and seconds elsewhere.
         Numbers::Scalar(number) if shape == Shape::Instant => {
             let result = json!([steps.time(0) / 1_000_000, text::number(number)]);
             let data = json!({ "resultType": "scalar", "result": result, "stats": {} });
-            return super::success(data).into();
+            return Ok(super::success(data).into());
         }
         Numbers::Scalar(number) => {
             let points = (0..steps.count()).map(|step| (step, number)).collect();
@@ -28,7 +29,8 @@ pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape) -> Document 
         }
         Numbers::Series { series, left_out } => (series, left_out),
     };
-    let mut answer = Document(r#"{"status":"success","#.into());
+    let mut answer = Document::within(room);
+    answer.push(r#"{"status":"success","#);
     if left_out > 0 {
         let warning = format!("{left_out} more series are left out: only those with the largest values are shown");
         answer.push(&format!(r#""warnings":["{warning}"],"#));
@@ -48,7 +50,7 @@ pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape) -> Document 
         answer.push("}");
     });
     answer.push("}}");
-    answer
+    answer.whole()
 }
 
 /// A time in seconds, with milliseconds if the time has some.

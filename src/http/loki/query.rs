@@ -4,8 +4,7 @@ use super::numbers::{Shape, numbers, object};
 use super::params::LokiParams;
 use super::{Document, LokiResult};
 use crate::http::question::LokiError;
-use daytable_logql::EvalError;
-use daytable_logql::ast::LogqlQuery;
+use daytable_logql::ast::{LogqlQuery, MetricQuery};
 use daytable_logql::eval::{Evaluator, Limits, LogRequest, ShownEntry, Steps};
 use daytable_logql::labels::Labels;
 use daytable_logql::source::{EntrySource, TimeSpan};
@@ -29,7 +28,7 @@ pub(super) fn instant(params: &LokiParams, source: &dyn EntrySource) -> LokiResu
         ));
     };
     let steps = Steps::at(params.time("time")?.unwrap_or(params.now));
-    Ok(numbers(evaluator(source, params).metric(&metric, steps)?, steps, Shape::Instant))
+    written_numbers(params, source, &metric, steps, Shape::Instant)
 }
 
 /// `query_range`: entries, or the numbers of several points in time.
@@ -39,7 +38,7 @@ pub(super) fn range(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
     let query = match query {
         LogqlQuery::Metric(metric) => {
             let steps = params.steps(span)?;
-            return Ok(numbers(evaluator(source, params).metric(&metric, steps)?, steps, Shape::Range));
+            return written_numbers(params, source, &metric, steps, Shape::Range);
         }
         LogqlQuery::Log(query) => query,
     };
@@ -52,19 +51,28 @@ pub(super) fn range(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
     };
     let evaluator = evaluator(source, params);
     let entries = evaluator.logs(&query, request)?;
-    // The document, which grows beside the entries.
-    let written = entries.iter().map(ShownEntry::bytes).sum();
-    evaluator.budget.charge(written, "answer").map_err(EvalError::from)?;
-    let mut answer = Document(String::new());
+    let mut answer = Document::within(params.budget());
     let flags = if params.categorizes { r#""encodingFlags":["categorize-labels"],"# } else { "" };
     answer.push(&format!(r#"{{"status":"success","data":{{"resultType":"streams",{flags}"stats":{{}},"result":"#));
-    write_streams(entries, params.categorizes, &mut answer);
+    write_streams(entries, params.categorizes, &mut answer, &|bytes| evaluator.budget.release(bytes));
     answer.push("}}");
-    Ok(answer)
+    answer.whole()
 }
 
-/// Writes entries by their streams, both in the order of the entries.
-pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mut Document) {
+fn written_numbers(
+    params: &LokiParams,
+    source: &dyn EntrySource,
+    metric: &MetricQuery,
+    steps: Steps,
+    shape: Shape,
+) -> LokiResult {
+    // It has the memory of the numbers until they are written.
+    let evaluator = evaluator(source, params);
+    numbers(evaluator.metric(metric, steps)?, steps, shape, params.budget())
+}
+
+/// Writes entries by their streams, both in the order of the entries. `freed` learns the bytes of each that is written.
+pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mut Document, freed: &dyn Fn(usize)) {
     let mut numbers: HashMap<Labels, usize> = HashMap::new();
     let mut streams: Vec<Vec<ShownEntry>> = Vec::new();
     for mut entry in entries {
@@ -81,6 +89,7 @@ pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mu
         let stream = object(&labels);
         to.push(&format!(r#"{{"stream":{stream},"values":"#));
         to.push_array(entries, |to, entry| {
+            let bytes = entry.bytes();
             to.push(&format!(r#"["{}",{}"#, entry.time, Value::String(entry.line)));
             if categorizes {
                 let sets = [("structuredMetadata", &entry.metadata), ("parsed", &entry.parsed)];
@@ -89,6 +98,7 @@ pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mu
                 to.push(&format!(",{}", Value::Object(labels)));
             }
             to.push("]");
+            freed(bytes);
         });
         to.push("}");
     });

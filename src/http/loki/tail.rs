@@ -111,10 +111,11 @@ fn follow(
             return ControlFlow::Break(());
         };
         let entries = std::mem::take(&mut waiting);
-        let mut frame = Document(r#"{"dropped_entries":[],"streams":"#.into());
-        write_streams(entries, params.categorizes, &mut frame);
+        let mut frame = Document::default();
+        frame.push(r#"{"dropped_entries":[],"streams":"#);
+        write_streams(entries, params.categorizes, &mut frame, &|_| {});
         frame.push("}");
-        let frame = Frame { text: frame.0, _room: room };
+        let frame = Frame { text: frame.into_text(), _room: room };
         if frames.blocking_send(frame).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     if let Err(error) = followed {

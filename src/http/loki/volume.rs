@@ -149,7 +149,7 @@ fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiRe
     let total = |series: &Series| series.points.iter().map(|(_, bytes)| bytes).sum::<f64>();
     series.sort_by(|a, b| total(b).total_cmp(&total(a)).then_with(|| a.labels.cmp(&b.labels)));
     series.truncate(limit);
-    Ok(numbers(Numbers::Series { series, left_out: 0 }, steps, shape))
+    numbers(Numbers::Series { series, left_out: 0 }, steps, shape, params.budget())
 }
 
 /// Bytes by the labels and steps of an answer.
