@@ -20,6 +20,18 @@ fn merge_item(master: &mut OwnedRow, item: OwnedRow) {
     }
 }
 
+/// Makes room for all parts of each text in its first: it would move with each part, and be there twice.
+fn reserve(rows: &mut [OwnedRow]) {
+    let Some((master, items)) = rows.split_first_mut() else { return };
+    for (name, value) in &mut master.properties {
+        let parts = items.iter().flat_map(|item| &item.properties).filter(|(of, _)| of == name);
+        let more = parts.map(|(_, part)| if let OwnedValue::String(part) = part { part.len() } else { 0 });
+        if let OwnedValue::String(text) = value {
+            text.reserve_exact(more.sum());
+        }
+    }
+}
+
 /// Joins masters and items that arrive in any order, as long as the master is first.
 ///
 /// An item without a master is skipped: its master did not match.
@@ -55,6 +67,7 @@ impl Joiner {
 
 fn joined(mut rows: Vec<OwnedRow>) -> Option<OwnedRow> {
     rows.sort_by_key(|row| row.key);
+    reserve(&mut rows);
     rows.into_iter().reduce(|mut master, item| {
         merge_item(&mut master, item);
         master

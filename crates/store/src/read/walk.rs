@@ -38,6 +38,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
+use daytable_platform::budget::MemoryBudget;
 use daytable_platform::lock;
 use daytable_platform::turns::{self, QuestionTurns};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -287,6 +288,8 @@ struct Plan<'r> {
     first: RowKey,
     last: RowKey,
     range: &'r Range,
+    /// The memory of questions, if the walk is one's.
+    memory: Option<MemoryBudget>,
 }
 
 /// A thread of a walk: its own connections to the open files.
@@ -398,7 +401,8 @@ impl Reader {
         visitor: &V,
     ) -> Result<Option<(Plan<'r>, Vec<Vec<Option<OpenDayFile>>>)>, StoreError> {
         let (first, last) = RowKey::range(range.from, range.to);
-        let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
+        let memory = self.memory.clone();
+        let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range, memory };
         let mut connections: Vec<Vec<Option<OpenDayFile>>> = vec![Vec::new()];
         for (number, file) in live.iter().enumerate() {
             let Some(late) = self.late_keys(&live[number + 1..], range)? else { return Ok(None) };
@@ -506,7 +510,7 @@ impl SealedFile {
         visitor: &V,
     ) -> Result<Vec<V::State>, StoreError> {
         let (first, last) = RowKey::range(range.from, range.to);
-        let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
+        let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range, memory: None };
         plan.add_sealed(0, self, true, visitor);
         plan.files.push(WalkFile::sealed(self.clone(), None));
         let threads = threads.clamp(1, plan.groups().max(1));
@@ -876,6 +880,10 @@ impl Walker<'_, '_> {
         visitor: &V,
     ) -> Result<Option<ControlFlow<()>>, StoreError> {
         let Plan { first, last, files, range, .. } = self.plan;
+        // Groups and records that a walk gathers are charged by their question; what it decodes is not.
+        if self.plan.memory.as_ref().is_some_and(|memory| memory.is_short_for(0)) {
+            return Err(StoreError::NoMemory);
+        }
         match task {
             Task::Page { file, page, partition, later } => {
                 let header = &page.header;

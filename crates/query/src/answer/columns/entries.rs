@@ -5,6 +5,7 @@
 
 use super::filter::ColumnFilter;
 use super::groups::GroupStep;
+use super::kept::KeptRecords;
 use super::matching::{self, Made};
 use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, ValueNumbers};
@@ -24,8 +25,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Records that a thread keeps to be added one by one, before the caller reads rows instead.
-const RECORDS_MAX: usize = 20_000;
 /// Groups and bytes of values of a thread, before the caller reads rows instead.
 const GROUPS_MAX: usize = 100_000;
 const VALUE_BYTES_MAX: usize = 16 << 20;
@@ -142,7 +141,7 @@ pub(super) struct EntryCounting<'q> {
 /// What one thread counted.
 #[derive(Default)]
 pub(super) struct ThreadEntries {
-    pub(super) records: Vec<FullRecord>,
+    pub(super) records: KeptRecords,
     instances: ValueNumbers,
     streams: ValueNumbers,
     values: Vec<ValueNumbers>,
@@ -249,9 +248,8 @@ impl BatchVisitor for EntryCounting<'_> {
             let Made::Records(made) = matching::make(&self.columns, batch, &open)? else {
                 return Ok(self.elsewhere());
             };
-            state.records.extend(made.into_iter().map(|(_, record)| record));
             rows.subtract(&open);
-            if state.records.len() > RECORDS_MAX {
+            if !state.records.add(made.into_iter().map(|(_, record)| record)) {
                 return Ok(self.elsewhere());
             }
         }

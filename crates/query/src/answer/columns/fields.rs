@@ -5,11 +5,12 @@
 
 use super::counted::{CountedFields, PageNumbers};
 use super::filter::{ColumnFilter, LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
+use super::kept::KeptRecords;
 use super::matching::{self, Made};
 use super::place::TableVisitor;
 use super::values::{ABSENT, ValueNumbers};
 use crate::answer::field_list::{FieldQuestion, FoundField};
-use crate::answer::item::{FullRecord, shown_name};
+use crate::answer::item::shown_name;
 use crate::entity::OwnedValue;
 use daytable_model::key::instance_of;
 use daytable_model::needle::Needle;
@@ -23,9 +24,6 @@ use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, CountedValues, Rows
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Records that a thread keeps to be added one by one, before the caller reads rows instead.
-const RECORDS_MAX: usize = 20_000;
 
 /// Gathers the fields of the matching records of a table.
 pub(super) struct FieldGathering<'q> {
@@ -42,7 +40,7 @@ pub(super) struct FieldGathering<'q> {
 pub(super) struct ThreadFields {
     pub(super) matched: u64,
     /// Records that columns do not describe.
-    pub(super) records: Vec<FullRecord>,
+    pub(super) records: KeptRecords,
     fields: HashMap<String, FieldCounts, foldhash::fast::RandomState>,
     bytes: usize,
 }
@@ -129,9 +127,8 @@ impl BatchVisitor for FieldGathering<'_> {
             let Made::Records(records) = matching::make(&self.columns, batch, &spread)? else {
                 return Ok(self.elsewhere());
             };
-            state.records.extend(records.into_iter().map(|(_, record)| record));
             rows.subtract(&spread);
-            if state.records.len() > RECORDS_MAX {
+            if !state.records.add(records.into_iter().map(|(_, record)| record)) {
                 return Ok(self.elsewhere());
             }
         }

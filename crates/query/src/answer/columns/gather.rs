@@ -134,7 +134,7 @@ pub(in crate::answer) fn gather(
             for mut state in states {
                 matched += state.matched;
                 let charged = state.charged();
-                for record in std::mem::take(&mut state.records) {
+                for record in state.records.take() {
                     is_by_count = false;
                     each(Gathered::Record(record.into()));
                 }
@@ -188,8 +188,7 @@ pub(in crate::answer) fn gather_entries(
     each_table(selection, visitor, |found| match found {
         FoundInTable::States(states) => {
             for mut state in states {
-                let records = std::mem::take(&mut state.records).into_iter();
-                records.for_each(|record| each(FoundEntries::Record(record.into())));
+                state.records.take().for_each(|record| each(FoundEntries::Record(record.into())));
                 state.finish(question, &table_of.borrow(), |count| each(FoundEntries::Counted(count.into())));
             }
         }
@@ -221,9 +220,7 @@ pub(in crate::answer) fn gather_fields(
                 matched += state.matched;
                 let charged = state.charged();
                 each(GatheredField::Records(state.matched - state.records.len() as u64));
-                std::mem::take(&mut state.records)
-                    .into_iter()
-                    .for_each(|record| each(GatheredField::Record(record.into())));
+                state.records.take().for_each(|record| each(GatheredField::Record(record.into())));
                 state.finish(|name, found| each(GatheredField::Field(name, found)));
                 memory.release(charged);
             }

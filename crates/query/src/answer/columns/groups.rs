@@ -6,11 +6,11 @@
 
 use super::counted::{AlikeRecords, CountedFields, PageNumbers, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
+use super::kept::KeptRecords;
 use super::matching::{self, Made};
 use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, VALUE_KINDS, ValueNumbers, Values, is_value_of};
 use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
-use crate::answer::item::FullRecord;
 use crate::answer::pipes::step_start;
 use crate::answer::quantile::QuantileSketch;
 use crate::entity::OwnedValue;
@@ -35,8 +35,6 @@ use std::sync::atomic::{AtomicBool, Ordering as Order};
 
 /// Different numbers of a quantile that are counted apart; others go to its sketch at once.
 const NUMBERS_MAX: u32 = 4096;
-/// Records that a thread keeps to be added one by one, before the caller reads rows instead.
-const RECORDS_MAX: usize = 20_000;
 
 /// The groups and functions of a pipe.
 pub(super) struct StatsGroups<'q> {
@@ -67,7 +65,7 @@ pub(super) struct ThreadGroups {
     /// Records that matched.
     pub(super) matched: u64,
     /// Those of them that are to be added one by one.
-    pub(super) records: Vec<FullRecord>,
+    pub(super) records: KeptRecords,
     values: Vec<ValueNumbers>,
     /// For each field the numbers of the levels by their codes, once they were asked for.
     levels: Vec<[u32; 1 + Level::ALL.len()]>,
@@ -365,7 +363,7 @@ impl BatchVisitor for Gathering<'_> {
         });
         ThreadGroups {
             matched: 0,
-            records: Vec::new(),
+            records: KeptRecords::default(),
             values: by.iter().map(|_| ValueNumbers::default()).collect(),
             levels: by.iter().map(|_| [NO_NUMBER; 1 + Level::ALL.len()]).collect(),
             last_fixed: None,
@@ -515,9 +513,8 @@ impl BatchVisitor for Gathering<'_> {
                 return Ok(self.elsewhere());
             };
             let own = records.into_iter().filter(|(row, _)| by_record.contains(*row));
-            state.records.extend(own.chain(others).map(|(_, record)| record));
             rows.subtract(&by_record);
-            if state.records.len() > RECORDS_MAX {
+            if !state.records.add(own.chain(others).map(|(_, record)| record)) {
                 return Ok(self.elsewhere());
             }
         }
@@ -885,7 +882,7 @@ impl ThreadGroups {
     }
 
     /// Adds the counts of another thread, where counts are all there is. Gives the other back if they are not.
-    pub(super) fn merge_counts(&mut self, other: ThreadGroups) -> Option<ThreadGroups> {
+    pub(super) fn merge_counts(&mut self, mut other: ThreadGroups) -> Option<ThreadGroups> {
         let ([States::Counts(counts)], [States::Counts(more)]) = (&mut *self.states, &*other.states) else {
             return Some(other);
         };
@@ -907,7 +904,7 @@ impl ThreadGroups {
             }
         }
         self.matched += other.matched;
-        self.records.extend(other.records);
+        self.records.add(other.records.take());
         None
     }
 

@@ -18,6 +18,7 @@ mod fields;
 mod filter;
 mod gather;
 mod groups;
+mod kept;
 mod matching;
 mod place;
 mod records;

@@ -6,11 +6,12 @@
 
 use super::counted::{CountedFields, PageNumbers};
 use super::filter::ColumnFilter;
+use super::kept::bytes_of;
 use super::matching::{self, Made};
 use super::place::TablePlace;
 use crate::answer::item::FullRecord;
 use crate::bounds::{Bounds, tables_of};
-use crate::entity::{OwnedRow, OwnedValue};
+use crate::entity::OwnedRow;
 use crate::record::StoredRecord;
 use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
@@ -267,17 +268,6 @@ impl Finding<'_> {
         self.is_elsewhere.store(true, Ordering::Relaxed);
         ControlFlow::Break(())
     }
-}
-
-fn bytes_of(record: &FullRecord) -> usize {
-    let record = record.record();
-    let of_value = |value: &OwnedValue| match value {
-        OwnedValue::String(text) => text.len(),
-        OwnedValue::Binary(bytes) => bytes.len(),
-        _ => 0,
-    };
-    let fields = record.fields.iter().map(|(name, value)| 64 + name.len() + of_value(value));
-    256 + record.message.len() + record.source.len() + fields.sum::<usize>()
 }
 
 impl<'a> ColumnRecords<'a> {
