@@ -11,7 +11,7 @@
 
 use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
-use super::raw_record::RawRecord;
+use super::raw_record::{LineCut, RawRecord};
 use super::structured::{self, Headers};
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};
@@ -200,6 +200,23 @@ impl SourceProfile {
         Unwrapped { text, envelope }
     }
 
+    /// Removes the envelope of a line, also where the line is cut within it. What an object has behind the cut is
+    /// taken if the object is the envelope.
+    pub(crate) fn unwrap_line<'a>(
+        &self,
+        line: &'a str,
+        cut: Option<&mut LineCut>,
+        options: &ParseOptions,
+    ) -> Unwrapped<'a> {
+        if let Some(cut) = cut
+            && let Some((text, envelope)) = cut.rest.as_ref().and_then(|rest| envelope::cut_docker(line, rest))
+        {
+            cut.rest = None;
+            return Unwrapped { text, envelope };
+        }
+        self.unwrap(line, options)
+    }
+
     /// Whether a line (without its envelope) begins a record. Otherwise it continues the record before it in its
     /// stream.
     pub fn begins(&self, text: &str, options: &ParseOptions) -> bool {
@@ -330,15 +347,22 @@ impl SourceProfile {
         &mut self,
         text: &'a str,
         envelope: Envelope<'a>,
-        raw: Option<&RawRecord<'_>>,
+        raw: Option<&'a RawRecord<'_>>,
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
         let defaults = TimestampDefaults { zone: options.zone, seen };
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
-        let (mut parsed, read) = match self.read_by_layout(text, &envelope, options, &defaults, full_time) {
-            Some((parsed, read)) => (parsed, Some(read)),
-            None => (self.parse_text(text, options, defaults, full_time), None),
+        let cut = raw.filter(|raw| raw.is_cut());
+        let rest = cut.and_then(|raw| raw.cut.as_ref()?.rest.as_ref()).map(|rest| &*rest.object);
+        let (mut parsed, read) = if let Some(record) = cut.and_then(|_| cut_object(text, rest, options, &defaults)) {
+            let parsed = Parsed::of(record, Format::Json);
+            self.learn(&parsed);
+            (parsed, None)
+        } else if let Some((parsed, read)) = self.read_by_layout(text, &envelope, options, &defaults, full_time) {
+            (parsed, Some(read))
+        } else {
+            (self.parse_text(text, options, defaults, full_time), None)
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         let mut added = 0;
@@ -350,7 +374,7 @@ impl SourceProfile {
         }
         let line = match &options.redactor {
             None => self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read),
-            Some(redactor) => match written::redact(redactor, &mut parsed, text, added) {
+            Some(redactor) => match written::redact(redactor, &mut parsed, text, rest, added) {
                 None => {
                     let raw = raw.filter(|raw| !written::has_secret_around(redactor, raw, text));
                     self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read)
@@ -585,6 +609,21 @@ impl SourceProfile {
     fn any_time(options: &ParseOptions) -> TimestampDefaults {
         TimestampDefaults { zone: options.zone, seen: Ticks::MAX }
     }
+}
+
+/// The first bytes of an object, if objects are expected.
+fn cut_object<'a>(
+    text: &'a str,
+    rest: Option<&'a str>,
+    options: &ParseOptions,
+    defaults: &TimestampDefaults,
+) -> Option<Record<'a>> {
+    let is_expected = options.explicit.is_none()
+        && match options.format {
+            FormatChoice::Auto => text.starts_with(OBJECT_BEGINNINGS),
+            FormatChoice::Only(format) => matches!(format, Format::Json | Format::Cri | Format::Docker),
+        };
+    if is_expected { json::cut::parse(text, rest, defaults) } else { None }
 }
 
 /// An object, over one line or several; or an object in the first line, with the lines below as more of its message.

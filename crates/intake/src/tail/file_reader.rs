@@ -27,7 +27,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
-use daytable_parse::{Assembler, Ending, Format, RawRecord, SourceProfile, cut_record, reuse};
+use daytable_parse::{Assembler, Ending, Format, RawRecord, RestScanner, SourceProfile, cut_record, reuse};
 use daytable_store::{Mark, SourceState};
 use memchr::{memchr, memmem, memrchr};
 use std::io;
@@ -49,8 +49,8 @@ pub(super) struct FileReader {
     pub(super) state: Arc<SourceState>,
     /// The file, while it is open.
     pub(super) content: Option<FileContent>,
-    /// The offset up to which a line over the limit has no newline.
-    passed: Option<u64>,
+    /// A line over the limit, whose newline was not found yet.
+    long_line: Option<Box<LongLine>>,
     zeros: ZeroSearch,
     /// Whether reading waits at zeros that may still be written.
     waits_at_zeros: bool,
@@ -64,6 +64,13 @@ pub(super) struct FileReader {
     parser: Option<Box<RecordParser>>,
     /// How the entries of the journal are read, if the file has such entries instead of lines.
     entries: Option<Box<EntryReading>>,
+}
+
+/// A line over the limit.
+struct LongLine {
+    /// The offset up to which it has no newline.
+    passed: u64,
+    scanner: RestScanner,
 }
 
 /// Makes rows of the records of a source. Everything here follows from the state and the configuration.
@@ -125,7 +132,7 @@ impl FileReader {
         FileReader {
             state: state.into(),
             content,
-            passed: None,
+            long_line: None,
             zeros: ZeroSearch::default(),
             waits_at_zeros: false,
             data_end: None,
@@ -157,7 +164,7 @@ impl FileReader {
         self.state = state;
         self.has_advanced = false;
         self.zeros = ZeroSearch::default();
-        self.passed = None;
+        self.long_line = None;
         self.open = None;
         self.parser = None;
     }
@@ -220,8 +227,8 @@ impl FileReader {
         if n < proven || proven > 0 && xxh3_64(&context.buffer[..proven]) != proof.hash {
             return Ok(ReadOutcome::Rewritten);
         }
-        if let Some(passed) = self.passed {
-            return self.pass_over(passed, tail_end, context);
+        if let Some(line) = self.long_line.take() {
+            return self.pass_over(line, tail_end, context);
         }
         let limit = context.options.line_bytes_max;
         // The bytes of the buffer before the data, and the zeros of the file between the position and the data.
@@ -289,7 +296,11 @@ impl FileReader {
                 return Ok(ReadOutcome::More);
             }
             if length > limit {
-                self.passed = Some(start + length as u64);
+                let mut scanner = RestScanner::default();
+                scanner.scan(&context.buffer[before..before + limit]);
+                scanner.cut();
+                scanner.scan(&context.buffer[before + limit..before + length]);
+                self.long_line = Some(Box::new(LongLine { passed: start + length as u64, scanner }));
                 return Ok(outcome);
             }
             // A line or record that is longer than a chunk. One byte more than the limit tells whether it is over the
@@ -352,7 +363,8 @@ impl FileReader {
         let mut next = records.next(&parser.profile, reading);
         if next.is_some() {
             let state = Arc::make_mut(state);
-            while let Some(record) = next {
+            while let Some(mut record) = next {
+                record.note_end();
                 parser.record(&record, hole, state, context);
                 let mut by_level = [0; LEVEL_CODES];
                 while let Some((start, parsed)) = records.next_by_layout(&mut parser.profile, reading, context.now) {
@@ -417,8 +429,14 @@ impl FileReader {
         Ok(consumed)
     }
 
-    /// Looks for the end of a line over the limit, from `passed` on.
-    fn pass_over(&mut self, passed: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
+    /// Looks for the end of a line over the limit.
+    fn pass_over(
+        &mut self,
+        mut line: Box<LongLine>,
+        tail_end: TailEnd,
+        context: &mut ReadContext<'_>,
+    ) -> io::Result<ReadOutcome> {
+        let passed = line.passed;
         let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let n = content.read_at(passed, context.buffer)?;
         let stop = self.stop(&context.buffer[..n], passed, tail_end, context.zeros_final_before)?;
@@ -428,11 +446,14 @@ impl FileReader {
         let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let is_hole = matches!(stop, Some(Stop { kind: StopKind::Hole(_), .. }));
         let is_final = is_hole || tail_end == TailEnd::Final && outcome == ReadOutcome::AtEnd && !content.is_cut();
-        let (end, next) = match memchr(b'\n', &context.buffer[..length]) {
+        let newline = memchr(b'\n', &context.buffer[..length]);
+        line.scanner.scan(&context.buffer[..newline.unwrap_or(length)]);
+        let (end, next) = match newline {
             Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
             None if is_final => (passed + length as u64, passed + length as u64),
             None => {
-                self.passed = Some(passed + length as u64);
+                line.passed += length as u64;
+                self.long_line = Some(line);
                 return Ok(outcome);
             }
         };
@@ -449,12 +470,11 @@ impl FileReader {
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (context.options.line_bytes_max, &context.options.reading);
         let (state, parser) = self.parts();
-        let record = cut_record(&kept, limit, cut, &parser.profile, reading);
+        let record = cut_record(&kept, limit, cut, line.scanner.finish(), &parser.profile, reading);
         let record = if position == 0 { record.at_beginning() } else { record };
         parser.record(&record, 0, Arc::make_mut(state), context);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, context.counters);
-        self.passed = None;
         Ok(ReadOutcome::More)
     }
 
@@ -499,7 +519,7 @@ impl FileReader {
             marks.push(mark_at(position, &before[..length]));
         }
         state.position = position;
-        self.passed = None;
+        self.long_line = None;
         Ok(())
     }
 
@@ -530,10 +550,10 @@ impl RecordParser {
             state.ledger.own_records += 1;
             return own_output::pass_over(&self.source);
         }
-        if raw.cut > 0 {
+        if raw.cut.is_some() {
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
-        count_record(record.level, format, raw.is_invalid, raw.cut, state, context);
+        count_record(record.level, format, raw.is_invalid, raw.cut_bytes(), state, context);
         let origin = (state.identity, state.position + hole + raw.start as u64);
         self.write(record, origin, None, state, context);
     }
