@@ -3,8 +3,8 @@
 //! A tailer makes the same records of the same bytes, except where only time decides: here a record closes at the next
 //! record or at the end, without a wait.
 
-use super::json::rest::RestScanner;
 use super::join::{Assembler, Ending, cut_record};
+use super::json::rest::RestScanner;
 use super::raw_record::RawRecord;
 use super::{ParseOptions, Parsed, SourceProfile};
 use daytable_model::time::Ticks;

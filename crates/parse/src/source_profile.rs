@@ -106,6 +106,8 @@ pub struct SourceProfile {
     headers: Headers,
     /// Ends of empty lines after the last record, which the next record keeps.
     gap: String,
+    /// Bytes of the last line, if it was read without its end.
+    unended: u64,
     /// The layouts of recent lines; not saved.
     layouts: LayoutCache,
 }
@@ -128,6 +130,8 @@ const SHORT_WAIT: u32 = 10;
 const GAP_BYTES_MAX: usize = 4096;
 /// How the ends of empty lines are saved.
 const GAP_CODES: [(char, char); 2] = [('n', '\n'), ('r', '\r')];
+/// What stands before the length of a line without an end, behind the ends of empty lines.
+const UNENDED_CODE: char = 'u';
 /// The first word of a saved profile: its version.
 const VERSION: &str = "1";
 
@@ -148,6 +152,7 @@ impl SourceProfile {
         let mut number = || words.next()?.parse::<u32>().ok();
         let (weight, fitted, counted, since) = (number()?, number()?, number()?, number()?);
         let (single_lines, habits) = (number()?, number()?);
+        let (gap, unended) = words.next().map_or(("", ""), |word| word.split_once(UNENDED_CODE).unwrap_or((word, "")));
         Some(SourceProfile {
             format,
             weight: u8::try_from(weight).ok()?.min(WEIGHT_MAX),
@@ -157,13 +162,8 @@ impl SourceProfile {
             single_lines: u8::try_from(single_lines).ok()?.min(SINGLE_LINES_SURE),
             habits: Habits::from_number(u16::try_from(habits).ok()?),
             headers: Headers::restore(headers),
-            gap: words
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .filter_map(|c| GAP_CODES.iter().find(|(code, _)| *code == c))
-                .map(|(_, c)| c)
-                .collect(),
+            gap: gap.chars().filter_map(|c| GAP_CODES.iter().find(|(code, _)| *code == c)).map(|(_, c)| c).collect(),
+            unended: unended.parse().unwrap_or_default(),
             layouts: LayoutCache::default(),
         })
     }
@@ -177,9 +177,13 @@ impl SourceProfile {
         let SourceProfile { weight, fitted, counted, since, single_lines, .. } = self;
         let habits = self.habits.number();
         let mut saved = format!("{VERSION} {label} {weight} {fitted} {counted} {since} {single_lines} {habits}");
-        if !self.gap.is_empty() {
+        if !self.gap.is_empty() || self.unended > 0 {
             saved.push(' ');
             saved.extend(self.gap.chars().map(|c| if c == '\r' { 'r' } else { 'n' }));
+        }
+        if self.unended > 0 {
+            saved.push(UNENDED_CODE);
+            saved.push_str(&self.unended.to_string());
         }
         let headers = self.headers.save();
         if !headers.is_empty() {
@@ -341,6 +345,16 @@ impl SourceProfile {
     /// The bytes after the last record that were noted and that no record has yet.
     pub fn gap(&self) -> &str {
         &self.gap
+    }
+
+    /// Notes the length of the last line, if it was read without its end; else 0.
+    pub fn note_unended(&mut self, bytes: u64) {
+        self.unended = bytes;
+    }
+
+    /// The length of the last line, if it was read without its end; else 0.
+    pub fn unended(&self) -> u64 {
+        self.unended
     }
 
     fn parse<'a>(

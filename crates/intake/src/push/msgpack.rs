@@ -381,8 +381,8 @@ fn event(
     let envelope = Envelope { time: event.time, ..Envelope::default() };
     let reading = if is_line { any } else { objects };
     let kept_max = if is_long { RECORD_BYTES_MAX } else { usize::MAX };
-    let long = RawRecord::of_long_message(&text, kept_max, reading.redactor.as_ref());
-    let raw = RawRecord { envelope, ..long };
+    let mut raw = RawRecord::of_long_message(&text, kept_max, reading.redactor.as_ref());
+    raw.envelope = envelope;
     let parsed = writer.parse_raw(&raw, reading);
     if !is_line && parsed.format != Format::Json {
         // A name alone is longer than a record.

@@ -116,7 +116,9 @@ impl MessageSink {
         let mut raw = RawRecord::of_message(text, written);
         raw.is_invalid = is_invalid;
         if message.cut > 0 {
-            raw.cut = Some(Box::new(LineCut { bytes: message.cut, ..LineCut::default() }));
+            let mut cut = Box::<LineCut>::default();
+            cut.bytes = message.cut;
+            raw.cut = Some(cut);
         }
         let parsed = sender.profile.raw_record(&raw, &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);

@@ -240,7 +240,10 @@ mod tests {
             (r#"{"a":1,"b""#, vec![("a", Value::Int64(1))]),
             (r#"{"a":1,"#, vec![("a", Value::Int64(1))]),
             (r#"{"a":1,"b":"#, vec![("a", Value::Int64(1))]),
-            (r#" {"a" : 1 , "b" : {"c":2.5,"d":"x"#, vec![("a", Value::Int64(1)), ("b.c", Value::Double(2.5)), ("b.d", text("x"))]),
+            (
+                r#" {"a" : 1 , "b" : {"c":2.5,"d":"x"#,
+                vec![("a", Value::Int64(1)), ("b.c", Value::Double(2.5)), ("b.d", text("x"))],
+            ),
             (r#"{"a":1,"b":["x","y"#, vec![("a", Value::Int64(1)), ("b", text(r#"["x","y"#))]),
             (r#"{"a":1,"b":{}"#, vec![("a", Value::Int64(1)), ("b", text("{}"))]),
             (r#"{"\u0061":1,"b":{"#, vec![("a", Value::Int64(1))]),
@@ -259,8 +262,22 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_objects() {
-        for text in ["", "{", "{}", "{} x", "[1", "words", "{words", r#"{"a":1,}"#, r#"{"a" 1"#, r#"{"a":x"#, r#"{"a":"\x"#, "{\"a\":\"\tb", r#"{"a":[1}"#, r#"{"a":1}x"#]
-        {
+        for text in [
+            "",
+            "{",
+            "{}",
+            "{} x",
+            "[1",
+            "words",
+            "{words",
+            r#"{"a":1,}"#,
+            r#"{"a" 1"#,
+            r#"{"a":x"#,
+            r#"{"a":"\x"#,
+            "{\"a\":\"\tb",
+            r#"{"a":[1}"#,
+            r#"{"a":1}x"#,
+        ] {
             assert_eq!(read(text, None), None, "{text}");
         }
     }

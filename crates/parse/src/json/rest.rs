@@ -75,7 +75,8 @@ impl RestScanner {
 
     /// What is behind the cut, once the line was scanned to its end.
     pub fn finish(mut self) -> Option<ObjectRest> {
-        let cut_member = self.cut_member.filter(|_| matches!(self.place, Place::Outside | Place::InString | Place::Behind))?;
+        let cut_member =
+            self.cut_member.filter(|_| matches!(self.place, Place::Outside | Place::InString | Place::Behind))?;
         self.taken.truncate(self.whole);
         let object = format!("{{{}}}", String::from_utf8_lossy(&self.taken));
         let is_read = serde_json::from_str::<&RawValue>(&object).is_ok();

@@ -197,7 +197,9 @@ impl LayoutCache {
     ) -> WrittenLine<'a> {
         let (layout, fitted, made_with) = match read {
             Some(read) => self.read_layout(&parsed.record, read),
-            None => self.layout(text, parsed, whole_message(text, parsed), defaults, raw.is_some_and(RawRecord::is_cut)),
+            None => {
+                self.layout(text, parsed, whole_message(text, parsed), defaults, raw.is_some_and(RawRecord::is_cut))
+            }
         };
         let FittedLine { mut verbatim, has_piece, message } = fitted;
         let frame = (layout.len(), verbatim.len() + usize::from(has_piece));
