@@ -210,7 +210,7 @@ fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_kill_at_each_failpoint_reads_a_line_without_an_end_once() {
-    use crate::place::{DAYTABLE, append};
+    use crate::place::{DAYTABLE, Daemon};
     let config = "[[tail]]\ninclude = [\"LOGS/*.log\"]\nformat = \"plain\"\nunended_after = \"200ms\"\n";
     for only in [true, false] {
         for point in ["commit-between", "commit-after"] {
@@ -229,6 +229,8 @@ fn a_kill_at_each_failpoint_reads_a_line_without_an_end_once() {
                 command.arg("run").arg("--config").arg(place.configure(config));
                 command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
                 let mut daemon = place.spawn_command(command);
+                let is_there = |daemon: &mut Daemon| (daemon.socket().exists() || daemon.has_ended()).then_some(());
+                wait_for("the folder", PATIENCE, || is_there(&mut daemon));
                 // Each of these is a commit of its own, if the daemon lives that long.
                 for text in ["piece", "+more", "+rest\n"] {
                     let expected = write(text);

@@ -3,11 +3,19 @@
 //! UTF-8 is checked once for a whole chunk; only if that fails, line by line. Only lines with invalid UTF-8 are copied.
 //! A NUL is an ordinary character.
 
-use super::json::rest::ObjectRest;
-use super::raw_record::{LineCut, rest_of};
+use super::json::rest::{ObjectRest, RestScanner};
 use super::timestamp::FullTime;
 use memchr::memchr;
 use std::borrow::Cow;
+
+/// What a limit cut off a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineCut {
+    /// How many bytes.
+    pub bytes: usize,
+    /// What an object has among these bytes.
+    pub(crate) rest: Option<ObjectRest>,
+}
 
 /// One line of a chunk.
 #[derive(Debug, PartialEq, Eq)]
@@ -149,6 +157,15 @@ fn line<'a>(start: usize, bytes: &'a [u8], text: Option<&'a str>, limit: usize) 
     let cut_off = || Box::new(LineCut { bytes: bytes.len() - kept, rest: rest_of(bytes, kept) });
     let cut = (kept < bytes.len()).then(cut_off);
     Line { start, end: start + bytes.len(), text, full_time: FullTime::default(), cut, is_invalid }
+}
+
+/// What the object in a line has behind its first `kept` bytes.
+pub(crate) fn rest_of(line: &[u8], kept: usize) -> Option<ObjectRest> {
+    let mut scanner = RestScanner::default();
+    scanner.scan(&line[..kept]);
+    scanner.cut();
+    scanner.scan(&line[kept..]);
+    scanner.finish()
 }
 
 /// The last character boundary at or before `limit`.

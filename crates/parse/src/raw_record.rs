@@ -1,20 +1,10 @@
 //! A record as it lies in its source, before it is parsed.
 
 use super::envelope::Envelope;
-use super::json::rest::{ObjectRest, RestScanner};
-use super::lines::without_mark;
+use super::lines::{LineCut, rest_of, without_mark};
 use super::redact::Redactor;
 use super::timestamp::FullTime;
 use std::borrow::Cow;
-
-/// What a limit cut off a line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LineCut {
-    /// How many bytes.
-    pub bytes: usize,
-    /// What an object has among these bytes.
-    pub(crate) rest: Option<ObjectRest>,
-}
 
 /// A record as it lies in a chunk, before parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,15 +69,6 @@ impl<'a> RawRecord<'a> {
         let raw = RawRecord::of_message(Cow::Borrowed(&text[..kept]), &[]);
         RawRecord { cut: Some(Box::new(LineCut { bytes: text.len() - kept, rest })), ..raw }
     }
-}
-
-/// What the object in a line has behind its first `kept` bytes.
-pub(crate) fn rest_of(line: &[u8], kept: usize) -> Option<ObjectRest> {
-    let mut scanner = RestScanner::default();
-    scanner.scan(&line[..kept]);
-    scanner.cut();
-    scanner.scan(&line[kept..]);
-    scanner.finish()
 }
 
 impl RawRecord<'_> {

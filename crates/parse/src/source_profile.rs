@@ -11,7 +11,8 @@
 
 use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
-use super::raw_record::{LineCut, RawRecord};
+use super::lines::LineCut;
+use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};

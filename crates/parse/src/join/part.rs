@@ -1,8 +1,8 @@
 //! A line without its envelope, and the record that such lines are joined to.
 
 use crate::envelope::Envelope;
-use crate::lines::{Line, Lines};
-use crate::raw_record::{LineCut, RawRecord};
+use crate::lines::{Line, LineCut, Lines};
+use crate::raw_record::RawRecord;
 use crate::source_profile::{ParseOptions, SourceProfile};
 use crate::timestamp::FullTime;
 use daytable_model::time::Ticks;
