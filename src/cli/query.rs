@@ -10,7 +10,7 @@ use super::exit::CliError;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
-use daytable_query::answer::context::{CONTEXT_MAX, groups_around};
+use daytable_query::answer::context::{CONTEXT_MAX, ContextScope, groups_around};
 use daytable_query::answer::{AnswerItem, AnswerOptions, FullRecord, answer, is_newest_first};
 use daytable_query::{StoredRecord, find_record};
 use std::io::IsTerminal;
@@ -42,6 +42,10 @@ pub(super) struct Args {
     /// Also print N records of the same source before and after each record. A line -- stands between groups
     #[arg(short = 'C', long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=CONTEXT_MAX as i64))]
     context: Option<u16>,
+    /// What -A, -B and -C print: `source`, neighbours of the same source, or `instance`, those of the whole instance over
+    /// all its sources, in the order of time
+    #[arg(long, value_name = "SCOPE", default_value = "source", value_parser = scope_of)]
+    context_of: ContextScope,
     /// Then print records as they are committed, after the newest 10 or those of -n
     #[arg(long, conflicts_with_all = ["reverse", "after_context", "before_context", "context"])]
     follow: bool,
@@ -72,6 +76,12 @@ impl RecordKeys {
         let row = RowKey::parse(row).map_err(|error| error.to_string())?;
         Ok(RecordKeys { table, partition: partition.into(), row })
     }
+}
+
+/// A scope by its name.
+fn scope_of(name: &str) -> Result<ContextScope, String> {
+    let found = ContextScope::ALL.into_iter().find(|scope| scope.name() == name);
+    found.ok_or_else(|| "must be source or instance".into())
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
@@ -115,7 +125,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
                 output.item(AnswerItem::Record(FullRecord::new(record).into()))?;
                 output.finish()
             }
-            (_, Some(record)) => print_groups(&sources, vec![record], (before, after), is_reversed, output),
+            (_, Some(record)) => {
+                print_groups(&sources, vec![record], (before, after, args.context_of), is_reversed, output)
+            }
             (_, None) => {
                 let mut matches = Vec::new();
                 let report = answer(&sources.stores(), &query, &options, &|| true, &mut |item| {
@@ -124,7 +136,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
                     }
                     ControlFlow::Continue(())
                 })?;
-                print_groups(&sources, matches, (before, after), is_reversed, output)?;
+                print_groups(&sources, matches, (before, after, args.context_of), is_reversed, output)?;
                 report_limit(limited, &options, report.given, &sources);
                 report_answer(&sources, &query, &options, &report)
             }
@@ -155,11 +167,11 @@ fn record_of(sources: &OpenSources, keys: RecordKeys) -> Result<StoredRecord, Cl
 fn print_groups(
     sources: &OpenSources,
     matches: Vec<StoredRecord>,
-    (before, after): (usize, usize),
+    (before, after, scope): (usize, usize, ContextScope),
     is_reversed: bool,
     mut output: AnswerOutput,
 ) -> Result<(), CliError> {
-    let (mut groups, report) = groups_around(&sources.stores(), matches, before, after)?;
+    let (mut groups, report) = groups_around(&sources.stores(), matches, before, after, scope)?;
     if is_reversed {
         groups.reverse();
     }

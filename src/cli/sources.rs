@@ -8,7 +8,7 @@ use super::output::{Output, TextTable, bytes, cell};
 use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
-use daytable_query::{ShownListener, ShownSource};
+use daytable_query::{ShownListener, ShownSource, ShownUnended};
 use daytable_store::ListenerLedger;
 
 #[derive(Debug, clap::Args)]
@@ -24,15 +24,20 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let ledgers = reader.catalog().listeners()?;
     let mut sources: Vec<ShownSource> = reader.sources()?.iter().map(ShownSource::of).collect();
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
-    let (listeners, outboxes) = of_daemon(args)?;
+    let RunningSources { unended, listeners, outboxes } = of_daemon(args)?;
     let mut output = Output::new();
     if args.output.json {
         sources.iter().try_for_each(|source| output.json(source))?;
+        unended.iter().try_for_each(|file| output.json(file))?;
         ledgers.iter().try_for_each(|ledger| output.json(ledger))?;
         listeners.iter().try_for_each(|listener| output.json(listener))?;
         outboxes.iter().try_for_each(|outbox| output.json(outbox))?;
     } else {
         output.line(columns(&sources))?;
+        if !unended.is_empty() {
+            output.line("")?;
+            output.line(unended_columns(&unended))?;
+        }
         if !ledgers.is_empty() {
             output.line("")?;
             output.line(ledger_columns(&ledgers))?;
@@ -54,17 +59,32 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-/// The listeners and the outbox of a running daemon, which alone knows them.
-fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<OutboxStatus>), CliError> {
-    let (mut listeners, mut outboxes) = (Vec::new(), Vec::new());
-    let Some(control) = Control::connect(&args.data.dir())? else { return Ok((listeners, outboxes)) };
+/// What a running daemon alone knows.
+#[derive(Default)]
+struct RunningSources {
+    unended: Vec<ShownUnended>,
+    listeners: Vec<ShownListener>,
+    outboxes: Vec<OutboxStatus>,
+}
+
+fn of_daemon(args: &Args) -> Result<RunningSources, CliError> {
+    let mut running = RunningSources::default();
+    let Some(control) = Control::connect(&args.data.dir())? else { return Ok(running) };
     let mut response = control.fetch("/api/sources")?;
     while let Some(line) = response.next_line()? {
         // The other lines are sources, which the folder has too.
-        listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
-        outboxes.extend(serde_json::from_str::<OutboxStatus>(&line).ok());
+        running.unended.extend(serde_json::from_str::<ShownUnended>(&line).ok());
+        running.listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
+        running.outboxes.extend(serde_json::from_str::<OutboxStatus>(&line).ok());
     }
-    Ok((listeners, outboxes))
+    Ok(running)
+}
+
+/// The files whose last line waits for its end.
+fn unended_columns(files: &[ShownUnended]) -> TextTable<'static, 3> {
+    TextTable::new(["block", "line without an end", "bytes"], &["bytes"], files, |file| {
+        [file.block.clone(), SafeLine(&file.path).to_string(), bytes(file.unended_bytes)]
+    })
 }
 
 /// The ledgers of the listeners of all daemons.

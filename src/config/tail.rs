@@ -79,8 +79,20 @@ impl SourceBlock for TailOptions {
             )
             .default("\"off\"")
             .live("Leave out files without a write for this long. \"off\" reads all files."),
-            bytes("line_bytes_max", |tail: &mut TailOptions| &mut tail.line_bytes_max, LINE_BYTES)
-                .live("Bytes of a line. daytable cuts a longer line here, marks the record, and counts it."),
+            text(
+                "unended_after",
+                "a duration, or \"off\"",
+                |tail: &mut TailOptions| &mut tail.unended_after,
+                |text| or_word("off", text, parse_duration),
+            )
+            .default("\"5s\"")
+            .live(
+                "A last line without an end becomes a record when its file was quiet for this long. What comes behind it in the same line is a record of its own. \
+                 \"off\" waits for the end of the line, in a file that was not rotated away.",
+            ),
+            bytes("line_bytes_max", |tail: &mut TailOptions| &mut tail.line_bytes_max, LINE_BYTES).live(
+                "Bytes of a line. daytable cuts a longer line here, marks the record, and counts it. A JSON object is read as far as it goes, and short members behind the cut are kept.",
+            ),
             whole("open_files_max", |tail: &mut TailOptions| &mut tail.open_files_max, 1..=usize::from(u16::MAX))
                 .live("Files open at one time. With more files than this, daytable reads them in turns."),
             duration("poll", |tail: &mut TailOptions| &mut tail.poll, POLL).live(

@@ -196,6 +196,7 @@ fn every_key_is_read() {
         redact = ["email", { name = "pin", regex = 'pin=(\d+)', replace = "" }]
         read_from = "end"
         ignore_older = "12w"
+        unended_after = "1m"
         line_bytes_max = "64KiB"
         open_files_max = 7
         poll = "1s"
@@ -286,6 +287,7 @@ fn every_key_is_read() {
         },
         read_from: ReadFrom::End,
         ignore_older: Some(84 * DAY),
+        unended_after: Some(Duration::from_secs(60)),
         line_bytes_max: 65_536,
         open_files_max: 7,
         poll: Duration::from_secs(1),

@@ -19,13 +19,15 @@ use daytable_intake::route::Router;
 use daytable_intake::tail::{self, ImportError, ImportFile, ImportSummary, TailOptions};
 use daytable_logql::ast::Selector;
 use daytable_logql::source::{EntrySource, LogEntry};
+use daytable_model::path_text::PathText;
 use daytable_parse::ParseOptions;
 use daytable_platform::budget::MemoryBudget;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableStore;
-use daytable_query::{Archives, ShownListener, ShownSource, Stores};
+use daytable_query::{Archives, ShownListener, ShownSource, ShownUnended, Stores};
 use daytable_store::{CommitQueue, Reader};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
@@ -133,7 +135,9 @@ impl Api for ApiContext {
     fn sources(&self, out: &mut ResponseWriter) -> ApiResult {
         let sources = self.readers.with(Reader::sources)?;
         out.lines(sources.iter().map(ShownSource::of));
-        out.lines(self.counters.load().listeners.iter().map(|listener| shown_listener(listener)));
+        let counters = self.counters.load();
+        out.lines(counters.sources.iter().flat_map(|block| shown_unended(block)));
+        out.lines(counters.listeners.iter().map(|listener| shown_listener(listener)));
         out.lines(self.outbox.iter().map(|status| status()));
         Ok(())
     }
@@ -210,6 +214,16 @@ impl Api for ApiContext {
             ImportError::Read { .. } => ApiError::Refused(error.to_string()),
         })
     }
+}
+
+/// The files of a block whose last line has no end.
+fn shown_unended(counters: &SourceCounters) -> Vec<ShownUnended> {
+    let shown = |(path, unended_bytes): (PathBuf, u64)| ShownUnended {
+        block: counters.name.clone(),
+        path: path.text().into_owned(),
+        unended_bytes,
+    };
+    counters.unended().into_iter().map(shown).collect()
 }
 
 /// A listener with its current counts.

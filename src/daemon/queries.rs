@@ -377,7 +377,7 @@ pub(super) fn context(stores: &Stores<'_>, params: &ContextParams, out: &mut Res
     };
     let table = DayTable::parse(table).map_err(|error| wrong(error.to_string()))?;
     let row = RowKey::parse(row).map_err(|error| wrong(error.to_string()))?;
-    let (found, report) = context::context(stores, &table, partition, row, params.before, params.after)?;
+    let (found, report) = context::context(stores, &table, partition, row, params.before, params.after, params.of)?;
     let Some(found) = found else {
         check_complete(&report)?;
         return Err(ApiError::NotFound(format!("{} does not exist", params.key)));

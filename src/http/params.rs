@@ -2,7 +2,7 @@
 
 use super::error::ApiError;
 use super::request_params::RequestParams;
-use daytable_query::answer::context::CONTEXT_MAX;
+use daytable_query::answer::context::{CONTEXT_MAX, ContextScope};
 use daytable_query::export::CsvReader;
 use std::ops::RangeInclusive;
 
@@ -106,6 +106,8 @@ pub struct ContextParams {
     pub before: usize,
     /// The most records after it.
     pub after: usize,
+    /// Which records are its neighbours.
+    pub of: ContextScope,
 }
 
 /// Parameters of `/api/count`.
@@ -233,14 +235,22 @@ const FACET_VALUES_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/context`.
 pub(super) fn context(given: &RequestParams) -> Result<ContextParams, ApiError> {
-    let mut params = QueryString::read(given, &["key", "before", "after"])?;
+    let mut params = QueryString::read(given, &["key", "before", "after", "of"])?;
     let key = params.remove("key").ok_or_else(|| ApiError::parameter("key", "is missing"))?;
     let most = CONTEXT_MAX as u64;
     let mut side = |name| {
         let records = params.number_in(name, 0..=most)?.unwrap_or(CONTEXT_DEFAULT);
         Ok::<_, ApiError>(usize::try_from(records).unwrap_or(CONTEXT_MAX))
     };
-    Ok(ContextParams { key, before: side("before")?, after: side("after")? })
+    let (before, after) = (side("before")?, side("after")?);
+    let of = match params.remove("of") {
+        None => ContextScope::default(),
+        Some(name) => ContextScope::ALL
+            .into_iter()
+            .find(|scope| scope.name() == name)
+            .ok_or_else(|| ApiError::parameter("of", "must be source or instance"))?,
+    };
+    Ok(ContextParams { key, before, after, of })
 }
 
 /// Records on each side in `/api/context` without a number.

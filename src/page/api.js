@@ -132,8 +132,8 @@ export const fieldNames = async (ask) => (await document("fields", sample(ask)))
 export const values = async (ask, field, signal) =>
   (await document("values", { ...sample(ask), field, limit: 500 }, signal)).map((/** @type {Row} */ row) => ({ value: String(row.value), n: row.records }));
 
-/** The records around one, of the same source. @param {string} key @param {number} count @param {AbortSignal} [signal] */
-export const around = (key, count, signal) => rows(target("context", { key, before: count, after: count }), signal);
+/** The records around one, of the same source or instance. @param {string} key @param {number} count @param {AbortSignal} [signal] @param {"source"|"instance"} [of] */
+export const around = (key, count, signal, of = "source") => rows(target("context", { key, before: count, after: count, of }), signal);
 
 /** The record with a key. @param {string} key */
 export const record = async (key) => (await around(key, 1)).find((row) => key.endsWith(row.row_key));

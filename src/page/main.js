@@ -64,6 +64,7 @@ const record = new RecordView({ ...uses, move, close: closeRecord, open: (row) =
 const queryBar = new QueryBar({ ask, run: (q) => (q === state.q ? run() : change({ q })) });
 const tail = new Tail({
   mayShow: () => scroller.scrollTop < 4 && record.panel.hidden && !isSelecting(),
+  came: countFollowed,
   show: follow,
   changed: showTail,
   failed: (error) => {
@@ -420,12 +421,16 @@ async function showRecord() {
 function follow(lines) {
   rows.follow(lines);
   if (selected >= 0) selected += lines.length;
+  list.forget();
+}
+
+/** Adds records to the bars and the total, also those that are not shown. @param {string[]} lines */
+function countFollowed(lines) {
   histogram.to = Math.max(histogram.to, Date.now());
   histogram.add(lines.map((line) => {
     const row = JSON.parse(line);
     return { time: Date.parse(row.time), level: row.level ?? "", n: 1 };
   }));
-  list.forget();
 }
 
 /** @param {Error} [error] */

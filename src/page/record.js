@@ -95,16 +95,17 @@ export class RecordView {
         /trace|request|correlation|session/i.test(name) && value ? sign("\u2192", `This ${shown} at any time`, () => change({ q: filter, since: "all", until: "" })) : ""));
   }
 
-  /** Loads the records around the shown one. */
-  async context() {
+  /** Loads the records around the shown one. @param {"source"|"instance"} [of] */
+  async context(of = "source") {
     const { row } = this;
     if (!row) return;
     const abort = (this.abort = new AbortController());
     this.around.replaceChildren(h("p.note", "Reading …"));
     try {
-      const rows = await api.around(keyOf(row), AROUND, abort.signal);
+      const rows = await api.around(keyOf(row), AROUND, abort.signal, of);
       const { utc } = this.uses.state();
-      this.around.replaceChildren(h("ol", ...rows.map((other) => {
+      const [others, words] = /** @type {["source"|"instance", string]} */ (of === "source" ? ["instance", "Those of the whole instance"] : ["source", "Those of the same source"]);
+      this.around.replaceChildren(button(words, () => this.context(others), { class: "quiet" }), h("ol", ...rows.map((other) => {
         const isThis = keyOf(other) === keyOf(row);
         return h("li", { "aria-current": isThis ? "true" : undefined }, h("button", { onclick: () => this.uses.open(other) },
           h("time", inRow(other.time, utc, false)), h("span", { class: levelClass(other.level), dir: "auto" }, visible(String(other.message).slice(0, 300)))));
@@ -112,7 +113,7 @@ export class RecordView {
       this.around.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
     } catch (error) {
       if (abort.signal.aborted) return;
-      this.around.replaceChildren(h("p.note", /** @type {Error} */ (error).message, " "), button("Try again", () => this.context()));
+      this.around.replaceChildren(h("p.note", /** @type {Error} */ (error).message, " "), button("Try again", () => this.context(of)));
     }
   }
 

@@ -8,7 +8,18 @@ const WAITING_MAX = 5000;
 const SHOWN_MAX = 250;
 const INTERVAL = 250;
 
-/** @typedef {{mayShow: () => boolean, show: (lines: string[]) => void, changed: () => void, failed: (error: Error) => void}} Uses */
+/** @typedef {{mayShow: () => boolean, came: (lines: string[]) => void, show: (lines: string[]) => void, changed: () => void, failed: (error: Error) => void}} Uses */
+
+const ROW_KEY = /"row_key":"([^"]*)"/;
+
+/** The part of a line that orders records: the newest has the least. @param {string} line */
+const rowKeyOf = (line) => ROW_KEY.exec(line)?.[1] ?? "";
+
+/** Lines in the order of their records, oldest first: a commit has them by instances. @param {string[]} lines */
+const ordered = (lines) => lines
+  .map((line) => /** @type {[string, string]} */ ([rowKeyOf(line), line]))
+  .sort(([one], [other]) => (one < other ? 1 : one > other ? -1 : 0))
+  .map(([, line]) => line);
 
 export class Tail {
   /** @param {Uses} uses */
@@ -76,6 +87,7 @@ export class Tail {
   /** @param {string[]} lines */
   take(lines) {
     this.came += lines.length;
+    this.uses.came(lines);
     this.recent.push([performance.now(), lines.length]);
     this.waiting = this.waiting.concat(lines);
     if (this.waiting.length > WAITING_MAX * 2) {
@@ -87,7 +99,7 @@ export class Tail {
   /** Shows what waits, if nobody reads; of too many, an even sample. @param {boolean} [isAsked] */
   flush(isAsked = false) {
     if (this.waiting.length && (isAsked || (!this.isPaused && this.uses.mayShow()))) {
-      const { waiting } = this;
+      const waiting = ordered(this.waiting);
       this.waiting = [];
       const most = isAsked ? WAITING_MAX : SHOWN_MAX;
       this.isSampled = waiting.length > most || this.left > 0;

@@ -205,6 +205,58 @@ fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
     }
 }
 
+/// A last line without an end is one record, and its rest another, wherever the daemon is killed meanwhile; and the file
+/// comes back as it was written.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_kill_at_each_failpoint_reads_a_line_without_an_end_once() {
+    use crate::place::{DAYTABLE, Daemon};
+    let config = "[[tail]]\ninclude = [\"LOGS/*.log\"]\nformat = \"plain\"\nunended_after = \"200ms\"\n";
+    for only in [true, false] {
+        for point in ["commit-between", "commit-after"] {
+            for times in 1..=3 {
+                let place = Place::new();
+                let mut written = if only { String::new() } else { "whole\n".to_owned() };
+                let mut messages = if only { Vec::new() } else { vec!["whole".to_owned()] };
+                append(&place.log("app.log"), written.as_bytes());
+                let mut write = |text: &str| {
+                    append(&place.log("app.log"), text.as_bytes());
+                    written.push_str(text);
+                    messages.push(text.trim_end().to_owned());
+                    messages.clone()
+                };
+                let mut command = std::process::Command::new(DAYTABLE);
+                command.arg("run").arg("--config").arg(place.configure(config));
+                command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
+                let mut daemon = place.spawn_command(command);
+                let is_there = |daemon: &mut Daemon| (daemon.socket().exists() || daemon.has_ended()).then_some(());
+                wait_for("the folder", PATIENCE, || is_there(&mut daemon));
+                // Each of these is a commit of its own, if the daemon lives that long.
+                for text in ["piece", "+more", "+rest\n"] {
+                    let expected = write(text);
+                    wait_for(point, PATIENCE, || {
+                        let is_read = place.try_records().len() == expected.len();
+                        (is_read || daemon.has_ended()).then_some(())
+                    });
+                }
+                drop(daemon);
+                let daemon = place.start_with(config);
+                let mut lines: Vec<String> = place.try_records().iter().map(message_of).collect();
+                // Pieces that came while nobody read are one line.
+                wait_for("all of it", PATIENCE, || {
+                    lines = place.try_records().iter().map(message_of).collect();
+                    (lines.concat().len() == messages.concat().len()).then_some(())
+                });
+                place.finish(daemon, config, &lines);
+                let source = place.log("app.log");
+                let raw = place.said("export", &["--raw", "--source", &source.to_string_lossy()]);
+                assert_eq!(raw, written, "{point}:{times}");
+                assert_eq!(fs::read_to_string(source).expect("there"), written);
+            }
+        }
+    }
+}
+
 /// Kills at the most dangerous places, one by one. Needs a build with failpoints.
 #[cfg(feature = "failpoints")]
 #[test]

@@ -309,11 +309,12 @@ fn nul_bytes() {
     place.finish(daemon, TAIL, &["a\0b", "\0\0\0\0after a hole", "c"].map(str::to_owned));
 }
 
-/// A line without its newline is not a record yet, however old.
+/// With `unended_after = "off"` a line without its newline is not a record yet, however old.
 #[test]
 fn unfinished_last_line_waits_for_its_newline() {
     let place = Place::new();
-    let daemon = place.start();
+    let config = format!("{TAIL}unended_after = \"off\"\n");
+    let daemon = place.start_with(&config);
     append(&place.log("app.log"), b"whole\nunfin");
     place.wait_for_messages(&["whole".into()]);
     // Longer than the quiet time after which the last line of a rotated file is final.
@@ -321,8 +322,10 @@ fn unfinished_last_line_waits_for_its_newline() {
     while began.elapsed() < Duration::from_secs(7) {
         place.wait_for_messages(&["whole".into()]);
     }
+    let waiting = place.json("sources", &[]).into_iter().find(|source| source["unended_bytes"] == 5);
+    assert!(waiting.is_some_and(|waiting| waiting["path"] == *place.log("app.log").to_string_lossy()));
     append(&place.log("app.log"), b"ished\n");
-    place.finish(daemon, TAIL, &["whole".into(), "unfinished".into()]);
+    place.finish(daemon, &config, &["whole".into(), "unfinished".into()]);
 }
 
 /// The unfinished line of a rotated file is final after 5 s of quiet. Later bytes are a record of their own.

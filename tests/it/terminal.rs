@@ -197,6 +197,18 @@ fn neighbours_are_shown_in_groups_of_their_source() {
     assert_eq!(json.len(), 4);
     let key = ["table", "partition_key", "row_key"].map(|name| json[0][name].as_str().expect("a key")).join("/");
     assert_eq!(groups(&["--key", &key, "-B", "1"]), [[6, 7]]);
+    // Another file of the same instance: its records stand between those of the first, and with one time beside them.
+    let between = |n: u32| format!("2026-11-21T08:{n:02}:00Z INFO step {}\n", 100 + n);
+    fs::write(place.path("more.log"), (0..40).step_by(2).map(between).collect::<String>()).expect("written");
+    place.said("import", &["--instance", "steps", place.path("more.log").to_str().expect("a path")]);
+    assert_eq!(groups(&["\"step 7\"", "-C", "1"]), [[6, 7, 8]], "of the source");
+    let of_instance = groups(&["\"step 7\"", "-C", "2", "--context-of", "instance"]);
+    assert_eq!(of_instance.len(), 1);
+    assert_eq!(of_instance[0].iter().copied().collect::<std::collections::BTreeSet<_>>(), [6, 7, 8, 106, 108].into());
+    assert_eq!(of_instance[0][2], 7);
+    let all = groups(&["\"step 6\" or \"step 7\" or \"step 8\"", "-C", "3", "--context-of", "instance"]).concat();
+    assert_eq!(all.len(), all.iter().collect::<std::collections::BTreeSet<_>>().len(), "no record twice: {all:?}");
+    assert_eq!(place.ask("query", &["x", "-C", "1", "--context-of", "host"]).status.code(), Some(64));
     let refused = place.ask("query", &["* | stats count() n", "-C", "1"]);
     assert_eq!(refused.status.code(), Some(64));
 }

@@ -12,6 +12,7 @@ use daytable_net::KernelDrops;
 use daytable_parse::Format;
 use daytable_platform::lock;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -37,6 +38,10 @@ pub enum SourceEvent {
     Rotation,
     /// A file was rewritten at its path, with changes in bytes that were read already. It is read again.
     Rewrite,
+    /// A line without an end became a record.
+    LineUnended,
+    /// A line that had become a record without an end went on. What came is a record of its own.
+    LineContinued,
     /// Bytes that were destroyed before they were read.
     BytesDestroyed,
     /// Bytes that the configuration excludes.
@@ -101,6 +106,8 @@ pub struct SourceCounters {
     events: Mutex<BTreeMap<SourceEvent, u64>>,
     misplaced: Mutex<BTreeMap<String, [u64; 2]>>,
     listener: Mutex<ListenerSocket>,
+    /// Files that end in a line without an end, which waits, and the bytes of the line.
+    unended: Mutex<Vec<(PathBuf, u64)>>,
 }
 
 /// The socket of a listener.
@@ -143,6 +150,18 @@ impl SourceCounters {
         for event in events {
             counts.entry(event).or_default();
         }
+    }
+
+    /// Sets the files that end in a line without an end, with the bytes of that line.
+    pub(crate) fn set_unended<'p>(&self, files: impl Iterator<Item = (&'p PathBuf, u64)>) {
+        let mut unended = lock(&self.unended);
+        unended.clear();
+        unended.extend(files.map(|(path, bytes)| (path.clone(), bytes)));
+    }
+
+    /// The files that end in a line without an end, which waits for it, with the bytes of that line.
+    pub fn unended(&self) -> Vec<(PathBuf, u64)> {
+        lock(&self.unended).clone()
     }
 
     /// Counts a record.

@@ -11,7 +11,8 @@
 //! The stream becomes the field `stream`, and each of Docker's `attrs` a field `attrs.NAME`. CRI's other tags are ignored:
 //! no runtime writes any.
 
-use super::json::fast;
+use super::json::rest::ObjectRest;
+use super::json::{cut, fast};
 use super::pairs::unquote;
 use super::{scan, timestamp};
 use daytable_model::record::{Field, Value};
@@ -166,6 +167,21 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope<'_>)> {
     let (text, is_partial) = unquote_line(log?);
     let envelope = Envelope { time: Some(ticks), stream, is_partial, attributes };
     (length == time.len()).then_some((text, envelope))
+}
+
+/// The text of an entry of Docker's json-file that a limit cut within its text, and its envelope. The rest of the line has
+/// the other members.
+pub(super) fn cut_docker<'a>(line: &'a str, rest: &ObjectRest) -> Option<(Cow<'a, str>, Envelope<'a>)> {
+    const LOG: &str = "\"log\":\"";
+    let (before, log) = line.split_at_checked(rest.cut_member)?;
+    let log = log.strip_prefix(LOG)?;
+    let others = rest.object.strip_prefix('{').filter(|others| *others != "}");
+    let entry = match others {
+        Some(others) => format!("{before}{LOG}\",{others}"),
+        None => format!("{before}{LOG}\"}}"),
+    };
+    let (_, envelope) = docker(&entry)?;
+    Some((cut::cut_string(log)?, Envelope { is_partial: false, ..envelope.into_owned() }))
 }
 
 /// Whether an entry of Docker's json-file may have a member with this name; `attrs` is a part of the names in it.

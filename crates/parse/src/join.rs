@@ -25,6 +25,7 @@ mod group;
 mod part;
 
 use super::Parsed;
+use super::json::rest::ObjectRest;
 use super::lines::{Line, Lines, cut_line, without_mark};
 use super::raw_record::RawRecord;
 use super::source_profile::{Join, ParseOptions, SourceProfile};
@@ -260,6 +261,7 @@ impl<'a> Assembler<'a> {
             let end = if is_mixed && number == 0 { cut } else { next };
             let start = if is_mixed && number > 0 { end } else { part.record.start };
             part.record.is_mixed = is_mixed;
+            part.record.is_unended = part.is_partial;
             part.record.written = &self.lines.bytes()[start..end];
         }
         self.ready.extend(closed.into_iter().map(|part| part.record));
@@ -268,15 +270,16 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// The record of a single line over the limit: `bytes` were read, and `cut` more were skipped.
+/// The record of a single line over the limit: `bytes` were read, and `cut` more were skipped, in which an object had `rest`.
 pub fn cut_record<'a>(
     bytes: &'a [u8],
     bytes_max: usize,
     cut: usize,
+    rest: Option<ObjectRest>,
     profile: &SourceProfile,
     options: &ParseOptions,
 ) -> RawRecord<'a> {
-    LinePiece::of(&cut_line(bytes, bytes_max, cut), profile, options).into_record()
+    LinePiece::of(&cut_line(bytes, bytes_max, cut, rest), profile, options).into_record()
 }
 
 #[cfg(test)]

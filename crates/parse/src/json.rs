@@ -5,8 +5,12 @@
 //! Every value is first cut out as written, and then read by its first byte. So a number too large for any type keeps
 //! its digits, and an array stays the text it was. A string without escapes is borrowed, and no tree of values is
 //! built. An inner object is cut in the same way, to a depth of [`DEPTH_MAX`], which bounds the stack and the time.
+//!
+//! `json::cut` reads an object whose line was cut, and `json::rest` finds what such a line had behind the cut.
 
+pub(super) mod cut;
 pub(super) mod fast;
+pub(super) mod rest;
 
 use super::builder::RecordBuilder;
 use super::pairs::unquote;

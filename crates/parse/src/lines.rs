@@ -3,9 +3,19 @@
 //! UTF-8 is checked once for a whole chunk; only if that fails, line by line. Only lines with invalid UTF-8 are copied.
 //! A NUL is an ordinary character.
 
+use super::json::rest::{ObjectRest, RestScanner};
 use super::timestamp::FullTime;
 use memchr::memchr;
 use std::borrow::Cow;
+
+/// What a limit cut off a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineCut {
+    /// How many bytes.
+    pub bytes: usize,
+    /// What an object has among these bytes.
+    pub(crate) rest: Option<ObjectRest>,
+}
 
 /// One line of a chunk.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,8 +28,8 @@ pub(crate) struct Line<'a> {
     pub(super) text: Cow<'a, str>,
     /// The full time at its start, if it was read already.
     pub(super) full_time: FullTime,
-    /// Bytes that the limit cut off.
-    pub(super) cut: usize,
+    /// What the limit cut off.
+    pub(super) cut: Option<Box<LineCut>>,
     /// Whether some bytes were not UTF-8.
     pub(super) is_invalid: bool,
 }
@@ -129,10 +139,11 @@ pub(super) fn without_mark(text: &mut Cow<'_, str>) {
     }
 }
 
-/// The line with these bytes; `cut` further bytes were not read.
-pub(super) fn cut_line(bytes: &[u8], limit: usize, cut: usize) -> Line<'_> {
+/// The line with these bytes; `cut` further bytes were not read, in which an object had `rest`.
+pub(super) fn cut_line(bytes: &[u8], limit: usize, cut: usize, rest: Option<ObjectRest>) -> Line<'_> {
     let line = line(0, bytes, std::str::from_utf8(bytes).ok(), limit);
-    Line { cut: line.cut + cut, ..line }
+    let bytes = cut + line.cut.as_ref().map_or(0, |cut| cut.bytes);
+    Line { cut: (bytes > 0).then(|| Box::new(LineCut { bytes, rest })), ..line }
 }
 
 #[inline]
@@ -143,7 +154,18 @@ fn line<'a>(start: usize, bytes: &'a [u8], text: Option<&'a str>, limit: usize) 
         None => String::from_utf8_lossy(&bytes[..kept]),
     };
     let is_invalid = matches!(text, Cow::Owned(_));
-    Line { start, end: start + bytes.len(), text, full_time: FullTime::default(), cut: bytes.len() - kept, is_invalid }
+    let cut_off = || Box::new(LineCut { bytes: bytes.len() - kept, rest: rest_of(bytes, kept) });
+    let cut = (kept < bytes.len()).then(cut_off);
+    Line { start, end: start + bytes.len(), text, full_time: FullTime::default(), cut, is_invalid }
+}
+
+/// What the object in a line has behind its first `kept` bytes.
+pub(crate) fn rest_of(line: &[u8], kept: usize) -> Option<ObjectRest> {
+    let mut scanner = RestScanner::default();
+    scanner.scan(&line[..kept]);
+    scanner.cut();
+    scanner.scan(&line[kept..]);
+    scanner.finish()
 }
 
 /// The last character boundary at or before `limit`.
@@ -180,10 +202,11 @@ mod tests {
 
     #[test]
     fn cut_bytes_are_counted() {
+        let bytes_of = |line: &Line<'_>| line.cut.as_ref().map_or(0, |cut| cut.bytes);
         let line = Lines::new("1234567\u{e4}9\n".as_bytes(), 8).next().expect("a line");
-        assert_eq!((&*line.text, line.cut, line.is_invalid), ("1234567", 3, false));
-        let line = cut_line(b"123456789", 8, 100);
-        assert_eq!((&*line.text, line.cut), ("12345678", 101));
+        assert_eq!((&*line.text, bytes_of(&line), line.is_invalid), ("1234567", 3, false));
+        let line = cut_line(b"123456789", 8, 100, None);
+        assert_eq!((&*line.text, bytes_of(&line)), ("12345678", 101));
     }
 
     proptest! {
@@ -198,7 +221,7 @@ mod tests {
                 .collect();
             prop_assert_eq!(&whole, &parts);
             for line in whole {
-                prop_assert!(line.text.len() <= 8 * 3 && !line.text.is_empty() || line.cut > 0);
+                prop_assert!(line.text.len() <= 8 * 3 && !line.text.is_empty() || line.cut.is_some());
                 prop_assert!(line.start == 0 || bytes[line.start - 1] == b'\n');
             }
         }

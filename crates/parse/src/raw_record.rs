@@ -1,7 +1,8 @@
 //! A record as it lies in its source, before it is parsed.
 
 use super::envelope::Envelope;
-use super::lines::without_mark;
+use super::lines::{LineCut, rest_of, without_mark};
+use super::redact::Redactor;
 use super::timestamp::FullTime;
 use std::borrow::Cow;
 
@@ -18,8 +19,10 @@ pub struct RawRecord<'a> {
     pub lines: u32,
     /// The full time at its start, if the joining of lines read it.
     pub(crate) full_time: FullTime,
-    /// Bytes that the limit cut off.
-    pub cut: usize,
+    /// What the limit cut off. In a box, because most records are whole.
+    pub cut: Option<Box<LineCut>>,
+    /// Whether its last line had no end when the record was closed.
+    pub is_unended: bool,
     /// Whether some bytes were not UTF-8; U+FFFD replaces them.
     pub is_invalid: bool,
     /// The bytes of the chunk between the record before and this one: empty lines.
@@ -45,7 +48,8 @@ impl<'a> RawRecord<'a> {
             envelope: Envelope::default(),
             lines: 1,
             full_time: FullTime::default(),
-            cut: 0,
+            cut: None,
+            is_unended: false,
             is_invalid,
             before: &[],
             // What is valid is its own bytes.
@@ -53,9 +57,36 @@ impl<'a> RawRecord<'a> {
             is_mixed: false,
         }
     }
+
+    /// The first `bytes_max` bytes of a message that may be longer.
+    pub fn of_long_message(text: &'a str, bytes_max: usize, redactor: Option<&Redactor>) -> RawRecord<'a> {
+        let kept = text.floor_char_boundary(bytes_max);
+        if kept == text.len() {
+            return RawRecord::of_message(Cow::Borrowed(text), &[]);
+        }
+        let rest = rest_of(text.as_bytes(), kept);
+        let kept = redactor.map_or(kept, |redactor| redactor.keep_of_cut(&text[..kept]));
+        let raw = RawRecord::of_message(Cow::Borrowed(&text[..kept]), &[]);
+        RawRecord { cut: Some(Box::new(LineCut { bytes: text.len() - kept, rest })), ..raw }
+    }
 }
 
 impl RawRecord<'_> {
+    /// Whether the text lacks its end.
+    pub fn is_cut(&self) -> bool {
+        self.cut.is_some() || self.is_unended
+    }
+
+    /// Bytes that the limit cut off.
+    pub fn cut_bytes(&self) -> usize {
+        self.cut.as_ref().map_or(0, |cut| cut.bytes)
+    }
+
+    /// Notes whether a record, which lies at the end of a file, has no end of its last line.
+    pub fn note_end(&mut self) {
+        self.is_unended |= !self.written.is_empty() && !self.written.ends_with(b"\n");
+    }
+
     /// Removes a byte order mark from the first record of a file or a body. `start` does not change.
     pub fn at_beginning(mut self) -> Self {
         without_mark(&mut self.text);

@@ -4,6 +4,7 @@
 //! record or at the end, without a wait.
 
 use super::join::{Assembler, Ending, cut_record};
+use super::json::rest::RestScanner;
 use super::raw_record::RawRecord;
 use super::{ParseOptions, Parsed, SourceProfile};
 use daytable_model::time::Ticks;
@@ -45,7 +46,8 @@ impl<R: Read> Records<R> {
         let (options, profile) = (&self.options, &mut self.profile);
         let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, options, ending)
             .at_beginning(self.offset == 0);
-        while let Some(raw) = records.next(profile, options) {
+        while let Some(mut raw) = records.next(profile, options) {
+            raw.note_end();
             each(self.offset, &raw, profile.raw_record(&raw, options, seen));
         }
         let consumed = records.consumed();
@@ -68,10 +70,16 @@ impl<R: Read> Records<R> {
     fn long_line(&mut self, seen: Ticks, mut each: impl FnMut(u64, &RawRecord<'_>, Parsed<'_>)) -> io::Result<()> {
         let kept = self.buffer.len();
         let mut cut = 0;
+        let mut scanner = RestScanner::default();
+        let within = self.bytes_max.min(kept);
+        scanner.scan(&self.buffer[..within]);
+        scanner.cut();
+        scanner.scan(&self.buffer[within..]);
         let end = loop {
             let read = self.fill()?;
             let newline = memchr(b'\n', &self.buffer[kept..]);
             cut += newline.unwrap_or(read);
+            scanner.scan(&self.buffer[kept..kept + newline.unwrap_or(read)]);
             if let Some(newline) = newline {
                 break kept + newline + 1;
             }
@@ -81,7 +89,7 @@ impl<R: Read> Records<R> {
             }
         };
         let (options, profile) = (&self.options, &mut self.profile);
-        let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, profile, options);
+        let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, scanner.finish(), profile, options);
         each(self.offset, &raw, profile.raw_record(&raw, options, seen));
         self.buffer.drain(..end);
         self.offset += (kept + cut) as u64 + u64::from(end > kept);
@@ -123,7 +131,7 @@ mod tests {
         let mut shown = Vec::new();
         let mut each = |offset: u64, raw: &RawRecord<'_>, parsed: Parsed<'_>| {
             assert!(raw.text.contains(&*parsed.record.message));
-            shown.push((offset + raw.start as u64, raw.text.to_string(), raw.cut));
+            shown.push((offset + raw.start as u64, raw.text.to_string(), raw.cut_bytes()));
         };
         while records.turn(Ticks::UNIX_EPOCH, &mut each).expect("memory") {}
         shown

@@ -11,6 +11,7 @@
 
 use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
+use super::lines::LineCut;
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::timestamp::zone::Zone;
@@ -106,6 +107,8 @@ pub struct SourceProfile {
     headers: Headers,
     /// Ends of empty lines after the last record, which the next record keeps.
     gap: String,
+    /// Bytes of the last line, if it was read without its end.
+    unended: u64,
     /// The layouts of recent lines; not saved.
     layouts: LayoutCache,
 }
@@ -128,6 +131,8 @@ const SHORT_WAIT: u32 = 10;
 const GAP_BYTES_MAX: usize = 4096;
 /// How the ends of empty lines are saved.
 const GAP_CODES: [(char, char); 2] = [('n', '\n'), ('r', '\r')];
+/// What stands before the length of a line without an end, behind the ends of empty lines.
+const UNENDED_CODE: char = 'u';
 /// The first word of a saved profile: its version.
 const VERSION: &str = "1";
 
@@ -148,6 +153,7 @@ impl SourceProfile {
         let mut number = || words.next()?.parse::<u32>().ok();
         let (weight, fitted, counted, since) = (number()?, number()?, number()?, number()?);
         let (single_lines, habits) = (number()?, number()?);
+        let (gap, unended) = words.next().map_or(("", ""), |word| word.split_once(UNENDED_CODE).unwrap_or((word, "")));
         Some(SourceProfile {
             format,
             weight: u8::try_from(weight).ok()?.min(WEIGHT_MAX),
@@ -157,13 +163,8 @@ impl SourceProfile {
             single_lines: u8::try_from(single_lines).ok()?.min(SINGLE_LINES_SURE),
             habits: Habits::from_number(u16::try_from(habits).ok()?),
             headers: Headers::restore(headers),
-            gap: words
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .filter_map(|c| GAP_CODES.iter().find(|(code, _)| *code == c))
-                .map(|(_, c)| c)
-                .collect(),
+            gap: gap.chars().filter_map(|c| GAP_CODES.iter().find(|(code, _)| *code == c)).map(|(_, c)| c).collect(),
+            unended: unended.parse().unwrap_or_default(),
             layouts: LayoutCache::default(),
         })
     }
@@ -177,9 +178,13 @@ impl SourceProfile {
         let SourceProfile { weight, fitted, counted, since, single_lines, .. } = self;
         let habits = self.habits.number();
         let mut saved = format!("{VERSION} {label} {weight} {fitted} {counted} {since} {single_lines} {habits}");
-        if !self.gap.is_empty() {
+        if !self.gap.is_empty() || self.unended > 0 {
             saved.push(' ');
             saved.extend(self.gap.chars().map(|c| if c == '\r' { 'r' } else { 'n' }));
+        }
+        if self.unended > 0 {
+            saved.push(UNENDED_CODE);
+            saved.push_str(&self.unended.to_string());
         }
         let headers = self.headers.save();
         if !headers.is_empty() {
@@ -198,6 +203,23 @@ impl SourceProfile {
         };
         let (text, envelope) = inner.unwrap_or((Cow::Borrowed(line), Envelope::default()));
         Unwrapped { text, envelope }
+    }
+
+    /// Removes the envelope of a line, also where the line is cut within it. What an object has behind the cut is
+    /// taken if the object is the envelope.
+    pub(crate) fn unwrap_line<'a>(
+        &self,
+        line: &'a str,
+        cut: Option<&mut LineCut>,
+        options: &ParseOptions,
+    ) -> Unwrapped<'a> {
+        if let Some(cut) = cut
+            && let Some((text, envelope)) = cut.rest.as_ref().and_then(|rest| envelope::cut_docker(line, rest))
+        {
+            cut.rest = None;
+            return Unwrapped { text, envelope };
+        }
+        self.unwrap(line, options)
     }
 
     /// Whether a line (without its envelope) begins a record. Otherwise it continues the record before it in its
@@ -326,19 +348,36 @@ impl SourceProfile {
         &self.gap
     }
 
+    /// Notes the length of the last line, if it was read without its end; else 0.
+    pub fn note_unended(&mut self, bytes: u64) {
+        self.unended = bytes;
+    }
+
+    /// The length of the last line, if it was read without its end; else 0.
+    pub fn unended(&self) -> u64 {
+        self.unended
+    }
+
     fn parse<'a>(
         &mut self,
         text: &'a str,
         envelope: Envelope<'a>,
-        raw: Option<&RawRecord<'_>>,
+        raw: Option<&'a RawRecord<'_>>,
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
         let defaults = TimestampDefaults { zone: options.zone, seen };
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
-        let (mut parsed, read) = match self.read_by_layout(text, &envelope, options, &defaults, full_time) {
-            Some((parsed, read)) => (parsed, Some(read)),
-            None => (self.parse_text(text, options, defaults, full_time), None),
+        let cut = raw.filter(|raw| raw.is_cut());
+        let rest = cut.and_then(|raw| raw.cut.as_ref()?.rest.as_ref()).map(|rest| &*rest.object);
+        let (mut parsed, read) = if let Some(record) = cut.and_then(|_| cut_object(text, rest, options, &defaults)) {
+            let parsed = Parsed::of(record, Format::Json);
+            self.learn(&parsed);
+            (parsed, None)
+        } else if let Some((parsed, read)) = self.read_by_layout(text, &envelope, options, &defaults, full_time) {
+            (parsed, Some(read))
+        } else {
+            (self.parse_text(text, options, defaults, full_time), None)
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         let mut added = 0;
@@ -350,7 +389,7 @@ impl SourceProfile {
         }
         let line = match &options.redactor {
             None => self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read),
-            Some(redactor) => match written::redact(redactor, &mut parsed, text, added) {
+            Some(redactor) => match written::redact(redactor, &mut parsed, text, rest, added) {
                 None => {
                     let raw = raw.filter(|raw| !written::has_secret_around(redactor, raw, text));
                     self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read)
@@ -585,6 +624,21 @@ impl SourceProfile {
     fn any_time(options: &ParseOptions) -> TimestampDefaults {
         TimestampDefaults { zone: options.zone, seen: Ticks::MAX }
     }
+}
+
+/// The first bytes of an object, if objects are expected.
+fn cut_object<'a>(
+    text: &'a str,
+    rest: Option<&'a str>,
+    options: &ParseOptions,
+    defaults: &TimestampDefaults,
+) -> Option<Record<'a>> {
+    let is_expected = options.explicit.is_none()
+        && match options.format {
+            FormatChoice::Auto => text.starts_with(OBJECT_BEGINNINGS),
+            FormatChoice::Only(format) => matches!(format, Format::Json | Format::Cri | Format::Docker),
+        };
+    if is_expected { json::cut::parse(text, rest, defaults) } else { None }
 }
 
 /// An object, over one line or several; or an object in the first line, with the lines below as more of its message.

@@ -54,7 +54,7 @@ pub use count::{Count, Grouping, count};
 pub use entity::{OwnedRow, OwnedValue};
 pub use filter::{Filter, PartitionChooser};
 pub use follow::{RecordFollower, records_since};
-pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable};
+pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable, ShownUnended};
 pub use record::StoredRecord;
 pub use select::{find_record, select, select_while};
 pub use stores::Stores;

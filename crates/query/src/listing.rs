@@ -111,6 +111,17 @@ impl ShownListener {
     }
 }
 
+/// A file whose last line has no end, as the daemon that follows the file knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownUnended {
+    /// The name of its config block.
+    pub block: String,
+    /// Its path. Bytes that are not UTF-8 are written `\xFF`.
+    pub path: String,
+    /// Bytes of the line that waits for its end.
+    pub unended_bytes: u64,
+}
+
 /// The state of a source and of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -23,7 +23,7 @@ use super::document_ids::DocumentId;
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter, TOO_LONG};
 use super::unread_parts::UnreadParts;
 use daytable_model::record::{Field, Value};
-use daytable_parse::{Envelope, Format};
+use daytable_parse::{Format, RawRecord};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -198,16 +198,14 @@ fn write_document(
         return Ok(ItemResult::Refused(INVALID_NAME));
     }
     let text = String::from_utf8_lossy(document);
-    if text.len() > RECORD_BYTES_MAX {
-        return Ok(ItemResult::Refused(TOO_LONG));
-    }
     let (_, objects) = writer.readings();
-    let parsed = writer.parse(&text, Envelope::default(), objects);
+    let raw = RawRecord::of_long_message(&text, RECORD_BYTES_MAX, objects.redactor.as_ref());
+    let parsed = writer.parse_raw(&raw, objects);
     if parsed.format != Format::Json {
-        return Ok(ItemResult::Refused("the document is no JSON object"));
+        return Ok(ItemResult::Refused(if raw.cut.is_some() { TOO_LONG } else { "the document is no JSON object" }));
     }
     let mut record = parsed.record;
-    writer.count_record(parsed.format, matches!(text, Cow::Owned(_)), 0, &mut record);
+    writer.count_record(parsed.format, matches!(text, Cow::Owned(_)), raw.cut_bytes(), &mut record);
     let index = index.map(|index| writer.redact(index.into()));
     if let Some(index) = &index {
         record.fields.push(Field { name: "_index".into(), value: Value::String(Cow::Borrowed(index)) });

@@ -145,16 +145,16 @@ fn lines(body: &[u8], writer: &mut RequestWriter<'_>, is_strict: bool) -> Result
     let mut assembler = Assembler::new(body, 0, RECORD_BYTES_MAX, reading, Ending::Closed).at_beginning(true);
     while let Some(raw) = assembler.next(writer.profile(), reading) {
         let index = writer.begin()?;
-        let RawRecord { envelope, cut, is_invalid, .. } = &raw;
+        let (envelope, is_invalid) = (&raw.envelope, raw.is_invalid);
         // The envelope of a container runtime is an object. The line in it can have any format.
         let is_object = is_strict && *envelope == Envelope::default();
         let parsed = writer.parse_raw(&raw, if is_object { objects } else { any });
         if is_object && parsed.format != Format::Json {
-            writer.refuse(index, if *cut > 0 { TOO_LONG } else { NO_OBJECT });
+            writer.refuse(index, if raw.cut.is_some() { TOO_LONG } else { NO_OBJECT });
             continue;
         }
         let mut record = parsed.record;
-        writer.count_record(parsed.format, *is_invalid, *cut, &mut record);
+        writer.count_record(parsed.format, is_invalid, raw.cut_bytes(), &mut record);
         writer.write(index, INSTANCE, record, None);
     }
     Ok(())
@@ -189,10 +189,6 @@ fn element(written: &str, is_invalid: bool, writer: &mut RequestWriter<'_>) -> R
     let index = writer.begin()?;
     let (any, objects) = writer.readings();
     let text: Cow<'_, str> = match written.as_bytes().first() {
-        _ if written.len() > RECORD_BYTES_MAX => {
-            writer.refuse(index, TOO_LONG);
-            return Ok(());
-        }
         Some(b'{') => written.into(),
         Some(b'"') => match serde_json::from_str::<String>(written) {
             Ok(text) => text.into(),
@@ -205,9 +201,14 @@ fn element(written: &str, is_invalid: bool, writer: &mut RequestWriter<'_>) -> R
         }
     };
     let reading = if written.starts_with('{') { objects } else { any };
-    let parsed = writer.parse(&text, Envelope::default(), reading);
+    let raw = RawRecord::of_long_message(&text, RECORD_BYTES_MAX, reading.redactor.as_ref());
+    let parsed = writer.parse_raw(&raw, reading);
+    if raw.cut.is_some() && written.starts_with('{') && parsed.format != Format::Json {
+        writer.refuse(index, TOO_LONG);
+        return Ok(());
+    }
     let mut record = parsed.record;
-    writer.count_record(parsed.format, is_invalid, 0, &mut record);
+    writer.count_record(parsed.format, is_invalid, raw.cut_bytes(), &mut record);
     writer.write(index, INSTANCE, record, None);
     Ok(())
 }
@@ -338,10 +339,34 @@ mod tests {
             [("application/x-ndjson", format!("{object}\n{{}}")), ("application/json", format!("[{object},{{}}]"))]
         {
             let taken = ingest(media, &body).expect("taken");
-            assert_eq!((taken.refused(), taken.messages().len()), (vec![(0, TOO_LONG)], 1));
+            let lengths = taken.messages().iter().map(String::len).collect::<Vec<_>>();
+            assert_eq!((taken.refused().len(), lengths), (0, vec![RECORD_BYTES_MAX - 12, 0]));
         }
+        // A name that is longer than a record.
+        let body = format!("{{\"{long}\":1}}\n{{}}");
+        let taken = ingest("application/x-ndjson", &body).expect("taken");
+        assert_eq!((taken.refused(), taken.messages().len()), (vec![(0, TOO_LONG)], 1));
         let many = "{}\n".repeat(super::super::tests::RECORDS_MAX + 1);
         assert!(matches!(ingest("", &many), Err(Refusal::TooLarge(_))));
+    }
+
+    #[test]
+    fn an_object_over_the_limit_keeps_its_time_its_level_and_its_message() {
+        let dump = "S".repeat(RECORD_BYTES_MAX + 1);
+        let named = r#""time":"2026-11-26T08:00:00Z","level":"error","msg":"out of memory""#;
+        for object in [format!("{{{named},\"dump\":\"{dump}\"}}"), format!("{{\"dump\":\"{dump}\",{named}}}")] {
+            for media in ANY {
+                for body in [object.clone(), format!("{object}\n{{\"message\":\"b\"}}")] {
+                    let taken = ingest(media, &body).expect("taken");
+                    let shown = taken.shown();
+                    assert!(taken.refused().is_empty(), "{media}");
+                    assert_eq!(taken.messages()[0], "out of memory", "{media}");
+                    let row = &shown[0];
+                    let is_whole = |part: &str| row.contains(part);
+                    assert!(is_whole("2026-11-26T08:00:00") && is_whole("truncated=true"), "{media}");
+                }
+            }
+        }
     }
 
     proptest! {

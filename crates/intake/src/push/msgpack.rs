@@ -32,7 +32,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use daytable_model::record::{Field, Value};
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
-use daytable_parse::{Envelope, Format};
+use daytable_parse::{Envelope, Format, RawRecord};
 use std::borrow::Cow;
 
 /// The depth of nested values. A record with deeper values is refused.
@@ -360,9 +360,10 @@ fn event(
         writer.refuse(index, "is the mark of a group, which is not read");
         return Ok(());
     }
-    if value.0.len() > RECORD_BYTES_MAX {
-        writer.refuse(index, TOO_LONG);
-        return Ok(());
+    // JSON of a record within the limit may be longer, and is not cut.
+    let is_long = value.0.len() > RECORD_BYTES_MAX;
+    if is_long {
+        writer.reserve(value.0.len().saturating_mul(2))?;
     }
     let mut is_invalid = false;
     let is_line = matches!({ event.body }.head(), Some(Head::Text(_)));
@@ -378,14 +379,22 @@ fn event(
         }
     };
     let envelope = Envelope { time: event.time, ..Envelope::default() };
-    let parsed = writer.parse(&text, envelope, if is_line { any } else { objects });
+    let reading = if is_line { any } else { objects };
+    let kept_max = if is_long { RECORD_BYTES_MAX } else { usize::MAX };
+    let mut raw = RawRecord::of_long_message(&text, kept_max, reading.redactor.as_ref());
+    raw.envelope = envelope;
+    let parsed = writer.parse_raw(&raw, reading);
+    if !is_line && parsed.format != Format::Json {
+        // A name alone is longer than a record.
+        writer.refuse(index, TOO_LONG);
+        return Ok(());
+    }
     let mut record = parsed.record;
-    debug_assert!(is_line || parsed.format == Format::Json, "{text}");
     if !tag.is_empty() {
         let tag = writer.redact(text_of(tag, &mut is_invalid));
         record.fields.push(Field { name: "tag".into(), value: Value::String(tag) });
     }
-    writer.count_record(parsed.format, is_invalid, 0, &mut record);
+    writer.count_record(parsed.format, is_invalid, raw.cut_bytes(), &mut record);
     writer.write(index, INSTANCE, record, None);
     Ok(())
 }
@@ -620,12 +629,19 @@ mod tests {
     fn a_record_that_cannot_be_read_is_refused_alone() {
         let mut deep = [0x81, 0xa1, b'a'].repeat(40);
         deep.push(1);
-        let long = packed(&json!({ "message": "x".repeat(RECORD_BYTES_MAX) }));
         let mark = [&[0x92, 0x92][..], &event_time(u32::MAX, 0), &[0x80], &packed(&json!({ "message": "x" }))].concat();
-        let body = [packed(&json!({ "message": "a" })), deep, vec![0xc0], long, mark, packed(&json!("b"))].concat();
+        let body = [packed(&json!({ "message": "a" })), deep, vec![0xc0], mark, packed(&json!("b"))].concat();
         let taken = pushed(&body).expect("taken");
         assert_eq!(taken.messages(), ["a", "b"]);
-        assert_eq!(taken.refused().iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(taken.refused().iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_record_over_the_limit_is_cut() {
+        let long = packed(&json!({ "dump": "x".repeat(RECORD_BYTES_MAX), "message": "a" }));
+        let taken = pushed(&long).expect("taken");
+        assert_eq!((taken.messages(), taken.refused().len()), (vec!["a".into()], 0));
+        assert!(taken.shown()[0].contains("truncated=true"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::route::{Origin, RouteCaches, Router};
 use crate::syslog::SyslogOptions;
 use daytable_model::record::{Field, Value};
 use daytable_model::time::Ticks;
-use daytable_parse::{RawRecord, SourceProfile};
+use daytable_parse::{LineCut, RawRecord, SourceProfile};
 use daytable_store::{CommitQueue, SubmitError};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -115,6 +115,11 @@ impl MessageSink {
         }
         let mut raw = RawRecord::of_message(text, written);
         raw.is_invalid = is_invalid;
+        if message.cut > 0 {
+            let mut cut = Box::<LineCut>::default();
+            cut.bytes = message.cut;
+            raw.cut = Some(cut);
+        }
         let parsed = sender.profile.raw_record(&raw, &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
         if own_output::is_record(&record) {

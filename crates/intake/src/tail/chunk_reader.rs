@@ -71,7 +71,9 @@ impl ChunkReader {
         let is_at_end = outcome == ReadOutcome::AtEnd;
         file.read_end = file.reader.data_end().filter(|_| is_at_end).map(|end| (file.stat.size.max(end), end));
         file.has_more = !is_at_end;
-        file.is_final = tail_end == TailEnd::Final && is_at_end;
+        if matches!(tail_end, TailEnd::Final | TailEnd::FinalLine { .. }) {
+            file.is_final = is_at_end;
+        }
         file.failed = None;
         if is_at_end && (tail_end != TailEnd::Open || file.state().position == before.0) {
             // The last line was final, or waits from now on.

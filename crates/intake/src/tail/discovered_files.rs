@@ -13,6 +13,7 @@ use super::search::{compare, renamed};
 use crate::counters::SourceEvent;
 use crate::own_output;
 use daytable_model::path_text::PathText;
+use daytable_model::time;
 use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ enum Expectation<'a> {
     Own,
     /// The file gets no more bytes: its content is its whole first line.
     Complete,
+    /// The file has one line without an end, which may still come. It waited long enough.
+    Unended,
     /// The zeros in its first line are final.
     ZerosFinal,
     /// It was rotated away from `home` before it was discovered.
@@ -69,10 +72,17 @@ impl TailFollower {
                 let ignored = ignored.clone();
                 return self.ignored_file_moved(path, ignored);
             }
-            Some(ignored) => ignored.next(&stat, Instant::now(), &self.timings),
+            Some(ignored) => self.next_action(ignored, &stat, Instant::now()),
             None => IgnoredAction::Examine,
         };
         self.act(DiscoveredFile { path, block }, &stat, action);
+    }
+
+    fn next_action(&self, ignored: &IgnoredFile, stat: &FileStat, now: Instant) -> IgnoredAction {
+        let options = self.blocks.options(ignored.block);
+        // A file that is too old is left out, up to its next write.
+        let unended_after = options.unended_after.filter(|_| !options.is_older(stat, time::now()));
+        ignored.next(stat, now, &self.timings, unended_after)
     }
 
     fn act(&mut self, discovered: DiscoveredFile, stat: &FileStat, action: IgnoredAction) {
@@ -83,6 +93,7 @@ impl TailFollower {
             (IgnoredAction::Examine, None) => Expectation::Anything,
             (IgnoredAction::Own, _) => Expectation::Own,
             (IgnoredAction::Complete, _) => Expectation::Complete,
+            (IgnoredAction::Unended, _) => Expectation::Unended,
             (IgnoredAction::ZerosFinal, _) => Expectation::ZerosFinal,
         };
         let DiscoveredFile { path, block } = discovered.clone();
@@ -151,7 +162,10 @@ impl TailFollower {
         };
         let is_complete = match content.is_compressed() {
             true => !content.is_cut(),
-            false => expectation == Expectation::Complete && !may_become_compressed(&path, &beginning),
+            false => {
+                matches!(expectation, Expectation::Complete | Expectation::Unended)
+                    && !may_become_compressed(&path, &beginning)
+            }
         };
         let Some(head) = head_of(&beginning, is_complete).filter(|_| !has_zeros) else {
             // The incomplete first line may be the beginning of a line that was read elsewhere.
@@ -171,9 +185,10 @@ impl TailFollower {
             return Ok(());
         };
         let finding = match expectation {
-            Expectation::Anything | Expectation::ZerosFinal | Expectation::RotatedFrom { .. } => {
-                self.related_files().find(&path, &mut content, &stat, head)?
-            }
+            Expectation::Anything
+            | Expectation::Unended
+            | Expectation::ZerosFinal
+            | Expectation::RotatedFrom { .. } => self.related_files().find(&path, &mut content, &stat, head)?,
             Expectation::Own | Expectation::Complete => FileMatch::Unrelated,
         };
         if let FileMatch::Related(identity, relation) = finding {
@@ -216,9 +231,8 @@ impl TailFollower {
         };
         let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
         let state = SourceState { status, ..self.sources.begin(SourceKind::Tail, &options.name, home, &stat, head) };
-        let (identity, now) = (state.identity, state.seen);
-        let age = now.unix_seconds() - stat.modified.0;
-        let is_old = options.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX));
+        let identity = state.identity;
+        let is_old = options.is_older(&stat, state.seen);
         let is_at_end = self.is_first_discovery && self.blocks.begins_at_end(block);
         let mut reader = FileReader::new(state, Some(content));
         if is_old || is_at_end {
@@ -231,7 +245,13 @@ impl TailFollower {
             tracing::warn!(path = %path.escaped(), "file is UTF-16: its lines are kept with U+FFFD and NUL in them; have it written as UTF-8");
         }
         tracing::debug!(path = %path.escaped(), identity = format!("{identity:016x}"), "file is followed");
+        let unended_after = options.unended_after.filter(|_| expectation == Expectation::Unended);
         self.follow_reader(reader, block, path, stat);
+        if let Some(file) = self.files.file_mut(identity) {
+            // What is skipped is skipped with the line that has no end yet.
+            file.is_final = is_old || is_at_end;
+            file.schedule.was_quiet_for(unended_after.unwrap_or_default());
+        }
         Ok(())
     }
 
@@ -325,7 +345,7 @@ impl TailFollower {
         for (path, ignored) in self.ignored.due(now, &self.timings) {
             match FileStat::at(&path) {
                 Ok(Some(stat)) if stat.is_same_file(&ignored.stat) || !ignored.has_no_whole_line() => {
-                    let action = ignored.next(&stat, now, &self.timings);
+                    let action = self.next_action(&ignored, &stat, now);
                     if action == IgnoredAction::Own && self.discovery.block_of(&path).is_none() {
                         self.ignored.remove(&path);
                         continue;

@@ -3,7 +3,11 @@
 //! Each chunk begins with the bytes before the position, which are compared with the newest mark. So the read that
 //! brings new lines also notices that the file was truncated and written again, however long the file is now.
 //!
-//! An unfinished last line, and a last record that may continue in more lines ([`daytable_parse::Assembler`]), are left
+//! A last line without an end becomes a record once its file was quiet for long enough (`unended_after`), and what comes
+//! behind it in the same line is a record of its own. The profile of the source has the length of such a line: a file
+//! from which its writer takes the line back is read on as if the line had not been read.
+//!
+//! Before that, an unfinished last line, and a last record that may continue in more lines ([`daytable_parse::Assembler`]), are left
 //! and read again with the bytes after them. A line or record that is longer than a chunk is read in one piece, up to
 //! the limit. A line over the limit is skipped, chunk by chunk, up to its newline, and then becomes a record of its
 //! first bytes. Until then the position stays at the start of the line, so a kill in between changes nothing. The
@@ -15,7 +19,7 @@
 
 use super::file_content::FileContent;
 use super::holes::{Stop, StopKind, ZeroSearch};
-use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
+use super::identity::{Fit, MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::counters::{LEVEL_CODES, SourceCounters, SourceEvent, count};
@@ -27,7 +31,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
-use daytable_parse::{Assembler, Ending, Format, RawRecord, SourceProfile, cut_record, reuse};
+use daytable_parse::{Assembler, Ending, Format, RawRecord, RestScanner, SourceProfile, cut_record, reuse};
 use daytable_store::{Mark, SourceState};
 use memchr::{memchr, memmem, memrchr};
 use std::io;
@@ -49,8 +53,8 @@ pub(super) struct FileReader {
     pub(super) state: Arc<SourceState>,
     /// The file, while it is open.
     pub(super) content: Option<FileContent>,
-    /// The offset up to which a line over the limit has no newline.
-    passed: Option<u64>,
+    /// A line over the limit, whose newline was not found yet.
+    long_line: Option<Box<LongLine>>,
     zeros: ZeroSearch,
     /// Whether reading waits at zeros that may still be written.
     waits_at_zeros: bool,
@@ -64,6 +68,13 @@ pub(super) struct FileReader {
     parser: Option<Box<RecordParser>>,
     /// How the entries of the journal are read, if the file has such entries instead of lines.
     entries: Option<Box<EntryReading>>,
+}
+
+/// A line over the limit.
+struct LongLine {
+    /// The offset up to which it has no newline.
+    passed: u64,
+    scanner: RestScanner,
 }
 
 /// Makes rows of the records of a source. Everything here follows from the state and the configuration.
@@ -104,6 +115,11 @@ pub(super) enum TailEnd {
         /// The size of the file when it was found quiet.
         size: u64,
     },
+    /// Also a last line without an end: it waited long enough. But not if the file has more than `size` bytes now.
+    FinalLine {
+        /// The size of the file when it was found quiet.
+        size: u64,
+    },
     /// Everything, because no more bytes come. The end of an incomplete compressed file is still not read.
     Final,
 }
@@ -125,7 +141,7 @@ impl FileReader {
         FileReader {
             state: state.into(),
             content,
-            passed: None,
+            long_line: None,
             zeros: ZeroSearch::default(),
             waits_at_zeros: false,
             data_end: None,
@@ -157,7 +173,7 @@ impl FileReader {
         self.state = state;
         self.has_advanced = false;
         self.zeros = ZeroSearch::default();
-        self.passed = None;
+        self.long_line = None;
         self.open = None;
         self.parser = None;
     }
@@ -220,8 +236,8 @@ impl FileReader {
         if n < proven || proven > 0 && xxh3_64(&context.buffer[..proven]) != proof.hash {
             return Ok(ReadOutcome::Rewritten);
         }
-        if let Some(passed) = self.passed {
-            return self.pass_over(passed, tail_end, context);
+        if let Some(line) = self.long_line.take() {
+            return self.pass_over(line, tail_end, context);
         }
         let limit = context.options.line_bytes_max;
         // The bytes of the buffer before the data, and the zeros of the file between the position and the data.
@@ -244,7 +260,9 @@ impl FileReader {
                 // Nothing continues a line across a hole.
                 _ if matches!(stop, Some(Stop { kind: StopKind::Hole(_), .. })) => TailEnd::Final,
                 _ if !is_at_end || is_cut => TailEnd::Open,
-                TailEnd::FinalRecord { size } if start + length as u64 > size => TailEnd::Open,
+                TailEnd::FinalRecord { size } | TailEnd::FinalLine { size } if start + length as u64 > size => {
+                    TailEnd::Open
+                }
                 tail_end => tail_end,
             };
             let buffer = std::mem::take(context.buffer);
@@ -262,7 +280,12 @@ impl FileReader {
             self.open.take_if(|_| is_cut);
             if used > 0 {
                 self.pass_hole(hole, start);
-                self.advance(hole + used as u64, &buffer[..before + used], context.counters);
+                let window = &buffer[..before + used];
+                // Behind a hole, a line begins.
+                let ends = self.entries.is_some() || matches!(stop, Some(Stop { kind: StopKind::Hole(_), .. }));
+                let unended = if ends { 0 } else { unended_bytes(&data[..used]) };
+                self.note_rest_of_line(hole, data[0], unended > 0, context.counters);
+                self.advance(hole + used as u64, window, unended, context.counters);
             }
             *context.buffer = buffer;
             if self.entries.is_some() {
@@ -285,11 +308,15 @@ impl FileReader {
             if length > limit && hole > 0 {
                 // The line begins at the position then, and is read as any other.
                 self.pass_hole(hole, start);
-                self.advance(hole, &[0; MARK_BYTES_MAX], context.counters);
+                self.advance(hole, &[0; MARK_BYTES_MAX], 0, context.counters);
                 return Ok(ReadOutcome::More);
             }
             if length > limit {
-                self.passed = Some(start + length as u64);
+                let mut scanner = RestScanner::default();
+                scanner.scan(&context.buffer[before..before + limit]);
+                scanner.cut();
+                scanner.scan(&context.buffer[before + limit..before + length]);
+                self.long_line = Some(Box::new(LongLine { passed: start + length as u64, scanner }));
                 return Ok(outcome);
             }
             // A line or record that is longer than a chunk. One byte more than the limit tells whether it is over the
@@ -341,7 +368,7 @@ impl FileReader {
             return 0;
         }
         let whole = match tail_end {
-            TailEnd::Final => data.len(),
+            TailEnd::Final | TailEnd::FinalLine { .. } => data.len(),
             _ => memrchr(b'\n', data).map_or(0, |newline| newline + 1),
         };
         let ending = if tail_end == TailEnd::Open { Ending::Open } else { Ending::Closed };
@@ -352,7 +379,8 @@ impl FileReader {
         let mut next = records.next(&parser.profile, reading);
         if next.is_some() {
             let state = Arc::make_mut(state);
-            while let Some(record) = next {
+            while let Some(mut record) = next {
+                record.note_end();
                 parser.record(&record, hole, state, context);
                 let mut by_level = [0; LEVEL_CODES];
                 while let Some((start, parsed)) = records.next_by_layout(&mut parser.profile, reading, context.now) {
@@ -417,8 +445,14 @@ impl FileReader {
         Ok(consumed)
     }
 
-    /// Looks for the end of a line over the limit, from `passed` on.
-    fn pass_over(&mut self, passed: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
+    /// Looks for the end of a line over the limit.
+    fn pass_over(
+        &mut self,
+        mut line: Box<LongLine>,
+        tail_end: TailEnd,
+        context: &mut ReadContext<'_>,
+    ) -> io::Result<ReadOutcome> {
+        let passed = line.passed;
         let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let n = content.read_at(passed, context.buffer)?;
         let stop = self.stop(&context.buffer[..n], passed, tail_end, context.zeros_final_before)?;
@@ -427,12 +461,20 @@ impl FileReader {
         let outcome = self.outcome_at(stop, is_at_end, passed + length as u64);
         let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let is_hole = matches!(stop, Some(Stop { kind: StopKind::Hole(_), .. }));
-        let is_final = is_hole || tail_end == TailEnd::Final && outcome == ReadOutcome::AtEnd && !content.is_cut();
-        let (end, next) = match memchr(b'\n', &context.buffer[..length]) {
+        let is_last = match tail_end {
+            TailEnd::Final => true,
+            TailEnd::FinalLine { size } => passed + length as u64 <= size,
+            TailEnd::Open | TailEnd::FinalRecord { .. } => false,
+        };
+        let is_final = is_hole || is_last && outcome == ReadOutcome::AtEnd && !content.is_cut();
+        let newline = memchr(b'\n', &context.buffer[..length]);
+        line.scanner.scan(&context.buffer[..newline.unwrap_or(length)]);
+        let (end, next) = match newline {
             Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
             None if is_final => (passed + length as u64, passed + length as u64),
             None => {
-                self.passed = Some(passed + length as u64);
+                line.passed += length as u64;
+                self.long_line = Some(line);
                 return Ok(outcome);
             }
         };
@@ -449,24 +491,57 @@ impl FileReader {
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (context.options.line_bytes_max, &context.options.reading);
         let (state, parser) = self.parts();
-        let record = cut_record(&kept, limit, cut, &parser.profile, reading);
+        let record = cut_record(&kept, limit, cut, line.scanner.finish(), &parser.profile, reading);
         let record = if position == 0 { record.at_beginning() } else { record };
         parser.record(&record, 0, Arc::make_mut(state), context);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
-        self.advance(next - position, window, context.counters);
-        self.passed = None;
+        let unended = if next > end || is_hole { 0 } else { next - position };
+        self.note_rest_of_line(0, kept[0], unended > 0, context.counters);
+        self.advance(next - position, window, unended, context.counters);
         Ok(ReadOutcome::More)
     }
 
-    fn advance(&mut self, by: u64, window: &[u8], counters: &SourceCounters) {
+    /// Counts a line without an end, and the rest of such a line, whose first byte is `first`, behind a hole of so many bytes.
+    fn note_rest_of_line(&mut self, hole: u64, first: u8, is_unended: bool, counters: &SourceCounters) {
+        if is_unended {
+            counters.count(SourceEvent::LineUnended, 1);
+        }
+        if hole == 0 && !matches!(first, b'\n' | b'\r') && self.parts().1.profile.unended() > 0 {
+            counters.count(SourceEvent::LineContinued, 1);
+        }
+    }
+
+    /// Moves the position behind records. `window` ends there. The last `unended` bytes are a line without an end.
+    fn advance(&mut self, by: u64, window: &[u8], unended: u64, counters: &SourceCounters) {
         let (state, parser) = self.parts();
         let state = Arc::make_mut(state);
         state.position += by;
         state.ledger.bytes += by;
+        parser.profile.note_unended(unended);
         state.profile = parser.profile.save();
+        // The start of such a line has a mark of its own, because its writer may take it back.
+        let lines = window.len().saturating_sub(usize::try_from(unended).unwrap_or(usize::MAX));
+        if unended > 0 && state.position > unended && lines > 0 {
+            note_marks(&mut state.marks, state.position - unended, &window[..lines]);
+        }
         note_marks(&mut state.marks, state.position, window);
         self.has_advanced = true;
         count(&counters.bytes, by);
+    }
+
+    /// Goes back to the start of a last line without an end, if that line is no longer in the file and everything before it
+    /// is: as if the line had not been read.
+    pub(super) fn go_before_unended(&mut self) -> io::Result<bool> {
+        let unended = SourceProfile::restore(&self.state.profile).unended();
+        let start = self.state.position.saturating_sub(unended);
+        let mark = self.state.marks.iter().find(|mark| mark.position == start).copied();
+        let (Some(mark), Some(content)) = (mark.filter(|_| unended > 0), &mut self.content) else { return Ok(false) };
+        let (head, fits) = content.fits(self.state.head, &[mark])?;
+        if (head, fits.as_slice()) != (Fit::Equal, &[Fit::Equal]) {
+            return Ok(false);
+        }
+        self.go_to(start)?;
+        Ok(true)
     }
 
     /// Skips all complete lines. Returns the number of skipped bytes.
@@ -499,7 +574,10 @@ impl FileReader {
             marks.push(mark_at(position, &before[..length]));
         }
         state.position = position;
-        self.passed = None;
+        let (state, parser) = self.parts();
+        parser.profile.note_unended(0);
+        Arc::make_mut(state).profile = parser.profile.save();
+        self.long_line = None;
         Ok(())
     }
 
@@ -530,10 +608,10 @@ impl RecordParser {
             state.ledger.own_records += 1;
             return own_output::pass_over(&self.source);
         }
-        if raw.cut > 0 {
+        if raw.cut.is_some() {
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
-        count_record(record.level, format, raw.is_invalid, raw.cut, state, context);
+        count_record(record.level, format, raw.is_invalid, raw.cut_bytes(), state, context);
         let origin = (state.identity, state.position + hole + raw.start as u64);
         self.write(record, origin, None, state, context);
     }
@@ -596,6 +674,12 @@ impl RecordParser {
         }
         reuse(record);
     }
+}
+
+/// The length of the last line of `bytes`, if the line has no end.
+fn unended_bytes(bytes: &[u8]) -> u64 {
+    let lines = memrchr(b'\n', bytes).map_or(0, |newline| newline + 1);
+    (bytes.len() - lines) as u64
 }
 
 /// Counts a record.

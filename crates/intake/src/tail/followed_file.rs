@@ -133,6 +133,11 @@ impl PollSchedule {
         self.set_next(now + self.every);
     }
 
+    /// The file was quiet for so long before it was followed.
+    pub(super) fn was_quiet_for(&mut self, quiet: Duration) {
+        self.changed = self.changed.checked_sub(quiet).unwrap_or(self.changed);
+    }
+
     /// How long the file has not changed.
     pub(super) fn quiet_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.changed)
@@ -211,6 +216,12 @@ impl FollowedFile {
                 None => self.reader.unread(self.stat.size),
             },
         }
+    }
+
+    /// Whether the file ends in a line without an end that was not read.
+    pub(super) fn has_unended_line(&self) -> bool {
+        let is_waiting = !self.is_final && !self.has_more && !self.reader.waits_at_zeros();
+        is_waiting && self.reader.open().is_none() && self.unread() > 0
     }
 
     /// Schedules the end of the wait at zeros, if the last chunk ended at zeros that may still be written.

@@ -44,6 +44,9 @@ const FINAL_READ: Duration = Duration::from_secs(1);
 /// Time between two updates of the gauges.
 const GAUGES_EVERY: Duration = Duration::from_secs(1);
 
+/// Files with a line without an end that are shown.
+const UNENDED_SHOWN_MAX: usize = 1000;
+
 /// State of the tail thread.
 pub(super) struct TailFollower {
     pub(super) blocks: TailBlocks,
@@ -238,11 +241,11 @@ impl TailFollower {
             return;
         };
         file.note_zeros(now, self.timings.zeros_final);
-        if let Some(wait) = file.reader.open() {
+        let options = self.blocks.options(file.block);
+        if let Some(wait) = file.reader.open().or(options.unended_after.filter(|_| file.has_unended_line())) {
             file.schedule.check_by(now + wait);
         }
         if file.status() == SourceStatus::Live {
-            let options = self.blocks.options(file.block);
             self.watches.watch_if_quiet(file, options.watch, now, &self.timings);
         }
     }
@@ -264,11 +267,22 @@ impl TailFollower {
             file.schedule.check_by(now + wait - quiet);
         }
         if file.status() == SourceStatus::Live {
-            return self.watches.watch_if_quiet(file, options.watch, now, &self.timings);
+            let is_waiting = file.has_unended_line() && !options.is_older(&file.stat, daytable_model::time::now());
+            let after = options.unended_after.filter(|_| is_waiting);
+            if after.is_some_and(|after| quiet >= after) {
+                let (unread, size) = (file.unread(), file.stat.size);
+                return self.read_chunk(identity, TailEnd::FinalLine { size }, unread);
+            }
+            self.watches.watch_if_quiet(file, options.watch, now, &self.timings);
+            if let Some(after) = after {
+                file.schedule.check_by(now + after - quiet);
+            }
+            return;
         }
-        if quiet < self.timings.line_final {
+        let line_final = options.unended_after.unwrap_or(self.timings.line_final);
+        if quiet < line_final {
             // A second of waiting must not make five seconds of quiet six.
-            file.schedule.check_by(now + self.timings.line_final - quiet);
+            file.schedule.check_by(now + line_final - quiet);
         } else if !file.is_final {
             let unread = file.unread();
             self.read_chunk(identity, TailEnd::Final, unread);
@@ -349,8 +363,14 @@ impl TailFollower {
             file.note_lag(now);
             file.was_committed(committed);
         }
+        let followed = self.files.iter().filter(|file| file.has_unended_line());
+        let followed = followed.map(|file| (file.path.as_path(), file.block, file.unread()));
+        let waiting = followed.chain(self.ignored.waiting()).take(UNENDED_SHOWN_MAX);
+        let waiting: Vec<_> = waiting.map(|(path, block, bytes)| (path.to_path_buf(), block, bytes)).collect();
         for (block, counters) in self.blocks.all_counters().enumerate() {
             self.files.measure(block, counters);
+            let of_block = waiting.iter().filter(|(_, of, _)| *of == block);
+            counters.set_unended(of_block.map(|(path, _, bytes)| (path, *bytes)));
         }
     }
 

@@ -6,7 +6,7 @@ use daytable_model::path_text::PathText;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why a file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub(super) enum IgnoredAction {
     Own,
     /// Read it as complete: its unfinished line is the only one.
     Complete,
+    /// Read it although its first line has no end, which may still come.
+    Unended,
     /// Examine it again: the zeros in its first line are final.
     ZerosFinal,
 }
@@ -66,8 +68,14 @@ impl IgnoredFile {
         matches!(self.reason, IgnoreReason::NoWholeLine { .. } | IgnoreReason::Zeros { .. })
     }
 
-    /// The action for the current `stat`.
-    pub(super) fn next(&self, stat: &FileStat, now: Instant, timings: &TailTimings) -> IgnoredAction {
+    /// The action for the current `stat`. `unended_after`: how long a line without an end waits, in the block of the file.
+    pub(super) fn next(
+        &self,
+        stat: &FileStat,
+        now: Instant,
+        timings: &TailTimings,
+        unended_after: Option<Duration>,
+    ) -> IgnoredAction {
         let quiet = now.saturating_duration_since(self.changed);
         let checked = now.saturating_duration_since(self.checked);
         let is_changed = !stat.is_same_content(&self.stat);
@@ -82,9 +90,14 @@ impl IgnoredFile {
             }
             _ if is_changed => IgnoredAction::Examine,
             IgnoreReason::NoWholeLine { is_rotated: true } | IgnoreReason::Zeros { is_rotated: true }
-                if quiet >= timings.line_final && stat.size > 0 =>
+                if quiet >= unended_after.unwrap_or(timings.line_final) && stat.size > 0 =>
             {
                 IgnoredAction::Complete
+            }
+            IgnoreReason::NoWholeLine { is_rotated: false }
+                if stat.size > 0 && unended_after.is_some_and(|after| quiet >= after) =>
+            {
+                IgnoredAction::Unended
             }
             IgnoreReason::Unfinished if quiet >= timings.copy_final => IgnoredAction::Own,
             // The original may be removed.
@@ -158,6 +171,12 @@ impl IgnoredFiles {
         self.0.insert(path, IgnoredFile { reason, stat, changed: now, since: now, size_since: stat.size, ..file });
     }
 
+    /// The files that wait for the end of their first line, with their blocks and sizes.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Path, usize, u64)> {
+        let waiting = self.0.iter().filter(|(_, file)| file.has_no_whole_line() && file.stat.size > 0);
+        waiting.map(|(path, file)| (path.as_path(), file.block, file.stat.size))
+    }
+
     /// The files to check now. Compressed files are checked rarely: there may be many, and no program writes to them.
     pub(super) fn due(&mut self, now: Instant, timings: &TailTimings) -> Vec<(PathBuf, IgnoredFile)> {
         let mut due = Vec::new();
@@ -177,8 +196,6 @@ impl IgnoredFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
     #[test]
     fn actions_for_an_ignored_file() {
         let timings = TailTimings::default();
@@ -219,7 +236,12 @@ mod tests {
                 home: None,
             };
             let now = start + Duration::from_secs(seconds);
-            assert_eq!(ignored.next(&stamp_now, now, &timings), next, "{reason:?} after {seconds} s");
+            let never = ignored.next(&stamp_now, now, &timings, None);
+            assert_eq!(never, next, "{reason:?} after {seconds} s");
+            let is_unended = reason == IgnoreReason::NoWholeLine { is_rotated: false } && seconds > 5;
+            let next = if is_unended { IgnoredAction::Unended } else { next };
+            let after = ignored.next(&stamp_now, now, &timings, Some(timings.line_final));
+            assert_eq!(after, next, "{reason:?} after {seconds} s");
         }
     }
 }

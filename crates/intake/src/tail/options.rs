@@ -1,10 +1,15 @@
 //! Options of the tail: which files are read, and how.
 
+use super::file_content::FileStat;
 use crate::instance_template::InstanceTemplate;
 use crate::path_fields::PathFields;
 use crate::source::ReadFrom;
+use daytable_model::time::Ticks;
 use daytable_parse::ParseOptions;
 use std::time::Duration;
+
+/// Quiet after which a last line without an end becomes a record, by default.
+const UNENDED_AFTER: Duration = Duration::from_secs(5);
 
 /// One `[[tail]]` block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +26,9 @@ pub struct TailOptions {
     pub read_from: ReadFrom,
     /// A file is read from its end if it was not written to for so long at its discovery.
     pub ignore_older: Option<Duration>,
+    /// Quiet after which a last line without an end becomes a record; `None` for never. A rotated file, which nobody goes on
+    /// writing, does not wait for ever.
+    pub unended_after: Option<Duration>,
     /// Bytes of a line that are kept, 2 MiB at most.
     pub line_bytes_max: usize,
     /// Files that may be open. Of several blocks, the largest number counts for all.
@@ -47,6 +55,7 @@ impl TailOptions {
             reading: ParseOptions::default(),
             read_from: ReadFrom::Beginning,
             ignore_older: None,
+            unended_after: Some(UNENDED_AFTER),
             line_bytes_max: 1 << 20,
             open_files_max: 2048,
             watch: WatchMode::Auto,
@@ -55,6 +64,14 @@ impl TailOptions {
             fields_from_path: None,
             fields: Vec::new(),
         }
+    }
+}
+
+impl TailOptions {
+    /// Whether a file was last written to so long ago that it is left out.
+    pub(super) fn is_older(&self, stat: &FileStat, now: Ticks) -> bool {
+        let age = now.unix_seconds() - stat.modified.0;
+        self.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX))
     }
 }
 
@@ -79,7 +96,7 @@ pub(super) struct TailTimings {
     pub(super) folders: Duration,
     /// Between two walks through all folders.
     pub(super) rescan: Duration,
-    /// Quiet after which the unfinished last line of a rotated file is final.
+    /// Quiet after which the unfinished last line of a rotated file is final, where a block says that it never is.
     pub(super) line_final: Duration,
     /// Time after which zeros before other bytes are final.
     pub(super) zeros_final: Duration,
@@ -104,7 +121,7 @@ impl Default for TailTimings {
             poll_max: Duration::from_secs(1),
             folders: Duration::from_millis(500),
             rescan: Duration::from_secs(10),
-            line_final: Duration::from_secs(5),
+            line_final: UNENDED_AFTER,
             zeros_final: Duration::from_secs(2),
             copy_final: Duration::from_secs(60),
             rotated: Duration::from_secs(3600),

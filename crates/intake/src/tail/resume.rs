@@ -105,6 +105,9 @@ fn place_of(state: &SourceState) -> Option<PathBuf> {
 
 /// Moves to the position at which a file without its end is resumed. False if it is another file.
 fn go_on_after_loss(reader: &mut FileReader, likeness: Likeness, stat: &FileStat) -> io::Result<bool> {
+    if reader.go_before_unended()? {
+        return Ok(true);
+    }
     let Some(content) = &mut reader.content else { return Ok(false) };
     let end = last_newline_end(content, stat.size)?.unwrap_or(0);
     let Some(position) = resume_after_loss(&reader.state, likeness, end) else { return Ok(false) };

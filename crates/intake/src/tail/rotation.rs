@@ -102,14 +102,27 @@ impl TailFollower {
         let Some(file) = self.files.file_mut(identity) else { return false };
         let Some(mut content) = content.take().filter(|content| !content.is_compressed()) else { return false };
         let reading = &self.blocks.options(file.block).reading;
-        let Ok(Some(position)) = last_timed_line(&mut content, file.state(), reading) else { return false };
         let Ok(stat) = content.stat() else { return false };
+        let timed = last_timed_line(&mut content, file.state(), reading);
         file.reader.content = Some(content);
-        if let Err(error) = file.reader.go_to(position) {
-            tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
-            file.reader.content = None;
-            return false;
+        let gone = match (file.reader.go_before_unended(), timed) {
+            (Ok(false), Ok(Some(position))) => file.reader.go_to(position).map(|()| true),
+            (Ok(false), Err(error)) => Err(error),
+            (gone, _) => gone,
+        };
+        match gone {
+            Ok(true) => {}
+            Ok(false) => {
+                file.reader.content = None;
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
+                file.reader.content = None;
+                return false;
+            }
         }
+        let position = file.state().position;
         tracing::warn!(path = %file.path.escaped(), position, "file lost its tail");
         self.blocks.counters(file.block).count(SourceEvent::Rewrite, 1);
         file.reader.forget_parser();

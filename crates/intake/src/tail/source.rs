@@ -16,12 +16,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 /// The events that a block counts.
-const EVENTS: [SourceEvent; 5] = [
+const EVENTS: [SourceEvent; 7] = [
     SourceEvent::ReadError,
     SourceEvent::Rotation,
     SourceEvent::Rewrite,
     SourceEvent::BytesDestroyed,
     SourceEvent::BytesSkipped,
+    SourceEvent::LineUnended,
+    SourceEvent::LineContinued,
 ];
 
 /// The files that are followed.

@@ -1,7 +1,7 @@
 //! A line without its envelope, and the record that such lines are joined to.
 
 use crate::envelope::Envelope;
-use crate::lines::{Line, Lines};
+use crate::lines::{Line, LineCut, Lines};
 use crate::raw_record::RawRecord;
 use crate::source_profile::{ParseOptions, SourceProfile};
 use crate::timestamp::FullTime;
@@ -16,29 +16,30 @@ pub(super) struct LinePiece<'a> {
     pub(super) envelope: Envelope<'a>,
     /// The full time at its start, if it was read already.
     full_time: FullTime,
-    pub(super) cut: usize,
+    cut: Option<Box<LineCut>>,
     pub(super) is_invalid: bool,
 }
 
 impl<'a> LinePiece<'a> {
     pub(super) fn of(line: &Line<'a>, profile: &SourceProfile, options: &ParseOptions) -> LinePiece<'a> {
+        let mut cut = line.cut.clone();
         let (text, envelope) = match &line.text {
             Cow::Borrowed(text) => {
-                let inner = profile.unwrap(text, options);
+                let inner = profile.unwrap_line(text, cut.as_deref_mut(), options);
                 (inner.text, inner.envelope)
             }
             Cow::Owned(text) => {
-                let inner = profile.unwrap(text, options);
+                let inner = profile.unwrap_line(text, cut.as_deref_mut(), options);
                 (Cow::Owned(inner.text.into_owned()), inner.envelope.into_owned())
             }
         };
-        let Line { start, end, full_time, cut, is_invalid, .. } = *line;
+        let Line { start, end, full_time, is_invalid, .. } = *line;
         let mut piece = LinePiece { start, end, text, envelope, full_time, cut, is_invalid };
-        if line.cut > 0
+        if let Some(cut) = &mut piece.cut
             && let Some(redactor) = &options.redactor
         {
             let kept = redactor.keep_of_cut(&piece.text);
-            piece.cut += piece.text.len() - kept;
+            cut.bytes += piece.text.len() - kept;
             piece.text = match piece.text {
                 Cow::Borrowed(text) => Cow::Borrowed(&text[..kept]),
                 Cow::Owned(mut text) => {
@@ -88,6 +89,7 @@ impl<'a> LinePiece<'a> {
             full_time: self.full_time,
             lines: 1,
             cut: self.cut,
+            is_unended: false,
             is_invalid: self.is_invalid,
             before: &[],
             written: &[],
@@ -137,7 +139,9 @@ impl<'a> RecordPart<'a> {
             }
         }
         record.lines += 1;
-        record.cut += piece.cut;
+        if let Some(cut) = piece.cut {
+            record.cut.get_or_insert_default().bytes += cut.bytes;
+        }
         record.is_invalid |= piece.is_invalid;
         self.end = piece.end;
         self.empty = 0;

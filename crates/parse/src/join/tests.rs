@@ -129,7 +129,8 @@ fn at_a_limit_a_record_closes_and_the_next_has_the_rest() {
     let long = timed(&format!("@ a\n\t{}\n\tc\n", "b".repeat(600)));
     let (profile, options) = (SourceProfile::default(), options(1000));
     let mut records = Assembler::new(long.as_bytes(), 0, BYTES_MAX, &options, Ending::Closed);
-    let cuts: Vec<_> = std::iter::from_fn(|| records.next(&profile, &options)).map(|r| (r.text.len(), r.cut)).collect();
+    let cuts: Vec<_> =
+        std::iter::from_fn(|| records.next(&profile, &options)).map(|r| (r.text.len(), r.cut_bytes())).collect();
     assert_eq!(cuts, [(TIME.len() + 2, 0), (500, 101), (2, 0)]);
 }
 

@@ -197,7 +197,9 @@ impl LayoutCache {
     ) -> WrittenLine<'a> {
         let (layout, fitted, made_with) = match read {
             Some(read) => self.read_layout(&parsed.record, read),
-            None => self.layout(text, parsed, whole_message(text, parsed), defaults),
+            None => {
+                self.layout(text, parsed, whole_message(text, parsed), defaults, raw.is_some_and(RawRecord::is_cut))
+            }
         };
         let FittedLine { mut verbatim, has_piece, message } = fitted;
         let frame = (layout.len(), verbatim.len() + usize::from(has_piece));
@@ -250,9 +252,12 @@ impl LayoutCache {
         parsed: &Parsed<'_>,
         message: Option<Range<usize>>,
         defaults: &TimestampDefaults,
+        is_cut: bool,
     ) -> LaidOut {
         let record = &parsed.record;
-        for number in 0..self.templates.len() {
+        // The layout of a cut line fits no other line, and a line that it did fit could not be read by it.
+        let known = if is_cut { 0 } else { self.templates.len() };
+        for number in 0..known {
             let template = &mut self.templates[number];
             let Some(fitted) = template.fit(text, record, &mut self.scratch).filter(|fit| fit.message == message)
             else {
@@ -266,7 +271,9 @@ impl LayoutCache {
             self.found(number);
             return found;
         }
-        if self.unrest < UNREST_MAX {
+        if is_cut {
+            // It is kept whole.
+        } else if self.unrest < UNREST_MAX {
             self.unrest += UNREST_OF_NEW;
             if let Some(new) = self.new_layout(text, parsed, message.as_ref(), usize::MAX, defaults) {
                 return new;
@@ -341,7 +348,7 @@ impl LayoutCache {
         has_piece: bool,
         verbatim: &mut String,
     ) -> Option<String> {
-        let RawRecord { before, written, cut, .. } = *raw;
+        let RawRecord { before, written, .. } = *raw;
         let is_borrowed = std::ptr::eq(text.as_ptr(), written.as_ptr());
         if is_borrowed && before.is_empty() && gap.is_empty() && written.get(text.len()..) == Some(b"\n") {
             return None;
@@ -355,7 +362,7 @@ impl LayoutCache {
             }
         }
         // Of a line over the limit only the first bytes are kept.
-        let after = if raw.is_mixed || cut > 0 || written.is_empty() {
+        let after = if raw.is_mixed || raw.cut.is_some() || written.is_empty() {
             Cow::Borrowed(b"\n".as_slice())
         } else {
             self.frame_of(raw, text, has_piece, verbatim, &mut rest)

@@ -46,9 +46,15 @@ enum Part {
 }
 
 /// Replaces the secrets in a record that was parsed from `text`, and in that text. `None` if there are none. The first
-/// `added` fields are not of the text.
-pub(crate) fn redact(redactor: &Redactor, parsed: &mut Parsed<'_>, text: &str, added: usize) -> Option<CleanLine> {
-    let possible = redactor.possible_in(text);
+/// `added` fields are not of the text. Other fields may be of `rest`, which a limit cut off the text.
+pub(crate) fn redact(
+    redactor: &Redactor,
+    parsed: &mut Parsed<'_>,
+    text: &str,
+    rest: Option<&str>,
+    added: usize,
+) -> Option<CleanLine> {
+    let possible = redactor.possible_in(text) | rest.map_or(0, |rest| redactor.possible_in(rest));
     let is_json = parsed.format == Format::Json;
     let mut of_line = redactor.find(text, possible, is_json);
     // Strings in arrays and names of nulls are no parts of the record.

@@ -1,4 +1,5 @@
-//! The records before and after one, in the order of its source.
+//! The records before and after one: those of its source, in the order of the source, or those of its whole instance, in
+//! the order of time.
 //!
 //! Records of the same file or connection are ordered by their positions there, whatever their times say. Beyond the
 //! ends of a file, the records of the same source path come in the order of time: the file before its rotation, or the
@@ -12,6 +13,8 @@ use crate::stores::Stores;
 use crate::tables::TableError;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -21,6 +24,9 @@ pub const CONTEXT_MAX: usize = 1000;
 /// By how much the times of neighbours may disagree with their order.
 const DISORDER: Duration = Duration::from_secs(600);
 
+/// The least difference of two times.
+const TICK: Duration = Duration::from_nanos(100);
+
 /// How far after a record its successors are looked for, one range after the other.
 const RANGES: [Duration; 5] = [
     Duration::from_secs(60),
@@ -29,6 +35,57 @@ const RANGES: [Duration; 5] = [
     Duration::from_secs(31 * 86_400),
     Duration::from_secs(100 * 366 * 86_400),
 ];
+
+/// Which records are neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextScope {
+    /// Those of the same source.
+    #[default]
+    Source,
+    /// Those of the same instance, whatever their source.
+    Instance,
+}
+
+impl ContextScope {
+    /// Every scope.
+    pub const ALL: [ContextScope; 2] = [ContextScope::Source, ContextScope::Instance];
+
+    /// The word for the command line and for HTTP.
+    pub fn name(self) -> &'static str {
+        match self {
+            ContextScope::Source => "source",
+            ContextScope::Instance => "instance",
+        }
+    }
+
+    /// Whether both of two records of one instance are in a scope.
+    fn has_both(self, one: &StoredRecord, other: &StoredRecord) -> bool {
+        self == ContextScope::Instance || one.source == other.source
+    }
+
+    /// By how much the times of neighbours may disagree with their order.
+    fn disorder(self) -> Duration {
+        match self {
+            ContextScope::Source => DISORDER,
+            ContextScope::Instance => Duration::ZERO,
+        }
+    }
+
+    fn is_before(self, one: &StoredRecord, other: &StoredRecord) -> bool {
+        match self {
+            ContextScope::Source => Place::of(one).is_before(&Place::of(other)),
+            // The newest record has the least key.
+            ContextScope::Instance => one.row_key > other.row_key,
+        }
+    }
+
+    fn sort(self, records: &mut Vec<StoredRecord>) {
+        match self {
+            ContextScope::Source => sort(records),
+            ContextScope::Instance => records.sort_by_key(|record| Reverse(record.row_key)),
+        }
+    }
+}
 
 /// A record with its neighbours.
 #[derive(Clone, Debug)]
@@ -54,10 +111,11 @@ pub fn context(
     key: RowKey,
     before: usize,
     after: usize,
+    scope: ContextScope,
 ) -> Result<(Option<RecordContext>, ArchiveReport), TableError> {
     let (record, report) = find_record(stores, table, partition, key)?;
     let Some(record) = record else { return Ok((None, report)) };
-    let (found, report) = neighbours(stores, record, before, after)?;
+    let (found, report) = neighbours(stores, record, before, after, scope)?;
     Ok((Some(found), report))
 }
 
@@ -71,6 +129,7 @@ pub fn neighbours(
     record: StoredRecord,
     before: usize,
     after: usize,
+    scope: ContextScope,
 ) -> Result<(RecordContext, ArchiveReport), TableError> {
     let (before_max, after_max) = (before.min(CONTEXT_MAX), after.min(CONTEXT_MAX));
     let (time, own) = (record.time(), Place::of(&record));
@@ -80,10 +139,13 @@ pub fn neighbours(
         report.unread.extend(more.unread);
     };
     let of_instance = Filter { instance: Some(record.instance()), ..Filter::default() };
-    let is_neighbour = |other: &StoredRecord| other.source == record.source && Place::of(other) != own;
+    let is_neighbour = |other: &StoredRecord| scope.has_both(other, &record) && Place::of(other) != own;
+    let disorder = scope.disorder();
+    // Of records with one time all are needed, to put them in order.
+    let until = time.plus(disorder).plus(TICK);
     let mut older: Vec<StoredRecord> = Vec::new();
     if before_max > 0 {
-        let filter = Filter { until: Some(time.plus(DISORDER)), ..of_instance.clone() };
+        let filter = Filter { until: Some(until), ..of_instance.clone() };
         // A record with an earlier time may still be nearer by its position.
         let mut enough = None;
         add(select(stores, &filter, |other| {
@@ -91,30 +153,35 @@ pub fn neighbours(
             if enough.is_some_and(|enough| other_time < enough) {
                 return ControlFlow::Break(());
             }
-            if is_neighbour(&other) && Place::of(&other).is_before(&own) {
+            if is_neighbour(&other) && scope.is_before(&other, &record) {
                 older.push(other);
-                if older.len() == before_max {
-                    enough = Some(other_time.minus(DISORDER));
+                if older.len() == before_max && enough.is_none() {
+                    enough = Some(other_time.minus(disorder));
                 }
+            }
+            // Oldest last: only the newest can be neighbours.
+            if older.len() > 4 * CONTEXT_MAX {
+                scope.sort(&mut older);
+                older.drain(..older.len() - CONTEXT_MAX);
             }
             ControlFlow::Continue(())
         })?);
     }
     let mut newer: Vec<StoredRecord> = Vec::new();
-    let mut from = time.minus(DISORDER);
+    let mut from = time.minus(disorder);
     for range in RANGES {
         if newer.len() >= after_max {
             break;
         }
-        let until = time.plus(DISORDER).plus(range);
+        let until = time.plus(disorder).plus(range);
         let filter = Filter { since: Some(from), until: Some(until), ..of_instance.clone() };
         add(select(stores, &filter, |other| {
-            if is_neighbour(&other) && own.is_before(&Place::of(&other)) {
+            if is_neighbour(&other) && scope.is_before(&record, &other) {
                 newer.push(other);
             }
             // Newest first: only the oldest can be neighbours.
             if newer.len() > 4 * CONTEXT_MAX {
-                sort(&mut newer);
+                scope.sort(&mut newer);
                 newer.truncate(CONTEXT_MAX);
             }
             ControlFlow::Continue(())
@@ -124,15 +191,15 @@ pub fn neighbours(
             break;
         }
     }
-    sort(&mut older);
-    sort(&mut newer);
+    scope.sort(&mut older);
+    scope.sort(&mut newer);
     let older = older.split_off(older.len().saturating_sub(before_max));
     newer.truncate(after_max);
     Ok((RecordContext { before: older, record, after: newer }, report))
 }
 
-/// Records and their neighbours in groups, the oldest first. A group has records of one source in the order of the source.
-/// Groups that would touch or overlap are one, so no record comes twice.
+/// Records and their neighbours in groups, the oldest first. A group has records of one source or instance, in its order.
+/// Groups that would touch or overlap are one, and no record comes twice.
 ///
 /// # Errors
 ///
@@ -142,38 +209,37 @@ pub fn groups_around(
     mut matches: Vec<StoredRecord>,
     before: usize,
     after: usize,
+    scope: ContextScope,
 ) -> Result<(Vec<Vec<StoredRecord>>, ArchiveReport), TableError> {
     let mut report = ArchiveReport::default();
     let mut groups: Vec<Vec<StoredRecord>> = Vec::new();
-    sort(&mut matches);
+    scope.sort(&mut matches);
     // A stable sort: the records of a source keep their order.
-    matches.sort_by(|one, other| (&one.partition_key, &one.source).cmp(&(&other.partition_key, &other.source)));
-    for matches in
-        matches.chunk_by(|one, other| (&one.partition_key, &one.source) == (&other.partition_key, &other.source))
-    {
+    matches.sort_by(|one, other| {
+        let by_source = || if scope == ContextScope::Source { one.source.cmp(&other.source) } else { Ordering::Equal };
+        one.instance().cmp(&other.instance()).then_with(by_source)
+    });
+    for matches in matches.chunk_by(|one, other| one.instance() == other.instance() && scope.has_both(one, other)) {
         let mut group: Vec<StoredRecord> = Vec::new();
+        let mut known: HashSet<Place> = HashSet::new();
         for record in matches {
             // One more: it shows whether the record before touches the group.
-            let (context, read) = neighbours(stores, record.clone(), before.saturating_add(1), after)?;
+            let (context, read) = neighbours(stores, record.clone(), before.saturating_add(1), after, scope)?;
             report.archived.extend(read.archived);
             report.unread.extend(read.unread);
             let RecordContext { before: mut older, record, after: newer } = context;
-            let is_known = |group: &[StoredRecord], other: &StoredRecord| {
-                group.iter().rev().any(|known| Place::of(known) == Place::of(other))
-            };
-            let touches = older.iter().chain([&record]).any(|other| is_known(&group, other));
+            let touches = older.iter().chain([&record]).any(|other| known.contains(&Place::of(other)));
             if older.len() > before {
                 older.remove(0);
             }
             if !touches && !group.is_empty() {
+                scope.sort(&mut group);
                 groups.push(std::mem::take(&mut group));
             }
-            for other in older.into_iter().chain([record]).chain(newer) {
-                if !is_known(&group, &other) {
-                    group.push(other);
-                }
-            }
+            let all = older.into_iter().chain([record]).chain(newer);
+            group.extend(all.filter(|other| known.insert(Place::of(other))));
         }
+        scope.sort(&mut group);
         groups.push(group);
     }
     groups.sort_by_key(|group| group.first().map(StoredRecord::time));
@@ -201,7 +267,7 @@ fn sort(records: &mut Vec<StoredRecord>) {
 }
 
 /// A place in the order of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
     time: Ticks,
     source: u64,

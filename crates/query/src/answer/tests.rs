@@ -1,6 +1,6 @@
 //! Answers, compared with those of an evaluator that knows nothing but a list of plain records.
 
-use super::context::context;
+use super::context::{ContextScope, context, groups_around};
 use super::{AnswerItem, AnswerOptions, answer};
 use crate::archived::Archives;
 use crate::filter::Filter;
@@ -549,7 +549,8 @@ fn the_context_of_a_record_is_in_the_order_of_its_source_across_tables() {
     };
     for n in [0, 2, 5, 7, RECORDS / 2 - 1, RECORDS / 2, RECORDS - 2] {
         let asked = disordered(n);
-        let (found, _) = context(&stores, &asked.table(), asked.instance, asked.key(), 4, 3).expect("read");
+        let (found, _) =
+            context(&stores, &asked.table(), asked.instance, asked.key(), 4, 3, ContextScope::Source).expect("read");
         let found = found.expect("the record");
         let same = |m: &u64| plain(*m).instance == asked.instance;
         let mut before: Vec<u64> = (0..n).rev().filter(same).take(4).collect();
@@ -558,6 +559,109 @@ fn the_context_of_a_record_is_in_the_order_of_its_source_across_tables() {
         assert_eq!(numbers(&found.after), (n + 1..RECORDS).filter(same).take(3).collect::<Vec<_>>(), "after {n}");
         assert_eq!(found.record.row_key, asked.key());
     }
-    let (none, _) = context(&stores, &plain(0).table(), "nowhere", plain(0).key(), 1, 1).expect("read");
+    let (none, _) =
+        context(&stores, &plain(0).table(), "nowhere", plain(0).key(), 1, 1, ContextScope::Source).expect("read");
     assert!(none.is_none());
+}
+
+/// A record of the n-th line that three files and a connection of two instances wrote, by turns. Several have one time.
+fn interleaved(n: u64) -> (DayTable, &'static str, u64, RowKey) {
+    let (instance, source) = [("web-1", 3), ("web-1", 1), ("web-1", 2), ("web-1", 1), ("db", 4)][n as usize % 5];
+    // Over midnight, some four records a second.
+    let time = midnight().plus(Duration::from_secs(86_400 - 15 + n / 4));
+    (
+        DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, time),
+        instance,
+        source,
+        RowKey::new(time, source, n),
+    )
+}
+
+/// The groups of a list, as grep makes them: each wanted line with those around it; lines that touch are one group.
+fn grouped(list: &[RowKey], is_wanted: impl Fn(&RowKey) -> bool, before: usize, after: usize) -> Vec<Vec<RowKey>> {
+    let mut groups: Vec<Vec<RowKey>> = Vec::new();
+    let mut end = None;
+    for (at, key) in list.iter().enumerate() {
+        let from = at.saturating_sub(after);
+        let until = (at + before + 1).min(list.len());
+        if !list[from..until].iter().any(&is_wanted) {
+            continue;
+        }
+        if end == Some(at) {
+            groups.last_mut().expect("a group").push(*key);
+        } else {
+            groups.push(vec![*key]);
+        }
+        end = Some(at + 1);
+    }
+    groups
+}
+
+#[test]
+fn neighbours_of_a_source_and_of_an_instance_are_those_that_grep_would_print() {
+    const LINES: u64 = 120;
+    let folder = Folder::new();
+    let batches = |lines: std::ops::Range<u64>| {
+        lines
+            .map(|n| {
+                let (table, instance, source, key) = interleaved(n);
+                let mut batch = Batch::new(table, instance.into());
+                let record =
+                    Record { time: Some(key.time()), message: format!("line {n}").into(), ..Record::default() };
+                daytable_model::entity::append(&mut batch, key, &format!("/var/log/{source}.log"), &record);
+                batch
+            })
+            .collect()
+    };
+    (0..LINES).step_by(40).for_each(|from| folder.commit(batches(from..from + 40)));
+    let first = interleaved(0).0;
+    let archived = tempfile::tempdir().expect("a folder");
+    let url = format!("file://{}", archived.path().display());
+    let archive = || {
+        let executor = Executor::new(folder.store.steps(), folder.dir.path().into(), Access::default(), Arc::default());
+        executor.archive_now(&first, Some(&url), &mut |_| {}).expect("archived");
+    };
+    let steps: [(&str, &dyn Fn()); 3] = [
+        ("open", &|| ()),
+        ("sealed", &archive),
+        ("archived", &|| folder.store.steps().drop_table(&first).expect("dropped")),
+    ];
+    for (state, step) in steps {
+        step();
+        let (reader, archives) = (folder.reader(), Archives::Read(Access::default()));
+        let stores = Stores::local(&reader, &archives);
+        let mut all = Vec::new();
+        crate::select(&stores, &Filter::default(), |record| {
+            all.push(record);
+            ControlFlow::Continue(())
+        })
+        .expect("read");
+        assert_eq!(all.len(), 120, "{state}");
+        for scope in ContextScope::ALL {
+            for (before, after, every) in
+                [(0, 0, 7), (2, 1, 7), (0, 3, 11), (3, 0, 5), (4, 4, 13), (1, 1, 1), (200, 0, 100)]
+            {
+                let is_wanted = |key: &RowKey| key.position() % every == 0;
+                let matches = all.iter().filter(|record| is_wanted(&record.row_key)).cloned().collect();
+                let (found, _) = groups_around(&stores, matches, before, after, scope).expect("read");
+                let mut found: Vec<Vec<RowKey>> =
+                    found.iter().map(|group| group.iter().map(|record| record.row_key).collect()).collect();
+                let mut lists: BTreeMap<(&str, u64), Vec<RowKey>> = BTreeMap::new();
+                for n in 0..LINES {
+                    let (_, instance, source, key) = interleaved(n);
+                    let source = if scope == ContextScope::Source { source } else { 0 };
+                    lists.entry((instance, source)).or_default().push(key);
+                }
+                let mut expected = Vec::new();
+                for mut list in lists.into_values() {
+                    // The order of the answers, the oldest first.
+                    list.sort_by(|one, other| other.cmp(one));
+                    expected.extend(grouped(&list, is_wanted, before, after));
+                }
+                found.sort();
+                expected.sort();
+                assert_eq!(found, expected, "{state} {scope:?} -B {before} -A {after}, every {every}");
+            }
+        }
+    }
 }

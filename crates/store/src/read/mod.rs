@@ -521,7 +521,7 @@ impl Reader {
         self.follow_until(followed, Ticks::MAX, each)
     }
 
-    /// As [`Reader::follow`], without pages whose rows are all newer than `newest`. Other rows that are newer may be among
+    /// As [`Reader::follow`], the oldest record of each page first, without pages whose rows are all newer than `newest`. Other rows that are newer may be among
     /// those that are given.
     pub fn follow_until(
         &self,
@@ -538,10 +538,14 @@ impl Reader {
                 _ => vec![opened.name_of(page)?],
             };
             let page = Arc::new(opened.read_page(&names[0], page)?);
-            for index in 0..page.len() {
-                // The names of a shared page are as many as the owners of its rows.
-                let Some(name) = names.get(page.owner(index).unwrap_or(0)) else { continue };
-                each(day, Row::of_page(name.clone(), page.clone(), index));
+            // A page has its newest record first. A record comes before its items all the same.
+            let mut end = page.len();
+            for start in (0..page.len()).rev().filter(|index| *index == 0 || page.key(*index).item() == 0) {
+                for index in start..std::mem::replace(&mut end, start) {
+                    // The names of a shared page are as many as the owners of its rows.
+                    let Some(name) = names.get(page.owner(index).unwrap_or(0)) else { continue };
+                    each(day, Row::of_page(name.clone(), page.clone(), index));
+                }
             }
             Ok(())
         })

@@ -111,12 +111,15 @@ include = ["{logs}/bare-*.log*"]
 instance = "{{stem}}"
 format = "plain"
 poll = "20ms"
+# The writers are stopped in the middle of their lines, for as long as the machine likes.
+unended_after = "off"
 [[tail]]
 include = ["{logs}/app-*.log*", "{logs}/cri-*.log*", "{logs}/only-*.log"]
 exclude = ["{logs}/*.tmp", "{logs}/*.next"]
 instance = "{{stem}}-{{field:worker}}"
 line_bytes_max = "2MiB"
 poll = "20ms"
+unended_after = "off"
 join = {{ wait = "1s" }}
 {more}[[table]]
 name = "Log"

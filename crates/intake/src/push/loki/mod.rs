@@ -25,7 +25,7 @@ use super::{Encoding, PushSettings, Refusal};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::stream::{PushedStream, StreamNote};
 use daytable_model::time::Ticks;
-use daytable_parse::Envelope;
+use daytable_parse::RawRecord;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -153,20 +153,15 @@ impl<'a> LokiStream<'a> {
         let is_invalid = entry.line.contains(char::REPLACEMENT_CHARACTER) && matches!(entry.line, Cow::Owned(_));
         let text = entry.line.trim_end_matches(['\n', '\r']);
         let (reading, _) = writer.readings();
-        let mut kept = text.floor_char_boundary(RECORD_BYTES_MAX);
-        if kept < text.len()
-            && let Some(redactor) = &reading.redactor
-        {
-            kept = redactor.keep_of_cut(&text[..kept]);
-        }
-        let parsed = writer.parse(&text[..kept], Envelope::default(), reading);
+        let raw = RawRecord::of_long_message(text, RECORD_BYTES_MAX, reading.redactor.as_ref());
+        let parsed = writer.parse_raw(&raw, reading);
         let mut record: Record<'_> = parsed.record;
         if let Some(time) = entry.time
             && let Some(other) = record.time.replace(time).filter(|other| *other != time)
         {
             record.fields.push(Field { name: "time".into(), value: Value::String(other.to_string().into()) });
         }
-        writer.count_record(parsed.format, is_invalid, text.len() - kept, &mut record);
+        writer.count_record(parsed.format, is_invalid, raw.cut_bytes(), &mut record);
         let (mut level, mut names) = (None, Vec::with_capacity(entry.metadata.len()));
         let metadata: Vec<Field<'_>> = entry
             .metadata

@@ -9,6 +9,7 @@ mod joining;
 mod reading;
 mod rotation;
 mod saved;
+mod unended;
 mod unseen;
 
 use super::options::TailTimings;
@@ -90,6 +91,7 @@ impl Bench {
         let folder = tempfile::tempdir().expect("a folder");
         let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
         options.reading.join.wait = Duration::from_millis(100);
+        options.unended_after = None;
         let (intake, sink) = TestCommitter::new(vec![]);
         let counters = vec![Arc::new(SourceCounters::new(Tail::KIND, "t"))];
         Bench { folder, options, timings: timings(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
@@ -227,6 +229,12 @@ impl Bench {
     fn record(&self, message: &str) -> Row {
         let mut found = self.records().into_iter().filter(|row| row.message == message);
         found.next().unwrap_or_else(|| panic!("no {message:?} in {:#?}", self.messages()))
+    }
+
+    /// The committed state of the source with this file.
+    fn source_of_path(&self, name: &str) -> Option<SourceState> {
+        let (_, sources) = self.intake.sources();
+        sources.iter().find(|state| state.path == self.path(name)).map(|state| SourceState::clone(state))
     }
 
     /// The committed state of the source of the record `message`.

@@ -74,6 +74,32 @@ fn line_over_the_limit() {
     assert_eq!(bench.counters[0].truncated.load(Ordering::Relaxed), 2);
 }
 
+/// Wherever an object is cut, and whether the names come before or behind the cut: within a chunk, over several chunks.
+#[test]
+fn an_object_over_the_limit_keeps_its_time_its_level_and_its_message() {
+    let mut bench = Bench::new();
+    bench.options.line_bytes_max = 1000;
+    bench.start();
+    let at = |second: u64| Ticks::from_date(2026, 11, 20).expect("a date").plus(Duration::from_secs(36_000 + second));
+    let named = |second: usize| format!(r#""ts":"2026-11-20T10:00:0{second}Z","msg":"m{second}""#);
+    let dump = |length: usize| format!(r#""dump":"{}""#, "S".repeat(length));
+    let lines = [
+        format!("{{{},{}}}", named(1), dump(2000)),
+        format!("{{{},{}}}", dump(2000), named(2)),
+        format!("{{{},{}}}", dump(900_000), named(3)),
+        format!("{{{},{},\"end\":{{\"x\":1}}}}", named(4), dump(900_000)),
+        format!("{{\"log\":\"{}\",\"stream\":\"stderr\",\"time\":\"2026-11-20T10:00:05Z\"}}", "x".repeat(5000)),
+        format!("{{{}}}", named(6)),
+    ];
+    bench.append("a.log", lines.join("\n") + "\n");
+    bench.until("the last", |bench| bench.messages().contains(&"m6".into()));
+    for (second, message) in ["m1", "m2", "m3", "m4", &"x".repeat(992)].into_iter().zip(1..).map(|(m, s)| (s, m)) {
+        let row = bench.record(message);
+        assert_eq!((row.time, row.is_truncated), (at(second), true), "{message}");
+    }
+    assert_eq!(bench.source_of("m6").ledger.truncated_records, 5);
+}
+
 #[test]
 fn a_line_longer_than_a_chunk_and_within_the_limit_is_whole() {
     let mut bench = Bench::started();
