@@ -80,6 +80,8 @@ pub enum Summary {
         step: Option<String>,
         /// `level`, `instance`, or both with a comma.
         by: Vec<String>,
+        /// The zone in which days and hours begin.
+        zone: Option<String>,
     },
     /// The most frequent values of each field.
     Facets {
@@ -106,6 +108,8 @@ pub struct ContextParams {
     pub before: usize,
     /// The most records after it.
     pub after: usize,
+    /// Whether the records are wanted as their sources wrote them, and not as JSON.
+    pub is_raw: bool,
 }
 
 /// Parameters of `/api/count`.
@@ -117,6 +121,8 @@ pub struct CountParams {
     pub by: Vec<String>,
     /// The length of an interval, as the client wrote it.
     pub every: Option<String>,
+    /// The zone in which days and hours begin.
+    pub zone: Option<String>,
 }
 
 /// The default of `n` of `/api/query`.
@@ -208,7 +214,7 @@ pub(super) fn export(given: &RequestParams) -> Result<ExportParams, ApiError> {
 pub(super) fn summary(given: &RequestParams) -> Result<SummaryParams, ApiError> {
     let route = given.path.as_str().trim_start_matches("/api/");
     let own: &[&str] = match route {
-        "hits" => &["step", "by"],
+        "hits" => &["step", "by", "zone"],
         "fields" => &[],
         "values" => &["field", "limit"],
         _ => &["limit"],
@@ -216,7 +222,7 @@ pub(super) fn summary(given: &RequestParams) -> Result<SummaryParams, ApiError> 
     let mut params = QueryString::read(given, &[&FILTERS[..], own].concat())?;
     let limit = params.number_in("limit", 1..=N_MAX as u64)?;
     let summary = match route {
-        "hits" => Summary::Hits { step: params.remove("step"), by: params.list("by") },
+        "hits" => Summary::Hits { step: params.remove("step"), by: params.list("by"), zone: params.remove("zone") },
         "facets" => Summary::Facets { limit: limit.unwrap_or(FACET_VALUES_DEFAULT) },
         "fields" => Summary::Fields,
         "values" => {
@@ -233,14 +239,19 @@ const FACET_VALUES_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/context`.
 pub(super) fn context(given: &RequestParams) -> Result<ContextParams, ApiError> {
-    let mut params = QueryString::read(given, &["key", "before", "after"])?;
+    let mut params = QueryString::read(given, &["key", "before", "after", "format"])?;
+    let is_raw = match params.remove("format").as_deref() {
+        None | Some("ndjson") => false,
+        Some("raw") => true,
+        Some(_) => return Err(ApiError::parameter("format", "must be ndjson or raw")),
+    };
     let key = params.remove("key").ok_or_else(|| ApiError::parameter("key", "is missing"))?;
     let most = CONTEXT_MAX as u64;
     let mut side = |name| {
         let records = params.number_in(name, 0..=most)?.unwrap_or(CONTEXT_DEFAULT);
         Ok::<_, ApiError>(usize::try_from(records).unwrap_or(CONTEXT_MAX))
     };
-    Ok(ContextParams { key, before: side("before")?, after: side("after")? })
+    Ok(ContextParams { key, before: side("before")?, after: side("after")?, is_raw })
 }
 
 /// Records on each side in `/api/context` without a number.
@@ -248,9 +259,10 @@ const CONTEXT_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/count`.
 pub(super) fn count(given: &RequestParams) -> Result<CountParams, ApiError> {
-    let mut params = QueryString::read(given, &[&FILTERS[..], &["by", "every"]].concat())?;
+    let mut params = QueryString::read(given, &[&FILTERS[..], &["by", "every", "zone"]].concat())?;
     let by = params.list("by");
-    Ok(CountParams { filters: params.filters(), by, every: params.remove("every") })
+    let (every, zone) = (params.remove("every"), params.remove("zone"));
+    Ok(CountParams { filters: params.filters(), by, every, zone })
 }
 
 /// Parameters of `/api/tail`.
