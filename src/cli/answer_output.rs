@@ -190,7 +190,7 @@ impl AnswerPrinter {
             // Writing to a text cannot fail.
             let _ = match value {
                 Some(OwnedValue::DateTime(time)) => write!(text, "{space}{name}={}", self.time(*time)),
-                Some(value) => write!(text, "{space}{name}={value}"),
+                Some(value) => write!(text, "{space}{name}={}", value.as_property().text()),
                 None => write!(text, "{space}{name}=-"),
             };
         }

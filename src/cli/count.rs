@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Count separately by these properties, in the order of the columns
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
-    /// Count separately for each interval of this length, such as 5m
+    /// Count separately for each interval of this length, such as 5m. Days begin at midnight in the zone of TZ, weeks on Monday
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     every: Option<Duration>,
     #[command(flatten)]
@@ -41,12 +41,16 @@ enum By {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let grouping =
-        Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
     let mut by = args.by;
     by.dedup();
     let is_terminal = io::stdout().is_terminal();
     let zone = args.filters.zone();
+    let grouping = Grouping {
+        level: by.contains(&By::Level),
+        instance: by.contains(&By::Instance),
+        every: args.every,
+        clock: zone.clock(),
+    };
     let (query, options) = args.filters.parse(now(), &zone, None)?;
     let sources = args.sources.open()?;
     let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;
@@ -54,15 +58,16 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let shown = if is_terminal { zone } else { ReaderZone::new(true) };
     output.rows(args.output, &counts, || match counts.as_slice() {
         // A script reads the one number.
-        [one] if grouping == Grouping::default() && !is_terminal => one.records.to_string(),
-        counts => table(counts, &by, args.every, &|time| shown.rfc3339(time)),
+        [one] if grouping.is_one_number() && !is_terminal => one.records.to_string(),
+        counts => table(counts, &by, &grouping, &|time| shown.rfc3339(time)),
     })?;
     output.flush()?;
     report_answer(&sources, &query, &options, &report)
 }
 
 /// A header, and a line per count and per step without records.
-fn table(counts: &[Count], by: &[By], every: Option<Duration>, time: &dyn Fn(Ticks) -> String) -> String {
+fn table(counts: &[Count], by: &[By], grouping: &Grouping, time: &dyn Fn(Ticks) -> String) -> String {
+    let Grouping { every, clock, .. } = *grouping;
     let column = |by: &By| match by {
         By::Level => "level",
         By::Instance => "instance",
@@ -74,12 +79,12 @@ fn table(counts: &[Count], by: &[By], every: Option<Duration>, time: &dyn Fn(Tic
     for (at, count) in counts.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|before| counts[before].time);
         if let (Some(before), Some(this)) = (before, count.time) {
-            let mut next = before.plus(step);
+            let mut next = clock.step_after(before, step);
             while next < this && empty_left > 0 {
                 empty_left -= 1;
                 let blank = by.iter().map(|_| String::new());
                 rows.push([time(next)].into_iter().chain(blank).chain(["0".into()]).collect());
-                next = next.plus(step);
+                next = clock.step_after(next, step);
             }
             if next < this {
                 rows.push(vec!["…".to_owned()]);
@@ -115,7 +120,9 @@ mod tests {
             of(at(0), Some(None), Some("d\nb"), 1000),
             of(at(3), Some(None), Some("db"), 1),
         ];
-        let shown = table(&counts, &[By::Instance, By::Level], Some(Duration::from_secs(60)), &|time| time.to_string());
+        let every = |every| Grouping { every, ..Grouping::default() };
+        let minutes = every(Some(Duration::from_secs(60)));
+        let shown = table(&counts, &[By::Instance, By::Level], &minutes, &|time| time.to_string());
         let lines = [
             "time                  instance  level  records",
             "2026-11-21T00:00:00Z  web-17    error       12",
@@ -127,7 +134,7 @@ mod tests {
         assert_eq!(shown, lines.join("\n"));
         let by_level = [of(None, Some(Some(Level::Critical)), None, 7)];
         assert_eq!(
-            table(&by_level, &[By::Level], None, &|time| time.to_string()),
+            table(&by_level, &[By::Level], &every(None), &|time| time.to_string()),
             "level     records\ncritical        7"
         );
     }

@@ -3,8 +3,9 @@
 //! It is the zone of the host, in which times of lines without a zone are read, too: `TZ` has the name of a zone, a rule
 //! such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a file; without it, `/etc/localtime` has the zone.
 
+use daytable_model::clock::Clock;
 use daytable_model::time::Ticks;
-use daytable_parse::host_zone;
+use daytable_parse::{Zone, host_zone};
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -18,6 +19,11 @@ impl ReaderZone {
     /// UTC if `utc`, otherwise the zone of the host.
     pub(super) fn new(utc: bool) -> ReaderZone {
         ReaderZone(if utc { TimeZone::UTC } else { host_zone().clone() })
+    }
+
+    /// The clocks of the zone.
+    pub(super) fn clock(&self) -> Clock {
+        if self.0 == TimeZone::UTC { Clock::default() } else { Zone::Local.clock() }
     }
 
     /// The seconds that clocks of the zone are ahead of UTC.

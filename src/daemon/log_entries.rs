@@ -136,11 +136,7 @@ impl EntryMaker {
             return None;
         }
         let value = |property: &String, name: &String| {
-            record
-                .fields
-                .iter()
-                .find(|(known, _)| known == property || known == name)
-                .map(|(_, value)| value.to_string())
+            record.fields.iter().find(|(known, _)| known == property || known == name).map(|(_, value)| shown(value))
         };
         let mut metadata = Vec::with_capacity(known.metadata.len() + 1);
         metadata.extend(
@@ -247,10 +243,7 @@ fn table_name(table: &str) -> String {
 
 /// The text of a value.
 fn shown(value: &OwnedValue) -> String {
-    match value {
-        OwnedValue::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    value.as_property().text().into_owned()
 }
 
 /// The value of `detected_level` for the level of a record.

@@ -8,10 +8,12 @@ use crate::http::{
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate, Test};
+use daytable_model::clock::Clock;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
+use daytable_parse::Zone;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
 use daytable_query::answer::{
     AnswerFollower, AnswerItem, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer,
@@ -263,9 +265,18 @@ pub(super) fn summary(
             let (rows, report) = rows(stores, &query, &options, out)?;
             let columns: Vec<&str> =
                 rows.first().map(|row| row.columns().iter().map(|(name, _)| &**name).collect()).unwrap_or_default();
-            json!({ "columns": columns, "rows": rows, "matched": report.matched })
+            json!({
+                "columns": columns,
+                "groups": query.group_columns(),
+                "step_seconds": query.time_step().map(|step| step.as_secs_f64()),
+                "rows": rows,
+                "matched": report.matched,
+            })
         }
-        Summary::Hits { step, by } => return hits(stores, &query, &options, step.as_deref(), by, out),
+        Summary::Hits { step, by, zone } => {
+            let grouping = Grouping { clock: clock(zone.as_deref())?, ..grouping(by)? };
+            return hits(stores, &query, &options, step.as_deref(), grouping, out);
+        }
         Summary::Facets { limit } => {
             query.pipes.push(Pipe::Facets {
                 limit: FACET_VALUES_MAX,
@@ -337,7 +348,7 @@ fn hits(
     query: &ParsedQuery,
     options: &AnswerOptions,
     step: Option<&str>,
-    by: &[String],
+    grouping: Grouping,
     out: &mut ResponseWriter,
 ) -> ApiResult {
     let times: Vec<_> = stores.reader.table_times()?.into_iter().filter_map(|(_, times)| times).collect();
@@ -356,7 +367,7 @@ fn hits(
     if every.is_zero() {
         return Err(ApiError::parameter("step", "must be longer than zero"));
     }
-    let grouping = Grouping { every: Some(every), ..grouping(by)? };
+    let grouping = Grouping { every: Some(every), ..grouping };
     let (counts, report) = count_answer(stores, query, options, grouping, &|| !out.is_gone())?;
     complete(&report)?;
     // Written as it is: as a value of JSON each group would take ten times as much memory.
@@ -382,13 +393,24 @@ pub(super) fn context(stores: &Stores<'_>, params: &ContextParams, out: &mut Res
         check_complete(&report)?;
         return Err(ApiError::NotFound(format!("{} does not exist", params.key)));
     };
-    out.lines(found.before.iter().chain([&found.record]).chain(&found.after));
+    let mut records = found.before.iter().chain([&found.record]).chain(&found.after);
+    if params.is_raw {
+        let _ = records.all(|record| out.bytes(&record.raw()) && out.bytes(b"\n"));
+    } else {
+        out.lines(records);
+    }
     check_complete(&report)
 }
 
 /// A response that lacks archived days is an error, which names the days.
 fn check_complete(report: &ArchiveReport) -> ApiResult {
     report.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+}
+
+/// The clocks of a zone; without one those of UTC.
+fn clock(zone: Option<&str>) -> Result<Clock, ApiError> {
+    let zone = zone.map(str::parse::<Zone>).transpose();
+    Ok(zone.map_err(|error| ApiError::parameter("zone", error.to_string()))?.unwrap_or(Zone::Utc).clock())
 }
 
 fn grouping(by: &[String]) -> Result<Grouping, ApiError> {
@@ -409,7 +431,7 @@ pub(super) fn count(
     memory: &MemoryBudget,
     out: &mut ResponseWriter,
 ) -> ApiResult {
-    let mut grouping = grouping(&params.by)?;
+    let mut grouping = Grouping { clock: clock(params.zone.as_deref())?, ..grouping(&params.by)? };
     if let Some(every) = &params.every {
         let every = parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
         if every.is_zero() {

@@ -80,6 +80,8 @@ pub enum Summary {
         step: Option<String>,
         /// `level`, `instance`, or both with a comma.
         by: Vec<String>,
+        /// The zone in which days and hours begin.
+        zone: Option<String>,
     },
     /// The most frequent values of each field.
     Facets {
@@ -108,6 +110,8 @@ pub struct ContextParams {
     pub after: usize,
     /// Which records are its neighbours.
     pub of: ContextScope,
+    /// Whether the records are wanted as their sources wrote them, and not as JSON.
+    pub is_raw: bool,
 }
 
 /// Parameters of `/api/count`.
@@ -119,6 +123,8 @@ pub struct CountParams {
     pub by: Vec<String>,
     /// The length of an interval, as the client wrote it.
     pub every: Option<String>,
+    /// The zone in which days and hours begin.
+    pub zone: Option<String>,
 }
 
 /// The default of `n` of `/api/query`.
@@ -210,7 +216,7 @@ pub(super) fn export(given: &RequestParams) -> Result<ExportParams, ApiError> {
 pub(super) fn summary(given: &RequestParams) -> Result<SummaryParams, ApiError> {
     let route = given.path.as_str().trim_start_matches("/api/");
     let own: &[&str] = match route {
-        "hits" => &["step", "by"],
+        "hits" => &["step", "by", "zone"],
         "fields" => &[],
         "values" => &["field", "limit"],
         _ => &["limit"],
@@ -218,7 +224,7 @@ pub(super) fn summary(given: &RequestParams) -> Result<SummaryParams, ApiError> 
     let mut params = QueryString::read(given, &[&FILTERS[..], own].concat())?;
     let limit = params.number_in("limit", 1..=N_MAX as u64)?;
     let summary = match route {
-        "hits" => Summary::Hits { step: params.remove("step"), by: params.list("by") },
+        "hits" => Summary::Hits { step: params.remove("step"), by: params.list("by"), zone: params.remove("zone") },
         "facets" => Summary::Facets { limit: limit.unwrap_or(FACET_VALUES_DEFAULT) },
         "fields" => Summary::Fields,
         "values" => {
@@ -235,7 +241,12 @@ const FACET_VALUES_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/context`.
 pub(super) fn context(given: &RequestParams) -> Result<ContextParams, ApiError> {
-    let mut params = QueryString::read(given, &["key", "before", "after", "of"])?;
+    let mut params = QueryString::read(given, &["key", "before", "after", "of", "format"])?;
+    let is_raw = match params.remove("format").as_deref() {
+        None | Some("ndjson") => false,
+        Some("raw") => true,
+        Some(_) => return Err(ApiError::parameter("format", "must be ndjson or raw")),
+    };
     let key = params.remove("key").ok_or_else(|| ApiError::parameter("key", "is missing"))?;
     let most = CONTEXT_MAX as u64;
     let mut side = |name| {
@@ -250,7 +261,7 @@ pub(super) fn context(given: &RequestParams) -> Result<ContextParams, ApiError> 
             .find(|scope| scope.name() == name)
             .ok_or_else(|| ApiError::parameter("of", "must be source or instance"))?,
     };
-    Ok(ContextParams { key, before, after, of })
+    Ok(ContextParams { key, before, after, of, is_raw })
 }
 
 /// Records on each side in `/api/context` without a number.
@@ -258,9 +269,10 @@ const CONTEXT_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/count`.
 pub(super) fn count(given: &RequestParams) -> Result<CountParams, ApiError> {
-    let mut params = QueryString::read(given, &[&FILTERS[..], &["by", "every"]].concat())?;
+    let mut params = QueryString::read(given, &[&FILTERS[..], &["by", "every", "zone"]].concat())?;
     let by = params.list("by");
-    Ok(CountParams { filters: params.filters(), by, every: params.remove("every") })
+    let (every, zone) = (params.remove("every"), params.remove("zone"));
+    Ok(CountParams { filters: params.filters(), by, every, zone })
 }
 
 /// Parameters of `/api/tail`.

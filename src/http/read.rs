@@ -41,7 +41,7 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         .route(FIELDS, scan(Document, params::summary, |api, params, out| api.summary(params, out)))
         .route(VALUES, scan(Document, params::summary, |api, params, out| api.summary(params, out)))
         .route(PATTERNS, scan(Document, params::tail, |api, params, out| api.patterns(params, out)))
-        .route(CONTEXT, scan(Lines, params::context, |api, params, out| api.context(params, out)))
+        .route(CONTEXT, get(around).post(around))
         .route(TABLES, scan(Lines, params::none, |api, (), out| api.tables(out)))
         .route(SOURCES, scan(Lines, params::none, |api, (), out| api.sources(out)))
         .route(ALERTS, scan(Document, params::none, |api, (), out| api.alerts(out)))
@@ -84,6 +84,12 @@ async fn stream_scan(
         response.headers_mut().insert(HeaderName::from_static("server-timing"), value);
     }
     Ok(response)
+}
+
+async fn around(State(context): State<Arc<ServerContext>>, given: RequestParams) -> Result<Response, ApiError> {
+    let params = params::context(&given)?;
+    let format = if params.is_raw { ResponseFormat::File(ExportFormat::Raw) } else { ResponseFormat::Lines };
+    stream_scan(context, format, move |api, out| api.context(&params, out)).await
 }
 
 async fn export(State(context): State<Arc<ServerContext>>, given: RequestParams) -> Result<Response, ApiError> {

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { button, byId, dialog, h, plural, visible } from "./dom.js";
+import { grouped } from "./number.js";
 import { full } from "./time.js";
 
 /** How often the alerts are read, in milliseconds. */
@@ -12,7 +13,7 @@ const ALERTS_INTERVAL = 15000;
 /** @param {Alert} alert @param {boolean} utc @param {(q: string) => void} show */
 function item(alert, utc, show) {
   const labels = Object.entries(alert.labels).filter(([name]) => name !== "alertname").map(([name, value]) => `${name}=${value}`).join(" ");
-  const text = alert.annotations.summary ?? alert.annotations.description ?? `The value is ${alert.value}.`;
+  const text = alert.annotations.summary ?? alert.annotations.description ?? `The value is ${grouped(alert.value)}.`;
   return h("li", h("h3", visible(`${alert.alert} ${labels}`)), h("p", visible(text)),
     h("p.note", `Since ${full(Date.parse(alert.since), utc)}. `, button("Show the records", () => show(alert.query))));
 }

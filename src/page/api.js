@@ -1,5 +1,6 @@
 // The only requests of the page: /api/* and its own session.
 
+import { parseJson } from "./json.js";
 import { instant } from "./time.js";
 
 /** @typedef {{q: string, since: string, until: string}} Ask what is asked: a query and a range */
@@ -70,14 +71,14 @@ async function lines(response, take) {
 function withoutError(part, q) {
   const last = part.at(-1);
   if (last?.startsWith('{"error":')) {
-    const parsed = JSON.parse(last);
+    const parsed = parseJson(last);
     if (parsed.table === undefined) throw Object.assign(errorOf(500, parsed, q), { partial: part.splice(-1) });
   }
   return part;
 }
 
 /**
- * Records, newest first, or the rows of a query with pipes, as lines of JSON.
+ * Records, newest first, as lines of JSON.
  * @param {Ask & {limit?: number}} ask @param {AbortSignal} signal @param {(lines: string[]) => void} take
  */
 export async function query({ q, since, until, limit }, signal, take) {
@@ -99,16 +100,21 @@ export async function query({ q, since, until, limit }, signal, take) {
 async function rows(url, signal, q = "") {
   /** @type {Row[]} */
   const all = [];
-  await lines(await get(url, signal, q), (part) => void all.push(...withoutError(part, q).map((line) => JSON.parse(line))));
+  await lines(await get(url, signal, q), (part) => void all.push(...withoutError(part, q).map(parseJson)));
   return all;
 }
 
 /** One JSON document. @param {string} path @param {Ask & Record<string, string|number>} ask @param {AbortSignal} [signal] @returns {Promise<any>} */
-const document = async (path, ask, signal) => (await get(target(path, ask), signal, ask.q)).json();
+const document = async (path, ask, signal) => parseJson(await (await get(target(path, ask), signal, ask.q)).text());
+
+/** @typedef {{rows: Row[], groups: string[], step_seconds: unknown}} Result rows, the columns by which they are groups, and the step of their time */
+
+/** The rows of a query with pipes. @param {Ask & {limit: number}} ask @param {AbortSignal} signal @returns {Promise<Result>} */
+export const result = (ask, signal) => document("stats", ask, signal);
 
 /**
- * Counts by level and step.
- * @param {Ask & {step: string}} ask @param {AbortSignal} signal
+ * Counts by level and step. Days and hours begin by the clocks of a zone, or of UTC without one.
+ * @param {Ask & {step: string, zone: string}} ask @param {AbortSignal} signal
  * @returns {Promise<{time: number, level: string, n: number}[]>}
  */
 export const hits = async (ask, signal) =>
@@ -135,6 +141,9 @@ export const values = async (ask, field, signal) =>
 /** The records around one, of the same source or instance. @param {string} key @param {number} count @param {AbortSignal} [signal] @param {"source"|"instance"} [of] */
 export const around = (key, count, signal, of = "source") => rows(target("context", { key, before: count, after: count, of }), signal);
 
+/** The record with a key as its source wrote it. @param {string} key */
+export const written = async (key) => (await (await get(target("context", { key, before: 0, after: 0, format: "raw" }))).text()).replace(/\n$/, "");
+
 /** The record with a key. @param {string} key */
 export const record = async (key) => (await around(key, 1)).find((row) => key.endsWith(row.row_key));
 
@@ -151,7 +160,7 @@ export async function tail(q, signal, begun, take) {
     const found = [];
     for (const line of part) {
       if (line.startsWith("event: error")) isError = true;
-      else if (isError && line.startsWith("data: ")) throw errorOf(500, JSON.parse(line.slice(6)), q);
+      else if (isError && line.startsWith("data: ")) throw errorOf(500, parseJson(line.slice(6)), q);
       else if (line.startsWith("data: ")) found.push(line.slice(6));
     }
     if (found.length) take(found);
@@ -171,10 +180,10 @@ export const tables = (signal) => rows(target("tables", {}), signal);
 export const sources = (signal) => rows(target("sources", {}), signal);
 
 /** The alerts that last. @returns {Promise<import("./alerts.js").Alert[]>} */
-export const alerts = async () => (await (await get("/api/alerts")).json()).alerts;
+export const alerts = async () => parseJson(await (await get("/api/alerts")).text()).alerts;
 
 /** The state of the daemon, with its last verification. @param {AbortSignal} signal @returns {Promise<any>} */
-export const status = async (signal) => (await get(target("status", {}), signal)).json();
+export const status = async (signal) => parseJson(await (await get(target("status", {}), signal)).text());
 
 /** Where everything that matches is to be had. @param {Ask} ask @param {string} format */
 export const exportUrl = ({ q, since, until }, format) => target("export", { q, since, until, format });

@@ -1,7 +1,8 @@
 // The query line: completion of fields, values and pipes, history, and errors at their place.
 
 import * as api from "./api.js";
-import { byId, h, short, visible } from "./dom.js";
+import { byId, h, visible } from "./dom.js";
+import { short } from "./number.js";
 import { nameOf, PIPES, place, quote } from "./query.js";
 import { keep, kept } from "./state.js";
 

@@ -1,7 +1,8 @@
 // What is different between two ranges: values and patterns whose share has changed, and whether chance explains it.
 
 import * as api from "./api.js";
-import { blank, button, count, grid, h, percent, visible } from "./dom.js";
+import { blank, button, grid, h, percent, textOf, visible } from "./dom.js";
+import { grouped } from "./number.js";
 import { marked } from "./patterns.js";
 import { add, split, term } from "./query.js";
 import { parse } from "./range.js";
@@ -34,8 +35,8 @@ async function sharesOf(ask, signal) {
   for (const { field, distinct, values } of facets) {
     most.set(field, distinct > values.length ? values.at(-1)?.n ?? 0 : 0);
     for (const { value, n } of values) {
-      const query = term(field, String(value));
-      shares.set(query, { field, value: String(value), query, n, of, isExact: true });
+      const query = term(field, textOf(value));
+      shares.set(query, { field, value: textOf(value), query, n, of, isExact: true });
     }
   }
   for (const { pattern, records: n, query } of patterns) shares.set(query, { field: "pattern", value: pattern, query, n, of: records, isExact: true });
@@ -63,7 +64,7 @@ export async function showCompare(place, signal, { state, change, range }) {
       shares.get(query) ?? { n: most.get(value.field) ?? 0, of: value.field === "pattern" ? records : of, isExact: !most.get(value.field) });
     return { ...value, x, y, gap: x.n / x.of - y.n / y.of, z: Math.abs(zOf(x, y)) };
   }).filter(({ z }) => z >= SURE).sort((one, other) => Math.abs(other.gap) - Math.abs(one.gap)).slice(0, DIFFERENCES_MAX);
-  result.replaceChildren(h("p.note.lead", `The newest ${count(a.records)} records of A and ${count(b.records)} of B, for fields ${count(a.of)} and ${count(b.of)}. Listed is what has a z of ${SURE} or more in a test of two proportions: chance does that once in 15,000.`),
+  result.replaceChildren(h("p.note.lead", `The newest ${grouped(a.records)} records of A and ${grouped(b.records)} of B, for fields ${grouped(a.of)} and ${grouped(b.of)}. Listed is what has a z of ${SURE} or more in a test of two proportions: chance does that once in 15,000.`),
     different.length ? grid("Differences", ["Field", "Value", "A", "B", "Change", "z", "Actions"], different.map(({ field, value, query, x, y, gap, z }) => {
       const line = h("i", { class: gap > 0 ? "more" : "less" });
       line.style.width = Math.abs(gap) * 50 + "%";

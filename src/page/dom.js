@@ -1,5 +1,8 @@
 // Elements from text. Nothing of a log ever becomes markup: strings become text nodes.
 
+import { stringify } from "./json.js";
+import { grouped } from "./number.js";
+
 /** @typedef {Node|string|number|null|undefined|false} Child */
 
 /**
@@ -76,18 +79,7 @@ export function visible(text) {
 }
 
 /** A value of a field as text. @param {unknown} value */
-export const textOf = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value));
-
-/** `12345` as `12,345`. @param {number} n */
-export const count = (n) => n.toLocaleString("en-US");
-
-/** `12345` as `12.3k`. @param {number} n */
-export function short(n) {
-  for (const [unit, sign] of /** @type {[number, string][]} */ ([[1e9, "G"], [1e6, "M"], [1e3, "k"]])) {
-    if (n >= unit) return (n / unit).toPrecision(3).replace(/\.?0+$/, "") + sign;
-  }
-  return String(n);
-}
+export const textOf = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : stringify(value));
 
 /** Bytes as people read them. @param {number|null|undefined} n */
 export function size(n) {
@@ -101,7 +93,7 @@ export function size(n) {
 export const percent = (share) => (share > 0 && share < 0.001 ? "<0.1%" : (share * 100).toFixed(share < 0.1 ? 1 : 0) + "%");
 
 /** A number with its noun. @param {number} n @param {string} noun @param {string} [nouns] */
-export const plural = (n, noun, nouns = noun + "s") => `${count(n)} ${n === 1 ? noun : nouns}`;
+export const plural = (n, noun, nouns = noun + "s") => `${grouped(n)} ${n === 1 ? noun : nouns}`;
 
 /** A function that gives the colours of page.css to a canvas. @param {HTMLElement} place */
 export function colours(place) {

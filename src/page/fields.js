@@ -1,7 +1,8 @@
 // The fields beside the list: top values with their shares, one click from a filter.
 
 import * as api from "./api.js";
-import { bar, blank, button, byId, count, h, percent, plural, short, sign, visible } from "./dom.js";
+import { bar, blank, button, byId, h, percent, plural, sign, textOf, visible } from "./dom.js";
+import { grouped, short } from "./number.js";
 import { add, has, term } from "./query.js";
 
 /** @typedef {import("./api.js").Facet} Facet */
@@ -54,7 +55,7 @@ export class Fields {
       ...found.slice(0, FIELDS_MAX).map((facet) => this.facet(facet)),
       rest > 0 ? h("p.note", `${plural(rest, "more field")}: search above.`) : "",
       found.length ? "" : h("p.note", this.facets.length ? "No field has this in its name." : "No fields here."),
-      this.facets.some(({ records }) => records >= api.SAMPLE) ? h("p.note", `Of the newest ${count(api.SAMPLE)} records.`) : "",
+      this.facets.some(({ records }) => records >= api.SAMPLE) ? h("p.note", `Of the newest ${grouped(api.SAMPLE)} records.`) : "",
     );
   }
 
@@ -68,8 +69,8 @@ export class Fields {
       this.draw();
     });
     const details = h("details", { open: this.open.has(facet.field), ontoggle: () => this.open[details.open ? "add" : "delete"](facet.field) },
-      h("summary", { title: name }, h("span.name", { dir: "auto" }, name), h("span.many", short(facet.distinct))),
-      h("ul", ...facet.values.map(({ value, n }) => this.value(facet, String(value), n))));
+      h("summary", { title: name }, h("span.name", { dir: "auto" }, name), h("span.many", { title: grouped(facet.distinct) }, short(facet.distinct))),
+      h("ul", ...facet.values.map(({ value, n }) => this.value(facet, textOf(value), n))));
     return h("div.facet", details, column);
   }
 
@@ -82,7 +83,7 @@ export class Fields {
     const only = h("button", {
       type: "button", class: "only", "aria-pressed": has(state().q, filter), title: shown,
       onclick: () => change({ q: add(state().q, filter) }),
-    }, bar(share), h("span.value", { dir: "auto" }, shown), h("span.many", percent(share)), h("span.unseen", `only ${name}`));
+    }, bar(share), h("span.value", { dir: "auto" }, shown), h("span.many", { title: plural(n, "record") }, percent(share)), h("span.unseen", `only ${name}`));
     const not = sign("\u2260", `Without ${name} ${shown}`, () => change({ q: add(state().q, filter, true) }));
     return h("li", only, not);
   }

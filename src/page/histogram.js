@@ -1,7 +1,8 @@
 // Records by time and level, with a brush: drag, or arrows with Shift, to choose a range.
 
-import { byId, colours, count, h, plural, short } from "./dom.js";
-import { full, length, onAxis, stepFor } from "./time.js";
+import { byId, colours, h, plural } from "./dom.js";
+import { grouped, short } from "./number.js";
+import { full, length, onAxis, stepAfter, stepFor, stepsOf, stepStart } from "./time.js";
 
 /** Levels from the bottom of a bar to its top, with their colours. */
 export const LEVELS = ["fatal", "alert", "critical", "error", "warn", "notice", "info", "debug", "trace", ""];
@@ -39,8 +40,8 @@ export function axis(context, colour, from, to, width, height, utc) {
   context.fillRect(0, height, width, 1);
   context.fillStyle = colour("muted");
   const step = stepFor(to - from || 1, Math.max(2, Math.floor(width / 110)));
-  const shift = utc ? 0 : new Date(from).getTimezoneOffset() * 6e4;
-  for (let time = Math.ceil((from - shift) / step) * step + shift; time < to; time += step) {
+  for (const time of stepsOf(from, to, step, utc)) {
+    if (time < from) continue;
     const [text, x] = [onAxis(time, step, utc), ((time - from) / (to - from)) * width];
     context.fillRect(x, height, 1, 3);
     if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 3, height + 4);
@@ -62,8 +63,10 @@ export class Histogram {
     this.colour = colours(this.plot);
     /** @type {Map<number, Map<string, number>>} */
     this.bars = new Map();
-    this.from = 0;
-    this.to = 1;
+    /** Begins of the bars. */
+    this.starts = [0];
+    /** The end of the last bar. */
+    this.end = 1;
     this.step = 1;
     this.cursor = -1;
     this.anchor = -1;
@@ -85,7 +88,8 @@ export class Histogram {
 
   /** @param {number} from @param {number} to @param {number} step @param {boolean} utc */
   begin(from, to, step, utc) {
-    [this.from, this.to, this.step, this.utc] = [Math.floor(from / step) * step, Math.max(to, from + step), step, utc];
+    [this.step, this.utc, this.starts] = [step, utc, stepsOf(from, to, step, utc)];
+    this.end = stepAfter(this.starts[this.columns - 1], step, utc);
     this.isBusy = true;
     this.plot.classList.add("busy");
   }
@@ -101,13 +105,21 @@ export class Histogram {
   /** Adds hits to the bars, for records that are followed. @param {Hit[]} hits */
   add(hits) {
     for (const { time, level, n } of hits) {
-      const at = Math.floor(time / this.step) * this.step;
+      const at = stepStart(time, this.step, this.utc);
       const bar = this.bars.get(at) ?? new Map();
       bar.set(level, (bar.get(level) ?? 0) + n);
       this.bars.set(at, bar);
     }
     this.describe();
     this.draw();
+  }
+
+  /** Has bars until a time, for records that are followed. @param {number} time */
+  reach(time) {
+    while (this.end <= time) {
+      this.starts.push(this.end);
+      this.end = stepAfter(this.end, this.step, this.utc);
+    }
   }
 
   get total() {
@@ -126,7 +138,7 @@ export class Histogram {
         h("button", {
           type: "button", class: levelClass(level), "aria-pressed": this.uses.hasLevel(level),
           title: level ? `Only ${level}` : "Only records without a level", onclick: () => this.uses.onlevel(level),
-        }, h("i"), level || "no level", h("b", short(sums.get(level) ?? 0))),
+        }, h("i"), level || "no level", h("b", { title: plural(sums.get(level) ?? 0, "record") }, short(sums.get(level) ?? 0))),
       ),
     );
     this.canvas.setAttribute("aria-valuemax", String(this.columns - 1));
@@ -134,36 +146,52 @@ export class Histogram {
   }
 
   get columns() {
-    return Math.max(1, Math.ceil((this.to - this.from) / this.step));
+    return this.starts.length;
+  }
+
+  get from() {
+    return this.starts[0];
+  }
+
+  /** The end of a bar. @param {number} column */
+  endOf(column) {
+    return this.starts[column + 1] ?? this.end;
+  }
+
+  /** The place of a time. @param {number} time @param {number} width */
+  x(time, width) {
+    return ((time - this.from) / (this.end - this.from)) * width;
   }
 
   /** What a bar is, in words. @param {number} column */
   words(column) {
-    const time = this.from + column * this.step;
+    const time = this.starts[column];
     const bar = this.bars.get(time);
     const sum = bar ? [...bar.values()].reduce((a, b) => a + b, 0) : 0;
-    const levels = bar ? LEVELS.filter((level) => level && bar.get(level)).map((level) => `${level} ${count(bar.get(level) ?? 0)}`) : [];
+    const levels = bar ? LEVELS.filter((level) => level && bar.get(level)).map((level) => `${level} ${grouped(bar.get(level) ?? 0)}`) : [];
     return `${full(time, this.utc)} + ${length(this.step)}: ${plural(sum, "record")}${levels.length ? " (" + levels.join(", ") + ")" : ""}`;
   }
 
   say() {
     const { cursor, anchor } = this;
-    const text = cursor < 0 ? `${plural(this.total, "record")} from ${full(this.from, this.utc)} to ${full(this.to, this.utc)}`
-      : anchor >= 0 && anchor !== cursor ? `from ${full(this.from + Math.min(anchor, cursor) * this.step, this.utc)} to ${full(this.from + (Math.max(anchor, cursor) + 1) * this.step, this.utc)}`
+    const text = cursor < 0 ? `${plural(this.total, "record")} from ${full(this.from, this.utc)} to ${full(this.end, this.utc)}`
+      : anchor >= 0 && anchor !== cursor ? `from ${full(this.starts[Math.min(anchor, cursor)], this.utc)} to ${full(this.endOf(Math.max(anchor, cursor)), this.utc)}`
       : this.words(cursor);
     this.canvas.setAttribute("aria-valuenow", String(Math.max(0, cursor)));
     this.canvas.setAttribute("aria-valuetext", text);
     this.tip.hidden = cursor < 0;
     this.tip.textContent = text;
     if (cursor < 0) return;
-    const x = ((cursor + 0.5) / this.columns) * this.plot.clientWidth;
+    const x = this.x((this.starts[cursor] + this.endOf(cursor)) / 2, this.plot.clientWidth);
     this.tip.style.left = Math.min(Math.max(x - this.tip.offsetWidth / 2, 0), Math.max(0, this.plot.clientWidth - this.tip.offsetWidth)) + "px";
   }
 
   /** @param {PointerEvent} event */
   column(event) {
     const { left, width } = this.canvas.getBoundingClientRect();
-    return Math.min(this.columns - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * this.columns)));
+    const time = this.from + ((event.clientX - left) / width) * (this.end - this.from);
+    const after = this.starts.findIndex((start) => start > time);
+    return after < 0 ? this.columns - 1 : Math.max(0, after - 1);
   }
 
   /** @param {PointerEvent} event */
@@ -214,7 +242,7 @@ export class Histogram {
     this.cursor = this.anchor = -1;
     this.say();
     this.draw();
-    if (low >= 0) this.uses.onrange(this.from + low * this.step, this.from + (high + 1) * this.step);
+    if (low >= 0) this.uses.onrange(this.starts[low], this.endOf(high));
   }
 
   draw() {
@@ -224,16 +252,18 @@ export class Histogram {
     const context = paint(this.canvas, width, HEIGHT + AXIS);
     let most = 1;
     for (const bar of this.bars.values()) most = Math.max(most, [...bar.values()].reduce((a, b) => a + b, 0));
-    const wide = width / this.columns;
     if (this.cursor >= 0) {
       const [a, b] = this.anchor < 0 ? [this.cursor, this.cursor] : [Math.min(this.anchor, this.cursor), Math.max(this.anchor, this.cursor)];
       context.fillStyle = colour("brush");
-      context.fillRect(a * wide, 0, (b - a + 1) * wide, HEIGHT);
+      const x = this.x(this.starts[a], width);
+      context.fillRect(x, 0, this.x(this.endOf(b), width) - x, HEIGHT);
     }
     const room = HEIGHT - 4;
-    for (const [time, bar] of this.bars) {
-      const x = ((time - this.from) / this.step) * wide;
-      if (x < -wide || x > width) continue;
+    for (let column = 0; column < this.columns; column++) {
+      const bar = this.bars.get(this.starts[column]);
+      if (!bar) continue;
+      const x = this.x(this.starts[column], width);
+      const wide = this.x(this.endOf(column), width) - x;
       let y = HEIGHT;
       for (const level of LEVELS) {
         const n = bar.get(level);
@@ -245,7 +275,7 @@ export class Histogram {
         y -= tall;
       }
     }
-    axis(context, colour, this.from, this.from + this.columns * this.step, width, HEIGHT, this.utc);
+    axis(context, colour, this.from, this.end, width, HEIGHT, this.utc);
     if (this.bars.size) context.fillText(short(most), 2, 1);
   }
 }

@@ -4,21 +4,23 @@ import * as api from "./api.js";
 import { watchAlerts } from "./alerts.js";
 import { QueryBar } from "./bar.js";
 import { showCompare } from "./compare.js";
-import { blank, button, byId, copy, count, dialog, h, plural, sign, textOf, toast, visible } from "./dom.js";
+import { blank, button, byId, dialog, h, plural, sign, textOf, toast, visible } from "./dom.js";
 import { columnWords, Fields, toggled } from "./fields.js";
 import { Histogram, levelClass } from "./histogram.js";
+import { parseJson } from "./json.js";
 import { List } from "./list.js";
+import { grouped } from "./number.js";
 import { showPatterns } from "./patterns.js";
 import { add, has, hasPipes, split, term, terms } from "./query.js";
 import { rangePicker, showRange } from "./range.js";
-import { lineOf, RecordView } from "./record.js";
+import { copyLine, RecordView } from "./record.js";
 import { instanceOf, keyOf, Rows } from "./rows.js";
 import { openShare } from "./share.js";
 import { read, VIEWS, write } from "./state.js";
 import { showDays, showSources } from "./storage.js";
 import { Tail } from "./tail.js";
 import { showTable } from "./table.js";
-import { inRow, length, rfc } from "./time.js";
+import { inRow, length, rfc, stepAfter, stepStart, UNITS, zone } from "./time.js";
 
 /** @typedef {import("./api.js").Row} Row */
 /** @typedef {import("./state.js").State} State */
@@ -99,11 +101,10 @@ function change(next, replace = false) {
   showBar();
   if (before.cols !== state.cols || before.wrap !== state.wrap || before.utc !== state.utc) layout();
   if (before.utc !== state.utc) {
-    histogram.utc = state.utc;
-    histogram.describe();
-    histogram.draw();
     record.hide();
+    // Days and hours begin at other times.
     if (state.view !== "records" || resultRows !== undefined) return run();
+    showHits({ ...ask(), q: split(state.q)[0] }, abort.signal);
   }
   showRecord();
 }
@@ -195,7 +196,7 @@ async function showHits(asked, signal) {
   const step = histogram.stepOf(from, to);
   histogram.begin(from, to, step, state.utc);
   try {
-    const hits = await api.hits({ ...asked, step: length(step) }, signal);
+    const hits = await api.hits({ ...asked, step: length(step), zone: state.utc ? "" : zone() }, signal);
     histogram.show(hits);
     showStatus();
   } catch (error) {
@@ -208,14 +209,12 @@ async function showResult(asked, signal) {
   const place = byId("table");
   const began = performance.now();
   place.classList.add("busy");
-  /** @type {Row[]} */
-  const all = [];
   try {
-    await api.query({ ...asked, limit: RESULT_MAX }, signal, (lines) => void all.push(...lines.map((line) => JSON.parse(line))));
+    const result = await api.result({ ...asked, limit: RESULT_MAX }, signal);
     if (signal.aborted) return;
     took = performance.now() - began;
-    resultRows = all.length;
-    showTable(place, all, state.utc, (name, value) => change({ q: add(split(state.q)[0], term(name, value)) }));
+    resultRows = result.rows.length;
+    showTable(place, result, state.utc, (name, value) => change({ q: add(split(state.q)[0], term(name, value)) }));
   } catch (error) {
     if (signal.aborted) return;
     resultRows = 0;
@@ -274,7 +273,7 @@ function layout() {
   const columns = [
     { name: "time", head: "Time", width: (days ? 7 : 0) + 12.5 + "ch" }, { name: "level", head: "Level", width: "8ch" },
     ...(isNarrow ? [] : [{ name: "instance", head: "Instance", width: "16ch" }]),
-    ...state.cols.map((name) => ({ name, head: visible(name), width: "18ch" })),
+    ...state.cols.map((name) => ({ name, head: visible(name), width: "22ch" })),
   ];
   scroller.style.setProperty("--columns", columns.map(({ width }) => width).join(" ") + " minmax(20rem, 1fr)");
   scroller.classList.toggle("wrap", state.wrap);
@@ -289,8 +288,8 @@ function layout() {
 function makeRow(at) {
   const row = rows.get(at);
   const days = range()[1] - range()[0] > 864e5 * 1.01;
-  const cell = (/** @type {string} */ text, kind = "") => h("div", { role: "gridcell", class: "cell " + kind, dir: "auto" }, visible(text.slice(0, 200)));
-  const line = String(row.message ?? lineOf(row));
+  const cell = (/** @type {string} */ text, kind = "") => h("div", { role: "gridcell", class: "cell " + kind, dir: "auto", title: kind ? undefined : visible(text.slice(0, 2000)) }, visible(text.slice(0, 200)));
+  const line = String(row.message ?? row.line ?? "");
   const cut = state.wrap ? LINE_CUT.wrap : LINE_CUT.nowrap;
   const text = line.length > cut ? line.slice(0, cut) + " …" : line;
   const shown = visible(state.wrap ? text : text.replaceAll("\n", " \u23ce "));
@@ -344,8 +343,8 @@ function nothing() {
 
 /** The range of the newest record's day. @returns {Change} */
 function lastDay() {
-  const day = Math.floor(extent[1] / 864e5) * 864e5;
-  return { since: rfc(day), until: rfc(day + 864e5) };
+  const day = stepStart(extent[1], UNITS.d, state.utc);
+  return { since: rfc(day), until: rfc(stepAfter(day, UNITS.d, state.utc)) };
 }
 
 function showStatus() {
@@ -426,9 +425,9 @@ function follow(lines) {
 
 /** Adds records to the bars and the total, also those that are not shown. @param {string[]} lines */
 function countFollowed(lines) {
-  histogram.to = Math.max(histogram.to, Date.now());
+  histogram.reach(Date.now());
   histogram.add(lines.map((line) => {
-    const row = JSON.parse(line);
+    const row = parseJson(line);
     return { time: Date.parse(row.time), level: row.level ?? "", n: 1 };
   }));
 }
@@ -443,8 +442,8 @@ function showTail(error) {
   const waits = tail.waiting.length;
   const text = [
     tail.isPaused ? "Paused" : "Following",
-    `${count(tail.rate)} records/s`,
-    tail.isSampled ? `a sample is shown, ${count(tail.left)} of ${count(tail.came)} left out` : "",
+    `${grouped(tail.rate)} records/s`,
+    tail.isSampled ? `a sample is shown, ${grouped(tail.left)} of ${grouped(tail.came)} left out` : "",
   ].filter(Boolean).join(" · ");
   if (!notice.firstChild) {
     notice.replaceChildren(h("p.live", h("i"), h("span"), button("", () => showWaiting(), { class: "waiting primary" }), button("", () => tail.pause(), { class: "quiet pause", title: "p" })));
@@ -480,7 +479,7 @@ const KEYS = /** @type {[string, string, () => void][]} */ ([
     if (record.panel.hidden && selected >= 0) openRecord(selected);
     setTimeout(() => record.context());
   }],
-  ["y", "Copy the line", () => selected >= 0 && copy(lineOf(rows.get(selected)), "Line")],
+  ["y", "Copy the line", () => selected >= 0 && copyLine(rows.get(selected))],
   ["l", "Follow, and stop following", toggleLive],
   ["p", "Pause, and go on following", () => tail.isOn && tail.pause()],
   ["n", "Show what waits", () => tail.isOn && showWaiting()],

@@ -1,7 +1,8 @@
 // Lines with the changing parts taken out, and counted.
 
 import * as api from "./api.js";
-import { bar, blank, button, count, grid, h, percent, plural, visible } from "./dom.js";
+import { bar, blank, button, grid, h, percent, plural, visible } from "./dom.js";
+import { grouped } from "./number.js";
 import { add } from "./query.js";
 import { levelClass } from "./histogram.js";
 
@@ -20,7 +21,7 @@ export async function showPatterns(place, signal, { state, change, ask }) {
     grid("Patterns", ["Records", "Share", "Level", "Pattern", "Actions"], patterns.map((pattern) => {
       const { level } = pattern;
       const name = visible(pattern.pattern.slice(0, 60));
-      return [h("span", bar(pattern.records / most), h("span", count(pattern.records))), percent(pattern.records / records), level ? h("span", { class: "chip " + levelClass(level) }, level) : "",
+      return [h("span", bar(pattern.records / most), h("span", grouped(pattern.records))), percent(pattern.records / records), level ? h("span", { class: "chip " + levelClass(level) }, level) : "",
         h("span.mono", { title: visible(pattern.example) }, ...marked(pattern.pattern)),
         h("span.acts", button("Show", () => change({ q: add(state().q, pattern.query), view: "records" }), { class: "quiet", "aria-label": `Show ${name}` }),
           button("Hide", () => change({ q: add(state().q, pattern.query, true) }), { class: "quiet", "aria-label": `Hide ${name}` }))];

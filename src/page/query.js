@@ -1,5 +1,7 @@
 // The text of a query: where it is, what it filters, and how a value is added to it. No request, no element.
 
+import { stringify } from "./json.js";
+
 /** The places of strings, so that a `|` within one is no pipe. */
 const TOKEN = /"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?|[|()]|[^\s"'`|()]+|\s+/g;
 
@@ -27,7 +29,7 @@ export const nameOf = (name) => (/^[\p{L}_@][\p{L}\p{N}_.@/-]*$/u.test(name) && 
 export function term(field, value) {
   if (value === undefined) return `${nameOf(field)}:*`;
   if (value === null || value === "") return `-${nameOf(field)}:*`;
-  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const text = typeof value === "string" ? value : stringify(value);
   return `${nameOf(field)}:=${/^[\p{L}\p{N}_][\p{L}\p{N}_.-]*$/u.test(text) ? text : quote(text)}`;
 }
 

@@ -1,9 +1,11 @@
 // One record: its fields, its line as written, its place, and the records around it.
 
 import * as api from "./api.js";
-import { button, byId, copy, h, plural, sign, size, textOf, visible } from "./dom.js";
+import { button, byId, copy, h, plural, sign, size, textOf, toast, visible } from "./dom.js";
 import { columnWords, toggled } from "./fields.js";
 import { levelClass } from "./histogram.js";
+import { stringify } from "./json.js";
+import { grouped } from "./number.js";
 import { add, shell, term } from "./query.js";
 import { instanceOf, keyOf } from "./rows.js";
 import { address } from "./state.js";
@@ -24,8 +26,14 @@ const AROUND = 10;
 /** The fields of a record. @param {Row} row @returns {[string, unknown][]} */
 export const fieldsOf = (row) => Object.entries(row).filter(([name]) => !PLACE.includes(name));
 
-/** The line of a record as it was written. @param {Row} row @returns {string} */
-export const lineOf = (row) => row.line ?? row.message ?? "";
+/** Copies the line of a record as it was written. @param {Row} row */
+export async function copyLine(row) {
+  try {
+    await copy(await api.written(keyOf(row)), "Line");
+  } catch (error) {
+    toast(`The line cannot be read: ${/** @type {Error} */ (error).message}`);
+  }
+}
 
 export class RecordView {
   /** @param {Uses} uses */
@@ -54,7 +62,9 @@ export class RecordView {
     this.abort.abort();
     const key = keyOf(row);
     const time = Date.parse(row.time);
-    const line = lineOf(row);
+    // Until the line is there, the begin of the message.
+    const line = h("div", h("pre", { dir: "auto" }, visible(String(row.message ?? "").slice(0, VALUE_CUT))));
+    const lineNote = h("span");
     this.around.replaceChildren(button("Show the records around it", () => this.context(), { title: "c" }));
     const fields = fieldsOf(row);
     const body = h("tbody", ...fields.slice(0, FIELDS).map(([name, value]) => this.field(name, value)));
@@ -65,21 +75,34 @@ export class RecordView {
       h("div.record-head",
         h("h2", row.level ? h("span", { class: "chip " + levelClass(row.level) }, row.level) : "", h("time", { dateTime: row.time, title: row.time }, Number.isNaN(time) ? String(row.time) : full(time, utc) + inRow(row.time, utc, false).slice(8))),
         sign("\u2191", "Newer record (k)", () => uses.move(-1)), sign("\u2193", "Older record (j)", () => uses.move(1)), sign("\u2715", "Close the record (Escape)", uses.close)),
-      section("Line", [size(new Blob([line]).size), ["Copy", line, "Line"]], long(line, "pre")),
-      section("Fields", [String(fields.length + 2), ["Copy as JSON", JSON.stringify(row, null, 2), "Record"]],
+      section("Line", [lineNote, ["Copy", () => copyLine(row)]], line),
+      section("Fields", [String(fields.length + 2), ["Copy as JSON", () => copy(stringify(row, "  "), "Record")]],
         h("table.pairs", h("thead.unseen", h("tr", h("th", "Field"), h("th", "Value"), h("th", "Filter"))),
           h("tbody", ...(/** @type {[string, unknown][]} */ ([["instance", instanceOf(row)], ["level", row.level]])).map(([name, value]) => this.field(name, value))), body),
         rest.length ? button(`Show ${plural(rest.length, "more field")}`, (event) => {
           body.append(...rest.map(([name, value]) => this.field(name, value)));
           /** @type {HTMLElement} */ (event.target).remove();
         }) : ""),
-      section("Place", ["", ["Copy link", link, "Link"], ["Copy command", `daytable query --key ${shell(key)}`, "Command"]],
+      section("Place", ["", ["Copy link", () => copy(link, "Link")], ["Copy command", () => copy(`daytable query --key ${shell(key)}`, "Command")]],
         h("dl", h("dt", "Source"), h("dd", { dir: "auto" }, visible(textOf(row.source) || "–")), h("dt", "Losses"), ledger,
           h("dt", "Table"), h("dd", row.table), h("dt", "Key"), h("dd.mono", h("a", { href: link }, key)))),
       section("Around it", [""], this.around));
     this.panel.hidden = false;
     this.panel.scrollTop = scroll;
+    this.line(row, line, lineNote);
     this.ledger(row, ledger);
+  }
+
+  /** Shows the line as it was written, in the place of the message. @param {Row} row @param {HTMLElement} place @param {HTMLElement} note */
+  async line(row, place, note) {
+    try {
+      const line = await api.written(keyOf(row));
+      place.replaceChildren(long(line, "pre"));
+      note.textContent = size(new Blob([line]).size);
+    } catch (error) {
+      place.replaceChildren(long(String(row.message ?? ""), "pre"));
+      note.textContent = `only the message: ${/** @type {Error} */ (error).message}`;
+    }
   }
 
   /** A row of the table of fields. @param {string} name @param {unknown} value */
@@ -122,7 +145,7 @@ export class RecordView {
     try {
       const source = (await api.sources()).find((source) => source.path === row.source || source.listener === row.source || source.listen === row.source);
       const losses = source ? lossesOf(source) : [];
-      place.textContent = !source ? "none: a push is acknowledged once it is stored" : losses.map(([reason, n]) => `${reason} ${n}`).join(", ") || `nothing lost of ${plural(source.records, "record")}`;
+      place.textContent = !source ? "none: a push is acknowledged once it is stored" : losses.map(([reason, n]) => `${reason} ${grouped(n)}`).join(", ") || `nothing lost of ${plural(source.records, "record")}`;
       place.className = losses.length ? "bad" : "";
     } catch {
       place.textContent = "not known at the moment";
@@ -137,9 +160,9 @@ export function lossesOf(source) {
   return [...own, ...Object.entries(/** @type {Record<string, number>} */ (source.losses ?? {})).filter(([, n]) => n > 0)];
 }
 
-/** A part of the panel: its name, a note, texts to copy. @param {string} name @param {[string, ...[string, string, string][]]} head @param {(Node|string)[]} children */
-const section = (name, [note, ...texts], ...children) => h("section", { "aria-label": name },
-  h("div.section-head", h("h3", name), h("span.note", note), ...texts.map(([text, value, what]) => button(text, () => copy(value, what), { class: "quiet" }))), ...children);
+/** A part of the panel: its name, a note, buttons. @param {string} name @param {[Node|string, ...[string, () => void][]]} head @param {(Node|string)[]} children */
+const section = (name, [note, ...acts], ...children) => h("section", { "aria-label": name },
+  h("div.section-head", h("h3", name), h("span.note", note), ...acts.map(([text, act]) => button(text, act, { class: "quiet" }))), ...children);
 
 /** Text that may be long: its begin, and a button for the rest. @param {string} text @param {"pre"|"span"} tag */
 function long(text, tag) {

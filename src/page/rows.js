@@ -1,6 +1,7 @@
 // The records of the list: lines of JSON as they arrived, parsed when they are shown.
 
 import * as api from "./api.js";
+import { parseJson } from "./json.js";
 import { tickAfter } from "./time.js";
 
 /** Records of the first request: more than a screen, and soon there. */
@@ -56,7 +57,7 @@ export class Rows {
     let row = this.parsed.get(line);
     if (!row) {
       if (this.parsed.size > PARSED) this.parsed.clear();
-      row = /** @type {Row} */ (JSON.parse(line));
+      row = /** @type {Row} */ (parseJson(line));
       this.parsed.set(line, row);
     }
     return row;
@@ -108,7 +109,7 @@ export class Rows {
         if (abort.signal.aborted) return;
         came += lines.length;
         for (const line of lines) {
-          if (known.size === 0 || !known.delete(keyOf(JSON.parse(line)))) this.lines.push(line);
+          if (known.size === 0 || !known.delete(keyOf(parseJson(line)))) this.lines.push(line);
         }
         this.changed();
       });

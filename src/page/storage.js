@@ -1,7 +1,8 @@
 // The life of the days, and what became of each source's records.
 
 import * as api from "./api.js";
-import { blank, button, count, grid, h, plural, size, visible } from "./dom.js";
+import { blank, button, grid, h, plural, size, visible } from "./dom.js";
+import { grouped } from "./number.js";
 import { lossesOf } from "./record.js";
 import { full, roughly } from "./time.js";
 
@@ -43,7 +44,7 @@ export async function showDays(place, signal, { state, change }) {
       })))),
     h("div.legend", ...["open", "sealed", "archived", "restored", "dropped"].map((name) => h("span", { class: "state-" + name }, h("i"), name))),
     grid("Day-tables", ["Day-table", "State", "Rows", "Bytes", "First", "Last", "Expires", "Next"], tables.map((row) => [
-      button(row.table, () => open(row), { class: "cell" }), h("span", { class: "chip state-" + row.state }, row.state), row.rows === null || row.rows === undefined ? "–" : count(row.rows), size(row.bytes),
+      button(row.table, () => open(row), { class: "cell" }), h("span", { class: "chip state-" + row.state }, row.state), row.rows === null || row.rows === undefined ? "–" : grouped(row.rows), size(row.bytes),
       time(row.first_time), time(row.last_time), time(row.expires),
       row.error ? h("span.bad", visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : "–",
     ]), [2, 3]));
@@ -61,7 +62,7 @@ export async function showSources(place, signal, { state }) {
   if (!all.length) return place.replaceChildren(blank("No sources yet", "No file is followed, and no listener had a record. `daytable check` says what the configuration follows."));
   const losses = (/** @type {Row} */ row) => {
     const list = lossesOf(row);
-    return list.length ? h("span.bad", list.map(([reason, n]) => `${visible(reason)} ${count(n)}`).join(", ")) : "none";
+    return list.length ? h("span.bad", list.map(([reason, n]) => `${visible(reason)} ${grouped(n)}`).join(", ")) : "none";
   };
   const now = Date.now();
   place.replaceChildren(
@@ -73,12 +74,12 @@ export async function showSources(place, signal, { state }) {
       : "Not verified yet by a daemon.", verify.next ? ` Next: ${when(verify.next)}.` : ""),
     files.length ? grid("Files and journals", ["Source", "Block", "Status", "Not read yet", "Left out", "Last record", "Records", "Bytes", "Losses"], files.map((row) => [
       visible(row.path), row.block, row.status, row.lag_bytes === null || row.lag_bytes === undefined ? (row.size === null ? "the file is gone" : "–") : size(row.lag_bytes), skipped(row),
-      row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : "–", count(row.records), size(row.bytes), losses(row),
+      row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : "–", grouped(row.records), size(row.bytes), losses(row),
     ]), [3, 6, 7]) : "",
-    ledgers.length ? grid("Ledgers of listeners", ["Listener", "Kind", "Records", "Bytes", "Losses"], ledgers.map((row) => [visible(row.listener), row.kind, count(row.records), size(row.bytes), losses(row)]), [2, 3]) : "",
+    ledgers.length ? grid("Ledgers of listeners", ["Listener", "Kind", "Records", "Bytes", "Losses"], ledgers.map((row) => [visible(row.listener), row.kind, grouped(row.records), size(row.bytes), losses(row)]), [2, 3]) : "",
     listeners.length ? grid("Listeners since the start", ["Listener", "Kind", "Connections", "Waiting", "Records", "Bytes", "Losses"], listeners.map((row) => [
-      visible(row.listen), row.kind, count(row.connections), count(Math.max(0, row.received - row.committed)), count(row.committed), size(row.bytes), losses(row)]), [2, 3, 4, 5]) : "",
-    outboxes.length ? grid("Outbox", ["Sends to", "State", "Waiting", "Bytes", "Oldest", "Sent"], outboxes.map((row) => [visible(row.endpoint), row.state, count(row.entities), size(row.bytes), `${row.age_seconds} s`, count(row.sent)]), [2, 3, 5]) : "");
+      visible(row.listen), row.kind, grouped(row.connections), grouped(Math.max(0, row.received - row.committed)), grouped(row.committed), size(row.bytes), losses(row)]), [2, 3, 4, 5]) : "",
+    outboxes.length ? grid("Outbox", ["Sends to", "State", "Waiting", "Bytes", "Oldest", "Sent"], outboxes.map((row) => [visible(row.endpoint), row.state, grouped(row.entities), size(row.bytes), `${grouped(row.age_seconds)} s`, grouped(row.sent)]), [2, 3, 5]) : "");
 }
 
 /** What is not read of a source, and why. @param {Row} row */

@@ -33,6 +33,63 @@ export function tickAfter(time) {
   return `${whole}.${String(ticks).padStart(7, "0")}Z`;
 }
 
+/** The name of the browser's zone for the API, or else how far its clocks are ahead of UTC now. */
+export function zone() {
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (name && name !== "Etc/Unknown") return name;
+  const minutes = -new Date().getTimezoneOffset();
+  return `${minutes < 0 ? "-" : "+"}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+}
+
+/** The milliseconds by which clocks are ahead of UTC. @param {number} ms @param {boolean} utc */
+const ahead = (ms, utc) => (utc ? 0 : -new Date(ms).getTimezoneOffset() * 6e4);
+
+/**
+ * The begin of the step that contains a time, as the API counts them: a day begins at midnight by the clocks, a week on a
+ * Monday, a shorter step where the clocks show a multiple of it.
+ * @param {number} ms @param {number} step @param {boolean} utc
+ */
+export function stepStart(ms, step, utc) {
+  // 1970 began on a Thursday.
+  const monday = step % UNITS.w === 0 ? 3 * UNITS.d : 0;
+  const now = ahead(ms, utc);
+  const shown = ms + now;
+  const floor = shown - ((((shown + monday) % step) + step) % step);
+  const start = floor - now;
+  if (step >= UNITS.d && !utc) {
+    const date = new Date(floor);
+    return new Date(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()).getTime();
+  }
+  if (ahead(start, utc) === now) return start;
+  // Clocks were changed within the step: its begin is by the clocks of before, if they had shown it already.
+  let [before, change] = [start, ms];
+  while (change - before > 1) {
+    const middle = Math.floor((before + change) / 2);
+    if (ahead(middle, utc) === now) change = middle;
+    else before = middle;
+  }
+  const old = ahead(before, utc);
+  return change + old > floor ? floor - old : change;
+}
+
+/** The begin of the step after one that begins then. @param {number} start @param {number} step @param {boolean} utc */
+export function stepAfter(start, step, utc) {
+  let [probe, next] = [start + step, start];
+  for (; next <= start; probe += UNITS.m * 15) next = stepStart(probe, step, utc);
+  return next;
+}
+
+/** The begins of the steps of a range: the first contains its begin. @param {number} from @param {number} to @param {number} step @param {boolean} utc */
+export function stepsOf(from, to, step, utc) {
+  const starts = [stepStart(from, step, utc)];
+  for (;;) {
+    const next = stepAfter(starts[starts.length - 1], step, utc);
+    // A time that is none ends it, too.
+    if (!(next < to)) return starts;
+    starts.push(next);
+  }
+}
+
 /** @param {number} n */
 const two = (n) => String(n).padStart(2, "0");
 

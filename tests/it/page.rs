@@ -1,16 +1,19 @@
 //! The page, in a real browser and from the outside.
 //!
-//! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, and leaves screenshots in
-//! `target/page`. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
+//! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, and `numbers.py` over numbers of all
+//! sizes; both leave screenshots in `target/page`. `modules.mjs` tests modules without a browser. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
 
 use crate::client::{Answer, over, over_tcp};
-use crate::place::{PATIENCE, Place, installed, wait_for};
+use crate::place::{DAYTABLE, PATIENCE, Place, installed, wait_for};
+use daytable_model::time::Ticks;
+use daytable_parse::Zone;
 use serde_json::Value;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// Records that the corpus is made of; it leaves some out.
 const RECORDS: &str = "12000";
@@ -52,6 +55,62 @@ fn the_page_in_chromium() {
     if std::env::var_os("DAYTABLE_WRITE_DOCS").is_some() {
         let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide/page.png");
         fs::copy(target.join("guide.png"), picture).expect("copied");
+    }
+}
+
+/// Every number of every view is that of the API, and the page, the terminal, the API and Loki agree.
+#[test]
+fn numbers_of_the_page_in_chromium() {
+    let place = Place::new();
+    let daemon = place.start_with(&config(&place));
+    let link = place.said("open", &[]);
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page");
+    let mut browser = python("numbers.py");
+    let output = browser.args([link.trim(), "s3cret"]).arg(&target).arg(DAYTABLE).arg(place.data()).output();
+    let output = output.expect("python");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    daemon.stop();
+}
+
+fn node(arguments: &[&str]) -> Command {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new("node");
+    command.arg(page.join("tests/page/modules.mjs")).arg(page.join("src/page")).args(arguments);
+    command
+}
+
+#[test]
+fn the_modules_keep_what_they_promise() {
+    let output = node(&[]).output().expect("node");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Days, weeks and hours begin in the page where the API lets them begin, whatever clocks do.
+#[test]
+fn steps_of_the_page_are_those_of_the_daemon() {
+    let ranges = [("2026-03-07", 3), ("2026-03-28", 3), ("2026-04-03", 3), ("2026-10-02", 3), ("2026-10-24", 16)];
+    for name in ["UTC", "Europe/Berlin", "America/Havana", "Australia/Lord_Howe", "Asia/Kolkata", "America/St_Johns"] {
+        let clock = name.parse::<Zone>().expect("a zone").clock();
+        for (from, days) in ranges {
+            let from = chrono::NaiveDate::parse_from_str(from, "%Y-%m-%d").expect("a date").and_hms_opt(0, 0, 0);
+            let from = from.expect("a time").and_utc().timestamp();
+            let to = from + days * 86_400;
+            let output = node(&["steps", &format!("{from}000"), &format!("{to}000")]).env("TZ", name).output();
+            let of_page: Vec<(u64, Vec<i64>)> =
+                serde_json::from_slice(&output.expect("node").stdout).expect("steps of the page");
+            assert!(!of_page.is_empty());
+            for (step, starts) in of_page {
+                let step = Duration::from_secs(step);
+                let mut start = clock.step_start(Ticks::from_unix(from, 0).expect("a time"), step);
+                let mut of_daemon = Vec::new();
+                while start.unix_seconds() < to {
+                    of_daemon.push(start.unix_seconds());
+                    start = clock.step_after(start, step);
+                }
+                assert_eq!(starts, of_daemon, "{name}, {step:?} from {from}");
+            }
+        }
     }
 }
 

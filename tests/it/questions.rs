@@ -88,10 +88,13 @@ fn the_routes_answer_questions() {
     assert_eq!(rows("query", &[("q", "step"), ("limit", "3")]).len(), 3);
     assert_eq!(rows("export", &[("q", "level:error")]).len(), 10);
     assert_eq!(document("count", &[("q", "level:error")]), json!([{"records": 10}]));
-    assert_eq!(
-        document("stats", &[("q", query)]),
-        json!({"columns": ["kind", "n"], "rows": [{"kind": 0, "n": 5}, {"kind": 1, "n": 5}], "matched": 10})
-    );
+    let wanted_rows = [json!({"kind": 0, "n": 5}), json!({"kind": 1, "n": 5})];
+    let answer = document("stats", &[("q", query)]);
+    assert_eq!(answer["rows"], json!(wanted_rows));
+    assert_eq!((&answer["columns"], &answer["groups"]), (&json!(["kind", "n"]), &json!(["kind"])));
+    assert_eq!((&answer["step_seconds"], &answer["matched"]), (&json!(null), &json!(10)));
+    let by_time = document("stats", &[("q", "* | stats by (_time:1d) count() n")]);
+    assert_eq!((&by_time["groups"], &by_time["step_seconds"]), (&json!(["_time"]), &json!(86_400.0)));
     let hits = document("hits", &[("q", "level:error"), ("step", "30m"), ("by", "level")]);
     assert_eq!(hits["records"], 10);
     assert_eq!(
@@ -102,6 +105,17 @@ fn the_routes_answer_questions() {
         ])
     );
     assert_eq!(document("hits", &[])["step_seconds"], 30.0);
+    for (zone, midnight) in [
+        ("UTC", "2026-11-21T00:00:00Z"),
+        ("America/New_York", "2026-11-21T05:00:00Z"),
+        ("+05:30", "2026-11-20T18:30:00Z"),
+    ] {
+        let wanted = json!([{"time": midnight, "records": 40}]);
+        assert_eq!(document("hits", &[("step", "1d"), ("zone", zone)])["hits"], wanted, "{zone}");
+        assert_eq!(document("count", &[("every", "1d"), ("zone", zone)]), wanted, "{zone}");
+        assert_eq!(document("count", &[("q", "status:*"), ("every", "1d"), ("zone", zone)]), wanted, "{zone}");
+    }
+    assert_eq!(ask("hits", &[("step", "1d"), ("zone", "Paris")]).status, 400);
     let facets = document("facets", &[("q", "*"), ("limit", "1")]);
     let level = facets.as_array().expect("a list").iter().find(|facet| facet["field"] == "level");
     let wanted = json!({"field": "level", "records": 40, "distinct": 2, "values": [{"value": "info", "n": 30}]});
@@ -117,6 +131,10 @@ fn the_routes_answer_questions() {
     let around = rows("context", &[("key", &key), ("before", "2"), ("after", "1")]);
     let messages: Vec<_> = around.iter().map(|record| record["message"].as_str().expect("a text")).collect();
     assert_eq!(messages, ["step 18", "step 19", "step 20", "step 21"]);
+
+    let written = ask("context", &[("key", &key), ("before", "0"), ("after", "1"), ("format", "raw")]);
+    assert_eq!(written.body, format!("{}\n{}\n", lines[20], lines[21]));
+    assert_eq!(ask("context", &[("key", &key), ("format", "csv")]).status, 400);
 
     let wrong = ask("query", &[("q", "größe | stat by (a)")]);
     let body: Value = serde_json::from_str(&wrong.body).expect("JSON");

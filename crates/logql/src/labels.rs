@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A set of labels. No name occurs twice.
+/// A set of labels. No name occurs twice, and a label without a value is none: as in Prometheus, an empty label and an
+/// absent one are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Vec<(String, String)>);
 
@@ -11,6 +12,7 @@ impl Labels {
     pub fn new(mut pairs: Vec<(String, String)>) -> Labels {
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.dedup_by(|later, first| later.0 == first.0);
+        pairs.retain(|(_, value)| !value.is_empty());
         Labels(pairs)
     }
 

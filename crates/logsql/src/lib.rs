@@ -12,6 +12,7 @@
 //! * [`query`]: the tree of a query. `print` is its text: parsing the text gives the same tree.
 //! * [`error`]: a syntax error names the place in the query and the expected text.
 //! * `lexer`, `parser`, `pipe_parser`: text becomes the tree.
+//! * `columns`: which columns of an answer are groups.
 //! * [`template`]: the patterns of the pipes `extract` and `format`.
 //! * [`matcher`]: the test of one value. [`predicate`]: the test of a record, by the trait [`Fields`].
 //!
@@ -31,6 +32,7 @@ mod print;
 mod lexer;
 mod parser;
 mod pipe_parser;
+mod columns;
 pub mod matcher;
 pub mod predicate;
 #[cfg(test)]

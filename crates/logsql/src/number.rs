@@ -14,7 +14,7 @@ use daytable_model::property::Property;
 use daytable_model::time::UNIX_EPOCH_TICKS;
 use std::cmp::Ordering;
 
-/// A number. Whole numbers of 64 bits are compared exactly.
+/// A number. Whole numbers of 64 bits are compared exactly, also with floats.
 #[derive(Clone, Copy, Debug)]
 pub enum Number {
     /// A whole number.
@@ -70,8 +70,22 @@ impl PartialOrd for Number {
     fn partial_cmp(&self, other: &Number) -> Option<Ordering> {
         match (self, other) {
             (Number::Whole(a), Number::Whole(b)) => Some(a.cmp(b)),
-            (a, b) => a.as_f64().partial_cmp(&b.as_f64()),
+            (Number::Whole(a), Number::Float(b)) => compare_exactly(*a, *b),
+            (Number::Float(a), Number::Whole(b)) => compare_exactly(*b, *a).map(Ordering::reverse),
+            (Number::Float(a), Number::Float(b)) => a.partial_cmp(b),
         }
+    }
+}
+
+/// The order of a whole number and a float, which need not be the one that the whole number would become.
+fn compare_exactly(whole: i64, float: f64) -> Option<Ordering> {
+    /// The first float above all whole numbers.
+    const ABOVE: f64 = 9_223_372_036_854_775_808.0;
+    match float {
+        _ if float.is_nan() => None,
+        _ if float >= ABOVE => Some(Ordering::Less),
+        _ if float < -ABOVE => Some(Ordering::Greater),
+        _ => whole.cmp(&(float as i64)).then(0.0.partial_cmp(&float.fract())?).into(),
     }
 }
 
@@ -119,4 +133,44 @@ pub fn ipv4_network(text: &str) -> Option<(u32, u32)> {
     let (address, bits) = (ipv4(address)?, bits.parse::<u32>().ok().filter(|bits| *bits <= 32)?);
     let hosts = u32::MAX.checked_shr(bits).unwrap_or(0);
     Some((address & !hosts, address | hosts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order is that of the mathematical values, so it is one order for all numbers.
+    #[test]
+    fn whole_numbers_and_floats_are_in_one_exact_order() {
+        let ascending = [
+            Number::Float(f64::NEG_INFINITY),
+            Number::Float(-9.3e18),
+            Number::Whole(i64::MIN),
+            Number::Whole(i64::MIN + 1),
+            Number::Whole(-9_007_199_254_740_993),
+            Number::Float(-9_007_199_254_740_992.0),
+            Number::Whole(-1),
+            Number::Float(-0.5),
+            Number::Whole(0),
+            Number::Float(0.1),
+            Number::Whole(1),
+            Number::Float(1.5),
+            Number::Whole(9_007_199_254_740_991),
+            Number::Float(9_007_199_254_740_992.0),
+            Number::Whole(9_007_199_254_740_993),
+            Number::Whole(9_007_199_254_740_994),
+            Number::Whole(i64::MAX),
+            Number::Float(9_223_372_036_854_775_808.0),
+            Number::Float(1e300),
+            Number::Float(f64::INFINITY),
+        ];
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                assert_eq!(a.partial_cmp(b), Some(i.cmp(&j)), "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(Number::Whole(i64::MIN), Number::Float(-9_223_372_036_854_775_808.0));
+        assert_eq!(Number::Whole(0), Number::Float(-0.0));
+        assert_eq!(Number::Whole(0).partial_cmp(&Number::Float(f64::NAN)), None);
+    }
 }

@@ -230,7 +230,7 @@ impl Parser<'_> {
                 .error(at, "expected a step greater than zero: a number, a duration, a size, /24, week, month, year");
         };
         let offset = if self.accept("offset") { Some(self.span_or_number()?) } else { None };
-        Ok(GroupField { field, step: Some(Step { text, size, offset }) })
+        Ok(GroupField { field, step: Some(Step { text, size, offset, clock: None }) })
     }
 
     fn span_or_number(&mut self) -> Parsed<Span> {

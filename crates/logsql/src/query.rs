@@ -2,6 +2,7 @@
 
 use crate::field_name::FieldName;
 use crate::moment::Moment;
+use daytable_model::clock::Clock;
 
 /// A query: a filter, and pipes that work on the matching records.
 #[derive(Clone, Debug, PartialEq)]
@@ -380,6 +381,8 @@ pub struct Step {
     pub size: StepSize,
     /// `offset 30m`: where steps begin.
     pub offset: Option<Span>,
+    /// The clocks by which days, weeks and hours begin; never of the language, whose steps are of UTC.
+    pub clock: Option<Clock>,
 }
 
 /// The size of a [`Step`].

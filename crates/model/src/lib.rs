@@ -2,6 +2,7 @@
 //! crate of daytable.
 //!
 //! * [`time`]: ticks of 100 ns, and the only function that reads the wall clock.
+//! * [`clock`]: what the clocks of a place show, and where days and hours begin by them.
 //! * [`level`]: the level of a record.
 //! * [`record`]: a parsed line, borrowed from the line.
 //! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
@@ -20,6 +21,7 @@
 //! * [`decimal`]: whole numbers as text. [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
 
 pub mod time;
+pub mod clock;
 pub mod digits;
 pub mod level;
 pub mod record;

@@ -9,9 +9,10 @@ use super::filter::Filter;
 use super::select::{entities_of, select};
 use super::stores::Stores;
 use crate::tables::{Projection, TableError};
+use daytable_model::clock::Clock;
 use daytable_model::key::instance_of;
 use daytable_model::record::Level;
-use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_store::{CountBy, MinuteCount};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -35,8 +36,17 @@ pub struct Grouping {
     pub level: bool,
     /// One number per instance, all its buckets together.
     pub instance: bool,
-    /// A number for each step of time, counted from the Unix epoch. A step shorter than a tick counts as one tick.
+    /// A number for each step of time. A step shorter than a tick counts as one tick.
     pub every: Option<Duration>,
+    /// The clocks by which days, weeks and hours begin.
+    pub clock: Clock,
+}
+
+impl Grouping {
+    /// Whether all records are one number.
+    pub fn is_one_number(&self) -> bool {
+        !self.level && !self.instance && self.every.is_none()
+    }
 }
 
 /// One number. Fields that are not part of the grouping are `None`.
@@ -171,13 +181,6 @@ fn count_minutes(
     Ok(reading.into_report())
 }
 
-/// The start of the step that contains `time`; steps are counted from the Unix epoch.
-fn step_start(time: Ticks, step: Duration) -> Ticks {
-    let ticks = i64::try_from(step.as_nanos() / 100).unwrap_or(i64::MAX).max(1);
-    let into = (time.get() - UNIX_EPOCH_TICKS).rem_euclid(ticks);
-    Ticks::new(time.get() - into).unwrap_or(Ticks::MIN)
-}
-
 /// Counts by group. A day of a busy fleet is half a million additions, so names are interned, and consecutive rows of
 /// one partition need no look-up.
 pub(crate) struct Tally {
@@ -208,9 +211,9 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, time: Ticks, level: Option<Level>, partition: &str, records: u64) -> ControlFlow<()> {
-        let Grouping { level: by_level, instance: by_instance, every } = self.grouping;
+        let Grouping { level: by_level, instance: by_instance, every, clock } = self.grouping;
         let instance = by_instance.then(|| self.instance(partition));
-        let group = (every.map(|step| step_start(time, step)), by_level.then_some(level), instance);
+        let group = (every.map(|step| clock.step_start(time, step)), by_level.then_some(level), instance);
         self.add_group(group, records)
     }
 
@@ -286,7 +289,7 @@ impl Tally {
                 records,
             })
             .collect();
-        if grouping == Grouping::default() && counts.is_empty() {
+        if grouping.is_one_number() && counts.is_empty() {
             counts.push(Count { time: None, level: None, instance: None, records: 0 });
         }
         counts.sort();
@@ -344,7 +347,8 @@ mod tests {
 
     #[test]
     fn groups_are_summed_and_come_oldest_first() {
-        let grouping = Grouping { level: true, instance: true, every: Some(Duration::from_secs(300)) };
+        let grouping =
+            Grouping { level: true, instance: true, every: Some(Duration::from_secs(300)), ..Grouping::default() };
         let mut tally = Tally::new(grouping, unlimited());
         let _ = tally.add(time(299), Some(Level::Error), "web~00", 2);
         let _ = tally.add(time(301), None, "web", 1);
@@ -373,12 +377,5 @@ mod tests {
         let _ = tally.add(time(100), Some(Level::Info), "b", 3);
         assert_eq!(tally.counts().counts, [Count { time: None, level: None, instance: None, records: 5 }]);
         assert_eq!(Tally::new(Grouping { level: true, ..Grouping::default() }, unlimited()).counts().counts, []);
-    }
-
-    #[test]
-    fn steps_before_the_epoch_begin_where_they_should() {
-        assert_eq!(step_start(time(-1), Duration::from_secs(3600)), time(-3600));
-        assert_eq!(step_start(Ticks::MIN, Duration::from_secs(7 * 86_400)), Ticks::MIN);
-        assert_eq!(step_start(time(59), Duration::ZERO), time(59));
     }
 }

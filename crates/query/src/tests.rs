@@ -1,15 +1,18 @@
 //! Queries against a real data folder, compared with a list of all its records.
 
+use super::answer::{AnswerOptions, count_answer};
 use super::archived::Archives;
 use super::record::StoredRecord;
 use super::{Filter, Grouping, RecordFollower, Stores, count, find_record, select};
 use crate::tables::Embedded;
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
+use daytable_logsql::ParsedQuery;
 use daytable_model::batch::Batch;
+use daytable_model::clock::{Clock, ClockChange};
 use daytable_model::key::{DayTable, Period, RowKey, TableName, instance_of};
 use daytable_model::record::{Field, Level, Value};
-use daytable_model::time::Ticks;
+use daytable_model::time::{TICKS_PER_MINUTE, Ticks};
 use daytable_store::{Ack, Reader, Store, StoreOptions, Submission, Thresholds};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -161,28 +164,38 @@ fn counts_are_those_of_the_records() {
 }
 
 fn check_counts(stores: &Stores<'_>) {
-    let steps = [None, Some(Duration::from_secs(3600)), Some(Duration::from_secs(90))];
+    let steps =
+        [None, Some(Duration::from_secs(3600)), Some(Duration::from_secs(90)), Some(Duration::from_secs(86_400))];
+    // Clocks that are put back by an hour amid the records: a day of 25 hours.
+    let change = |from, hours| ClockChange { from, ahead: hours * 60 * TICKS_PER_MINUTE };
+    let changed = noon().plus(Duration::from_secs(13 * 3600));
+    let clocks = [Clock::default(), Clock::new(vec![change(Ticks::MIN, 2), change(changed, 1)].leak())];
+    // A query that every record matches is answered by columns, and not by the numbers of pages.
+    let all = ParsedQuery::parse("note:*").expect("a query");
     for filter in filters() {
-        for (every, by) in steps.into_iter().flat_map(|every| [(every, false), (every, true)]) {
-            let grouping = Grouping { level: by, instance: by, every };
+        let groupings = steps.into_iter().flat_map(|every| [(every, false), (every, true)]);
+        for ((every, by), clock) in groupings.flat_map(|grouping| clocks.map(|clock| (grouping, clock))) {
+            let grouping = Grouping { level: by, instance: by, every, clock };
             let mut wanted: BTreeMap<_, u64> = BTreeMap::new();
             for n in expected(&Filter { limit: None, ..filter.clone() }) {
                 let (_, partition, key, level, _) = record(n);
-                let start = every.map(|every| {
-                    let into = key.time().unix_seconds().rem_euclid(i64::try_from(every.as_secs()).expect("small"));
-                    key.time().unix_seconds() - into
-                });
+                let start = every.map(|every| clock.step_start(key.time(), every).unix_seconds());
                 *wanted.entry((start, by.then_some(level), by.then(|| instance_of(partition).0))).or_default() += 1;
             }
-            if grouping == Grouping::default() {
+            if grouping.is_one_number() {
                 wanted.entry((None, None, None)).or_default();
             }
-            let (counted, _) = count(stores, &filter, grouping).expect("counted");
-            let counted: Vec<_> = counted
-                .into_iter()
-                .map(|c| ((c.time.map(Ticks::unix_seconds), c.level, c.instance), c.records))
-                .collect();
-            assert_eq!(counted, wanted.into_iter().collect::<Vec<_>>(), "{filter:?} {grouping:?}");
+            let wanted: Vec<_> = wanted.into_iter().collect();
+            let options = AnswerOptions { filter: filter.clone(), ..AnswerOptions::at(Ticks::MAX) };
+            let by_numbers = count(stores, &filter, grouping).expect("counted").0;
+            let by_columns = count_answer(stores, &all, &options, grouping, &|| true).expect("counted").0;
+            for counted in [by_numbers, by_columns] {
+                let counted: Vec<_> = counted
+                    .into_iter()
+                    .map(|c| ((c.time.map(Ticks::unix_seconds), c.level, c.instance), c.records))
+                    .collect();
+                assert_eq!(counted, wanted, "{filter:?} {grouping:?}");
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ impl fmt::Display for RecordLine<'_> {
         }
         for (name, value) in &record.fields {
             write!(f, " {dim}{}={plain}", SafeLine(name))?;
-            let shown = value.to_string();
+            let shown = value.as_property().text();
             let places = highlights.map(|highlights| highlights.in_field(name, value, &shown)).unwrap_or_default();
             if shown.is_empty() || shown.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '=')) {
                 write!(f, "\"")?;

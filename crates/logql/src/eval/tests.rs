@@ -102,6 +102,36 @@ fn functions_over_a_range() {
 }
 
 #[test]
+fn an_empty_label_and_an_absent_one_are_one_series() {
+    let with = |metadata: &[(&str, &str)], seconds, line: &str| LogEntry {
+        metadata: Labels::new(metadata.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()),
+        ..entry("a", seconds, line)
+    };
+    let source = Entries(vec![
+        with(&[("kind", "")], 10, "k= v=1"),
+        with(&[], 20, "v=2"),
+        with(&[("kind", "x")], 30, "k=y v=4"),
+        with(&[("kind", "")], 40, "k=y v=8"),
+    ]);
+    let labels = |more: &str| format!("{{app=\"shop\"{more}, pod=\"a\"}}");
+    for (query, expected) in [
+        ("sum by (kind) (count_over_time({app=\"shop\"}[1m]))", "{} 60:3\n{kind=\"x\"} 60:1".to_owned()),
+        ("count_over_time({app=\"shop\"}[1m])", format!("{} 60:3\n{} 60:1", labels(""), labels(", kind=\"x\""))),
+        ("sum without (app, pod) (count_over_time({app=\"shop\"}[1m]))", "{} 60:3\n{kind=\"x\"} 60:1".into()),
+        ("sum by (k) (count_over_time({app=\"shop\"} | logfmt --keep-empty [1m]))", "{} 60:2\n{k=\"y\"} 60:2".into()),
+        ("sum by (k) (count_over_time({app=\"shop\"} | label_format k=\"\" [1m]))", "{} 60:4".into()),
+        (
+            "sum_over_time({app=\"shop\"} | logfmt --keep-empty | unwrap v [1m]) by (k)",
+            "{} 60:3\n{k=\"y\"} 60:12".into(),
+        ),
+        ("count by (kind) (count_over_time({app=\"shop\"}[1m]))", "{} 60:1\n{kind=\"x\"} 60:1".into()),
+    ] {
+        let answer = ask(&source, query, Steps::at(60 * SECOND)).unwrap_or_else(|error| panic!("{query}: {error}"));
+        assert_eq!(answer, expected, "{query}");
+    }
+}
+
+#[test]
 fn functions_and_operators_between_series() {
     let count = "count_over_time({app=\"shop\"}[1m])";
     for (query, expected) in [

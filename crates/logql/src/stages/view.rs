@@ -233,10 +233,11 @@ impl<'e> EntryView<'e> {
         Labels::new(wanted.map(|(name, value, _)| (name.clone().into_owned(), value.clone().into_owned())).collect())
     }
 
-    /// Writes the labels whose names satisfy `keep` to `key`, sorted, so that equal labels give equal bytes.
+    /// Writes the labels whose names satisfy `keep` to `key`, sorted, so that equal [`Labels`] give equal bytes.
     pub(crate) fn write_key(&self, keep: impl Fn(&str) -> bool, key: &mut Vec<u8>) {
-        let mut kept: Vec<(&str, &str)> =
-            self.labels.iter().filter(|(name, ..)| keep(name)).map(|(n, v, _)| (&**n, &**v)).collect();
+        let has = |name: &str, value: &str| !value.is_empty() && keep(name);
+        let labels = self.labels.iter().map(|(name, value, _)| (&**name, &**value));
+        let mut kept: Vec<(&str, &str)> = labels.filter(|(name, value)| has(name, value)).collect();
         kept.sort_unstable();
         key.clear();
         for (name, value) in kept {

@@ -7,10 +7,12 @@
 //!
 //! Rejected: `chrono-tz`. Its Rust tables are full of pointers, so each start writes to 2.3 MB of them, used or not.
 
-use daytable_model::time::{TICKS_PER_SECOND, Ticks};
+use daytable_model::clock::{Clock, ClockChange};
+use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
 use jiff::Timestamp;
 use jiff::tz::{self, AmbiguousOffset, TimeZoneDatabase};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -55,6 +57,34 @@ impl Zone {
             Zone::Named(zone) => seconds_east(zone, shown, seen)?,
         };
         Ticks::new(shown.get() - east * TICKS_PER_SECOND)
+    }
+
+    /// The clocks of the zone, from 1900 to 2200. The offsets of before 1900 have seconds, which are left out.
+    pub fn clock(self) -> Clock {
+        static CLOCKS: Mutex<BTreeMap<String, Clock>> = Mutex::new(BTreeMap::new());
+        let mut clocks = CLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+        *clocks.entry(self.to_string()).or_insert_with(|| Clock::new(Vec::leak(self.clock_changes())))
+    }
+
+    fn clock_changes(self) -> Vec<ClockChange> {
+        let change = |from, seconds: i64| ClockChange { from, ahead: seconds.div_euclid(60) * TICKS_PER_MINUTE };
+        let zone = match self {
+            Zone::Utc => return Vec::new(),
+            Zone::Offset(minutes) => return vec![change(Ticks::MIN, i64::from(minutes) * 60)],
+            Zone::Local => host_zone(),
+            Zone::Named(zone) => zone,
+        };
+        let [begin, end] =
+            [(1900, 1), (2200, 1)].map(|(year, month)| Ticks::from_date(year, month, 1).unwrap_or_default());
+        let begin = Timestamp::from_second(begin.unix_seconds()).unwrap_or_default();
+        let first = change(Ticks::MIN, zone.to_offset(begin).seconds().into());
+        let later = zone.following(begin).filter_map(|later| {
+            let from = Ticks::from_unix(later.timestamp().as_second(), 0)?;
+            Some(change(from, later.offset().seconds().into()))
+        });
+        let mut changes: Vec<_> = [first].into_iter().chain(later.take_while(|later| later.from < end)).collect();
+        changes.dedup_by_key(|change| change.ahead);
+        changes
     }
 
     /// The zone in words. The zone of the host has its name and where the name is from.

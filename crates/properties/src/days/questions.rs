@@ -132,5 +132,6 @@ fn needle(dice: &mut Dice, all: &[&Written]) -> String {
 
 fn grouping(dice: &mut Dice) -> Grouping {
     let steps = [None, Some(Duration::from_secs(300)), Some(Duration::from_secs(3600)), Some(Duration::from_secs(90))];
-    Grouping { level: dice.is_one_in(2), instance: dice.is_one_in(2), every: *dice.pick(&steps) }
+    let every = *dice.pick(&steps);
+    Grouping { level: dice.is_one_in(2), instance: dice.is_one_in(2), every, ..Grouping::default() }
 }

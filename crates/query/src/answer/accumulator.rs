@@ -110,15 +110,26 @@ impl Sum {
         self.has_fractions |= other.has_fractions;
     }
 
-    fn total(&self) -> f64 {
-        if self.count == 0 { f64::NAN } else { self.whole as f64 + (self.fraction + self.compensation) }
+    /// The sum; `None` of nothing.
+    fn total(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.whole as f64 + (self.fraction + self.compensation))
     }
 
-    fn value(&self) -> OwnedValue {
-        match i64::try_from(self.whole) {
-            Ok(whole) if self.count > 0 && !self.has_fractions => OwnedValue::Int64(whole),
-            _ => OwnedValue::Double(self.total()),
-        }
+    /// The sum, exact where all numbers are whole.
+    fn value(&self) -> Option<OwnedValue> {
+        self.whole_value(1).or_else(|| self.total().map(OwnedValue::Double))
+    }
+
+    /// The mean, exact where it is whole.
+    fn mean(&self) -> Option<OwnedValue> {
+        let mean = || self.total().map(|total| number_value(total / self.count as f64));
+        self.whole_value(self.count.into()).or_else(mean)
+    }
+
+    /// A part of the sum, if it is a whole number of 64 bits.
+    fn whole_value(&self, parts: i128) -> Option<OwnedValue> {
+        let is_whole = self.count > 0 && !self.has_fractions && self.whole % parts == 0;
+        is_whole.then(|| i64::try_from(self.whole / parts).ok().map(OwnedValue::Int64)).flatten()
     }
 }
 
@@ -298,9 +309,9 @@ impl Accumulator {
             (Accumulator::Count(count), Function::Rate) => Some(number_value(count as f64 / seconds)),
             (Accumulator::Count(count), _) => Some(whole(count)),
             (Accumulator::Uniq(hashes), _) => Some(whole(hashes.len().min(limit) as u64)),
-            (Accumulator::Sum(sum), Function::Avg) => Some(number_value(sum.total() / sum.count as f64)),
-            (Accumulator::Sum(sum), Function::RateSum) => Some(number_value(sum.total() / seconds)),
-            (Accumulator::Sum(sum), _) => Some(sum.value()),
+            (Accumulator::Sum(sum), Function::Avg) => sum.mean(),
+            (Accumulator::Sum(sum), Function::RateSum) => sum.total().map(|total| number_value(total / seconds)),
+            (Accumulator::Sum(sum), _) => sum.value(),
             (Accumulator::End(end), _) => end,
             (Accumulator::Quantile(sketch, are_durations), Function::Quantile(phi)) => {
                 let value = sketch.quantile(phi)?;

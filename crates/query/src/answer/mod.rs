@@ -327,6 +327,7 @@ fn counting(grouping: Grouping) -> Pipe {
         text: String::new(),
         size: StepSize::Number(every.as_nanos().max(100) as f64),
         offset: None,
+        clock: Some(grouping.clock),
     };
     let time = grouping.every.map(|every| field("time", Some(step(every))));
     let level = grouping.level.then(|| field("level", None));

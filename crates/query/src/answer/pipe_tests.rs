@@ -57,6 +57,27 @@ fn pipes_take_odd_values() {
     for (pipes, input, wanted) in [
         // A whole number is shown as one.
         ("stats avg(a) m, rate_sum(a) r", "a=1;a=3", "m=2 r=4"),
+        // All digits of whole numbers count.
+        (
+            "stats sum(a) s, avg(a) m, min(a) lo, max(a) hi",
+            "a=9007199254740993;a=9007199254740993",
+            "s=18014398509481986 m=9007199254740993 lo=9007199254740993 hi=9007199254740993",
+        ),
+        ("stats avg(a) m", "a=9223372036854775807;a=9223372036854775807", "m=9223372036854775807"),
+        (
+            "stats by (a) count() n",
+            "a=9007199254740993;a=9007199254740992.0",
+            "a=9007199254740992.0 n=1; a=9007199254740993 n=1",
+        ),
+        (
+            "sort by (a)",
+            "a=9007199254740993;a=9007199254740992.0;a=1e300;a=-9007199254740993",
+            "a=-9007199254740993; a=9007199254740992.0; a=9007199254740993; a=1e300",
+        ),
+        ("filter a:>9007199254740992", "a=9007199254740993;a=9007199254740992", "a=9007199254740993"),
+        ("filter a:>9007199254740992.0", "a=9007199254740993;a=9007199254740992", "a=9007199254740993"),
+        // Of nothing there is no sum and no mean.
+        ("stats sum(a) s, avg(a) m, rate_sum(a) r, count() n", "a=x;b=1", "n=2"),
         // What is not there does not count.
         ("stats min(a) lo, median(a) m, count(a) n", "a=5;b=1;a=7", "lo=5 m=7 n=2"),
         ("stats by (a) row_max(b) x", "a=1", "a=1 x={}"),

@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a stage passes items on.
 pub type Next<'n> = &'n mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
@@ -870,6 +871,9 @@ impl PipeStage for GroupStage {
 
 /// The start of the step that contains a value; `None` if the value has no steps.
 pub fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue> {
+    if let (Property::DateTime(time), Some(clock), StepSize::Number(nanos)) = (value, step.clock, step.size) {
+        return Some(OwnedValue::DateTime(clock.step_start(time, Duration::from_nanos(nanos as u64))));
+    }
     let offset = step.offset.as_ref().map_or(0, |offset| offset.nanos);
     match (value, step.size) {
         (Property::DateTime(time), size) => Some(OwnedValue::DateTime(time_step(time, size, offset)?)),
@@ -900,6 +904,15 @@ pub fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue> {
         }
         (Property::String(text), size) => Some(OwnedValue::DateTime(time_step(time_of(text)?, size, offset)?)),
         _ => None,
+    }
+}
+
+/// The end of the step of time that begins at `start`, if all times before it are of that step.
+pub(super) fn step_end(start: Ticks, step: &Step) -> Option<Ticks> {
+    let StepSize::Number(nanos) = step.size else { return None };
+    match step.clock {
+        Some(clock) => Some(clock.step_after(start, Duration::from_nanos(nanos as u64))),
+        None => Some(Ticks::new(start.get().saturating_add((nanos / 100.0) as i64)).unwrap_or(Ticks::MAX)),
     }
 }
 

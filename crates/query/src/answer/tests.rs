@@ -254,7 +254,7 @@ const PIPES: [(&str, bool, Answerer); 9] = [
                 groups.entry(String::new()).or_default();
             }
             let row = |(key, of): (&String, &Vec<&Plain>)| {
-                let sum = if of.is_empty() { json!("NaN") } else { json!(of.iter().map(|r| r.status).sum::<i64>()) };
+                let sum = if of.is_empty() { json!(null) } else { json!(of.iter().map(|r| r.status).sum::<i64>()) };
                 let least = of.iter().map(|r| r.took_ms).min().map(|ms| format!("{ms}ms"));
                 let users: BTreeSet<_> = of.iter().filter_map(|r| r.user).collect();
                 let bad = of.iter().filter(|r| r.status >= 500).count();

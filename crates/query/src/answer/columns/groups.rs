@@ -11,7 +11,7 @@ use super::matching::{self, Made};
 use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, VALUE_KINDS, ValueNumbers, Values, is_value_of};
 use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
-use crate::answer::pipes::step_start;
+use crate::answer::pipes::{step_end, step_start};
 use crate::answer::quantile::QuantileSketch;
 use crate::entity::OwnedValue;
 use daytable_logsql::number::{Number, plain};
@@ -542,10 +542,8 @@ impl Gathering<'_> {
         let (mut from, mut to) = (Ticks::MIN, Ticks::MAX);
         for by in self.grouping.by.iter().filter(|by| by.field.column() == Column::Time) {
             let start = by.step.as_ref().and_then(|step| Some((step, step_start(Property::DateTime(minute), step)?)));
-            let Some((Step { size: StepSize::Number(nanos), .. }, OwnedValue::DateTime(start))) = start else {
-                return minute..minute;
-            };
-            let end = Ticks::new(start.get().saturating_add((nanos / 100.0) as i64)).unwrap_or(Ticks::MAX);
+            let Some((step, OwnedValue::DateTime(start))) = start else { return minute..minute };
+            let Some(end) = step_end(start, step) else { return minute..minute };
             (from, to) = (from.max(start), to.min(end));
         }
         from..to

@@ -1,9 +1,9 @@
 //! The values of a field in a batch, and small numbers that stand for values.
 
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
-use crate::answer::pipes::step_start;
+use crate::answer::pipes::{step_end, step_start};
 use crate::entity::OwnedValue;
-use daytable_logsql::query::{Step, StepSize};
+use daytable_logsql::query::Step;
 use daytable_logsql::{Column, FieldName};
 use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
@@ -186,8 +186,10 @@ impl ValueNumbers {
         }
         let Some(start) = step_start(value, step) else { return self.number(value) };
         let number = self.number(start.as_property());
-        if let (OwnedValue::DateTime(start), StepSize::Number(nanos)) = (&start, step.size) {
-            self.last_step = Some((start.get(), start.get().saturating_add((nanos / 100.0) as i64), number));
+        if let OwnedValue::DateTime(start) = start
+            && let Some(end) = step_end(start, step)
+        {
+            self.last_step = Some((start.get(), end.get(), number));
         }
         number
     }
