@@ -47,7 +47,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     by.dedup();
     let is_terminal = io::stdout().is_terminal();
     let zone = args.filters.zone();
-    let (query, options) = args.filters.parse(now(), &zone, None)?;
+    let (query, remarks, options) = args.filters.parse(now(), &zone, None)?;
     let sources = args.sources.open()?;
     let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;
     let mut output = Output::new();
@@ -58,7 +58,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         counts => table(counts, &by, args.every, &|time| shown.rfc3339(time)),
     })?;
     output.flush()?;
-    report_answer(&sources, &query, &options, &report)
+    report_answer(&sources, &query, &remarks, &options, &report)
 }
 
 /// A header, and a line per count and per step without records.

@@ -60,14 +60,14 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         ExportForm::Raw => AnswerFormat::Raw,
     };
     let zone = args.filters.zone();
-    let (query, options) = args.filters.parse(now(), &zone, args.n)?;
+    let (query, remarks, options) = args.filters.parse(now(), &zone, args.n)?;
     let Some(path) = &args.output else {
         let printer = AnswerArgs::of(format).printer(&zone, &query, &options);
         let mut output = AnswerOutput::new(printer, false, false)?;
         let sources = args.sources.open()?;
         let report = give(&sources, &query, &options, &mut |item| output.item(item))?;
         output.finish()?;
-        return report_answer(&sources, &query, &options, &report);
+        return report_answer(&sources, &query, &remarks, &options, &report);
     };
     let sources = args.sources.open()?;
     let file = AsideFile::create(path)?;
@@ -76,7 +76,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         return Err(CliError::Incomplete(format!("{missing}; {} is not written", path.display())));
     }
     file.finish()?;
-    report_answer(&sources, &query, &options, &report)
+    report_answer(&sources, &query, &remarks, &options, &report)
 }
 
 /// Gives each item of an answer to `each`, until it fails.

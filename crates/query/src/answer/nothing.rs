@@ -1,7 +1,7 @@
 //! Why an answer is empty.
 //!
-//! An empty answer says what was searched, and the likely reason: no such instance or field, with the nearest name that
-//! there is, a range without records, or records without a level.
+//! An empty answer says what was searched, and the likely reason: no such instance, with the nearest name that there is, a
+//! range without records, or records without a level. Names within the query are told by [`doubts`](super::doubts).
 
 use super::plan::pushed_down;
 use super::{AnswerOptions, ParsedQuery};
@@ -82,14 +82,16 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
             Err(error) => return Err(error.into()),
         }
     }
-    if let Some(wanted) = &filter.instance
+    // An instance that the query names is one of the `doubts`.
+    if let Some(wanted) = &options.filter.instance
         && !instances.contains(wanted)
     {
         let known: Vec<&str> = instances.iter().map(String::as_str).collect();
         nothing.reason = Some(format!("there is no instance {wanted}{}", hint(wanted, &known)));
         return Ok(nothing);
     }
-    let required = required_fields(predicate.root());
+    // Of the data folder, `doubts` tells which fields no record has.
+    let required = if stores.remote.is_some() { required_fields(predicate.root()) } else { Vec::new() };
     let tells_fields = filter.level.is_some() || !required.is_empty();
     if !tells_fields && filter.instance.is_none() && filter.since.is_none() && filter.until.is_none() {
         // Records tell no more, and the newest ones of all instances cost more than to look for a word.

@@ -257,15 +257,23 @@ pub(crate) type TableTimes = (DayTable, Option<(Ticks, Ticks)>);
 impl Reader {
     /// Opens a data folder to read.
     pub fn open(data_dir: &Path) -> Result<Reader, StoreError> {
-        let catalog = Catalog::open_to_read(data_dir)?;
-        Ok(Reader {
+        Ok(Reader::of(data_dir, Catalog::open_to_read(data_dir)?))
+    }
+
+    /// A reader without records, in place of a data folder that does not exist: all records are in a remote store.
+    pub fn empty(data_dir: &Path) -> Result<Reader, StoreError> {
+        Ok(Reader::of(data_dir, Catalog::empty(data_dir)?))
+    }
+
+    fn of(data_dir: &Path, catalog: Catalog) -> Reader {
+        Reader {
             data: data_dir.into(),
             catalog,
             connections: RefCell::default(),
             sealed: RefCell::default(),
             sealed_sizes: SealedSizes::default(),
             snapshot_times: SnapshotTimes::default(),
-        })
+        }
     }
 
     /// Returns this reader with other step sizes for sealed files.
