@@ -26,7 +26,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub(super) struct DataArgs {
     /// The data folder, instead of that of /etc/daytable/daytable.toml or of the only running daemon
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
+    #[arg(long = "data", aliases = ["data-dir", "dir"], value_name = "DIR", env = "DAYTABLE_DATA")]
     given: Option<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct DaemonArgs {
     #[arg(long = "config", value_name = "FILE", env = "DAYTABLE_CONFIG")]
     pub(super) file: Option<PathBuf>,
     /// The data folder, instead of the configured one
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
+    #[arg(long = "data", aliases = ["data-dir", "dir"], value_name = "DIR", env = "DAYTABLE_DATA")]
     pub(super) data_dir: Option<PathBuf>,
 }
 
@@ -240,28 +240,28 @@ pub(super) struct FilterArgs {
     #[arg(value_name = "QUERY", allow_hyphen_values = true, value_parser = query_text)]
     query: Option<String>,
     /// Records of this instance only; * stands for any text. Several instances are asked for by several options
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, aliases = ["host", "hostname", "node"], value_name = "NAME")]
     instance: Vec<String>,
     /// Records of this source only: the path of a file or a listener; * stands for any text
-    #[arg(long, value_name = "SOURCE")]
+    #[arg(long, aliases = ["file", "path"], value_name = "SOURCE")]
     source: Vec<String>,
     /// Records of this table only, or of this day-table
-    #[arg(long, value_name = "TABLE")]
+    #[arg(long, alias = "index", value_name = "TABLE")]
     table: Vec<String>,
     /// Records that match this filter, too
-    #[arg(long = "where", value_name = "FILTER")]
+    #[arg(long = "where", aliases = ["filter", "query", "search"], value_name = "FILTER")]
     also: Vec<String>,
     /// Records at or after this time: 2026-11-21, "2026-11-21 08:00", RFC 3339, 14:03, yesterday, or an age such as 15m, 2h30m, "2 days ago"
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, aliases = ["from", "start", "begin", "after", "last"], value_name = "TIME")]
     since: Option<When>,
     /// Records before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, aliases = ["to", "end", "before"], value_name = "TIME")]
     until: Option<When>,
     /// Records of this level or a more severe one
-    #[arg(long, value_parser = level)]
+    #[arg(long, aliases = ["severity", "priority", "lvl", "min-level"], value_parser = level)]
     level: Option<Level>,
     /// Records with this text in their line as it was written, or in the value of a field; case-sensitive
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, alias = "text", value_name = "TEXT")]
     contains: Option<String>,
 }
 

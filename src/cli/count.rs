@@ -7,7 +7,6 @@ use super::args::{FilterArgs, JsonArgs, ReadSources, interval, report_answer};
 use super::exit::CliError;
 use super::output::{Output, aligned, cell};
 use super::zone::ReaderZone;
-use clap::ValueEnum;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, now};
 use daytable_query::answer::count_answer;
@@ -24,8 +23,8 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     sources: ReadSources,
-    /// Count separately by these properties, in the order of the columns
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    /// Count separately by these properties, level and instance, in the order of the columns
+    #[arg(long, value_parser = By::parse, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
     /// Count separately for each interval of this length, such as 5m
     #[arg(long, value_name = "DURATION", value_parser = interval)]
@@ -34,10 +33,23 @@ pub(super) struct Args {
     output: JsonArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Level,
     Instance,
+}
+
+impl By {
+    fn parse(text: &str) -> Result<By, String> {
+        match text {
+            "level" => Ok(By::Level),
+            "instance" => Ok(By::Instance),
+            other => Err(format!(
+                "records are counted by level and instance; by a field they are by \
+                 `daytable query '* | stats by ({other}) count() n'`"
+            )),
+        }
+    }
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {

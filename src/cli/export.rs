@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "format")]
     raw: bool,
     /// At most this many records or rows
-    #[arg(short, value_name = "N")]
+    #[arg(short, aliases = ["limit", "lines", "max"], value_name = "N")]
     n: Option<u64>,
     /// The file to write, instead of standard output. It gets its name once it is whole, and only its user reads it
     #[arg(long, value_name = "FILE")]

@@ -31,7 +31,7 @@ pub(super) struct Args {
     #[command(flatten)]
     sources: ReadSources,
     /// At most this many records or rows. Without it, 1000 records on a terminal, and all in a pipe
-    #[arg(short, value_name = "N")]
+    #[arg(short, aliases = ["limit", "lines", "max", "head"], value_name = "N")]
     n: Option<u64>,
     /// The other order: newest first on a terminal, oldest first in a pipe
     #[arg(long)]

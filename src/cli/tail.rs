@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
     /// Records to begin with: the newest that are there
-    #[arg(short, value_name = "N", default_value_t = FIRST_RECORDS)]
+    #[arg(short, alias = "lines", value_name = "N", default_value_t = FIRST_RECORDS)]
     n: u64,
     /// End after this many records
     #[arg(long, value_name = "N")]

@@ -237,6 +237,9 @@ impl<'q> Parser<'q> {
             }
             if self.accept("(") {
                 let inner = self.deeper(|parser| parser.or(field))?;
+                if self.is("|") {
+                    return self.error(self.token().at.clone(), "alternatives are joined by or: (a or b)");
+                }
                 self.require(")")?;
                 return Ok(inner);
             }
@@ -488,13 +491,14 @@ impl<'q> Parser<'q> {
         if self.is(":") {
             return self.expected(expected);
         }
-        let is_quoted = self.token().kind == TokenKind::Quoted;
         if self.is(",") {
             let name = field.written();
             let name = if field.column() == Column::Line { "name" } else { name };
             return self.error(self.token().at.clone(), format!("several values are written {name}:in(a, b), or a or b"));
         }
+        let first = self.token().clone();
         let (text, at) = self.compound(stops, expected)?;
+        let is_quoted = first.kind == TokenKind::Quoted && first.at == at;
         if !is_quoted {
             let message = match field.column() {
                 Column::Line => remark::of_word(&self.query[at.clone()]),

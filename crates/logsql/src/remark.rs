@@ -10,7 +10,8 @@
 use crate::error::SyntaxError;
 use crate::field_name::{FieldName, other_name};
 use crate::keyword::quoted;
-use crate::query::{Expression, ParsedQuery};
+use crate::query::{Expression, ParsedQuery, Test};
+use daytable_model::record::Level;
 use std::ops::Range;
 
 /// Warnings of one query.
@@ -75,7 +76,18 @@ impl Remarks {
     }
 
     fn refuse(&self) -> Result<(), SyntaxError> {
-        self.warnings.first().map_or(Ok(()), |first| Err(first.clone()))
+        let other_level = || {
+            let is_named = |field: &&FieldUse| {
+                // A name in quotes means itself.
+                let written = self.query.get(field.at.clone()).unwrap_or_default();
+                other_name(field.name.written()) == Some("level") && !written.starts_with(['"', '\'', '`'])
+            };
+            let field = self.fields.iter().filter(is_named).find(|field| compares_levels(&self.filter, &field.name))?;
+            let name = field.name.written();
+            let reason = format!("the level of a record is called level, so {name} is seldom a field; for such a field, write \"{name}\"");
+            Some(self.at(field.at.clone(), reason))
+        };
+        self.warnings.first().cloned().or_else(other_level).map_or(Ok(()), Err)
     }
 }
 
@@ -100,6 +112,21 @@ impl Expression {
     pub fn parse_strictly(filter: &str) -> Result<Expression, SyntaxError> {
         let (parsed, remarks) = Expression::parse_remarked(filter)?;
         remarks.refuse().map(|()| parsed)
+    }
+}
+
+/// Whether a filter compares a field with a level.
+fn compares_levels(filter: &Expression, name: &FieldName) -> bool {
+    let is_level = |text: &String| Level::from_word(text).is_some();
+    match filter {
+        Expression::And(parts) | Expression::Or(parts) => parts.iter().any(|part| compares_levels(part, name)),
+        Expression::Not(inner) => compares_levels(inner, name),
+        Expression::Field(field, test) if field == name => match test {
+            Test::Phrase { text, .. } | Test::Exact(text) | Test::Order(_, text) => is_level(text),
+            Test::In(values) | Test::ContainsAny(values) => values.iter().any(is_level),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -145,7 +172,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 /// The comparison that a word is.
 fn comparison(text: &str) -> Option<Comparison<'_>> {
     let start = text.find(['=', '<', '>', '!', '~', '^'])?;
-    let name = bare_name(&text[..start]);
+    let name = bare_name(text[..start].trim_matches(['"', '\'', '`']));
     let (sign, here) = COMPARISONS.into_iter().find(|(sign, _)| text[start..].starts_with(sign))?;
     let value = &text[start + sign.len()..];
     // `dGV4dA==` is no comparison.
@@ -154,7 +181,7 @@ fn comparison(text: &str) -> Option<Comparison<'_>> {
 
 /// The name that is written for a comparison: a value of a level makes `severity` the level.
 fn written_name<'n>(name: &'n str, value: &str) -> &'n str {
-    let is_level = daytable_model::record::Level::from_word(value.trim_matches(['"', '\''])).is_some();
+    let is_level = Level::from_word(value.trim_matches(['"', '\''])).is_some();
     match other_name(name) {
         Some("level") if is_level => "level",
         _ => name,
@@ -171,7 +198,7 @@ pub(crate) fn of_word(text: &str) -> Option<String> {
     {
         return Some(format!("{text} is taken for a word with a +: a filter is required without a sign: write {rest}"));
     }
-    let Comparison { name, sign, value: shown } = comparison(text)?;
+    let Some(Comparison { name, sign, value: shown }) = comparison(text) else { return of_pattern(text) };
     let written = written_name(name, shown);
     let quotes = if sign.ends_with('~') && !shown.starts_with(['"', '\'', '`']) { "\"" } else { "" };
     let mut message = format!("{text} is taken for a word: a comparison is written {written}{sign}{quotes}{shown}{quotes}");
@@ -179,6 +206,22 @@ pub(crate) fn of_word(text: &str) -> Option<String> {
         message.push_str(&format!("; the {other} is called {other}: {other}{sign}{quotes}{shown}{quotes}"));
     }
     Some(message)
+}
+
+/// The warning of a word with signs of patterns: `err?r`, `%error%`, `^error`.
+fn of_pattern(text: &str) -> Option<String> {
+    let is_plain = |text: &str| !text.is_empty() && text.split('?').all(|part| part.is_empty() || is_name(part));
+    if let Some(inner) = text.strip_prefix('%').and_then(|text| text.strip_suffix('%')).filter(|inner| is_name(inner)) {
+        return Some(format!("% stands for itself: a part of a word is written *{inner}*"));
+    }
+    if let Some(rest) = text.strip_prefix('^').or_else(|| text.strip_suffix('$'))
+        && is_name(rest.trim_end_matches('$'))
+    {
+        return Some(format!("^ and $ stand for themselves: a pattern is written ~\"{text}\""));
+    }
+    let has_inner = text.trim_end_matches('?').contains('?');
+    (has_inner && is_plain(text))
+        .then(|| format!("? stands for itself: any character is a pattern, ~\"{}\"", text.replace('.', "\\.").replace('?', ".")))
 }
 
 /// The warning of a value without quotes: `5xx`, `500-599`, `=>500`, `10gigs`.
@@ -230,12 +273,18 @@ fn number_range(field: &FieldName, text: &str) -> Option<String> {
 
 /// The warning of a `*` that is neither at the end nor at both ends.
 pub(crate) fn of_inner_star(field: Option<&FieldName>, text: &str) -> String {
-    let pattern: Vec<String> = text.trim_end_matches('*').split('*').map(regex::escape).collect();
+    // Where a dot stands before it, a regular expression was meant.
+    let is_regexp = text.contains(".*");
+    let part = |part: &str| match is_regexp {
+        true => part.strip_suffix('.').unwrap_or(part).to_owned(),
+        false => regex::escape(part),
+    };
+    let pattern: Vec<String> = text.trim_end_matches('*').split('*').map(part).collect();
     let ends = if text.ends_with('*') { "" } else { "$" };
     let mut value = String::new();
     let whole = match field {
-        Some(_) => format!("^{}{ends}", pattern.join(".*")),
-        None => pattern.join(".*"),
+        Some(_) if !is_regexp => format!("^{}{ends}", pattern.join(".*")),
+        _ => pattern.join(".*"),
     };
     // Writing to a text cannot fail.
     let _ = quoted(&mut value, &whole);

@@ -43,6 +43,12 @@ fn a_word_that_looks_like_something_else_is_said_with_what_to_write() {
         ("took:>10gigs", "units"),
         ("path:/api/*/users", "path:~\"^/api/.*/users$\""),
         ("path:=/api/*.js", "path:~\"^/api/.*\\\\.js$\""),
+        ("\"status\">=500", "status:>=500"),
+        ("err?r", "~\"err.r\""),
+        ("%timeout%", "*timeout*"),
+        ("^error", "~\"^error\""),
+        ("error.*timeout", "~\"error.*timeout\""),
+        ("path:/api.*/x", "path:~\"/api.*/x\""),
         ("a && b", "leave it out"),
         ("+error -debug", "error"),
         ("path like \"%login%\"", "path:*login*"),
@@ -110,6 +116,7 @@ fn what_is_right_is_not_warned_of() {
         "path:=\"/p\"*",
         "*fuse*",
         "word* other",
+        "really? 50% $HOME a?b=c /x?y",
         "please select a file from the list",
         "level:\"\" -level:*",
         "level:~\"^e\" level:err*",
@@ -163,6 +170,7 @@ fn a_query_of_another_language_is_refused_with_what_to_write() {
         ("* | dedup user", "uniq by (a)"),
         ("error|warning", "joined by or: a or warning"),
         ("a || b", "joined by or"),
+        ("level:(error|warn)", "joined by or"),
         ("select(.level == \"error\")", "level:=error"),
         ("SELECT count(*) FROM logs", "daytable sql"),
         ("status:[400 TO 499]", "status:range[1, 10)"),
@@ -205,4 +213,16 @@ fn the_fields_of_records_are_listed_with_their_places() {
     assert!(remarks.fields().iter().all(|field| &query[field.at.clone()] == field.name.written()));
     let (_, remarks) = ParsedQuery::parse_remarked("level:error time:1h instance:a message:b | fields time, row_key").expect("a query");
     assert_eq!(remarks.fields(), []);
+}
+
+#[test]
+fn another_name_of_the_level_is_refused_where_nobody_would_see_that_no_record_has_it() {
+    for query in ["severity:>=error", "a or lvl:=warn", "-priority:err"] {
+        let error = ParsedQuery::parse_strictly(query).expect_err("a level");
+        assert!(error.message().contains("is called level"), "{error}");
+        assert_eq!(said(query), Vec::<String>::new(), "records may have it: {query}");
+    }
+    for query in ["\"severity\":>=error", "severity:high", "priority:>=3", "level:>=error"] {
+        assert!(ParsedQuery::parse_strictly(query).is_ok(), "{query}");
+    }
 }

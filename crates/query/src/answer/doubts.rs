@@ -74,9 +74,9 @@ fn missing_fields(
     let filter = &options.filter;
     let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
     let selection = Selection::of(stores, &reading, filter, &row_filter, go_on);
-    let FieldNames { known, missing, is_open } = gather_names(&selection, &wanted)?;
-    if known.is_empty() && !is_open {
-        // No records, or records without fields: there is nothing to compare with.
+    let FieldNames { known, missing, has_records, is_open } = gather_names(&selection, &wanted)?;
+    if !has_records {
+        // That there are no records is said elsewhere.
         return Ok(Vec::new());
     }
     let names: Vec<&str> = known.iter().map(String::as_str).chain(COLUMNS).collect();

@@ -24,6 +24,8 @@ pub(in crate::answer) struct FieldNames {
     pub(in crate::answer) known: BTreeSet<String>,
     /// The fields that have no column.
     pub(in crate::answer) missing: Vec<FieldUse>,
+    /// Whether there are records at all.
+    pub(in crate::answer) has_records: bool,
     /// Whether a missing field may be in a record all the same, which only the record tells.
     pub(in crate::answer) is_open: bool,
 }
@@ -33,7 +35,7 @@ pub(in crate::answer) fn gather_names(
     selection: &Selection<'_>,
     wanted: &[FieldUse],
 ) -> Result<FieldNames, TableError> {
-    let found = FieldNames { known: BTreeSet::new(), missing: wanted.to_vec(), is_open: false };
+    let found = FieldNames { known: BTreeSet::new(), missing: wanted.to_vec(), has_records: false, is_open: false };
     let visitor = NameVisitor(Mutex::new(found));
     for bounds in tables_of(selection.stores, selection.reading, selection.filter)? {
         if lock(&visitor.0).missing.is_empty() {
@@ -45,7 +47,8 @@ pub(in crate::answer) fn gather_names(
         let Some(mut place) = TablePlace::of(selection, &bounds)? else { continue };
         let range = place.range.clone();
         if place.walk(selection, &bounds, &range, &visitor)?.is_none() {
-            lock(&visitor.0).is_open = true;
+            let found = &mut *lock(&visitor.0);
+            (found.is_open, found.has_records) = (true, true);
         }
     }
     if !(selection.go_on)() {
@@ -80,6 +83,7 @@ impl BatchVisitor for NameVisitor {
     fn visit(&self, (): &mut (), batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
         let names = batch.names()?;
         let found = &mut *lock(&self.0);
+        found.has_records = true;
         for (name, kind) in names {
             // A record of very many fields has some of them in one text.
             found.is_open |= (name, kind) == ("Fields", PropertyKind::String);
