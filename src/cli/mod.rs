@@ -182,13 +182,13 @@ impl Cli {
     }
 }
 
-/// The error that names the first unknown option of a command, with the option that was meant. A query may begin with `-`, so clap
-/// takes such an option for the query, and complains of the next word.
+/// The error that names the first unknown option of a query, with what was meant. A query may begin with `-`, so clap takes the
+/// option for the query, and complains of the next word.
 fn unknown_option(command: &clap::Command, arguments: &[OsString]) -> Option<clap::Error> {
     let words: Vec<&str> =
         arguments.iter().skip(1).map_while(|word| word.to_str()).take_while(|word| *word != "--").collect();
     let command = words.iter().find_map(|word| command.find_subcommand(word))?;
-    let takes_hyphens = command.get_positionals().any(clap::Arg::is_allow_hyphen_values_set);
+    command.get_positionals().find(|positional| positional.is_allow_hyphen_values_set())?;
     let names = || command.get_arguments().filter_map(clap::Arg::get_long).chain(["help"]);
     let aliases = || command.get_arguments().flat_map(|option| option.get_all_aliases().unwrap_or_default());
     let shorts = || {
@@ -208,8 +208,6 @@ fn unknown_option(command: &clap::Command, arguments: &[OsString]) -> Option<cla
     };
     let tip = match option_elsewhere(name) {
         Some(advice) => format!("\n\n  tip: {advice}"),
-        // Of another command, clap says as much itself.
-        None if !takes_hyphens => return None,
         None => did_you_mean(name, &names().collect::<Vec<_>>())
             .map_or_else(String::new, |known| format!("\n\n  tip: a similar argument exists: '--{known}'")),
     };

@@ -228,7 +228,7 @@ fn a_configuration_that_is_named_names_its_data_folder() {
     fs::write(&config, format!("data_dir = {:?}\n", place.data())).expect("written");
     let config = config.display().to_string();
     let asked = |command: &str, arguments: &[&str]| {
-        bare(&place, &[&[command], arguments, &["--config", &config]].concat())
+        bare(&place, &[&[command][..], arguments, &["--config", &config]].concat())
     };
     for (command, arguments, said) in [
         ("query", &["refused", "--json"][..], "payment refused"),

@@ -1,3 +1,5 @@
+//! What is said about queries that look like something else.
+
 use crate::ParsedQuery;
 
 /// What a query is warned of, or why it is refused.
