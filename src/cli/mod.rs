@@ -193,7 +193,8 @@ fn unknown_option(command: &clap::Command, arguments: &[OsString]) -> Option<cla
     let aliases = || command.get_arguments().flat_map(|option| option.get_all_aliases().unwrap_or_default());
     let shorts = || {
         let own = command.get_arguments().filter_map(clap::Arg::get_short);
-        own.chain(command.get_arguments().flat_map(|option| option.get_all_short_aliases().unwrap_or_default())).chain(['h'])
+        own.chain(command.get_arguments().flat_map(|option| option.get_all_short_aliases().unwrap_or_default()))
+            .chain(['h'])
     };
     let options = words.iter().filter_map(|word| word.strip_prefix("--")?.split('=').next());
     let long = options.into_iter().find(|option| !names().chain(aliases()).any(|name| name == *option));
@@ -218,14 +219,23 @@ fn unknown_option(command: &clap::Command, arguments: &[OsString]) -> Option<cla
 /// Options of grep, journalctl, kubectl and others, and what to write here.
 const OPTIONS_ELSEWHERE: [(&[&str], &str); 19] = [
     (&["grep", "match", "-e"], "a text is looked for by --contains TEXT, a pattern by the query '~\"a.*b\"'"),
-    (&["regex", "regexp", "extended-regexp", "perl-regexp", "-E", "-P"], "a pattern is a query: '~\"a.*b\"' of the line, 'path:~\"^/api\"' of a field"),
+    (
+        &["regex", "regexp", "extended-regexp", "perl-regexp", "-E", "-P"],
+        "a pattern is a query: '~\"a.*b\"' of the line, 'path:~\"^/api\"' of a field",
+    ),
     (&["ignore-case", "case-insensitive", "-i"], "a word whatever its case is a query: 'i(word)'"),
     (&["invert-match", "exclude", "not", "-v"], "records without a word are a query: '-word'"),
-    (&["output", "out", "-o"], "the form of an answer is --format, and a file is written by `daytable export --output FILE`"),
+    (
+        &["output", "out", "-o"],
+        "the form of an answer is --format, and a file is written by `daytable export --output FILE`",
+    ),
     (&["csv", "text", "parquet", "ndjson"], "the form of an answer is --format text, json, csv, raw or parquet"),
     (&["count", "-c"], "records are counted by `daytable count`, or by the pipe | count()"),
     (&["by", "group-by", "groupby"], "groups are a pipe: '* | stats by (path) count() n'"),
-    (&["sort", "order", "order-by", "sort-by"], "an order is a pipe: '* | sort by (path desc)'; --reverse has the other one"),
+    (
+        &["sort", "order", "order-by", "sort-by"],
+        "an order is a pipe: '* | sort by (path desc)'; --reverse has the other one",
+    ),
     (&["fields", "columns", "select"], "columns are a pipe: '* | fields time, path'"),
     (&["offset", "skip"], "the first records are left out by a pipe: '* | offset 100'"),
     (&["no-color", "no-colour", "plain"], "colours are left out by --color never"),

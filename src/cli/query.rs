@@ -5,15 +5,13 @@
 //! first, without a limit.
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
-use super::args::{
-    DOUBTS_TIME_MAX, FilterArgs, OpenSources, ReadSources, report_answer, report_archives, warn_of,
-};
+use super::args::{DOUBTS_TIME_MAX, FilterArgs, OpenSources, ReadSources, report_answer, report_archives, warn_of};
 use super::exit::CliError;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
-use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::context::{CONTEXT_MAX, groups_around};
+use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::{AnswerItem, AnswerOptions, FullRecord, answer, is_newest_first};
 use daytable_query::{StoredRecord, find_record};
 use std::io::IsTerminal;

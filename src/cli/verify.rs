@@ -43,14 +43,13 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let named = load_named_config(args.config.as_deref())?;
     let data_dir = args.data.dir_of(named.as_ref());
-    let (access, tails, sequence, is_routed) =
-        match named.or_else(|| locate::config_of(&data_dir)) {
-            Some(config) => {
-                let is_routed = config.is_routed();
-                (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
-            }
-            None => Default::default(),
-        };
+    let (access, tails, sequence, is_routed) = match named.or_else(|| locate::config_of(&data_dir)) {
+        Some(config) => {
+            let is_routed = config.is_routed();
+            (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
+        }
+        None => Default::default(),
+    };
     let request = VerifyRequest {
         data_dir: &data_dir,
         access: &access,

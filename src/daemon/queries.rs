@@ -66,8 +66,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
         let parsed = text.as_deref().map(str::parse::<when::When>).transpose();
         Ok(parsed.map_err(|e| ApiError::parameter(name, e.to_string()))?.map(|when| when.at(now, &when::utc)))
     };
-    let level =
-        |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", unknown_level(word)));
+    let level = |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", unknown_level(word)));
     Ok(Filter {
         instance: filters.instance.clone(),
         partitions: None,

@@ -7,8 +7,8 @@
 use super::DaemonError;
 use crate::config::{HttpConfig, Listen, TenantConfig};
 use crate::http::{
-    self, BindError, HttpCounters, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ReadTokenFile, ServerContext,
-    Tenants,
+    self, BindError, HttpCounters, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ReadTokenFile,
+    ServerContext, Tenants,
 };
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
@@ -134,7 +134,8 @@ impl TcpServer {
     /// present.
     pub(super) fn changed_tokens(&self, prepared: &PreparedServer, before: &Tenants) -> Vec<String> {
         let now = prepared.token.as_ref().map(ReadTokenFile::token);
-        let own = (self.token.is_some() && now.is_some() && self.token != now).then(|| "http.token_file (its content)".into());
+        let own = (self.token.is_some() && now.is_some() && self.token != now)
+            .then(|| "http.token_file (its content)".into());
         let tenants = prepared.tenants.with_other_tokens(before).into_iter();
         own.into_iter().chain(tenants.map(|name| format!("tenant {name:?}: token_file (its content)"))).collect()
     }

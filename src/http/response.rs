@@ -92,7 +92,14 @@ pub(super) enum ResponsePart {
 
 impl ResponseWriter {
     fn new(format: ResponseFormat, parts: mpsc::Sender<ResponsePart>) -> ResponseWriter {
-        ResponseWriter { format, pending: Vec::new(), parts, has_begun: false, warnings: Vec::new(), lacks_a_line: false }
+        ResponseWriter {
+            format,
+            pending: Vec::new(),
+            parts,
+            has_begun: false,
+            warnings: Vec::new(),
+            lacks_a_line: false,
+        }
     }
 
     /// Says in the head of the response what looks wrong at a place of the query. After the first part it is too late.
@@ -312,16 +319,17 @@ impl PartStream {
 
     /// The response with these parts.
     pub(super) fn response(mut self, format: ResponseFormat) -> Response {
-        let warnings = std::mem::take(&mut self.warnings);
+        let warnings = self.warnings();
         let body = match (self.rest.is_some(), self.first.take()) {
             (false, Some(whole)) => Body::from(whole),
             (_, first) => Body::from_stream(PartStream { first, ..self }),
         };
-        let mut response = with_format(format, body);
-        if let Some(value) = warnings_header(&warnings) {
-            response.headers_mut().insert(WARNINGS, value);
-        }
-        response
+        with_warnings(with_format(format, body), warnings)
+    }
+
+    /// The value of the header with the warnings, once.
+    pub(super) fn warnings(&mut self) -> Option<HeaderValue> {
+        warnings_header(&std::mem::take(&mut self.warnings))
     }
 }
 
@@ -341,6 +349,14 @@ pub(super) fn with_format(format: ResponseFormat, body: Body) -> Response {
 
 /// The header with what looks wrong in a request that is answered: a JSON array in ASCII.
 const WARNINGS: HeaderName = HeaderName::from_static("daytable-warnings");
+
+/// A response with the header of its warnings.
+pub(super) fn with_warnings(mut response: Response, warnings: Option<HeaderValue>) -> Response {
+    if let Some(value) = warnings {
+        response.headers_mut().insert(WARNINGS, value);
+    }
+    response
+}
 
 fn warnings_header(warnings: &[ResponseWarning]) -> Option<HeaderValue> {
     if warnings.is_empty() {

@@ -1,7 +1,7 @@
 //! What a newcomer may type: each row of the tables of `docs/guide/slips.md`, against the program; the same over HTTP; and
 //! where nobody would see a warning.
 
-use crate::client::{encoded, over_tcp, over_unix};
+use crate::client::{encoded, follow, over_tcp, over_unix};
 use crate::place::{DAYTABLE, Place, append, wait_for};
 use serde_json::Value;
 use std::fs;
@@ -146,7 +146,8 @@ fn an_alert_and_a_table_refuse_what_a_query_warns_of() {
             assert!(error.contains(said) && error.contains(line), "{name} {query}: {error}");
         }
     }
-    let column = "[[alert]]\nname = \"A\"\nabove = 5\nvalue = \"n\"\nquery = '* | stats by (path) count() n | filter hits:>3'\n";
+    let column =
+        "[[alert]]\nname = \"A\"\nabove = 5\nvalue = \"n\"\nquery = '* | stats by (path) count() n | filter hits:>3'\n";
     fs::write(place.path("column.toml"), column).expect("written");
     let checked = bare(&place, &["check", "column.toml"]);
     assert!(error_of(&checked).contains("there is no column hits here"), "{}", error_of(&checked));
@@ -192,6 +193,8 @@ fn the_routes_answer_and_warn_in_their_head() {
     for q in ["status:>=500", "\"status=500\" or error", "* | stats by (path) count() n | sort by (n)"] {
         assert_eq!(warnings(&ask("query", q).head), Vec::<Value>::new(), "{q}");
     }
+    let (head, _) = follow(daemon.socket(), &format!("/api/tail?q={}", encoded("status>=500"))).expect("a follower");
+    assert!(head.to_lowercase().contains("status:>=500"), "{head}");
     let refused = ask("query", "level:>=warnning");
     assert!(refused.status == 400 && refused.body.contains("did you mean warning?"), "{}", refused.body);
     let target = "/api/query?level=errror";
@@ -212,7 +215,13 @@ fn a_field_of_one_old_record_is_none_that_is_missing() {
         .collect();
     place.write("app.log", &lines);
     place.said("import", &[&place.log("app.log").display().to_string()]);
-    for query in ["rare:2", "user.id:8", "* | sort by (rare) | limit 1", "* | stats sum(rare) s, avg(\"user.id\") a", "usual:x -user_id:*"] {
+    for query in [
+        "rare:2",
+        "user.id:8",
+        "* | sort by (rare) | limit 1",
+        "* | stats sum(rare) s, avg(\"user.id\") a",
+        "usual:x -user_id:*",
+    ] {
         assert!(!error_of(&place.ask("query", &["--json", query])).contains("warning"), "{query}");
     }
     for query in ["rrare:2", "* | sort by (rares)", "* | stats sum(rar) s", "* | fields rara", "-rarre:1 | limit 1"] {
@@ -227,9 +236,8 @@ fn a_configuration_that_is_named_names_its_data_folder() {
     let config = place.path("own.toml");
     fs::write(&config, format!("data_dir = {:?}\n", place.data())).expect("written");
     let config = config.display().to_string();
-    let asked = |command: &str, arguments: &[&str]| {
-        bare(&place, &[&[command][..], arguments, &["--config", &config]].concat())
-    };
+    let asked =
+        |command: &str, arguments: &[&str]| bare(&place, &[&[command][..], arguments, &["--config", &config]].concat());
     for (command, arguments, said) in [
         ("query", &["refused", "--json"][..], "payment refused"),
         ("count", &[], "4"),

@@ -11,36 +11,78 @@ const PIPES_ELSEWHERE: [(&[&str], &str); 23] = [
     (&["project-rename"], "rename a as b"),
     (&["take", "top10"], "limit N"),
     (&["tail"], "!records come newest first: | limit N has the newest"),
-    (&["summarize", "summarise", "aggregate", "count_by", "group", "groupby", "group_by", "chart"], "stats by (a) count() n"),
+    (
+        &["summarize", "summarise", "aggregate", "count_by", "group", "groupby", "group_by", "chart"],
+        "stats by (a) count() n",
+    ),
     (&["timechart", "bin", "bucket", "timeslice"], "stats by (_time:1h, a) count() n"),
     (&["distinct", "dedup", "unique", "nub"], "uniq by (a)"),
     (&["rare"], "stats by (a) count() n | sort by (n) limit 10"),
     (&["rex", "regex", "regexp", "parse", "pattern", "grok"], "extract_regexp \"(?P<name>…)\" from message"),
     (&["extend", "line_format", "label_format", "strcat"], "format \"<a> of <b>\" as c, or math a + b as c"),
     (&["search", "grep", "egrep", "find", "having"], "filter Q"),
-    (&["json", "logfmt", "unpack", "unpack_json", "unpack_logfmt", "spath", "jq", "parse_json"], "!it is not needed: fields are parsed when a record is stored"),
+    (
+        &["json", "logfmt", "unpack", "unpack_json", "unpack_logfmt", "spath", "jq", "parse_json"],
+        "!it is not needed: fields are parsed when a record is stored",
+    ),
     (&["orderby", "order_by", "arrange"], "sort by (a desc)"),
     (&["wc"], "stats count() n"),
     (&["sum_by", "total"], "stats by (a) sum(b) s"),
     (&["join", "union", "lookup", "append"], "!this language has no joins; `daytable sql` asks in SQL"),
-    (&["eventstats", "streamstats", "transaction"], "!there are no pipes of running totals; stats by (a) count() n is one of groups"),
+    (
+        &["eventstats", "streamstats", "transaction"],
+        "!there are no pipes of running totals; stats by (a) count() n is one of groups",
+    ),
     (&["reverse"], "sort by (time)"),
     (&["fillnull"], "format \"…\" as a keep_original_fields"),
     (&["unwrap"], "!it is not needed: stats by (a) sum(b) s adds up the numbers of a field"),
     (&["decolorize", "drop_labels"], "delete a, b"),
-    (&["awk", "cut", "sed", "less", "more", "tr", "xargs"], "!the query stands in quotes, '…', so that the shell has its own |"),
+    (
+        &["awk", "cut", "sed", "less", "more", "tr", "xargs"],
+        "!the query stands in quotes, '…', so that the shell has its own |",
+    ),
 ];
 
 /// Functions of other languages where a filter is expected, and what to write here.
 const FUNCTIONS_ELSEWHERE: [(&[&str], &str); 8] = [
     (&["select", "map"], "a filter of jq is written name:=value, as in level:=error"),
-    (&["count", "sum", "avg", "min", "max", "p95", "p99", "percentile", "quantile", "median"], "functions of numbers stand behind a pipe: * | stats count() n"),
-    (&["rate", "count_over_time", "bytes_over_time", "bytes_rate", "sum_over_time", "topk", "bottomk", "quantile_over_time", "avg_over_time", "max_over_time", "min_over_time", "absent_over_time", "stddev", "increase"], METRICS),
-    (&["contains", "like", "has", "match", "matches", "includes", "test"], "a text within a value is written name:*text*"),
+    (
+        &["count", "sum", "avg", "min", "max", "p95", "p99", "percentile", "quantile", "median"],
+        "functions of numbers stand behind a pipe: * | stats count() n",
+    ),
+    (
+        &[
+            "rate",
+            "count_over_time",
+            "bytes_over_time",
+            "bytes_rate",
+            "sum_over_time",
+            "topk",
+            "bottomk",
+            "quantile_over_time",
+            "avg_over_time",
+            "max_over_time",
+            "min_over_time",
+            "absent_over_time",
+            "stddev",
+            "increase",
+        ],
+        METRICS,
+    ),
+    (
+        &["contains", "like", "has", "match", "matches", "includes", "test"],
+        "a text within a value is written name:*text*",
+    ),
     (&["startswith", "starts_with", "hasprefix"], "the beginning of a value is written name:=text*"),
     (&["endswith", "ends_with"], "the end of a value is written name:~\"text$\""),
-    (&["lower", "upper", "tolower", "toupper", "lcase", "ucase", "icontains"], "a word whatever its case is written name:i(word)"),
-    (&["isnull", "isempty", "isnotnull", "isnotempty", "exists"], "a field that is there is written name:*, one that is absent -name:*"),
+    (
+        &["lower", "upper", "tolower", "toupper", "lcase", "ucase", "icontains"],
+        "a word whatever its case is written name:i(word)",
+    ),
+    (
+        &["isnull", "isempty", "isnotnull", "isnotempty", "exists"],
+        "a field that is there is written name:*, one that is absent -name:*",
+    ),
 ];
 
 const METRICS: &str =
@@ -116,7 +158,11 @@ pub(crate) fn whole_query(query: &str, tokens: &[QueryToken]) -> Option<SyntaxEr
     {
         let at = 0..token.at.end;
         let option = &query[at.clone()];
-        return Some(SyntaxError::new(query, at, format!("{option} leaves out records with the word {}: {advice}", token.text)));
+        return Some(SyntaxError::new(
+            query,
+            at,
+            format!("{option} leaves out records with the word {}: {advice}", token.text),
+        ));
     }
     None
 }

@@ -48,8 +48,8 @@ pub use field_name::{Column, FieldName, other_name};
 pub use matcher::Matcher;
 pub use parser::regexp;
 pub use predicate::{Fields, Predicate, PredicateNode};
-pub use remark::{FieldUse, Remarks};
 pub use query::{Expression, ParsedQuery, Pipe, Test};
+pub use remark::{FieldUse, Remarks};
 
 /// Maximum length of a query.
 pub const QUERY_BYTES_MAX: usize = 64 << 10;

@@ -494,7 +494,8 @@ impl<'q> Parser<'q> {
         if self.is(",") {
             let name = field.written();
             let name = if field.column() == Column::Line { "name" } else { name };
-            return self.error(self.token().at.clone(), format!("several values are written {name}:in(a, b), or a or b"));
+            return self
+                .error(self.token().at.clone(), format!("several values are written {name}:in(a, b), or a or b"));
         }
         let first = self.token().clone();
         let (text, at) = self.compound(stops, expected)?;
@@ -681,8 +682,7 @@ impl<'q> Parser<'q> {
             return self.expected(") or ]");
         }
         self.advance();
-        let is_bound =
-            |text: &str| Number::parse(text).is_some() || Level::from_word(text).is_some();
+        let is_bound = |text: &str| Number::parse(text).is_some() || Level::from_word(text).is_some();
         for (text, at) in [(&low, low_at), (&high, high_at)] {
             if !is_bound(text) {
                 return self.error(at, "expected a number, a duration, a size, an address, a time or a level");

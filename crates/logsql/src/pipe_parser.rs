@@ -3,9 +3,9 @@
 use crate::QUERY_PIPES_MAX;
 use crate::error::SyntaxError;
 use crate::field_name::{Column, FieldName};
+use crate::foreign;
 use crate::keyword::PIPES;
 use crate::lexer::TokenKind;
-use crate::foreign;
 use crate::number::plain;
 use crate::parser::{Parser, regexp};
 use crate::query::{
@@ -13,7 +13,7 @@ use crate::query::{
     MathFunction, ParsedQuery, Pipe, SortKey, Span, Step, StepSize,
 };
 use crate::remark::{FieldUse, Remarks};
-use crate::scope::{Known, Scope, Used, used_by_filter, used_by_pipe};
+use crate::scope::{ColumnScope, NameMeaning, UsedName, used_by_filter, used_by_pipe};
 use crate::template::parse_template;
 use crate::unit::{duration_nanos, size_bytes};
 use daytable_model::did_you_mean::did_you_mean;
@@ -71,7 +71,7 @@ impl Expression {
         };
         let parsed = parser.explained(parsed)?;
         let mut fields = Vec::new();
-        parser.resolve(0, &Scope::Records(Vec::new()), used_by_filter(&parsed), &mut fields);
+        parser.resolve(0, &ColumnScope::Records(Vec::new()), used_by_filter(&parsed), &mut fields);
         let remarks = Remarks::new(filter, &parsed, parser.warnings, fields);
         Ok((parsed, remarks))
     }
@@ -84,7 +84,7 @@ impl Parser<'_> {
             true => Expression::All,
             false => self.filter()?,
         };
-        let (mut pipes, mut fields, mut scope) = (Vec::new(), Vec::new(), Scope::Records(Vec::new()));
+        let (mut pipes, mut fields, mut scope) = (Vec::new(), Vec::new(), ColumnScope::Records(Vec::new()));
         self.resolve(0, &scope, used_by_filter(&filter), &mut fields);
         while self.accept("|") {
             if pipes.len() == QUERY_PIPES_MAX {
@@ -105,18 +105,18 @@ impl Parser<'_> {
 
     /// Adds the fields of records among the names that a step uses, and warns of columns that are not there. The names of the
     /// step were parsed from the number `named` on.
-    fn resolve(&mut self, named: usize, scope: &Scope, used: Vec<Used>, fields: &mut Vec<FieldUse>) {
+    fn resolve(&mut self, named: usize, scope: &ColumnScope, used: Vec<UsedName>, fields: &mut Vec<FieldUse>) {
         for (name, is_prefix) in used {
             let place = self.named[named.min(self.named.len())..].iter().find(|(written, _)| written == name.written());
             let at = place.map_or_else(|| self.place_of(name.written()), |(_, at)| at.clone());
             match scope.of(&(name.clone(), is_prefix)) {
-                Known::Column => {}
-                Known::Field => {
+                NameMeaning::Column => {}
+                NameMeaning::Field => {
                     if !fields.iter().any(|field| field.name == name && field.is_prefix == is_prefix) {
                         fields.push(FieldUse { name, is_prefix, at });
                     }
                 }
-                Known::Nowhere(message) => self.warnings.push(SyntaxError::new(self.query, at, message)),
+                NameMeaning::Nowhere(message) => self.warnings.push(SyntaxError::new(self.query, at, message)),
             }
         }
     }
@@ -136,7 +136,10 @@ impl Parser<'_> {
             return self.error(at, "alternatives are joined by or: a or b; a pipe stands behind one |");
         }
         if self.is("=") || self.is("~") {
-            return self.error(at, "a text in the line is a filter of its own, before the first |: \"a text\", *part*, ~\"a.*b\"");
+            return self.error(
+                at,
+                "a text in the line is a filter of its own, before the first |: \"a text\", *part*, ~\"a.*b\"",
+            );
         }
         if self.token().kind != TokenKind::Word {
             return self.expected("the name of a pipe");
@@ -343,7 +346,8 @@ impl Parser<'_> {
         self.advance();
         if !self.is("(") {
             let at = self.token().at.clone();
-            let found = if self.is_end() { "the query ends".into() } else { format!("found {}", &self.query[at.clone()]) };
+            let found =
+                if self.is_end() { "the query ends".into() } else { format!("found {}", &self.query[at.clone()]) };
             return self.error(at, format!("expected (, {found}; it is written stats by (path) {name}() n"));
         }
         self.advance();

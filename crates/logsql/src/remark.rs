@@ -84,7 +84,9 @@ impl Remarks {
             };
             let field = self.fields.iter().filter(is_named).find(|field| compares_levels(&self.filter, &field.name))?;
             let name = field.name.written();
-            let reason = format!("the level of a record is called level, so {name} is seldom a field; for such a field, write \"{name}\"");
+            let reason = format!(
+                "the level of a record is called level, so {name} is seldom a field; for such a field, write \"{name}\""
+            );
             Some(self.at(field.at.clone(), reason))
         };
         self.warnings.first().cloned().or_else(other_level).map_or(Ok(()), Err)
@@ -201,7 +203,8 @@ pub(crate) fn of_word(text: &str) -> Option<String> {
     let Some(Comparison { name, sign, value: shown }) = comparison(text) else { return of_pattern(text) };
     let written = written_name(name, shown);
     let quotes = if sign.ends_with('~') && !shown.starts_with(['"', '\'', '`']) { "\"" } else { "" };
-    let mut message = format!("{text} is taken for a word: a comparison is written {written}{sign}{quotes}{shown}{quotes}");
+    let mut message =
+        format!("{text} is taken for a word: a comparison is written {written}{sign}{quotes}{shown}{quotes}");
     if let Some(other) = other_name(name).filter(|other| *other != written) {
         message.push_str(&format!("; the {other} is called {other}: {other}{sign}{quotes}{shown}{quotes}"));
     }
@@ -220,8 +223,9 @@ fn of_pattern(text: &str) -> Option<String> {
         return Some(format!("^ and $ stand for themselves: a pattern is written ~\"{text}\""));
     }
     let has_inner = text.trim_end_matches('?').contains('?');
-    (has_inner && is_plain(text))
-        .then(|| format!("? stands for itself: any character is a pattern, ~\"{}\"", text.replace('.', "\\.").replace('?', ".")))
+    (has_inner && is_plain(text)).then(|| {
+        format!("? stands for itself: any character is a pattern, ~\"{}\"", text.replace('.', "\\.").replace('?', "."))
+    })
 }
 
 /// The warning of a value without quotes: `5xx`, `500-599`, `=>500`, `10gigs`.
@@ -258,7 +262,10 @@ fn number_wildcard(field: &FieldName, text: &str) -> Option<String> {
     let low: u64 = known.parse().ok().filter(|known| *known < 1_000_000_000)?;
     let step = 10u64.pow(u32::try_from(open.len()).ok()?);
     let (low, high) = (low * step, (low + 1) * step);
-    Some(format!("{text} is taken for a word: numbers from {low} to {} are written {field}:range[{low}, {high})", high - 1))
+    Some(format!(
+        "{text} is taken for a word: numbers from {low} to {} are written {field}:range[{low}, {high})",
+        high - 1
+    ))
 }
 
 /// `500-599`, `500..599`.
@@ -309,7 +316,9 @@ pub(crate) fn of_word_operator(name: &str, word: &str, value: &str) -> Option<St
             }
         }
         "contains" | "has" | "includes" if value.starts_with(['"', '\'', '`']) => format!("{name}:*{shown}*"),
-        "startswith" | "hasprefix" | "starts_with" if value.starts_with(['"', '\'', '`']) => format!("{name}:={shown}*"),
+        "startswith" | "hasprefix" | "starts_with" if value.starts_with(['"', '\'', '`']) => {
+            format!("{name}:={shown}*")
+        }
         "endswith" | "hassuffix" | "ends_with" if value.starts_with(['"', '\'', '`']) => {
             format!("{name}:~\"{}$\"", regex::escape(text))
         }

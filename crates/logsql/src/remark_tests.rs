@@ -208,12 +208,14 @@ fn a_word_that_is_no_level_is_refused_where_a_level_is_compared() {
 
 #[test]
 fn the_fields_of_records_are_listed_with_their_places() {
-    let query = "status:>=500 -user:bob | stats by (path, http.method) sum(took) t, count() if (size:>1) n | sort by (t)";
+    let query =
+        "status:>=500 -user:bob | stats by (path, http.method) sum(took) t, count() if (size:>1) n | sort by (t)";
     let (_, remarks) = ParsedQuery::parse_remarked(query).expect("a query");
     let names: Vec<&str> = remarks.fields().iter().map(|field| field.name.written()).collect();
     assert_eq!(names, ["status", "user", "path", "http.method", "took", "size"]);
     assert!(remarks.fields().iter().all(|field| &query[field.at.clone()] == field.name.written()));
-    let (_, remarks) = ParsedQuery::parse_remarked("level:error time:1h instance:a message:b | fields time, row_key").expect("a query");
+    let (_, remarks) = ParsedQuery::parse_remarked("level:error time:1h instance:a message:b | fields time, row_key")
+        .expect("a query");
     assert_eq!(remarks.fields(), []);
 }
 

@@ -10,7 +10,7 @@ use crate::template::parse_template;
 use daytable_model::did_you_mean::did_you_mean;
 
 /// What a pipe may name.
-pub(crate) enum Scope {
+pub(crate) enum ColumnScope {
     /// Any field of records, and these columns.
     Records(Vec<FieldName>),
     /// These columns alone.
@@ -18,10 +18,10 @@ pub(crate) enum Scope {
 }
 
 /// A name that a step of a query uses, and whether all names that begin so are meant.
-pub(crate) type Used = (FieldName, bool);
+pub(crate) type UsedName = (FieldName, bool);
 
 /// What a name is in a scope.
-pub(crate) enum Known {
+pub(crate) enum NameMeaning {
     /// A column that a pipe made, or a column of every record.
     Column,
     /// A field that records may have.
@@ -30,46 +30,46 @@ pub(crate) enum Known {
     Nowhere(String),
 }
 
-impl Scope {
-    pub(crate) fn of(&self, (name, is_prefix): &Used) -> Known {
+impl ColumnScope {
+    pub(crate) fn of(&self, (name, is_prefix): &UsedName) -> NameMeaning {
         let columns = match self {
-            Scope::Records(made) | Scope::Columns(made) => made,
+            ColumnScope::Records(made) | ColumnScope::Columns(made) => made,
         };
         let is_same = |column: &FieldName| match is_prefix {
             true => column.written().starts_with(name.written()) || column.property().starts_with(name.property()),
             false => is_column(column, name),
         };
         if columns.iter().any(is_same) || name.written().is_empty() {
-            return Known::Column;
+            return NameMeaning::Column;
         }
         match self {
-            Scope::Records(_) if name.column() == Column::Field => match is_of_row(name) {
-                true => Known::Column,
-                false => Known::Field,
+            ColumnScope::Records(_) if name.column() == Column::Field => match is_of_row(name) {
+                true => NameMeaning::Column,
+                false => NameMeaning::Field,
             },
-            Scope::Records(_) => Known::Column,
-            Scope::Columns(columns) => {
+            ColumnScope::Records(_) => NameMeaning::Column,
+            ColumnScope::Columns(columns) => {
                 let names: Vec<&str> = columns.iter().map(FieldName::written).collect();
                 let hint = match did_you_mean(name.written(), &names) {
                     Some(known) => format!("did you mean {known}?"),
                     None if names.is_empty() => "no column is left".into(),
                     None => format!("the columns are {}", names.join(", ")),
                 };
-                Known::Nowhere(format!("there is no column {} here; {hint}", name.written()))
+                NameMeaning::Nowhere(format!("there is no column {} here; {hint}", name.written()))
             }
         }
     }
 
     /// The scope behind a pipe.
-    pub(crate) fn behind(self, pipe: &Pipe) -> Scope {
+    pub(crate) fn behind(self, pipe: &Pipe) -> ColumnScope {
         let new = |name: &str| FieldName::new(name);
         let columns = |by: &mut dyn Iterator<Item = &FieldName>, more: &[Option<&str>]| {
-            Scope::Columns(by.cloned().chain(more.iter().flatten().map(|name| new(name))).collect())
+            ColumnScope::Columns(by.cloned().chain(more.iter().flatten().map(|name| new(name))).collect())
         };
         match pipe {
             Pipe::Stats { by, aggregates } => {
                 let made = aggregates.iter().map(|aggregate| new(&aggregate.name));
-                Scope::Columns(by.iter().map(|by| by.field.clone()).chain(made).collect())
+                ColumnScope::Columns(by.iter().map(|by| by.field.clone()).chain(made).collect())
             }
             Pipe::Top { by, hits, rank, .. } => columns(&mut by.iter(), &[Some(hits), rank.as_deref()]),
             Pipe::Uniq { by, hits, .. } => columns(&mut by.iter(), &[hits.as_deref()]),
@@ -77,25 +77,29 @@ impl Scope {
             Pipe::FieldNames { name } => columns(&mut [].iter(), &[Some(name), Some("hits")]),
             Pipe::FieldValues { field, .. } => columns(&mut [field].into_iter(), &[Some("hits")]),
             Pipe::Fields(patterns) => match self {
-                Scope::Records(made) if patterns.iter().any(|pattern| pattern.is_prefix) => Scope::Records(made),
-                Scope::Records(_) => Scope::Columns(patterns.iter().map(|pattern| pattern.name.clone()).collect()),
-                Scope::Columns(mut known) => {
+                ColumnScope::Records(made) if patterns.iter().any(|pattern| pattern.is_prefix) => {
+                    ColumnScope::Records(made)
+                }
+                ColumnScope::Records(_) => {
+                    ColumnScope::Columns(patterns.iter().map(|pattern| pattern.name.clone()).collect())
+                }
+                ColumnScope::Columns(mut known) => {
                     known.retain(|column| patterns.iter().any(|pattern| covers(pattern, column)));
-                    Scope::Columns(known)
+                    ColumnScope::Columns(known)
                 }
             },
             Pipe::Delete(patterns) => match self {
-                Scope::Columns(mut known) => {
+                ColumnScope::Columns(mut known) => {
                     known.retain(|column| !patterns.iter().any(|pattern| covers(pattern, column)));
-                    Scope::Columns(known)
+                    ColumnScope::Columns(known)
                 }
                 records => records,
             },
             Pipe::Rename(pairs) => {
                 let scope = match self {
-                    Scope::Columns(mut known) => {
+                    ColumnScope::Columns(mut known) => {
                         known.retain(|column| !pairs.iter().any(|(from, _)| is_column(column, from)));
-                        Scope::Columns(known)
+                        ColumnScope::Columns(known)
                     }
                     records => records,
                 };
@@ -119,15 +123,15 @@ impl Scope {
         }
     }
 
-    fn with(self, names: impl IntoIterator<Item = FieldName>) -> Scope {
+    fn with(self, names: impl IntoIterator<Item = FieldName>) -> ColumnScope {
         match self {
-            Scope::Records(mut made) => {
+            ColumnScope::Records(mut made) => {
                 made.extend(names);
-                Scope::Records(made)
+                ColumnScope::Records(made)
             }
-            Scope::Columns(mut made) => {
+            ColumnScope::Columns(mut made) => {
                 made.extend(names);
-                Scope::Columns(made)
+                ColumnScope::Columns(made)
             }
         }
     }
@@ -149,15 +153,15 @@ fn covers(pattern: &FieldPattern, column: &FieldName) -> bool {
 }
 
 /// The fields that a filter names.
-pub(crate) fn used_by_filter(filter: &Expression) -> Vec<Used> {
+pub(crate) fn used_by_filter(filter: &Expression) -> Vec<UsedName> {
     let mut used = Vec::new();
     filter.visit_fields(&mut |field| used.push((field.clone(), false)));
     used
 }
 
 /// The columns that a pipe names before it.
-pub(crate) fn used_by_pipe(pipe: &Pipe) -> Vec<Used> {
-    let mut used: Vec<Used> = Vec::new();
+pub(crate) fn used_by_pipe(pipe: &Pipe) -> Vec<UsedName> {
+    let mut used: Vec<UsedName> = Vec::new();
     let mut condition = None;
     let one = |name: &FieldName| (name.clone(), false);
     let pattern = |pattern: &FieldPattern| (pattern.name.clone(), pattern.is_prefix);
@@ -207,7 +211,7 @@ pub(crate) fn used_by_pipe(pipe: &Pipe) -> Vec<Used> {
     used
 }
 
-fn used_by_arithmetic(value: &Arithmetic, used: &mut Vec<Used>) {
+fn used_by_arithmetic(value: &Arithmetic, used: &mut Vec<UsedName>) {
     match value {
         Arithmetic::Number(..) => {}
         Arithmetic::Field(name) => used.push((name.clone(), false)),

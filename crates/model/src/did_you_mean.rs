@@ -30,7 +30,11 @@ mod tests {
 
     #[test]
     fn a_slip_finds_the_name_that_was_meant() {
-        assert_eq!(did_you_mean("erorr", &["err", "error"]), Some("error"), "a nearer name is too short for so many edits");
+        assert_eq!(
+            did_you_mean("erorr", &["err", "error"]),
+            Some("error"),
+            "a nearer name is too short for so many edits"
+        );
         let known = ["include", "instance", "ignore_older", "format"];
         for (name, meant) in [
             ("includes", Some("include")),

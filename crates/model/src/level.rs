@@ -116,6 +116,9 @@ pub fn unknown_level(word: &str) -> String {
     let known: Vec<&str> = Level::ALL.map(Level::name).into_iter().chain(others).collect();
     let hint = did_you_mean(word, &known).map_or_else(String::new, |known| format!("; did you mean {known}?"));
     let shown: String = word.chars().take(64).collect();
-    format!("{shown} is no level{hint}{} the levels are {}", if hint.is_empty() { ";" } else { "" }, Level::ALL.map(Level::name).join(", "))
+    format!(
+        "{shown} is no level{hint}{} the levels are {}",
+        if hint.is_empty() { ";" } else { "" },
+        Level::ALL.map(Level::name).join(", ")
+    )
 }
-

@@ -14,9 +14,17 @@ const TEXT_BYTES_PER_CONTROL: usize = 20;
 
 /// The first bytes of formats, their names, and what to do. A `?` matches any byte.
 const FORMATS: [(&[u8], &str, &str); 20] = [
-    (b"PAR1", "a Parquet file", "make lines of it: duckdb -c \"COPY (FROM 'FILE') TO 'FILE.ndjson' (FORMAT json)\"; an archived day comes back by `daytable restore`"),
+    (
+        b"PAR1",
+        "a Parquet file",
+        "make lines of it: duckdb -c \"COPY (FROM 'FILE') TO 'FILE.ndjson' (FORMAT json)\"; an archived day comes back by `daytable restore`",
+    ),
     (b"PARE", "an encrypted Parquet file", "decrypt it, and make lines of it"),
-    (b"SQLite format 3\0", "an SQLite database", "make lines of it: sqlite3 FILE .dump, or name the data folder by --data if it is one of daytable"),
+    (
+        b"SQLite format 3\0",
+        "an SQLite database",
+        "make lines of it: sqlite3 FILE .dump, or name the data folder by --data if it is one of daytable",
+    ),
     (b"LPKSHHRH", "a file of the journal", "make entries of it: journalctl --file FILE --output=export >FILE.export"),
     (b"ElfFile\0", "an event log of Windows", "make lines of it: evtx_dump -o jsonl FILE"),
     (b"ARROW1", "an Arrow file", "make lines of it: NDJSON or CSV"),

@@ -13,9 +13,7 @@ use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
 use daytable_logsql::query::Test;
-use daytable_logsql::{
-    Column, Expression, FieldName, FieldUse, Matcher, Predicate, Remarks, SyntaxError, other_name,
-};
+use daytable_logsql::{Column, Expression, FieldName, FieldUse, Matcher, Predicate, Remarks, SyntaxError, other_name};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::key::instance_of;
 use daytable_model::property::Property;
@@ -155,11 +153,7 @@ fn unmatched(remarks: &Remarks, column: &str, known: &mut dyn Iterator<Item = St
     if known.is_empty() { Vec::new() } else { tests.into_iter().map(|test| (test, known.clone())).collect() }
 }
 
-fn unknown_instances(
-    stores: &Stores<'_>,
-    remarks: &Remarks,
-    filter: &Filter,
-) -> Result<Vec<SyntaxError>, TableError> {
+fn unknown_instances(stores: &Stores<'_>, remarks: &Remarks, filter: &Filter) -> Result<Vec<SyntaxError>, TableError> {
     let mut tests = Vec::new();
     tests_of(remarks.filter(), Column::Instance, &mut tests);
     let range = filter.times();
@@ -210,7 +204,8 @@ fn unknown_tables(stores: &Stores<'_>, remarks: &Remarks) -> Result<Vec<SyntaxEr
                     let mut names: Vec<&str> =
                         known.iter().map(|table| table.trim_end_matches(|c: char| c.is_ascii_digit())).collect();
                     names.dedup();
-                    did_you_mean(&text, &names).map_or_else(String::new, |near| format!("; did you mean table:={near}*?"))
+                    did_you_mean(&text, &names)
+                        .map_or_else(String::new, |near| format!("; did you mean table:={near}*?"))
                 }
             };
             remarks.at(remarks.place_of(&text), format!("there is no day-table {text}{hint}"))
