@@ -21,7 +21,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.data.dir();
+    let data_dir = args.rules.data_dir(&args.data)?;
     let outcome: ArchiveOutcome = match DataFolder::open(&data_dir, || args.rules.offline_config(&data_dir))? {
         // The name of a day-table has only letters and digits.
         DataFolder::Daemon(control) => ask_daemon(control, &format!("/-/archive?table={}", args.table), "")?,

@@ -7,12 +7,13 @@ use crate::config::{Config, ConfigError, TableConfig};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
 use daytable_lifecycle::{LifecycleLimits, TableRule};
-use daytable_logsql::{Expression, FieldName, ParsedQuery, SyntaxError, Test};
+use daytable_logsql::{Expression, FieldName, ParsedQuery, Remarks, SyntaxError, Test};
 use daytable_model::key::{DayTable, KeyError, TableName};
-use daytable_model::record::Level;
+use daytable_model::level::{Level, unknown_level};
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
 use daytable_parse::ParseOptions;
+use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::nothing::explain;
 use daytable_query::answer::{AnswerOptions, AnswerReport};
 use daytable_query::tables::TableStore;
@@ -25,7 +26,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub(super) struct DataArgs {
     /// The data folder, instead of that of /etc/daytable/daytable.toml or of the only running daemon
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
+    #[arg(long = "data", aliases = ["data-dir", "dir"], value_name = "DIR", env = "DAYTABLE_DATA")]
     given: Option<PathBuf>,
 }
 
@@ -33,6 +34,14 @@ impl DataArgs {
     /// The data folder.
     pub(super) fn dir(&self) -> PathBuf {
         self.given.clone().unwrap_or_else(locate::data_dir)
+    }
+
+    /// The data folder, which is that of a configuration that the command names, unless the command names the folder, too.
+    pub(super) fn dir_of(&self, config: Option<&Config>) -> PathBuf {
+        match (&self.given, config) {
+            (None, Some(config)) => config.data_dir.clone(),
+            _ => self.dir(),
+        }
     }
 
     /// Opens the folder to read, beside a running daemon or without one.
@@ -48,7 +57,7 @@ pub(super) struct DaemonArgs {
     #[arg(long = "config", value_name = "FILE", env = "DAYTABLE_CONFIG")]
     pub(super) file: Option<PathBuf>,
     /// The data folder, instead of the configured one
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
+    #[arg(long = "data", aliases = ["data-dir", "dir"], value_name = "DIR", env = "DAYTABLE_DATA")]
     pub(super) data_dir: Option<PathBuf>,
 }
 
@@ -94,7 +103,7 @@ pub(super) struct ReadSources {
     /// Do not describe the search on standard error when it finds nothing
     #[arg(long)]
     quiet: bool,
-    /// The configuration with the access to archives and to the remote store. Without a file, /etc/daytable/daytable.toml, or the environment
+    /// The configuration with the data folder, unless --data names it, and the access to archives and to the remote store. Without a file, /etc/daytable/daytable.toml, or the environment
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -102,6 +111,7 @@ pub(super) struct ReadSources {
 /// The data folder, its archives and its remote store, open to read.
 pub(super) struct OpenSources {
     pub(super) reader: Reader,
+    pub(super) data_dir: PathBuf,
     archives: Archives,
     remote: Option<Box<dyn RemoteStore>>,
     config: Option<Config>,
@@ -139,8 +149,17 @@ pub(super) fn rules_of_config(config: &Config) -> (Vec<TableRule>, LifecycleLimi
 impl ReadSources {
     /// Opens all of them.
     pub(super) fn open(&self) -> Result<OpenSources, CliError> {
-        let reader = self.data.reader()?;
-        let config = load_named_config(self.config.as_deref())?.or_else(|| locate::config_of(&self.data.dir()));
+        let named = load_named_config(self.config.as_deref())?;
+        let data_dir = self.data.dir_of(named.as_ref());
+        let is_remote = named.as_ref().is_some_and(|config| config.store.remote().is_some());
+        let reader = match Reader::open(&data_dir) {
+            // Any host may ask a remote store, which has all records.
+            Err(StoreError::NoStore(_)) if is_remote && !self.local && self.data.given.is_none() => {
+                Reader::empty(&data_dir)?
+            }
+            reader => reader?,
+        };
+        let config = named.or_else(|| locate::config_of(&data_dir));
         let remote = match &config {
             _ if self.local => None,
             Some(config) => {
@@ -155,7 +174,7 @@ impl ReadSources {
             true => Archives::Skip,
             false => Archives::Read(config.as_ref().map(|config| config.archives.clone()).unwrap_or_default()),
         };
-        Ok(OpenSources { reader, archives, remote, config, quiet: self.quiet })
+        Ok(OpenSources { reader, data_dir, archives, remote, config, quiet: self.quiet })
     }
 }
 
@@ -171,14 +190,22 @@ fn remote_of_environment() -> Result<Box<dyn RemoteStore>, CliError> {
     })
 }
 
-/// Reports on standard error what an answer is based on, and why it is empty. A cut answer is incomplete.
+/// How long the names of a query are looked for in the records.
+pub(super) const DOUBTS_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Reports on standard error what an answer is based on, what in the query looks wrong, and why the answer is empty. A cut
+/// answer is incomplete.
 pub(super) fn report_answer(
     sources: &OpenSources,
     query: &ParsedQuery,
+    remarks: &[Remarks],
     options: &AnswerOptions,
     report: &AnswerReport,
 ) -> Result<(), CliError> {
     report_archives(&report.archives)?;
+    if !sources.quiet {
+        warn_of(&doubts(&sources.stores(), query, remarks, options, DOUBTS_TIME_MAX)?);
+    }
     if let Some(cut) = &report.cut {
         return Err(CliError::Incomplete(cut.clone()));
     }
@@ -186,6 +213,13 @@ pub(super) fn report_answer(
         eprintln!("daytable: {}", SafeLines(explain(&sources.stores(), query, options)?));
     }
     Ok(())
+}
+
+/// Prints warnings on standard error.
+pub(super) fn warn_of(warnings: &[SyntaxError]) {
+    for warning in warnings {
+        eprintln!("daytable: warning: {}", SafeLines(warning));
+    }
 }
 
 /// Reports on standard error which archives a query read. A missing archive makes the answer incomplete.
@@ -206,28 +240,28 @@ pub(super) struct FilterArgs {
     #[arg(value_name = "QUERY", allow_hyphen_values = true, value_parser = query_text)]
     query: Option<String>,
     /// Records of this instance only; * stands for any text. Several instances are asked for by several options
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, aliases = ["host", "hostname", "node"], value_name = "NAME")]
     instance: Vec<String>,
     /// Records of this source only: the path of a file or a listener; * stands for any text
-    #[arg(long, value_name = "SOURCE")]
+    #[arg(long, aliases = ["file", "path"], value_name = "SOURCE")]
     source: Vec<String>,
     /// Records of this table only, or of this day-table
-    #[arg(long, value_name = "TABLE")]
+    #[arg(long, alias = "index", value_name = "TABLE")]
     table: Vec<String>,
     /// Records that match this filter, too
-    #[arg(long = "where", value_name = "FILTER")]
+    #[arg(long = "where", aliases = ["filter", "query", "search"], value_name = "FILTER")]
     also: Vec<String>,
     /// Records at or after this time: 2026-11-21, "2026-11-21 08:00", RFC 3339, 14:03, yesterday, or an age such as 15m, 2h30m, "2 days ago"
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, aliases = ["from", "start", "begin", "after", "last"], value_name = "TIME")]
     since: Option<When>,
     /// Records before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, aliases = ["to", "end", "before"], value_name = "TIME")]
     until: Option<When>,
     /// Records of this level or a more severe one
-    #[arg(long, value_parser = level)]
+    #[arg(long, aliases = ["severity", "priority", "lvl", "min-level"], value_parser = level)]
     level: Option<Level>,
     /// Records with this text in their line as it was written, or in the value of a field; case-sensitive
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, alias = "text", value_name = "TEXT")]
     contains: Option<String>,
 }
 
@@ -248,17 +282,20 @@ impl FilterArgs {
         ReaderZone::new(self.utc)
     }
 
-    /// The query with its conditions, and the options of its answer, with ages counted from `now`.
+    /// The query with its conditions, what is to be said about their texts, and the options of the answer, with ages counted from
+    /// `now`.
     pub(super) fn parse(
         self,
         now: Ticks,
         zone: &ReaderZone,
         limit: Option<u64>,
-    ) -> Result<(ParsedQuery, AnswerOptions), SyntaxError> {
-        let mut query = ParsedQuery::parse(self.query.as_deref().unwrap_or_default())?;
-        let mut conditions = Vec::new();
+    ) -> Result<(ParsedQuery, Vec<Remarks>, AnswerOptions), SyntaxError> {
+        let (mut query, remarks) = ParsedQuery::parse_remarked(self.query.as_deref().unwrap_or_default())?;
+        let (mut conditions, mut remarks) = (Vec::new(), vec![remarks]);
         for filter in &self.also {
-            conditions.push(Expression::parse(filter)?);
+            let (condition, remarked) = Expression::parse_remarked(filter)?;
+            conditions.push(condition);
+            remarks.push(remarked);
         }
         let exact = self.instance.len() == 1 && !self.instance[0].contains('*');
         if !exact {
@@ -284,7 +321,7 @@ impl FilterArgs {
             contains: self.contains,
             limit,
         };
-        Ok((query, AnswerOptions { filter, ..AnswerOptions::at(now) }))
+        Ok((query, remarks, AnswerOptions { filter, ..AnswerOptions::at(now) }))
     }
 }
 
@@ -306,8 +343,7 @@ fn one_of(field: &str, values: &[String], pattern: impl Fn(&str) -> String) -> O
 }
 
 fn level(word: &str) -> Result<Level, String> {
-    let names = || Level::ALL.map(Level::name).join(", ");
-    Level::from_word(word).ok_or_else(|| format!("the levels are {}", names()))
+    Level::from_word(word).ok_or_else(|| unknown_level(word))
 }
 
 /// A `--format` that [`ParseOptions::set_format`] accepts.

@@ -7,7 +7,6 @@ use super::args::{FilterArgs, JsonArgs, ReadSources, interval, report_answer};
 use super::exit::CliError;
 use super::output::{Output, aligned, cell};
 use super::zone::ReaderZone;
-use clap::ValueEnum;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, now};
 use daytable_query::answer::count_answer;
@@ -24,8 +23,8 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     sources: ReadSources,
-    /// Count separately by these properties, in the order of the columns
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    /// Count separately by these properties, level and instance, in the order of the columns
+    #[arg(long, value_parser = By::parse, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
     /// Count separately for each interval of this length, such as 5m. Days begin at midnight in the zone of TZ, weeks on Monday
     #[arg(long, value_name = "DURATION", value_parser = interval)]
@@ -34,10 +33,23 @@ pub(super) struct Args {
     output: JsonArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Level,
     Instance,
+}
+
+impl By {
+    fn parse(text: &str) -> Result<By, String> {
+        match text {
+            "level" => Ok(By::Level),
+            "instance" => Ok(By::Instance),
+            other => Err(format!(
+                "records are counted by level and instance; by a field they are by \
+                 `daytable query '* | stats by ({other}) count() n'`"
+            )),
+        }
+    }
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
@@ -51,7 +63,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         every: args.every,
         clock: zone.clock(),
     };
-    let (query, options) = args.filters.parse(now(), &zone, None)?;
+    let (query, remarks, options) = args.filters.parse(now(), &zone, None)?;
     let sources = args.sources.open()?;
     let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;
     let mut output = Output::new();
@@ -62,7 +74,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         counts => table(counts, &by, &grouping, &|time| shown.rfc3339(time)),
     })?;
     output.flush()?;
-    report_answer(&sources, &query, &options, &report)
+    report_answer(&sources, &query, &remarks, &options, &report)
 }
 
 /// A header, and a line per count and per step without records.

@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "format")]
     raw: bool,
     /// At most this many records or rows
-    #[arg(short, value_name = "N")]
+    #[arg(short, aliases = ["limit", "lines", "max"], value_name = "N")]
     n: Option<u64>,
     /// The file to write, instead of standard output. It gets its name once it is whole, and only its user reads it
     #[arg(long, value_name = "FILE")]
@@ -61,14 +61,14 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         ExportForm::Raw => AnswerFormat::Raw,
     };
     let zone = args.filters.zone();
-    let (query, options) = args.filters.parse(now(), &zone, args.n)?;
+    let (query, remarks, options) = args.filters.parse(now(), &zone, args.n)?;
     let Some(path) = &args.output else {
         let printer = AnswerArgs::of(format).printer(&zone, &query, &options);
         let mut output = AnswerOutput::new(printer, false, false)?;
         let sources = args.sources.open()?;
         let report = give(&sources, &query, &options, &mut |item| output.item(item))?;
         output.finish()?;
-        return report_answer(&sources, &query, &options, &report);
+        return report_answer(&sources, &query, &remarks, &options, &report);
     };
     let sources = args.sources.open()?;
     let file = AsideFile::create(path)?;
@@ -77,7 +77,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         return Err(CliError::Incomplete(format!("{missing}; {} is not written", path.display())));
     }
     file.finish()?;
-    report_answer(&sources, &query, &options, &report)
+    report_answer(&sources, &query, &remarks, &options, &report)
 }
 
 /// Gives each item of an answer to `each`, until it fails.

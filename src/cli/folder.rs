@@ -8,7 +8,7 @@
 //! Commands that read open the folder by [`DataArgs::reader`](super::args::DataArgs::reader) or
 //! [`ReadSources`](super::args::ReadSources), beside a running daemon or without one.
 
-use super::args::rules_of_config;
+use super::args::{DataArgs, rules_of_config};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::locate::{self, load_named_config};
@@ -24,12 +24,17 @@ use std::sync::Arc;
 /// The rules for a folder without a daemon.
 #[derive(Debug, clap::Args)]
 pub(super) struct RuleArgs {
-    /// The configuration to use where no daemon runs. Without a file, /etc/daytable/daytable.toml, or the rules of the last daemon
+    /// The configuration to use where no daemon runs, whose data folder is meant unless --data names it. Without a file, /etc/daytable/daytable.toml, or the rules of the last daemon
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 impl RuleArgs {
+    /// The data folder, which is that of the named configuration, unless the command names the folder, too.
+    pub(super) fn data_dir(&self, data: &DataArgs) -> Result<PathBuf, CliError> {
+        Ok(data.dir_of(self.config()?.as_ref()))
+    }
+
     /// The named configuration, or the installed one if it is that of `data_dir`.
     pub(super) fn offline_config(&self, data_dir: &Path) -> Result<Option<Config>, CliError> {
         Ok(self.config()?.or_else(|| locate::config_of(data_dir)))

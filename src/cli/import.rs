@@ -34,7 +34,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
-    /// The configuration with the tables and the secrets to replace. Without a file, /etc/daytable/daytable.toml, or a table Log that keeps 30 days. A running daemon uses its own configuration
+    /// The configuration with the data folder, unless --data names it, the tables, and the secrets to replace. Without a file, /etc/daytable/daytable.toml, or a table Log that keeps 30 days. A running daemon uses its own configuration
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The instance of the records: {host}, {path}, {stem}, {field:NAME}, or text
@@ -52,7 +52,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.data.dir();
+    let data_dir = args.data.dir_of(load_named_config(args.config.as_deref())?.as_ref());
     let mut importer = match Control::connect(&data_dir)? {
         Some(_) => Importer::Daemon,
         None => Importer::Offline(None),
@@ -121,7 +121,7 @@ impl Importer {
                 let offline = Box::new(OfflineImport::open(args, data_dir)?);
                 import_offline(none.insert(offline), files, show)
             }
-            Importer::Daemon => ask_daemon(locate::daemon_of(data_dir)?, args, files, show),
+            Importer::Daemon => ask_daemon(locate::daemon_of(data_dir)?, args, data_dir, files, show),
         }
     }
 }
@@ -139,6 +139,7 @@ fn bar() -> ProgressBar {
 fn ask_daemon(
     control: Control,
     args: &Args,
+    data_dir: &Path,
     files: Vec<ImportFile>,
     show: &mut dyn FnMut(ImportProgress),
 ) -> Result<(), CliError> {
@@ -150,13 +151,13 @@ fn ask_daemon(
     let mut pauses = BUSY_PAUSES;
     let mut control = Some(control);
     let mut response = loop {
-        let daemon = control.take().ok_or_else(|| CliError::Unavailable(locate::no_daemon(&args.data.dir())))?;
+        let daemon = control.take().ok_or_else(|| CliError::Unavailable(locate::no_daemon(data_dir)))?;
         match daemon.post_with_files("/-/import", &body, &files) {
             // The daemon may still end the request before.
             Err(ControlError::Refused { status: 503, .. }) if pauses > 0 => {
                 pauses -= 1;
                 std::thread::sleep(BUSY_PAUSE);
-                control = Control::connect(&args.data.dir())?;
+                control = Control::connect(data_dir)?;
             }
             posted => break posted?,
         }

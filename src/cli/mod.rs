@@ -101,12 +101,14 @@ enum Command {
     /// Continue at the positions of another collector: Promtail, Alloy, Filebeat, Vector, Fluent Bit
     Adopt(adopt::Args),
     /// Print the answer of a query: records or rows
+    #[command(aliases = ["search", "ask", "grep"])]
     Query(query::Args),
     /// Print a link to the page, which lets a browser read. The link works once, within five minutes
     Open(open::Args),
     /// Write the answer of a query to a file, or the file again that a source read, byte for byte
     Export(export::Args),
     /// Print records as they are committed
+    #[command(aliases = ["follow", "logs"])]
     Tail(tail::Args),
     /// Count the records of a query by time, level and instance
     Count(count::Args),
@@ -180,20 +182,75 @@ impl Cli {
     }
 }
 
-/// The error that names the first unknown option of a query. A query may begin with `-`, so clap takes the option for the
-/// query, and complains of the next word.
+/// The error that names the first unknown option of a query, with what was meant. A query may begin with `-`, so clap takes the
+/// option for the query, and complains of the next word.
 fn unknown_option(command: &clap::Command, arguments: &[OsString]) -> Option<clap::Error> {
     let words: Vec<&str> =
         arguments.iter().skip(1).map_while(|word| word.to_str()).take_while(|word| *word != "--").collect();
     let command = words.iter().find_map(|word| command.find_subcommand(word))?;
     command.get_positionals().find(|positional| positional.is_allow_hyphen_values_set())?;
     let names = || command.get_arguments().filter_map(clap::Arg::get_long).chain(["help"]);
-    let option = words.iter().filter_map(|word| word.strip_prefix("--")?.split('=').next());
-    let unknown = option.into_iter().find(|option| names().all(|name| name != *option))?;
-    let tip = did_you_mean(unknown, &names().collect::<Vec<_>>());
-    let tip = tip.map_or_else(String::new, |name| format!("\n\n  tip: a similar argument exists: '--{name}'"));
-    let message = format!("unexpected argument '--{unknown}' found{tip}\n\nFor more information, try '--help'.\n");
+    let aliases = || command.get_arguments().flat_map(|option| option.get_all_aliases().unwrap_or_default());
+    let shorts = || {
+        let own = command.get_arguments().filter_map(clap::Arg::get_short);
+        own.chain(command.get_arguments().flat_map(|option| option.get_all_short_aliases().unwrap_or_default()))
+            .chain(['h'])
+    };
+    let options = words.iter().filter_map(|word| word.strip_prefix("--")?.split('=').next());
+    let long = options.into_iter().find(|option| !names().chain(aliases()).any(|name| name == *option));
+    let short = words.iter().filter(|word| word.len() == 2).find_map(|word| {
+        let letter = word.strip_prefix('-')?.chars().next().filter(char::is_ascii_alphabetic)?;
+        (!shorts().any(|known| known == letter) && option_elsewhere(word).is_some()).then_some(*word)
+    });
+    let (unknown, name) = match (long, short) {
+        (Some(name), _) => (format!("--{name}"), name),
+        (None, Some(option)) => (option.to_owned(), option),
+        (None, None) => return None,
+    };
+    let tip = match option_elsewhere(name) {
+        Some(advice) => format!("\n\n  tip: {advice}"),
+        None => did_you_mean(name, &names().collect::<Vec<_>>())
+            .map_or_else(String::new, |known| format!("\n\n  tip: a similar argument exists: '--{known}'")),
+    };
+    let message = format!("unexpected argument '{unknown}' found{tip}\n\nFor more information, try '--help'.\n");
     Some(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
+}
+
+/// Options of grep, journalctl, kubectl and others, and what to write here.
+const OPTIONS_ELSEWHERE: [(&[&str], &str); 19] = [
+    (&["grep", "match", "-e"], "a text is looked for by --contains TEXT, a pattern by the query '~\"a.*b\"'"),
+    (
+        &["regex", "regexp", "extended-regexp", "perl-regexp", "-E", "-P"],
+        "a pattern is a query: '~\"a.*b\"' of the line, 'path:~\"^/api\"' of a field",
+    ),
+    (&["ignore-case", "case-insensitive", "-i"], "a word whatever its case is a query: 'i(word)'"),
+    (&["invert-match", "exclude", "not", "-v"], "records without a word are a query: '-word'"),
+    (
+        &["output", "out", "-o"],
+        "the form of an answer is --format, and a file is written by `daytable export --output FILE`",
+    ),
+    (&["csv", "text", "parquet", "ndjson"], "the form of an answer is --format text, json, csv, raw or parquet"),
+    (&["count", "-c"], "records are counted by `daytable count`, or by the pipe | count()"),
+    (&["by", "group-by", "groupby"], "groups are a pipe: '* | stats by (path) count() n'"),
+    (
+        &["sort", "order", "order-by", "sort-by"],
+        "an order is a pipe: '* | sort by (path desc)'; --reverse has the other one",
+    ),
+    (&["fields", "columns", "select"], "columns are a pipe: '* | fields time, path'"),
+    (&["offset", "skip"], "the first records are left out by a pipe: '* | offset 100'"),
+    (&["no-color", "no-colour", "plain"], "colours are left out by --color never"),
+    (&["tz", "timezone", "time-zone"], "the zone is the variable TZ, as in TZ=Europe/Berlin daytable …; UTC is --utc"),
+    (&["local", "localtime"], "times are of the zone of TZ unless --utc is given"),
+    (&["unit", "service", "app", "-u"], "a unit is a field: 'unit:=nginx.service'; a file is --source PATH"),
+    (&["namespace", "pod", "container", "label", "selector"], "it is a field: 'pod:=web-1'"),
+    (&["facility", "identifier", "-t"], "it is a field: 'process:=sshd'"),
+    (&["limit", "lines", "max", "head", "tail", "max-count", "number", "-m", "-l"], "the number of records is -n N"),
+    (&["follow", "-f", "-F"], "records are followed by `daytable tail`, or by `daytable query --follow`"),
+];
+
+/// What to write for an option of another program.
+fn option_elsewhere(name: &str) -> Option<&'static str> {
+    OPTIONS_ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, advice)| *advice)
 }
 
 /// Prints an error on standard error. Text from outside in the error cannot control the terminal.

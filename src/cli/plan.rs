@@ -7,7 +7,7 @@ use super::folder::{RuleArgs, rules_of};
 use super::output::{Output, TextTable};
 use daytable_lifecycle::{PlanLine, View, forecast};
 use daytable_model::time;
-use daytable_store::LifecycleState;
+use daytable_store::{LifecycleState, Reader};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -20,7 +20,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let plan = match Control::connect(&args.data.dir())? {
+    let plan = match Control::connect(&args.rules.data_dir(&args.data)?)? {
         Some(control) if args.rules.config()?.is_none() => {
             control.post("/-/plan", "")?.all("a line is no part of a plan")?
         }
@@ -39,9 +39,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 
 /// Plans while another process may write: a plan only reads.
 fn plan_offline(args: &Args) -> Result<Vec<PlanLine>, CliError> {
-    let data_dir = args.data.dir();
+    let data_dir = args.rules.data_dir(&args.data)?;
     let config = args.rules.offline_config(&data_dir)?;
-    let state = LifecycleState::of(args.data.reader()?.catalog())?;
+    let state = LifecycleState::of(Reader::open(&data_dir)?.catalog())?;
     let (rules, limits) = rules_of(config.as_ref(), &state);
     let view = View::of(&data_dir, state, &rules, limits, time::now());
     Ok(forecast(&view).lines())

@@ -5,12 +5,13 @@
 //! first, without a limit.
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
-use super::args::{FilterArgs, OpenSources, ReadSources, report_answer, report_archives};
+use super::args::{DOUBTS_TIME_MAX, FilterArgs, OpenSources, ReadSources, report_answer, report_archives, warn_of};
 use super::exit::CliError;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
 use daytable_query::answer::context::{CONTEXT_MAX, ContextScope, groups_around};
+use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::{AnswerItem, AnswerOptions, FullRecord, answer, is_newest_first};
 use daytable_query::{StoredRecord, find_record};
 use std::io::IsTerminal;
@@ -28,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     sources: ReadSources,
     /// At most this many records or rows. Without it, 1000 records on a terminal, and all in a pipe
-    #[arg(short, value_name = "N")]
+    #[arg(short, aliases = ["limit", "lines", "max", "head"], value_name = "N")]
     n: Option<u64>,
     /// The other order: newest first on a terminal, oldest first in a pipe
     #[arg(long)]
@@ -86,7 +87,7 @@ fn scope_of(name: &str) -> Result<ContextScope, String> {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let zone = args.filters.zone();
-    let (query, mut options) = args.filters.parse(now(), &zone, args.n)?;
+    let (query, remarks, mut options) = args.filters.parse(now(), &zone, args.n)?;
     let printer = args.form.printer(&zone, &query, &options);
     let sides = [args.before_context.or(args.context), args.after_context.or(args.context)];
     let has_context = sides.iter().any(Option::is_some);
@@ -95,7 +96,10 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         args.form.check_endless()?;
         let sources = args.sources.open()?;
         let plan = FollowPlan { first: args.n.unwrap_or(FIRST_RECORDS), limit: None };
-        return tail::follow(&args.sources.data.dir(), &sources.stores(), &query, &options, plan, &printer);
+        if !sources.is_quiet() {
+            warn_of(&doubts(&sources.stores(), &query, &remarks, &options, DOUBTS_TIME_MAX)?);
+        }
+        return tail::follow(&sources.data_dir, &sources.stores(), &query, &options, plan, &printer);
     }
     let is_terminal = printer.is_terminal();
     let is_newest_first = is_newest_first(&query);
@@ -138,7 +142,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
                 })?;
                 print_groups(&sources, matches, (before, after, args.context_of), is_reversed, output)?;
                 report_limit(limited, &options, report.given, &sources);
-                report_answer(&sources, &query, &options, &report)
+                report_answer(&sources, &query, &remarks, &options, &report)
             }
         };
     }
@@ -150,7 +154,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     written?;
     output.finish()?;
     report_limit(limited, &options, report.given, &sources);
-    report_answer(&sources, &query, &options, &report)
+    report_answer(&sources, &query, &remarks, &options, &report)
 }
 
 /// The record with these keys.

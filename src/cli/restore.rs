@@ -27,7 +27,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.data.dir();
+    let data_dir = args.rules.data_dir(&args.data)?;
     let restored: RestoreOutcome = match DataFolder::open(&data_dir, || args.rules.offline_config(&data_dir))? {
         DataFolder::Daemon(control) => {
             let (table, name) = (args.table.to_string(), args.name.as_ref().map(TableName::to_string));

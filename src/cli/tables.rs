@@ -40,7 +40,7 @@ fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
     let sources = args.sources.open()?;
     let state = LifecycleState::of(sources.reader.catalog())?;
     let (rules, limits) = rules_of_last_run(&state);
-    let view = View::of(&args.sources.data.dir(), state.clone(), &rules, limits, time::now());
+    let view = View::of(&sources.data_dir, state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
     let shown = ProgressSnapshot { held_back: held_back.collect(), ..ProgressSnapshot::default() };
     let local = table_list(&sources.reader, &view, &shown)?;

@@ -1,13 +1,14 @@
 //! `daytable tail`: prints the last records, and then records as they are committed.
 
 use super::answer_output::{AnswerArgs, AnswerPrinter};
-use super::args::{DataArgs, FilterArgs};
+use super::args::{DOUBTS_TIME_MAX, DataArgs, FilterArgs, warn_of};
 use super::control::Control;
 use super::exit::CliError;
 use super::locate;
 use daytable_logsql::ParsedQuery;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::now;
+use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::{AnswerFollower, AnswerItem, AnswerOptions};
 use daytable_query::{Archives, Stores};
 use std::io::{self, Write};
@@ -28,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
     /// Records to begin with: the newest that are there
-    #[arg(short, value_name = "N", default_value_t = FIRST_RECORDS)]
+    #[arg(short, alias = "lines", value_name = "N", default_value_t = FIRST_RECORDS)]
     n: u64,
     /// End after this many records
     #[arg(long, value_name = "N")]
@@ -40,11 +41,13 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     args.form.check_endless()?;
     let zone = args.filters.zone();
-    let (query, options) = args.filters.parse(now(), &zone, None)?;
+    let (query, remarks, options) = args.filters.parse(now(), &zone, None)?;
     let printer = args.form.printer(&zone, &query, &options);
     let reader = args.data.reader()?;
     let plan = FollowPlan { first: args.n, limit: args.limit };
-    follow(&args.data.dir(), &Stores::local(&reader, &Archives::Skip), &query, &options, plan, &printer)
+    let stores = Stores::local(&reader, &Archives::Skip);
+    warn_of(&doubts(&stores, &query, &remarks, &options, DOUBTS_TIME_MAX)?);
+    follow(&args.data.dir(), &stores, &query, &options, plan, &printer)
 }
 
 /// How many records are followed.

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
-    /// The configuration with the access to archives, the tailed files, and the field with a sequence of numbers. Without a file, /etc/daytable/daytable.toml; or the access comes from the environment, and the others are unknown
+    /// The configuration with the data folder, unless --data names it, the access to archives, the tailed files, and the field with a sequence of numbers. Without a file, /etc/daytable/daytable.toml; or the access comes from the environment, and the others are unknown
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Read archives to the last byte. Otherwise daytable only checks that they exist
@@ -41,15 +41,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.data.dir();
-    let (access, tails, sequence, is_routed) =
-        match load_named_config(args.config.as_deref())?.or_else(|| locate::config_of(&data_dir)) {
-            Some(config) => {
-                let is_routed = config.is_routed();
-                (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
-            }
-            None => Default::default(),
-        };
+    let named = load_named_config(args.config.as_deref())?;
+    let data_dir = args.data.dir_of(named.as_ref());
+    let (access, tails, sequence, is_routed) = match named.or_else(|| locate::config_of(&data_dir)) {
+        Some(config) => {
+            let is_routed = config.is_routed();
+            (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
+        }
+        None => Default::default(),
+    };
     let request = VerifyRequest {
         data_dir: &data_dir,
         access: &access,

@@ -183,7 +183,7 @@ impl SectionOptions for HttpConfig {
                 .example("\"/run/credentials/daytable.service/token\"")
                 .live(
                     "A file with the token for reading (/api/*) over TCP: `Authorization: Bearer TOKEN`. Without a token, only the unix socket answers reads, \
-                     because on loopback every local user could read root's logs. In every key for a secret file, \"%d/NAME\" is a credential of systemd (LoadCredential=NAME:…).",
+                     because on loopback every local user could read root's logs. daytable reads a changed file again. In every key for a secret file, \"%d/NAME\" is a credential of systemd (LoadCredential=NAME:…).",
                 ),
             count("connections_max", |http: &mut HttpConfig| &mut http.connections_max, u16::MAX)
                 .for_new_connections(

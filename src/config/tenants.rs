@@ -79,6 +79,6 @@ fn keys() -> Vec<ConfigKey<TenantConfig>> {
             .live("Patterns of the instances whose records are its own, like [\"web-*\"]; without this key, every instance. A sender may call itself what it likes, so only `tables` are a boundary between senders."),
         optional_text("token_file", "an absolute path, or \"%d/NAME\"", |tenant: &mut TenantConfig| &mut tenant.token_file, secret_file)
             .example("\"/run/credentials/daytable.service/acme\"")
-            .live("A file with a token that reads this tenant alone, and nothing else of daytable. With it, the header is not needed."),
+            .live("A file with a token that reads this tenant alone, and nothing else of daytable. With it, the header is not needed. daytable reads a changed file again."),
     ]
 }

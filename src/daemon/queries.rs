@@ -7,14 +7,16 @@ use crate::http::{
 };
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
-use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate, Test};
+use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate, Remarks, Test};
 use daytable_model::clock::Clock;
 use daytable_model::key::{DayTable, RowKey};
-use daytable_model::record::Level;
+use daytable_model::level::{Level, unknown_level};
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
 use daytable_parse::Zone;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
+use daytable_query::answer::doubts::doubts;
+use daytable_query::answer::nothing::explain;
 use daytable_query::answer::{
     AnswerFollower, AnswerItem, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer,
     pushed_down,
@@ -66,7 +68,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
         let parsed = text.as_deref().map(str::parse::<when::When>).transpose();
         Ok(parsed.map_err(|e| ApiError::parameter(name, e.to_string()))?.map(|when| when.at(now, &when::utc)))
     };
-    let level = |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", "no such level"));
+    let level = |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", unknown_level(word)));
     Ok(Filter {
         instance: filters.instance.clone(),
         partitions: None,
@@ -85,20 +87,63 @@ fn continue_if(is_wanted: bool) -> ControlFlow<()> {
 /// The longest time that an answer may take, so that no client occupies the daemon for long. Exports have no limit.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The query of a request, and the options of its answer.
+/// How long the names of a query are looked for in the records, before the answer begins.
+const DOUBTS_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The query of a request, and the options of its answer. The response says what in the query looks wrong.
 fn parsed(
     filters: &FilterParams,
     limit: Option<u64>,
     memory: &MemoryBudget,
+    out: &mut ResponseWriter,
 ) -> Result<(ParsedQuery, AnswerOptions), ApiError> {
-    let query = ParsedQuery::parse(filters.q.as_deref().unwrap_or_default()).map_err(|error| ApiError::Query {
+    let (query, options, remarks) = parsed_remarked(filters, limit, memory)?;
+    remarks.warnings().iter().for_each(|warning| out.warn(warning));
+    Ok((query, options))
+}
+
+/// As [`parsed`]. The response also names the fields, instances and tables that no record has.
+fn parsed_with_names(
+    stores: &Stores<'_>,
+    filters: &FilterParams,
+    limit: Option<u64>,
+    memory: &MemoryBudget,
+    out: &mut ResponseWriter,
+) -> Result<(ParsedQuery, AnswerOptions), ApiError> {
+    let (query, options, remarks) = parsed_remarked(filters, limit, memory)?;
+    let doubts = doubts(stores, &query, &[remarks], &options, DOUBTS_TIME_MAX)?;
+    doubts.iter().for_each(|warning| out.warn(warning));
+    Ok((query, options))
+}
+
+fn parsed_remarked(
+    filters: &FilterParams,
+    limit: Option<u64>,
+    memory: &MemoryBudget,
+) -> Result<(ParsedQuery, AnswerOptions, Remarks), ApiError> {
+    let parsed = ParsedQuery::parse_remarked(filters.q.as_deref().unwrap_or_default());
+    let (query, remarks) = parsed.map_err(|error| ApiError::Query {
         message: error.message().to_owned(),
         from: error.at().start,
         to: error.at().end,
     })?;
     let filter = filter(filters, limit)?;
     let (time_limit, memory) = (Some(ANSWER_TIME_MAX), memory.clone());
-    Ok((query, AnswerOptions { filter, time_limit, memory, ..AnswerOptions::at(time::now()) }))
+    Ok((query, AnswerOptions { filter, time_limit, memory, ..AnswerOptions::at(time::now()) }, remarks))
+}
+
+/// Says why an answer without a record is empty.
+fn explain_nothing(
+    stores: &Stores<'_>,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    report: &AnswerReport,
+    out: &mut ResponseWriter,
+) -> ApiResult {
+    if report.matched == 0 && report.incomplete().is_none() && !out.is_gone() {
+        out.warn_of_all(&explain(stores, query, options)?.to_string());
+    }
+    Ok(())
 }
 
 /// Writes the answer, one line per item. Ends when the client disconnects.
@@ -163,7 +208,7 @@ pub(super) fn query(
     memory: &MemoryBudget,
     out: &mut ResponseWriter,
 ) -> ApiResult {
-    let (query, options) = parsed(&params.filters, Some(params.n), memory)?;
+    let (query, options) = parsed_with_names(stores, &params.filters, Some(params.n), memory, out)?;
     write_lines(stores, &query, &options, out)
 }
 
@@ -175,6 +220,7 @@ fn write_lines(
     out: &mut ResponseWriter,
 ) -> ApiResult {
     let report = write_answer(stores, query, options, out)?;
+    explain_nothing(stores, query, options, &report, out)?;
     if report.given > 0 && report.incomplete().is_some() {
         // The client gets the records that were found, then the error.
         out.begin();
@@ -191,7 +237,7 @@ pub(super) fn export(
     memory: &MemoryBudget,
     out: &mut ResponseWriter,
 ) -> ApiResult {
-    let (query, options) = parsed(&params.filters, Some(params.n), memory)?;
+    let (query, options) = parsed_with_names(stores, &params.filters, Some(params.n), memory, out)?;
     let options = AnswerOptions { time_limit: None, ..options };
     if params.form == ExportFormat::Ndjson {
         return write_lines(stores, &query, &options, out);
@@ -256,13 +302,17 @@ pub(super) fn summary(
     out: &mut ResponseWriter,
 ) -> ApiResult {
     let limit = if let Summary::Stats { limit } = params.summary { Some(limit) } else { None };
-    let (mut query, options) = parsed(&params.filters, limit, memory)?;
+    let (mut query, options) = match &params.summary {
+        Summary::Stats { .. } => parsed_with_names(stores, &params.filters, limit, memory, out)?,
+        _ => parsed(&params.filters, limit, memory, out)?,
+    };
     let document = match &params.summary {
         Summary::Stats { .. } => {
             if query.pipes.is_empty() {
                 return Err(ApiError::parameter("q", "needs a pipe, for example | stats by (level) count() n"));
             }
             let (rows, report) = rows(stores, &query, &options, out)?;
+            explain_nothing(stores, &query, &options, &report, out)?;
             let columns: Vec<&str> =
                 rows.first().map(|row| row.columns().iter().map(|(name, _)| &**name).collect()).unwrap_or_default();
             json!({
@@ -439,10 +489,11 @@ pub(super) fn count(
         }
         grouping.every = Some(every);
     }
-    let (query, options) = parsed(&params.filters, None, memory)?;
+    let (query, options) = parsed_with_names(stores, &params.filters, None, memory, out)?;
     let (counts, report) = count_answer(stores, &query, &options, grouping, &|| !out.is_gone())?;
     // A count that lacks a day is wrong.
     complete(&report)?;
+    explain_nothing(stores, &query, &options, &report, out)?;
     out.line(&counts);
     Ok(())
 }
@@ -474,7 +525,7 @@ pub(super) fn follow(
     memory: &MemoryBudget,
     out: &mut ResponseWriter,
 ) -> ApiResult {
-    let (query, options) = parsed(filters, None, memory)?;
+    let (query, options) = parsed(filters, None, memory, out)?;
     let mut follower = AnswerFollower::from_now(reader, &query, &options).map_err(|error| match error {
         FollowError::Store(error) => error.into(),
         error => ApiError::parameter("q", error.to_string()),
@@ -497,7 +548,7 @@ pub(super) fn patterns(
     memory: &MemoryBudget,
     out: &mut ResponseWriter,
 ) -> ApiResult {
-    let (query, options) = parsed(params, Some(PATTERN_RECORDS_MAX), memory)?;
+    let (query, options) = parsed(params, Some(PATTERN_RECORDS_MAX), memory, out)?;
     let mut counter = PatternCounter::default();
     let report = answer(stores, &query, &options, &|| true, &mut |item| {
         if let AnswerItem::Record(record) = item {

@@ -106,8 +106,13 @@ impl Daemon {
         let loaded = tokio::task::spawn_blocking(move || load()).await;
         let mut config = loaded.map_err(|_| ReloadError::Stopping)??;
         // Keys that need a restart keep their value, so that the next reload names them again.
-        let changes = Changes::between(&self.config, &mut config);
+        let mut changes = Changes::between(&self.config, &mut config);
         let prepared = self.prepare(&config)?;
+        let tokens = self.server.changed_tokens(&prepared.server, &self.server_context.tenants.load());
+        // A file of another name is named already.
+        let is_new = |token: &String| !changes.live.iter().any(|change| token.starts_with(change.as_str()));
+        let tokens: Vec<String> = tokens.into_iter().filter(is_new).collect();
+        changes.live.extend(tokens);
         self.apply(config, prepared).await.map_err(ReloadError::Halfway)?;
         Ok(Reloaded { changed: changes.live, needs_restart: changes.at_restart })
     }

@@ -7,7 +7,8 @@
 use super::DaemonError;
 use crate::config::{HttpConfig, Listen, TenantConfig};
 use crate::http::{
-    self, BindError, HttpCounters, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ServerContext, Tenants,
+    self, BindError, HttpCounters, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ReadTokenFile,
+    ServerContext, Tenants,
 };
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
@@ -25,7 +26,9 @@ const BACKLOG: i32 = 4096;
 /// The HTTP server over TCP.
 pub(super) struct TcpServer {
     config: HttpConfig,
-    reading: Reloadable<Option<ReadToken>>,
+    reading: Reloadable<Option<ReadTokenFile>>,
+    /// The token when the configuration was read.
+    token: Option<ReadToken>,
     pushing: Reloadable<PushAuth>,
     limits: HttpLimits,
     /// Connections that memory has room for, whatever is configured.
@@ -39,7 +42,7 @@ pub(super) struct TcpServer {
 
 /// A configuration that is checked and bound.
 pub(super) struct PreparedServer {
-    token: Option<ReadToken>,
+    token: Option<ReadTokenFile>,
     tenants: Tenants,
     auth: PushAuth,
     /// The listener of a new server; `Some(None)` if the configuration has no listener.
@@ -59,10 +62,11 @@ impl TcpServer {
         counters: Arc<HttpCounters>,
         limits: HttpLimits,
     ) -> Result<TcpServer, DaemonError> {
-        let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
+        let token = config.token_file.as_deref().map(ReadTokenFile::open).transpose()?;
         let auth = PushAuth::new(config, router, counters.clone())?;
         Ok(TcpServer {
             config: config.clone(),
+            token: token.as_ref().map(ReadTokenFile::token),
             reading: Reloadable::new(token),
             pushing: Reloadable::new(auth),
             connections_max: limits.connections,
@@ -106,7 +110,7 @@ impl TcpServer {
         router: &Router,
     ) -> Result<PreparedServer, DaemonError> {
         let tenants = Tenants::new(tenants).map_err(DaemonError::TenantToken)?;
-        let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
+        let token = config.token_file.as_deref().map(ReadTokenFile::open).transpose()?;
         let auth = self.pushing.load().reload(config, router)?;
         let before = &self.config;
         let stays = (&before.listen, &before.tls, before.connections_max, before.per_sender.connections)
@@ -126,6 +130,16 @@ impl TcpServer {
         Ok(PreparedServer { token, tenants, auth, listener: Some(Some(bound)) })
     }
 
+    /// The files of tokens that have another content than when the configuration was last read. `before` are the tenants at
+    /// present.
+    pub(super) fn changed_tokens(&self, prepared: &PreparedServer, before: &Tenants) -> Vec<String> {
+        let now = prepared.token.as_ref().map(ReadTokenFile::token);
+        let own = (self.token.is_some() && now.is_some() && self.token != now)
+            .then(|| "http.token_file (its content)".into());
+        let tenants = prepared.tenants.with_other_tokens(before).into_iter();
+        own.into_iter().chain(tenants.map(|name| format!("tenant {name:?}: token_file (its content)"))).collect()
+    }
+
     /// Applies a prepared configuration.
     pub(super) fn apply(
         &mut self,
@@ -135,6 +149,7 @@ impl TcpServer {
         push: &Arc<Push>,
         servers: &mut JoinSet<()>,
     ) {
+        self.token = prepared.token.as_ref().map(ReadTokenFile::token);
         self.reading.store(prepared.token);
         shared.tenants.store(prepared.tenants);
         self.pushing.store(prepared.auth);

@@ -5,7 +5,7 @@ use super::api::Api;
 use super::counters::HttpCounters;
 use super::error::ApiError;
 use super::push_auth::PushAuth;
-use super::read_token::ReadToken;
+use super::read_token::ReadTokenFile;
 use super::readiness::Readiness;
 use super::scans::Scans;
 use super::session::Sessions;
@@ -20,7 +20,7 @@ pub enum ListenerKind {
     /// TCP: a client needs the token to read, and passes the push authentication to push.
     Tcp {
         /// The token for reading; without a token reading is refused.
-        reading: Reloadable<Option<ReadToken>>,
+        reading: Reloadable<Option<ReadTokenFile>>,
         /// The authentication of pushes.
         pushing: Reloadable<PushAuth>,
     },

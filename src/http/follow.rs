@@ -8,7 +8,7 @@ use super::error::ApiError;
 use super::params;
 use super::readiness::wait_for_drain;
 use super::request_params::RequestParams;
-use super::response::{PartStream, ResponseFormat, TruncatedResponse, start, with_format};
+use super::response::{PartStream, ResponseFormat, TruncatedResponse, start, with_format, with_warnings};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
@@ -31,9 +31,11 @@ pub(super) async fn tail(
     let mut heartbeat = interval(context.limits.heartbeat);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat.reset();
-    let parts = start(ResponseFormat::Events, permit, move |out| context.api.tail(&filters, out)).await?;
+    let mut parts = start(ResponseFormat::Events, permit, move |out| context.api.tail(&filters, out)).await?;
     let drained = Box::pin(async move { wait_for_drain(&mut draining).await });
-    Ok(with_format(ResponseFormat::Events, Body::from_stream(EventStream { parts, heartbeat, drained })))
+    let warnings = parts.warnings();
+    let body = Body::from_stream(EventStream { parts, heartbeat, drained });
+    Ok(with_warnings(with_format(ResponseFormat::Events, body), warnings))
 }
 
 /// The body of a response that stays open.

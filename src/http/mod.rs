@@ -95,7 +95,7 @@ pub use passed_files::PASSED_FILES_MAX;
 pub use push_auth::PushAuth;
 pub use push_refusal::PushAuthError;
 pub use question::{LokiError, QuestionClock};
-pub use read_token::{ReadToken, ReadTokenError};
+pub use read_token::{ReadToken, ReadTokenError, ReadTokenFile};
 pub use readiness::Readiness;
 pub use response::ResponseWriter;
 pub use routes::router;

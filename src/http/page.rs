@@ -21,7 +21,7 @@ mod bundle;
 mod compact;
 
 use super::context::{ListenerKind, ServerContext};
-use super::read_token::ReadToken;
+use super::read_token::{ReadToken, ReadTokenFile};
 use super::response::error_response;
 use super::session::{is_from_page, set_cookie};
 use axum::Router;
@@ -213,8 +213,8 @@ struct TokenForm {
 
 async fn begin(context: Arc<ServerContext>, kind: ListenerKind, headers: HeaderMap, body: Bytes) -> Response {
     let ListenerKind::Tcp { reading, .. } = &kind else { return StatusCode::NO_CONTENT.into_response() };
-    let token = reading.load();
-    let Some(token) = &*token else {
+    let token = reading.load().as_ref().as_ref().map(ReadTokenFile::token);
+    let Some(token) = &token else {
         return error_response(StatusCode::FORBIDDEN, "no token is configured: run `daytable open` on this host");
     };
     let given = serde_json::from_slice(&body).ok().and_then(|form: TokenForm| ReadToken::new(&form.token).ok());

@@ -1,6 +1,7 @@
 //! Who may read over TCP: a client with the token (`read_token`), or the page with the cookie of a session (`session`).
 
 use super::context::{ListenerKind, ServerContext};
+use super::read_token::ReadTokenFile;
 use super::response::error_response;
 use super::tenants::TenantReader;
 use axum::extract::{Request, State};
@@ -52,8 +53,8 @@ pub(super) async fn may_ask(
 /// Who asks; or whether a token for reading is configured, if the request may not read.
 fn reader(kind: &ListenerKind, context: &ServerContext, request: &Request) -> Result<TenantReader, bool> {
     let ListenerKind::Tcp { reading, .. } = kind else { return Ok(TenantReader::Local) };
-    let (token, headers) = (reading.load(), request.headers());
-    let token = (*token).as_ref();
+    let (token, headers) = (reading.load().as_ref().as_ref().map(ReadTokenFile::token), request.headers());
+    let token = token.as_ref();
     let is_of_page = || {
         let is_api = request.uri().path().starts_with(OF_PAGE);
         is_api && context.sessions.permit(headers, token, Instant::now())

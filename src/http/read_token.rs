@@ -4,8 +4,11 @@ use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use daytable_model::path_text::PathText;
+use daytable_platform::file_watch::{self, FileWatch};
+use daytable_platform::lock;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use subtle::ConstantTimeEq;
 
 /// A bearer token. The daemon keeps only its SHA-256 and compares digests in constant time, so the time of a refusal shows
@@ -43,7 +46,7 @@ impl ReadToken {
     pub fn read(path: &Path) -> Result<ReadToken, ReadTokenError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ReadTokenError::Unreadable { path: path.to_owned(), source })?;
-        daytable_platform::file_watch::warn_if_exposed(path);
+        file_watch::warn_if_exposed(path);
         ReadToken::new(&text)
     }
 
@@ -64,6 +67,48 @@ impl ReadToken {
             }
             _ => false,
         }
+    }
+}
+
+/// The token of a file, which is read again after the file changes. A file that cannot be used is reported once, and the token
+/// before stays.
+pub struct ReadTokenFile(Mutex<WatchedToken>);
+
+struct WatchedToken {
+    path: PathBuf,
+    watch: FileWatch,
+    token: ReadToken,
+}
+
+impl ReadTokenFile {
+    /// Reads the token, and begins to watch its file.
+    pub fn open(path: &Path) -> Result<ReadTokenFile, ReadTokenError> {
+        // The watch starts before the file is read, so a change in between is read as well.
+        let watch = FileWatch::new([path.to_owned()]);
+        Ok(ReadTokenFile(Mutex::new(WatchedToken { path: path.to_owned(), watch, token: ReadToken::read(path)? })))
+    }
+
+    /// A token whose file does not exist.
+    #[cfg(test)]
+    pub(super) fn without_file(token: ReadToken) -> ReadTokenFile {
+        let (path, watch) = (PathBuf::new(), FileWatch::new([]));
+        ReadTokenFile(Mutex::new(WatchedToken { path, watch, token }))
+    }
+
+    /// The token at present.
+    pub fn token(&self) -> ReadToken {
+        let watched = &mut *lock(&self.0);
+        if watched.watch.have_changed() {
+            let file = watched.path.escaped().to_string();
+            match ReadToken::read(&watched.path) {
+                Ok(token) => {
+                    watched.token = token;
+                    tracing::info!(file, "a token for reading was read again");
+                }
+                Err(error) => tracing::error!(file, %error, "failed to read a token again: the token before stays"),
+            }
+        }
+        watched.token.clone()
     }
 }
 

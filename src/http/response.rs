@@ -17,6 +17,7 @@ use super::params::ExportFormat;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use daytable_logsql::SyntaxError;
 use daytable_model::safe_text;
 use daytable_platform::turns;
 use futures_core::Stream;
@@ -32,6 +33,9 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 const PART_BYTES: usize = 64 << 10;
 /// Parts that wait between the scan and the connection.
 const PARTS_WAITING: usize = 2;
+/// Warnings of a response, and the bytes of each: a head is short.
+const WARNINGS_MAX: usize = 8;
+const WARNING_BYTES_MAX: usize = 400;
 /// How long a scan waits for its client with its snapshots.
 const SLOW_CLIENT: Duration = Duration::from_millis(100);
 /// The value of `Retry-After`, in seconds.
@@ -56,12 +60,30 @@ pub struct ResponseWriter {
     pending: Vec<u8>,
     parts: mpsc::Sender<ResponsePart>,
     has_begun: bool,
+    warnings: Vec<ResponseWarning>,
     /// Whether a line could not be serialized, so that the response is incomplete.
     lacks_a_line: bool,
 }
 
+/// What looks wrong in a request that is answered.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ResponseWarning {
+    message: String,
+    /// The bytes of the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<WarningPlace>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct WarningPlace {
+    from: usize,
+    to: usize,
+}
+
 /// A part of a response.
 pub(super) enum ResponsePart {
+    /// Before the first part.
+    Warnings(Vec<ResponseWarning>),
     /// More may follow.
     Part(Bytes),
     /// The last part, or an error that the response's format cannot express.
@@ -70,7 +92,40 @@ pub(super) enum ResponsePart {
 
 impl ResponseWriter {
     fn new(format: ResponseFormat, parts: mpsc::Sender<ResponsePart>) -> ResponseWriter {
-        ResponseWriter { format, pending: Vec::new(), parts, has_begun: false, lacks_a_line: false }
+        ResponseWriter {
+            format,
+            pending: Vec::new(),
+            parts,
+            has_begun: false,
+            warnings: Vec::new(),
+            lacks_a_line: false,
+        }
+    }
+
+    /// Says in the head of the response what looks wrong at a place of the query. After the first part it is too late.
+    pub fn warn(&mut self, warning: &SyntaxError) {
+        let place = WarningPlace { from: warning.at().start, to: warning.at().end };
+        self.add_warning(warning.message(), Some(place));
+    }
+
+    /// Says in the head of the response what is to be known about all of the request.
+    pub fn warn_of_all(&mut self, message: &str) {
+        self.add_warning(message, None);
+    }
+
+    fn add_warning(&mut self, message: &str, at: Option<WarningPlace>) {
+        if self.warnings.len() < WARNINGS_MAX {
+            let cut = message.floor_char_boundary(WARNING_BYTES_MAX);
+            self.warnings.push(ResponseWarning { message: message[..cut].to_owned(), at });
+        }
+    }
+
+    /// The warnings go before the first part.
+    fn send_warnings(&mut self) {
+        let warnings = std::mem::take(&mut self.warnings);
+        if !self.has_begun && !warnings.is_empty() {
+            send(&self.parts, ResponsePart::Warnings(warnings));
+        }
     }
 
     /// Adds a line, as JSON, and waits while the client is slow. Returns false when the client has disconnected. A line
@@ -111,6 +166,7 @@ impl ResponseWriter {
         if self.format != ResponseFormat::Events || self.pending.is_empty() {
             return !self.parts.is_closed();
         }
+        self.send_warnings();
         match self.parts.try_reserve() {
             Ok(permit) => {
                 self.has_begun = true;
@@ -124,12 +180,17 @@ impl ResponseWriter {
 
     /// Sends the head of the response and the pending lines. An error after this call cannot become a status.
     pub fn begin(&mut self) -> bool {
+        self.send_warnings();
         self.has_begun = true;
         let part = ResponsePart::Part(Bytes::from(std::mem::take(&mut self.pending)));
         send(&self.parts, part)
     }
 
     fn end(mut self, result: ApiResult) {
+        // A request that is refused has its reason.
+        if result.is_err() {
+            self.warnings.clear();
+        }
         let result = match result {
             Ok(()) if self.lacks_a_line => {
                 Err(ApiError::Failed("a line of the response cannot be written: it is missing".into()))
@@ -137,7 +198,7 @@ impl ResponseWriter {
             other => other,
         };
         let end = match result {
-            Ok(()) => Ok(self.pending),
+            Ok(()) => Ok(std::mem::take(&mut self.pending)),
             Err(error)
                 if !self.has_begun || matches!(self.format, ResponseFormat::Document | ResponseFormat::File(_)) =>
             {
@@ -149,9 +210,10 @@ impl ResponseWriter {
                     self.pending.extend_from_slice(b"event: error\n");
                 }
                 self.line(&error_json(&error.to_string()));
-                Ok(self.pending)
+                Ok(std::mem::take(&mut self.pending))
             }
         };
+        self.send_warnings();
         // The send fails only if the client has disconnected.
         send(&self.parts, ResponsePart::End(end.map(Bytes::from)));
     }
@@ -242,20 +304,32 @@ pub(super) fn write_parts(
 impl PartStream {
     /// Waits for the first part.
     pub(super) async fn of(mut parts: mpsc::Receiver<ResponsePart>) -> Result<PartStream, ApiError> {
-        match parts.recv().await {
-            Some(ResponsePart::Part(first)) => Ok(PartStream { first: Some(first), rest: Some(parts) }),
-            Some(ResponsePart::End(whole)) => Ok(PartStream { first: Some(whole?), rest: None }),
-            None => Err(ApiError::Failed("the scan ended without a response".into())),
+        let mut warnings = Vec::new();
+        let mut part = parts.recv().await;
+        if let Some(ResponsePart::Warnings(before)) = part {
+            warnings = before;
+            part = parts.recv().await;
+        }
+        match part {
+            Some(ResponsePart::Part(first)) => Ok(PartStream { first: Some(first), rest: Some(parts), warnings }),
+            Some(ResponsePart::End(whole)) => Ok(PartStream { first: Some(whole?), rest: None, warnings }),
+            Some(ResponsePart::Warnings(_)) | None => Err(ApiError::Failed("the scan ended without a response".into())),
         }
     }
 
     /// The response with these parts.
     pub(super) fn response(mut self, format: ResponseFormat) -> Response {
+        let warnings = self.warnings();
         let body = match (self.rest.is_some(), self.first.take()) {
             (false, Some(whole)) => Body::from(whole),
             (_, first) => Body::from_stream(PartStream { first, ..self }),
         };
-        with_format(format, body)
+        with_warnings(with_format(format, body), warnings)
+    }
+
+    /// The value of the header with the warnings, once.
+    pub(super) fn warnings(&mut self) -> Option<HeaderValue> {
+        warnings_header(&std::mem::take(&mut self.warnings))
     }
 }
 
@@ -273,6 +347,31 @@ pub(super) fn with_format(format: ResponseFormat, body: Body) -> Response {
     ([fixed(header::CONTENT_TYPE, media), fixed(header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
+/// The header with what looks wrong in a request that is answered: a JSON array in ASCII.
+const WARNINGS: HeaderName = HeaderName::from_static("daytable-warnings");
+
+/// A response with the header of its warnings.
+pub(super) fn with_warnings(mut response: Response, warnings: Option<HeaderValue>) -> Response {
+    if let Some(value) = warnings {
+        response.headers_mut().insert(WARNINGS, value);
+    }
+    response
+}
+
+fn warnings_header(warnings: &[ResponseWarning]) -> Option<HeaderValue> {
+    if warnings.is_empty() {
+        return None;
+    }
+    let mut ascii = String::new();
+    for c in serde_json::to_string(warnings).ok()?.chars() {
+        match c {
+            ' '..='~' => ascii.push(c),
+            c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| ascii.push_str(&format!("\\u{unit:04x}"))),
+        }
+    }
+    HeaderValue::from_str(&ascii).ok()
+}
+
 fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
     (name, HeaderValue::from_static(value))
 }
@@ -282,6 +381,7 @@ pub(super) struct PartStream {
     first: Option<Bytes>,
     /// None once the last part has arrived.
     rest: Option<mpsc::Receiver<ResponsePart>>,
+    warnings: Vec<ResponseWarning>,
 }
 
 /// Breaks the connection in the middle of a response.
@@ -307,7 +407,8 @@ impl Stream for PartStream {
                 log_fault(&error);
                 Err(TruncatedResponse)
             }
-            None => Err(TruncatedResponse),
+            // They stand before the first part only.
+            Some(ResponsePart::Warnings(_)) | None => Err(TruncatedResponse),
         }))
     }
 }

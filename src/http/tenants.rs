@@ -4,7 +4,7 @@
 //! is required, except on the unix socket, and with the token of a tenant, which reads that tenant alone. Where none are,
 //! the header selects nothing.
 
-use super::read_token::{ReadToken, ReadTokenError};
+use super::read_token::{ReadToken, ReadTokenError, ReadTokenFile};
 use crate::config::TenantConfig;
 use axum::http::{HeaderMap, StatusCode};
 use daytable_intake::glob::Pattern;
@@ -19,7 +19,9 @@ pub struct Tenants(Vec<Tenant>);
 struct Tenant {
     name: String,
     records: Arc<TenantRecords>,
-    token: Option<ReadToken>,
+    token: Option<ReadTokenFile>,
+    /// The token when the configuration was read.
+    configured: Option<ReadToken>,
 }
 
 /// The records of a tenant.
@@ -74,10 +76,12 @@ impl Tenants {
             // Without a pattern, a tenant would see every instance.
             let pattern = |pattern: &String| Pattern::instance(pattern).expect("the configuration has checked it");
             let instances = options.instances.iter().map(pattern).collect();
+            let token = options.token_file.as_deref().map(ReadTokenFile::open).transpose()?;
             Ok(Tenant {
                 name: options.name.clone(),
                 records: Arc::new(TenantRecords { tables: options.tables.clone(), instances }),
-                token: options.token_file.as_deref().map(ReadToken::read).transpose()?,
+                configured: token.as_ref().map(ReadTokenFile::token),
+                token,
             })
         };
         configured.iter().map(tenant).collect::<Result<_, _>>().map(Tenants)
@@ -85,8 +89,17 @@ impl Tenants {
 
     /// The reader whose token of a tenant these headers carry.
     pub(super) fn reader(&self, headers: &HeaderMap) -> Option<TenantReader> {
-        let has = |tenant: &Tenant| tenant.token.as_ref().is_some_and(|token| token.is_in(headers));
+        let has = |tenant: &Tenant| tenant.token.as_ref().is_some_and(|token| token.token().is_in(headers));
         self.0.iter().position(has).map(TenantReader::One)
+    }
+
+    /// The tenants whose files have other tokens than those of `before` had.
+    pub fn with_other_tokens(&self, before: &Tenants) -> Vec<String> {
+        let is_other = |tenant: &&Tenant| {
+            let known = before.0.iter().find(|known| known.name == tenant.name);
+            known.is_some_and(|known| known.configured.is_some() && known.configured != tenant.configured)
+        };
+        self.0.iter().filter(is_other).map(|tenant| tenant.name.clone()).collect()
     }
 
     /// Whether a tenant has a token.

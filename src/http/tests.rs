@@ -177,7 +177,7 @@ impl Daemon {
         let tcp = Listener::tcp("127.0.0.1:0").await.expect("bound");
         let unix = Listener::unix(&socket).expect("bound");
         let address = tcp.tcp_address().expect("a port");
-        let token = token.map(|token| ReadToken::new(token).expect("a token"));
+        let token = token.map(|token| ReadTokenFile::without_file(ReadToken::new(token).expect("a token")));
         let (reading, pushing) = (Reloadable::new(token), Reloadable::new(PushAuth::open(counters.clone())));
         let doors = [(tcp, ListenerKind::Tcp { reading, pushing }), (unix, ListenerKind::Unix)];
         let serving = doors.map(|(listener, door)| {

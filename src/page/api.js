@@ -23,15 +23,24 @@ function target(path, params) {
   return `/api/${path}?${query}`;
 }
 
-/** The error in an answer. The place in the query is counted in bytes there. @param {number} status @param {any} answer @param {string} q */
-function errorOf(status, answer, q) {
-  const text = String(answer?.error ?? `the answer has status ${status}`);
-  const at = answer?.at;
-  if (typeof at?.from !== "number") return new ApiError(status, text);
+/** A place in the query in characters. The answer counts bytes. @param {any} at @param {string} q */
+function placeIn(at, q) {
+  if (typeof at?.from !== "number") return undefined;
   const bytes = new TextEncoder().encode(q);
   const chars = (/** @type {number} */ byte) => new TextDecoder().decode(bytes.slice(0, byte)).length;
-  return new ApiError(status, text, { from: chars(at.from), to: chars(at.to ?? at.from) });
+  return { from: chars(at.from), to: chars(at.to ?? at.from) };
 }
+
+/** The error in an answer. @param {number} status @param {any} answer @param {string} q */
+const errorOf = (status, answer, q) => new ApiError(status, String(answer?.error ?? `the answer has status ${status}`), placeIn(answer?.at, q));
+
+/** @typedef {{message: string, at: {from: number, to: number}|undefined}} Warning what looks wrong in a query that is answered */
+
+/** Is told of the warnings of a query. @type {{warn: (warnings: Warning[]) => void}} */
+export const listener = { warn: () => {} };
+
+/** @param {Response} response @param {string} q @returns {Warning[]} */
+const warningsOf = (response, q) => JSON.parse(response.headers.get("daytable-warnings") ?? "[]").map((/** @type {any} */ { message, at }) => ({ message, at: placeIn(at, q) }));
 
 /** The longest address. A head has 16 KiB at most, so parameters that are longer are sent as a form. */
 const URL_CHARS_MAX = 8000;
@@ -83,6 +92,7 @@ function withoutError(part, q) {
  */
 export async function query({ q, since, until, limit }, signal, take) {
   const response = await get(target("query", { q, since, until, limit }), signal, q);
+  listener.warn(warningsOf(response, q));
   /** @type {unknown} */
   let failed;
   await lines(response, (part) => {

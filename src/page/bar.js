@@ -57,14 +57,19 @@ export class QueryBar {
 
   /** Shows an error, at its place if it has one. @param {string} [text] @param {{from: number, to: number}} [at] */
   fault(text, at) {
+    this.input.setAttribute("aria-invalid", text ? "true" : "false");
+    this.say(text, at);
+    if (at && document.activeElement === this.input) this.input.setSelectionRange(at.from, at.to);
+  }
+
+  /** Shows what is to be said about the query, and its place. @param {string} [text] @param {{from: number, to: number}} [at] */
+  say(text, at) {
     const box = byId("fault");
     box.hidden = !text;
-    this.input.setAttribute("aria-invalid", text ? "true" : "false");
     if (!text) return box.replaceChildren();
     const q = this.input.value;
     const end = at && Math.max(at.to, at.from + 1);
     box.replaceChildren(at ? h("code", visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", text));
-    if (at && document.activeElement === this.input) this.input.setSelectionRange(at.from, at.to);
   }
 
   typed() {

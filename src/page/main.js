@@ -328,6 +328,14 @@ function changed() {
   showStatus();
 }
 
+/** Why the last question found nothing. */
+let why = "";
+api.listener.warn = (warnings) => {
+  const said = warnings.find((warning) => warning.at);
+  if (said) queryBar.say(said.message, said.at);
+  why = warnings.find((warning) => !warning.at)?.message ?? "";
+};
+
 /** Nothing matches: why, and what to do. */
 function nothing() {
   const [first, last] = extent;
@@ -335,7 +343,7 @@ function nothing() {
   const asked = split(state.q)[0];
   if (!last) return blank("Nothing is stored yet", "Records appear as they are committed. \u201cSources\u201d shows what is read.", button("Sources", () => change({ view: "sources" }), { class: "primary" }), button("Follow", () => byId("live").click()));
   if (asked && asked !== "*") {
-    return blank("Nothing matches", "No record of this range matches the query.", state.since === "all" ? "" : button("Look at all time", () => change({ since: "all", until: "" }), { class: "primary" }), button("Clear the query", () => change({ q: "" })));
+    return blank("Nothing matches", `No record of this range matches the query${why && `: ${why}`}.`, state.since === "all" ? "" : button("Look at all time", () => change({ since: "all", until: "" }), { class: "primary" }), button("Clear the query", () => change({ q: "" })));
   }
   const where = to <= first ? "The range is before the first record." : from > last ? "The range is after the last record." : "No record has a time in this range.";
   return blank("No records in this range", where, button("Show the last day with records", () => change(lastDay()), { class: "primary" }), button("All time", () => change({ since: "all", until: "" })));

@@ -37,6 +37,7 @@ mod loki;
 mod source_log;
 mod multi_line;
 mod names;
+mod newcomer;
 mod idempotency;
 mod outbox;
 mod packaging;

@@ -103,6 +103,39 @@ impl Remote {
 }
 
 #[test]
+fn a_host_without_a_data_folder_reads_the_remote_store() {
+    let remote = Remote::new();
+    let daemon = remote.start("fill = \"100ms\"\n");
+    let lines = numbered("line", 5);
+    remote.place.write("app.log", &lines);
+    remote.wait_arrived(&lines);
+    remote.wait_empty(&daemon);
+    daemon.stop();
+    let config = remote.config("").replace("LOGS", "/nowhere");
+    let elsewhere = remote.place.path("elsewhere");
+    fs::write(remote.place.path("elsewhere.toml"), format!("data_dir = {elsewhere:?}\n{config}")).expect("written");
+    let ask = |words: &[&str]| {
+        let mut asked = std::process::Command::new(crate::place::DAYTABLE);
+        asked.args(words).current_dir(remote.place.path("")).env_remove("DAYTABLE_DATA");
+        asked.output().expect("run")
+    };
+    let asked = ask(&["query", "--json", "--config", "elsewhere.toml"]);
+    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert_eq!(asked.stdout.iter().filter(|byte| **byte == b'\n').count(), 5, "{said}");
+    let counted = ask(&["count", "line", "--config", "elsewhere.toml"]);
+    assert_eq!(String::from_utf8_lossy(&counted.stdout).trim(), "5");
+    assert!(!elsewhere.exists(), "nothing is made");
+    // A folder that the command names has to be there, and so has one that is all there is.
+    for words in [
+        &["query", "--config", "elsewhere.toml", "--data", "elsewhere"][..],
+        &["query", "--config", "elsewhere.toml", "--local"],
+    ] {
+        let asked = ask(words);
+        assert!(String::from_utf8_lossy(&asked.stderr).contains("is no data folder"), "{words:?}");
+    }
+}
+
+#[test]
 fn what_is_read_arrives_with_its_keys_and_goes_from_the_outbox() {
     let remote = Remote::new();
     let daemon = remote.start("fill = \"100ms\"\n");

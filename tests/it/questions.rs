@@ -159,7 +159,7 @@ fn nothing_found_is_never_silent() {
         ("--instance web-1", "nothing found in 1 day with 1 record: there is no instance web-1; did you mean web-17?"),
         (
             "'paht:x'",
-            "nothing found in 1 day with 1 record: none of the newest 1 records has a field paht; did you mean path?",
+            "warning: no record has a field paht; did you mean path?\n  paht:x\n  ^^^^\ndaytable: nothing found in 1 day with 1 record",
         ),
         (
             "--until 2026-11-20",

@@ -100,7 +100,8 @@ impl Question {
     /// Prepares the query of a rule.
     pub(crate) fn new(rule: &AlertRule) -> Result<Question, RuleError> {
         let wrong = |message: String| RuleError::new("query", message);
-        let mut query = ParsedQuery::parse(&rule.query).map_err(|error| RuleError {
+        // Nobody reads the answers, so a query that looks wrong is refused.
+        let mut query = ParsedQuery::parse_strictly(&rule.query).map_err(|error| RuleError {
             key: "query",
             at: Some(error.at()),
             message: error.message().to_owned(),

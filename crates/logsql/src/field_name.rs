@@ -93,6 +93,22 @@ impl FieldName {
     }
 }
 
+/// The column that other programs call so; `None` if the name is usual for a field, or is that of the column.
+pub fn other_name(written: &str) -> Option<&'static str> {
+    Some(match written.trim_start_matches(['@', '_']).to_ascii_lowercase().as_str() {
+        "severity" | "lvl" | "loglevel" | "log_level" | "log.level" | "levelname" | "severity_text"
+        | "severitytext" | "priority" | "sev" => "level",
+        "host" | "hostname" | "host.name" | "node" | "nodename" | "server" | "machine" | "computer" => "instance",
+        "file" | "filename" | "filepath" | "log.file.path" | "logfile" | "sourcetype" => "source",
+        "index" | "tablename" | "dataset" => "table",
+        "timestamp" | "ts" | "datetime" | "timegenerated" | "eventtime" => "time",
+        "msg" if !written.starts_with('_') => "message",
+        "body" | "text" => "message",
+        "raw" => "line",
+        _ => return None,
+    })
+}
+
 /// Two names are equal if a query writes them alike.
 impl PartialEq for FieldName {
     fn eq(&self, other: &FieldName) -> bool {

@@ -10,6 +10,8 @@
 //! * [`mod@unit`], [`moment`], [`number`]: durations, sizes, times, numbers and addresses as a query writes them.
 //! * `keyword`: words of the language.
 //! * [`query`]: the tree of a query. `print` is its text: parsing the text gives the same tree.
+//! * [`remark`]: text that is a query and looks like something else, and the fields that a query names. `foreign`: what
+//!   users of other languages write. `scope`: the columns that each pipe has before it.
 //! * [`error`]: a syntax error names the place in the query and the expected text.
 //! * `lexer`, `parser`, `pipe_parser`: text becomes the tree.
 //! * `columns`: which columns of an answer are groups.
@@ -27,6 +29,9 @@ pub mod moment;
 pub mod number;
 pub mod query;
 pub mod error;
+pub mod remark;
+mod foreign;
+mod scope;
 pub mod template;
 mod print;
 mod lexer;
@@ -36,14 +41,17 @@ mod columns;
 pub mod matcher;
 pub mod predicate;
 #[cfg(test)]
+mod remark_tests;
+#[cfg(test)]
 mod tests;
 
 pub use error::SyntaxError;
-pub use field_name::{Column, FieldName};
+pub use field_name::{Column, FieldName, other_name};
 pub use matcher::Matcher;
 pub use parser::regexp;
 pub use predicate::{Fields, Predicate, PredicateNode};
 pub use query::{Expression, ParsedQuery, Pipe, Test};
+pub use remark::{FieldUse, Remarks};
 
 /// Maximum length of a query.
 pub const QUERY_BYTES_MAX: usize = 64 << 10;

@@ -6,14 +6,18 @@
 
 use crate::error::SyntaxError;
 use crate::field_name::{Column, FieldName};
+use crate::foreign;
 use crate::keyword::{FILTER_FUNCTIONS, PIPES};
 use crate::lexer::{QueryToken, TokenKind, tokens};
 use crate::moment::Moment;
 use crate::number::{Number, ipv4, ipv4_network};
 use crate::query::{Expression, FieldOperator, Operator, Span, Test, TimeTest, Times};
+use crate::remark::{self, bare_name, is_name};
 use crate::unit::duration_nanos;
 use crate::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_TERMS_MAX};
 use daytable_model::did_you_mean::did_you_mean;
+use daytable_model::level::unknown_level;
+use daytable_model::record::Level;
 use std::ops::Range;
 
 type Parsed<T> = Result<T, SyntaxError>;
@@ -45,6 +49,10 @@ pub(crate) struct Parser<'q> {
     next: usize,
     depth: usize,
     terms: usize,
+    /// Text that looks like something else.
+    pub(crate) warnings: Vec<SyntaxError>,
+    /// The names of fields, with their places.
+    pub(crate) named: Vec<(String, Range<usize>)>,
 }
 
 impl<'q> Parser<'q> {
@@ -53,7 +61,31 @@ impl<'q> Parser<'q> {
             let shown = &query[..query.floor_char_boundary(100)];
             return Err(SyntaxError::new(shown, 0..0, format!("a query has at most {QUERY_BYTES_MAX} bytes")));
         }
-        Ok(Parser { query, tokens: tokens(query)?, next: 0, depth: 0, terms: 0 })
+        let tokens = tokens(query)?;
+        let warnings = foreign::whole_query(query, &tokens).into_iter().collect();
+        Ok(Parser { query, tokens, next: 0, depth: 0, terms: 0, warnings, named: Vec::new() })
+    }
+
+    /// Warns of the text at a place.
+    fn warn(&mut self, at: Range<usize>, message: Option<String>) {
+        // What a query of another language says about one of its words would only repeat it.
+        let is_said = |warning: &SyntaxError| warning.at().start <= at.start && at.end <= warning.at().end;
+        if let Some(message) = message
+            && !self.warnings.iter().any(is_said)
+        {
+            self.warnings.push(SyntaxError::new(self.query, at, message));
+        }
+    }
+
+    /// The end of what was parsed.
+    fn parsed_to(&self) -> usize {
+        self.next.checked_sub(1).map_or(0, |last| self.tokens[last].at.end)
+    }
+
+    /// Prefers what a query of another language is to what the parser expected of it.
+    pub(crate) fn explained<T>(&self, parsed: Parsed<T>) -> Parsed<T> {
+        let is_whole = |warning: &&SyntaxError| warning.at() == (0..self.query.len());
+        parsed.map_err(|error| self.warnings.iter().find(is_whole).cloned().unwrap_or(error))
     }
 
     pub(crate) fn token(&self) -> &QueryToken {
@@ -146,7 +178,8 @@ impl<'q> Parser<'q> {
 
     /// The name of a field.
     pub(crate) fn field_name(&mut self) -> Parsed<FieldName> {
-        let (name, _) = self.compound(&["*", ",", "(", ")", "[", "]", "|", ":"], "the name of a field")?;
+        let (name, at) = self.compound(&["*", ",", "(", ")", "[", "]", "|", ":"], "the name of a field")?;
+        self.named.push((name.clone(), at));
         Ok(FieldName::new(&name))
     }
 
@@ -196,10 +229,17 @@ impl<'q> Parser<'q> {
         self.term()?;
         if self.token().kind == TokenKind::Sign {
             if self.is("{") {
-                return self.stream();
+                let selector = self.stream()?;
+                if let Some(logql) = foreign::line_filters(self.query, &self.tokens, self.next) {
+                    return Err(logql);
+                }
+                return Ok(selector);
             }
             if self.accept("(") {
                 let inner = self.deeper(|parser| parser.or(field))?;
+                if self.is("|") {
+                    return self.error(self.token().at.clone(), "alternatives are joined by or: (a or b)");
+                }
                 self.require(")")?;
                 return Ok(inner);
             }
@@ -218,19 +258,36 @@ impl<'q> Parser<'q> {
         // A word before a colon is the name of a field; any other filter is for the line.
         if matches!(self.token().kind, TokenKind::Word | TokenKind::Quoted) || self.is("/") || self.is("@") {
             let start = self.next;
-            let (name, _) = self.compound(&["*", ",", "(", ")", "[", "]", "|", ":"], "a filter")?;
+            if let Some(compared) = self.spaced_comparison()? {
+                return Ok(compared);
+            }
+            let (name, at) = self.compound(&["*", ",", "(", ")", "[", "]", "|", ":"], "a filter")?;
             if self.is(":") && !self.token().is_apart {
                 self.advance();
+                self.named.push((name.clone(), at));
                 let field = FieldName::new(&name);
                 if field.column() == Column::Time {
                     return self.time();
                 }
                 return match self.token().kind {
                     TokenKind::End => self.expected("a filter after the name of a field"),
+                    _ if self.is("[") || self.is("{") => self.error(
+                        self.token().at.clone(),
+                        format!("a range is written {field}:range[1, 10), or {field}:>=1 {field}:<10"),
+                    ),
                     _ => self.one(Some(&field)),
                 };
             }
+            if self.is(":") {
+                return self.error(
+                    self.token().at.clone(),
+                    format!("a filter of a field has no white space before the colon: {name}:VALUE"),
+                );
+            }
             self.next = start;
+            let pipe = foreign::pipe_without_sign(&self.tokens, start).filter(|_| start > 0);
+            let until = self.tokens.get(start + 1).map_or(self.query.len(), |next| next.at.end);
+            self.warn(self.tokens[start].at.start..until, pipe);
         }
         let line = FieldName::new("line");
         if self.is("*") && !self.neighbour_is_text() {
@@ -238,6 +295,96 @@ impl<'q> Parser<'q> {
             return Ok(Expression::All);
         }
         self.test(&line)
+    }
+
+    /// `status >= 500`, with white space before the sign, after it, or both: a comparison of a field. Without white space it is a
+    /// word. A `~` is one only with white space at both sides, because `error ~"a.*b"` is a word and a pattern for the line.
+    fn spaced_comparison(&mut self) -> Parsed<Option<Expression>> {
+        let start = self.next;
+        let name = self.tokens[start].clone();
+        let bare = bare_name(&name.text);
+        if name.kind != TokenKind::Word || !is_name(bare) {
+            return Ok(None);
+        }
+        // The name has one token, or several without white space.
+        let mut at = start + 1;
+        let is_sign = |token: &QueryToken| {
+            token.kind == TokenKind::Sign && matches!(token.text.as_str(), "=" | "!=" | "=~" | "<" | ">" | "~" | "!~")
+        };
+        while !self.tokens[at].is_apart
+            && (self.tokens[at].kind == TokenKind::Word || matches!(self.tokens[at].text.as_str(), "-" | "@" | "/"))
+            && self.tokens[at].kind != TokenKind::End
+        {
+            at += 1;
+        }
+        if self.tokens[at].is_apart && self.tokens[at].kind == TokenKind::Word {
+            return self.word_operator(start, at);
+        }
+        if !is_sign(&self.tokens[at]) {
+            return Ok(None);
+        }
+        let signs = at;
+        at += 1;
+        while !self.tokens[at].is_apart && matches!(self.tokens[at].text.as_str(), "=" | ">") && at < signs + 3 {
+            at += 1;
+        }
+        let value = &self.tokens[at];
+        let is_value = matches!(value.kind, TokenKind::Word | TokenKind::Quoted)
+            || matches!(value.text.as_str(), "-" | "/" | "*" | "@") && value.kind == TokenKind::Sign;
+        let (is_before, is_after) = (self.tokens[signs].is_apart, value.is_apart);
+        let sign: String = self.tokens[signs..at].iter().map(|token| token.text.as_str()).collect();
+        let is_pattern = sign.contains('~') && sign != "=~";
+        if !is_value || !(is_before || is_after) || is_pattern && !(is_before && is_after) {
+            return Ok(None);
+        }
+        // A sign that no comparison has is left to be found wrong.
+        let Some(skipped) = ["=", "!=", "=~", "~", "!~", "<", ">", "<=", ">=", "==", "===", "!==", "<>"]
+            .iter()
+            .find(|known| **known == sign)
+            .map(|known| match *known {
+                "==" => 1,
+                "===" => 2,
+                _ => 0,
+            })
+        else {
+            return Ok(None);
+        };
+        let written = self.query[self.tokens[start].at.start..self.tokens[signs - 1].at.end].to_owned();
+        let name = bare_name(&written);
+        self.named.push((name.to_owned(), self.tokens[start].at.start..self.tokens[signs - 1].at.end));
+        let field = FieldName::new(name);
+        if matches!(sign.as_str(), "<>" | "!==") {
+            self.next = at;
+            let (value, is_prefix) = self.value_or_prefix()?;
+            let test = if is_prefix { Test::ExactPrefix(value) } else { Test::Exact(value) };
+            return Ok(Some(Expression::Not(Expression::Field(field, test).into())));
+        }
+        self.next = signs + skipped;
+        if field.column() == Column::Time { self.time().map(Some) } else { self.test(&field).map(Some) }
+    }
+
+    /// `level in (a, b)`, which is a filter, and `path like "%a%"` and others, which are words with a warning.
+    fn word_operator(&mut self, name: usize, word: usize) -> Parsed<Option<Expression>> {
+        let (value, operator) = (&self.tokens[(word + 1).min(self.tokens.len() - 1)], &self.tokens[word]);
+        let written = self.query[self.tokens[name].at.start..self.tokens[word - 1].at.end].to_owned();
+        if operator.text.eq_ignore_ascii_case("in") && value.text == "(" && value.kind == TokenKind::Sign {
+            let field = FieldName::new(bare_name(&written));
+            self.named.push((bare_name(&written).to_owned(), self.tokens[name].at.start..self.tokens[word - 1].at.end));
+            self.next = word;
+            return self.test_as_function(&field).map(Some);
+        }
+        if value.kind != TokenKind::End {
+            let at = self.tokens[name].at.start..value.at.end;
+            let message = remark::of_word_operator(&written, &operator.text, &self.query[value.at.clone()]);
+            self.warn(at, message);
+        }
+        Ok(None)
+    }
+
+    fn test_as_function(&mut self, field: &FieldName) -> Parsed<Expression> {
+        let start = self.token().at.start;
+        let parsed = self.function(field)?;
+        self.check_level(&parsed, start).map(|()| parsed)
     }
 
     /// Whether the token after the next one is `sign`, without white space.
@@ -253,6 +400,39 @@ impl<'q> Parser<'q> {
 
     /// The test of a field.
     fn test(&mut self, field: &FieldName) -> Parsed<Expression> {
+        let start = self.token().at.start;
+        let parsed = self.any_test(field)?;
+        self.check_level(&parsed, start).map(|()| parsed)
+    }
+
+    /// Refuses a word that is no level where a level is compared.
+    fn check_level(&self, parsed: &Expression, start: usize) -> Parsed<()> {
+        let test = match parsed {
+            Expression::Field(field, test) if field.column() == Column::Level => test,
+            Expression::Not(inner) => match &**inner {
+                Expression::Field(field, test) if field.column() == Column::Level => test,
+                _ => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        let words: Vec<&String> = match test {
+            Test::Phrase { text, .. } | Test::Exact(text) | Test::Order(_, text) => vec![text],
+            Test::In(values) | Test::ContainsAny(values) | Test::ContainsAll(values) | Test::Sequence(values) => {
+                values.iter().collect()
+            }
+            Test::Range { low, high, .. } => vec![low, high],
+            Test::StringRange(low, high) => vec![low, high],
+            _ => Vec::new(),
+        };
+        let Some(wrong) = words.into_iter().find(|word| !word.is_empty() && Level::from_word(word).is_none()) else {
+            return Ok(());
+        };
+        let whole = start..self.parsed_to();
+        let at = self.query[whole.clone()].find(wrong.as_str()).map(|at| whole.start + at);
+        self.error(at.map_or(whole, |at| at..at + wrong.len()), unknown_level(wrong))
+    }
+
+    fn any_test(&mut self, field: &FieldName) -> Parsed<Expression> {
         let of = |test| Ok(Expression::Field(field.clone(), test));
         let not = |test| Ok(Expression::Not(Expression::Field(field.clone(), test).into()));
         if self.token().kind == TokenKind::Sign {
@@ -271,7 +451,14 @@ impl<'q> Parser<'q> {
             let is_not = self.is("!=");
             if is_not || self.is("=") {
                 self.advance();
+                let is_bare = self.token().kind != TokenKind::Quoted;
+                let begin = self.token().at.start;
                 let (value, is_prefix) = self.value_or_prefix()?;
+                if is_prefix {
+                    self.warn_of_inner_star(field, begin);
+                } else if is_bare && field.column() != Column::Line {
+                    self.warn(begin..self.parsed_to(), remark::of_value(field, &value, false));
+                }
                 let test = if is_prefix { Test::ExactPrefix(value) } else { Test::Exact(value) };
                 return if is_not { not(test) } else { of(test) };
             }
@@ -284,7 +471,11 @@ impl<'q> Parser<'q> {
             }
             if self.is(">") || self.is("<") {
                 let operator = self.operator();
-                let (value, _) = self.compound(&[",", "(", ")", "[", "]", "|"], "a value")?;
+                let is_bare = self.token().kind != TokenKind::Quoted;
+                let (value, at) = self.compound(&[",", "(", ")", "[", "]", "|"], "a value")?;
+                if is_bare {
+                    self.warn(at, remark::of_value(field, &value, true));
+                }
                 return of(Test::Order(operator, value));
             }
         }
@@ -300,16 +491,45 @@ impl<'q> Parser<'q> {
         if self.is(":") {
             return self.expected(expected);
         }
-        let is_quoted = self.token().kind == TokenKind::Quoted;
+        if self.is(",") {
+            let name = field.written();
+            let name = if field.column() == Column::Line { "name" } else { name };
+            return self
+                .error(self.token().at.clone(), format!("several values are written {name}:in(a, b), or a or b"));
+        }
+        let first = self.token().clone();
         let (text, at) = self.compound(stops, expected)?;
+        let is_quoted = first.kind == TokenKind::Quoted && first.at == at;
+        if !is_quoted {
+            let message = match field.column() {
+                Column::Line => remark::of_word(&self.query[at.clone()]),
+                _ => remark::of_value(field, &text, false),
+            };
+            self.warn(at.clone(), message);
+        }
         if self.is("*") && !self.token().is_apart {
             self.advance();
+            self.warn_of_inner_star(field, at.start);
             return of(Test::Prefix { text, any_case: false });
         }
         if self.is("(") && !self.token().is_apart {
             return self.error(at, "expected white space between a word and a parenthesis");
         }
         of(if is_quoted && text.is_empty() { Test::Empty } else { Test::Phrase { text, any_case: false } })
+    }
+
+    /// Warns of text behind the `*` that ended a value, which began at `begin`.
+    fn warn_of_inner_star(&mut self, field: &FieldName, begin: usize) {
+        let next = self.token();
+        let is_text = matches!(next.kind, TokenKind::Word | TokenKind::Quoted)
+            || next.kind == TokenKind::Sign && !matches!(next.text.as_str(), ")" | "]" | "," | "|" | "}");
+        if next.is_apart || !is_text {
+            return;
+        }
+        let rest = &self.query[begin..];
+        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '|' | '(' | ')' | ',')).unwrap_or(rest.len());
+        let field = Some(field).filter(|field| field.column() != Column::Line);
+        self.warn(begin..begin + end, Some(remark::of_inner_star(field, &rest[..end])));
     }
 
     fn operator(&mut self) -> Operator {
@@ -348,8 +568,12 @@ impl<'q> Parser<'q> {
     fn function(&mut self, field: &FieldName) -> Parsed<Expression> {
         let (name, at) = (self.token().text.to_ascii_lowercase(), self.token().at.clone());
         if !FILTER_FUNCTIONS.contains(&name.as_str()) {
-            let hint = did_you_mean(&name, &FILTER_FUNCTIONS).map(|known| format!("; did you mean {known}?"));
-            return self.error(at, format!("unknown function {name}{}", hint.unwrap_or_default()));
+            let hint = match (did_you_mean(&name, &FILTER_FUNCTIONS), foreign::function(&name)) {
+                (_, Some(advice)) => format!("; {advice}"),
+                (Some(known), None) => format!("; did you mean {known}?"),
+                (None, None) => format!("; the functions of filters are {}", FILTER_FUNCTIONS.join(", ")),
+            };
+            return self.error(at, format!("unknown function {name}{hint}"));
         }
         self.advance();
         let of = |test| Ok(Expression::Field(field.clone(), test));
@@ -458,8 +682,7 @@ impl<'q> Parser<'q> {
             return self.expected(") or ]");
         }
         self.advance();
-        let is_bound =
-            |text: &str| Number::parse(text).is_some() || daytable_model::record::Level::from_word(text).is_some();
+        let is_bound = |text: &str| Number::parse(text).is_some() || Level::from_word(text).is_some();
         for (text, at) in [(&low, low_at), (&high, high_at)] {
             if !is_bound(text) {
                 return self.error(at, "expected a number, a duration, a size, an address, a time or a level");
@@ -484,7 +707,8 @@ impl<'q> Parser<'q> {
         let mut all = Vec::new();
         while !self.is("}") {
             self.term()?;
-            let (name, _) = self.compound(&["=", "!=", "=~", "!~", ",", "}", "|"], "the name of a field")?;
+            let (name, name_at) = self.compound(&["=", "!=", "=~", "!~", ",", "}", "|"], "the name of a field")?;
+            self.named.push((name.clone(), name_at));
             let field = FieldName::new(&name);
             let sign = self.token().text.clone();
             if !["=", "!=", "=~", "!~"].contains(&sign.as_str()) {
@@ -492,11 +716,13 @@ impl<'q> Parser<'q> {
             }
             self.advance();
             let (value, at) = self.compound(&[",", "}", "|"], "a value")?;
+            let begin = at.start;
             let test = match sign.as_str() {
                 "=" | "!=" => Test::Exact(value),
                 _ => self.regexp(format!("^(?:{value})$"), at)?,
             };
             let one = Expression::Field(field, test);
+            self.check_level(&one, begin)?;
             all.push(if sign.starts_with('!') { Expression::Not(one.into()) } else { one });
             if !self.accept(",") {
                 break;

@@ -3,6 +3,7 @@
 use crate::QUERY_PIPES_MAX;
 use crate::error::SyntaxError;
 use crate::field_name::{Column, FieldName};
+use crate::foreign;
 use crate::keyword::PIPES;
 use crate::lexer::TokenKind;
 use crate::number::plain;
@@ -11,9 +12,12 @@ use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FUNCTIONS, FieldPattern, Function, GroupField,
     MathFunction, ParsedQuery, Pipe, SortKey, Span, Step, StepSize,
 };
+use crate::remark::{FieldUse, Remarks};
+use crate::scope::{ColumnScope, NameMeaning, UsedName, used_by_filter, used_by_pipe};
 use crate::template::parse_template;
 use crate::unit::{duration_nanos, size_bytes};
 use daytable_model::did_you_mean::did_you_mean;
+use std::ops::Range;
 
 type Parsed<T> = Result<T, SyntaxError>;
 
@@ -27,23 +31,20 @@ impl ParsedQuery {
     ///
     /// The place in the query that is wrong, and the expected text.
     pub fn parse(query: &str) -> Result<ParsedQuery, SyntaxError> {
+        ParsedQuery::parse_remarked(query).map(|(parsed, _)| parsed)
+    }
+
+    /// Parses a query, with what is to be said about it.
+    ///
+    /// # Errors
+    ///
+    /// The place in the query that is wrong, and the expected text.
+    pub fn parse_remarked(query: &str) -> Result<(ParsedQuery, Remarks), SyntaxError> {
         let mut parser = Parser::new(query)?;
-        let filter = match parser.is_end() {
-            true => Expression::All,
-            false => parser.filter()?,
-        };
-        let mut pipes = Vec::new();
-        while parser.accept("|") {
-            if pipes.len() == QUERY_PIPES_MAX {
-                let at = parser.token().at.clone();
-                return parser.error(at, format!("a query has at most {QUERY_PIPES_MAX} pipes"));
-            }
-            pipes.push(parser.pipe()?);
-        }
-        if !parser.is_end() {
-            return parser.expected("| and a pipe, or the end of the query");
-        }
-        Ok(ParsedQuery { filter, pipes })
+        let parsed = parser.steps();
+        let (parsed, fields) = parser.explained(parsed)?;
+        let remarks = Remarks::new(query, &parsed.filter, parser.warnings, fields);
+        Ok((parsed, remarks))
     }
 }
 
@@ -54,19 +55,92 @@ impl Expression {
     ///
     /// The place in the filter that is wrong, and the expected text.
     pub fn parse(filter: &str) -> Result<Expression, SyntaxError> {
+        Expression::parse_remarked(filter).map(|(parsed, _)| parsed)
+    }
+
+    /// Parses a filter without pipes, with what is to be said about it.
+    ///
+    /// # Errors
+    ///
+    /// The place in the filter that is wrong, and the expected text.
+    pub fn parse_remarked(filter: &str) -> Result<(Expression, Remarks), SyntaxError> {
         let mut parser = Parser::new(filter)?;
-        let parsed = parser.filter()?;
-        if parser.is_end() { Ok(parsed) } else { parser.expected("the end of the filter") }
+        let parsed = match parser.filter() {
+            Ok(_) if !parser.is_end() => parser.expected("the end of the filter"),
+            parsed => parsed,
+        };
+        let parsed = parser.explained(parsed)?;
+        let mut fields = Vec::new();
+        parser.resolve(0, &ColumnScope::Records(Vec::new()), used_by_filter(&parsed), &mut fields);
+        let remarks = Remarks::new(filter, &parsed, parser.warnings, fields);
+        Ok((parsed, remarks))
     }
 }
 
 impl Parser<'_> {
+    /// The filter and the pipes, with the fields of records that they name.
+    fn steps(&mut self) -> Parsed<(ParsedQuery, Vec<FieldUse>)> {
+        let filter = match self.is_end() {
+            true => Expression::All,
+            false => self.filter()?,
+        };
+        let (mut pipes, mut fields, mut scope) = (Vec::new(), Vec::new(), ColumnScope::Records(Vec::new()));
+        self.resolve(0, &scope, used_by_filter(&filter), &mut fields);
+        while self.accept("|") {
+            if pipes.len() == QUERY_PIPES_MAX {
+                let at = self.token().at.clone();
+                return self.error(at, format!("a query has at most {QUERY_PIPES_MAX} pipes"));
+            }
+            let named = self.named.len();
+            let pipe = self.pipe()?;
+            self.resolve(named, &scope, used_by_pipe(&pipe), &mut fields);
+            scope = scope.behind(&pipe);
+            pipes.push(pipe);
+        }
+        if !self.is_end() {
+            return self.expected("| and a pipe, or the end of the query");
+        }
+        Ok((ParsedQuery { filter, pipes }, fields))
+    }
+
+    /// Adds the fields of records among the names that a step uses, and warns of columns that are not there. The names of the
+    /// step were parsed from the number `named` on.
+    fn resolve(&mut self, named: usize, scope: &ColumnScope, used: Vec<UsedName>, fields: &mut Vec<FieldUse>) {
+        for (name, is_prefix) in used {
+            let place = self.named[named.min(self.named.len())..].iter().find(|(written, _)| written == name.written());
+            let at = place.map_or_else(|| self.place_of(name.written()), |(_, at)| at.clone());
+            match scope.of(&(name.clone(), is_prefix)) {
+                NameMeaning::Column => {}
+                NameMeaning::Field => {
+                    if !fields.iter().any(|field| field.name == name && field.is_prefix == is_prefix) {
+                        fields.push(FieldUse { name, is_prefix, at });
+                    }
+                }
+                NameMeaning::Nowhere(message) => self.warnings.push(SyntaxError::new(self.query, at, message)),
+            }
+        }
+    }
+
+    /// The place of a name that stands in a pattern.
+    fn place_of(&self, name: &str) -> Range<usize> {
+        self.query.rfind(name).map_or(0..0, |start| start..start + name.len())
+    }
+
     fn is_pipe_end(&self) -> bool {
         self.is_end() || self.is("|") || self.is(")")
     }
 
     fn pipe(&mut self) -> Parsed<Pipe> {
         let (name, at) = (self.token().text.to_ascii_lowercase(), self.token().at.clone());
+        if self.is("|") {
+            return self.error(at, "alternatives are joined by or: a or b; a pipe stands behind one |");
+        }
+        if self.is("=") || self.is("~") {
+            return self.error(
+                at,
+                "a text in the line is a filter of its own, before the first |: \"a text\", *part*, ~\"a.*b\"",
+            );
+        }
         if self.token().kind != TokenKind::Word {
             return self.expected("the name of a pipe");
         }
@@ -79,9 +153,17 @@ impl Parser<'_> {
         }
         if !pipe_too {
             let names: Vec<&str> = PIPES.iter().copied().chain(FUNCTIONS.iter().map(|(name, ..)| *name)).collect();
-            let hint = match did_you_mean(&name, &names) {
-                Some(known) => format!("unknown pipe {name}; did you mean {known}?"),
-                None => format!("unknown pipe {name}; the pipes are {}", PIPES.join(", ")),
+            let is_compared = |sign: &str| self.query[at.end..].trim_start().starts_with(sign);
+            let hint = match (foreign::pipe(&name), did_you_mean(&name, &names)) {
+                (Some(advice), _) => format!("unknown pipe {name}; {advice}"),
+                (None, _) if ["=", "!", ">", "<", ":"].into_iter().any(is_compared) => {
+                    format!("unknown pipe {name}; a filter behind | is written | filter {name}:=VALUE")
+                }
+                (None, Some(known)) => format!("unknown pipe {name}; did you mean {known}?"),
+                (None, None) if !self.token().is_apart => {
+                    format!("unknown pipe {name}; alternatives are joined by or: a or {name}")
+                }
+                (None, None) => format!("unknown pipe {name}; the pipes are {}", PIPES.join(", ")),
             };
             return self.error(at, hint);
         }
@@ -172,7 +254,11 @@ impl Parser<'_> {
     fn stats(&mut self) -> Parsed<Pipe> {
         let mut by = Vec::new();
         if self.accept("by") || self.is("(") {
-            self.require("(")?;
+            if !self.is("(") {
+                let at = self.token().at.clone();
+                return self.error(at, "the fields of a group stand in parentheses: stats by (path) count() n");
+            }
+            self.advance();
             while !self.is(")") {
                 self.term()?;
                 by.push(self.group_field()?);
@@ -258,7 +344,13 @@ impl Parser<'_> {
             return self.error(token.at, format!("unknown function {name}; {hint}"));
         };
         self.advance();
-        self.require("(")?;
+        if !self.is("(") {
+            let at = self.token().at.clone();
+            let found =
+                if self.is_end() { "the query ends".into() } else { format!("found {}", &self.query[at.clone()]) };
+            return self.error(at, format!("expected (, {found}; it is written stats by (path) {name}() n"));
+        }
+        self.advance();
         let mut function = *function;
         if matches!(function, Function::Quantile(phi) if phi < 0.0) {
             let (text, at) = self.compound(&[",", "(", ")", "|"], "a number from 0 to 1")?;
@@ -288,6 +380,10 @@ impl Parser<'_> {
         self.close()?;
         let limit = if self.accept("limit") { Some(self.whole_number()?) } else { None };
         let condition = self.condition()?;
+        if self.is("by") {
+            let at = self.token().at.clone();
+            return self.error(at, "the groups stand before the functions: stats by (path) count() n");
+        }
         let mut aggregate = Aggregate { function, fields, limit, condition, name: String::new() };
         let is_named = self.accept("as") || !(self.is_pipe_end() || self.is(","));
         aggregate.name = if is_named { self.name("the name of a column")? } else { aggregate.default_name() };
@@ -352,7 +448,11 @@ impl Parser<'_> {
         if !self.accept("by") && !self.is("(") {
             return Ok(keys);
         }
-        self.require("(")?;
+        if !self.is("(") {
+            let at = self.token().at.clone();
+            return self.error(at, "the fields to sort by stand in parentheses: sort by (path desc)");
+        }
+        self.advance();
         while !self.is(")") {
             self.term()?;
             let field = self.field_name()?;
@@ -573,6 +673,7 @@ impl Parser<'_> {
         match token.kind {
             TokenKind::Quoted => {
                 self.advance();
+                self.named.push((token.text.clone(), token.at.clone()));
                 Ok(Arithmetic::Field(FieldName::new(&token.text)))
             }
             TokenKind::Word => {
@@ -587,6 +688,7 @@ impl Parser<'_> {
                 }
                 let name = token.text.to_ascii_lowercase();
                 if !self.is("(") {
+                    self.named.push((token.text.clone(), token.at.clone()));
                     return Ok(Arithmetic::Field(FieldName::new(&token.text)));
                 }
                 let Some((function, _, least, most)) = MathFunction::ALL.iter().find(|(_, known, ..)| *known == name)

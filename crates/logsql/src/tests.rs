@@ -357,8 +357,11 @@ fn expression() -> impl Strategy<Value = Expression> {
     let leaf = prop_oneof![
         1 => Just(Expression::All),
         1 => time,
-        8 => (name(), test()).prop_filter_map("a line test", |(name, test)| {
-            Some(Expression::Field(name, test))
+        8 => (name(), test()).prop_filter_map("a test of a level names levels", |(name, test)| {
+            let is_level = name.column() == crate::Column::Level;
+            let tested = Expression::Field(name, test);
+            let is_none = || Expression::parse(&tested.to_string()).is_err_and(|error| error.message().contains("is no level"));
+            (!is_level || !is_none()).then_some(tested)
         }),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
@@ -380,7 +383,7 @@ fn pipe() -> impl Strategy<Value = Pipe> {
     ];
     let by = (name(), prop::option::of(prop::sample::select(steps.to_vec()))).prop_map(|(field, step)| GroupField {
         field,
-        step: step.map(|(text, size)| Step { text: text.into(), size, offset: None }),
+        step: step.map(|(text, size)| Step { text: text.into(), size, offset: None, clock: None }),
     });
     let function = prop::sample::select(
         &[

@@ -6,8 +6,7 @@ pub fn did_you_mean<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let name: Vec<char> = name.to_ascii_lowercase().chars().take(64).collect();
     let edits =
         known.iter().map(|known| (edits(&name, &known.to_ascii_lowercase().chars().collect::<Vec<_>>()), *known));
-    let (count, known) = edits.min()?;
-    (count <= 1 + known.len() / 4).then_some(known)
+    edits.filter(|(count, known)| *count <= 1 + known.len() / 4).min().map(|(_, known)| known)
 }
 
 /// The [Levenshtein distance](https://en.wikipedia.org/wiki/Levenshtein_distance) of two texts.
@@ -31,6 +30,11 @@ mod tests {
 
     #[test]
     fn a_slip_finds_the_name_that_was_meant() {
+        assert_eq!(
+            did_you_mean("erorr", &["err", "error"]),
+            Some("error"),
+            "a nearer name is too short for so many edits"
+        );
         let known = ["include", "instance", "ignore_older", "format"];
         for (name, meant) in [
             ("includes", Some("include")),

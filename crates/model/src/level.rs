@@ -1,5 +1,7 @@
 //! The level of a record: its names, codes and severities.
 
+use crate::did_you_mean::did_you_mean;
+
 /// The severity level of a record, in ascending order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -106,4 +108,17 @@ impl Level {
             _ => return None,
         })
     }
+}
+
+/// What to say of a word that is no level: the level that was meant, if a slip tells it, and the levels.
+pub fn unknown_level(word: &str) -> String {
+    let others = ["warning", "information", "emergency", "err", "crit", "panic", "verbose"];
+    let known: Vec<&str> = Level::ALL.map(Level::name).into_iter().chain(others).collect();
+    let hint = did_you_mean(word, &known).map_or_else(String::new, |known| format!("; did you mean {known}?"));
+    let shown: String = word.chars().take(64).collect();
+    format!(
+        "{shown} is no level{hint}{} the levels are {}",
+        if hint.is_empty() { ";" } else { "" },
+        Level::ALL.map(Level::name).join(", ")
+    )
 }

@@ -167,7 +167,7 @@ fn check_counts(stores: &Stores<'_>) {
     let steps =
         [None, Some(Duration::from_secs(3600)), Some(Duration::from_secs(90)), Some(Duration::from_secs(86_400))];
     // Clocks that are put back by an hour amid the records: a day of 25 hours.
-    let change = |from, hours| ClockChange { from, ahead: hours * 60 * TICKS_PER_MINUTE };
+    let change = |from, hours: i64| ClockChange { from, ahead: hours * 60 * TICKS_PER_MINUTE };
     let changed = noon().plus(Duration::from_secs(13 * 3600));
     let clocks = [Clock::default(), Clock::new(vec![change(Ticks::MIN, 2), change(changed, 1)].leak())];
     // A query that every record matches is answered by columns, and not by the numbers of pages.

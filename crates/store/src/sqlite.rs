@@ -101,6 +101,17 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// An empty database in memory, to read.
+pub(crate) fn open_empty(schema: &Schema) -> Result<Connection, StoreError> {
+    let sql = |e| StoreError::sqlite(Path::new(":memory:"))(e);
+    let connection = Connection::open_in_memory().map_err(sql)?;
+    prepare_once(&connection).map_err(sql)?;
+    let tables: String = schema.formats.iter().copied().flatten().copied().collect();
+    let set_up = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; {tables}");
+    connection.execute_batch(&set_up).map_err(sql)?;
+    Ok(connection)
+}
+
 /// Keeps prepared statements and their plans. By default SQLite looks at bound values for a better plan, and prepares
 /// most of our statements again for each run. None of our statements has a plan that depends on a value.
 fn prepare_once(connection: &Connection) -> rusqlite::Result<()> {

@@ -38,7 +38,8 @@ impl Condition {
         if text.trim().is_empty() {
             return Err(SyntaxError::new(text, 0..0, "the filter is empty; for all records, write *"));
         }
-        let filter = Expression::parse(text)?;
+        // Nobody sees which records a wrong condition takes.
+        let filter = Expression::parse_strictly(text)?;
         if let Some(name) = unknown_before_routing(&filter) {
             let name = if text.contains(name) { name } else { name.trim_start_matches('_') };
             let at = text.find(name).map_or(0..text.len(), |start| start..start + name.len());

@@ -2,9 +2,11 @@
 //!
 //! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
 //! record. A file that has grown adds its new lines. An unfinished last line is a record, because an import does not
-//! wait for the rest. A file that begins as an export of the journal has entries instead of lines.
+//! wait for the rest. A file that begins as an export of the journal has entries instead of lines. A file of binary data
+//! is refused.
 //! The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
 
+use super::binary_data::binary_reason;
 use super::file_content::{FileContent, FileStat, is_utf16, open_file};
 use super::file_reader::{FileReader, ReadContext, ReadOutcome, TailEnd};
 use super::identity::{Likeness, head_of, mark_at};
@@ -245,6 +247,11 @@ impl Importer<'_> {
         if is_utf16(head) {
             let reason = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
+        if !export::is_export(&beginning)
+            && let Some(reason) = binary_reason(&beginning)
+        {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         let head_mark = mark_at(head.len() as u64, head);
         let same_file = self.known.of_file(stat.device, stat.inode);

@@ -16,8 +16,9 @@
 //! * `chunk_reader`, `file_reader`: a chunk of one file becomes rows. `holes`: zeros, where nothing was written. `from_start`, `gzip`: compressed files. `submissions`:
 //!   rows and positions on their way into a commit.
 //! * `import`: files that are read once. `start_position`: sources that begin where another collector stopped. `check`: does
-//!   a file still have what was read of it?
+//!   a file still have what was read of it? `binary_data`: files without lines.
 
+mod binary_data;
 mod blocks;
 mod change;
 mod check;

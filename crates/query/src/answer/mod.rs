@@ -16,7 +16,7 @@
 //! * `field_list`: questions about all fields.
 //! * `follow`: records as they are committed, through the pipes that need no end.
 //! * [`context`]: the records before and after one, in the order of its source.
-//! * [`nothing`]: why an answer is empty.
+//! * [`nothing`]: why an answer is empty. [`doubts`]: what a query names and no record has.
 //!
 //! The memory of an answer is bounded: what is kept is charged to the [budget](daytable_platform::budget) of its question, and
 //! each value that a pipe makes, and all of a record, have bounds. An answer has a time limit, which is looked at within the
@@ -26,6 +26,7 @@
 pub mod accumulator;
 mod columns;
 pub mod context;
+pub mod doubts;
 mod field_list;
 mod follow;
 pub mod item;

@@ -1,7 +1,7 @@
 //! Why an answer is empty.
 //!
-//! An empty answer says what was searched, and the likely reason: no such instance or field, with the nearest name that
-//! there is, a range without records, or records without a level.
+//! An empty answer says what was searched, and the likely reason: no such instance, with the nearest name that there is, a
+//! range without records, or records without a level. Names within the query are told by [`doubts`](super::doubts).
 
 use super::plan::pushed_down;
 use super::{AnswerOptions, ParsedQuery};
@@ -27,6 +27,8 @@ pub struct NothingFound {
     pub days: usize,
     /// Rows of these day-tables.
     pub records: u64,
+    /// Whether a remote store was searched, too, whose days and records are not counted.
+    pub is_remote: bool,
     /// The likely reason, if one is known.
     pub reason: Option<String>,
 }
@@ -35,6 +37,10 @@ impl fmt::Display for NothingFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: u64| if n == 1 { "" } else { "s" };
         let (days, records) = (self.days as u64, self.records);
+        if self.is_remote {
+            write!(f, "nothing found in the remote store")?;
+            return self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"));
+        }
         write!(f, "nothing found in {days} day{} with {records} record{}", plural(days), plural(records))?;
         self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"))
     }
@@ -56,11 +62,16 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         .iter()
         .filter(|table| table.first_time.zip(table.last_time).is_some_and(|(first, last)| overlaps(first, last)))
         .collect();
-    let mut nothing =
-        NothingFound { days: searched.len(), records: searched.iter().map(|table| table.rows).sum(), reason: None };
+    let mut nothing = NothingFound {
+        days: searched.len(),
+        records: searched.iter().map(|table| table.rows).sum(),
+        is_remote: stores.remote.is_some(),
+        reason: None,
+    };
     let (oldest, newest) = (times().map(|(first, _)| first).min(), times().map(|(_, last)| last).max());
     nothing.reason = match (range, oldest, newest) {
         (None, ..) => Some("the range of times is empty".into()),
+        _ if nothing.is_remote => None,
         (_, None, _) | (_, _, None) => Some("the data folder has no records".into()),
         (Some((_, to)), Some(oldest), _) if to < oldest => {
             Some(format!("the range ends before the first record, which is of {oldest}"))
@@ -82,14 +93,17 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
             Err(error) => return Err(error.into()),
         }
     }
-    if let Some(wanted) = &filter.instance
+    // An instance that the query names is one of the `doubts`.
+    if let Some(wanted) = &options.filter.instance
+        && !nothing.is_remote
         && !instances.contains(wanted)
     {
         let known: Vec<&str> = instances.iter().map(String::as_str).collect();
         nothing.reason = Some(format!("there is no instance {wanted}{}", hint(wanted, &known)));
         return Ok(nothing);
     }
-    let required = required_fields(predicate.root());
+    // Of the data folder, `doubts` tells which fields no record has.
+    let required = if stores.remote.is_some() { required_fields(predicate.root()) } else { Vec::new() };
     let tells_fields = filter.level.is_some() || !required.is_empty();
     if !tells_fields && filter.instance.is_none() && filter.since.is_none() && filter.until.is_none() {
         // Records tell no more, and the newest ones of all instances cost more than to look for a word.

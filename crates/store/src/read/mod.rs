@@ -259,8 +259,16 @@ pub(crate) type TableTimes = (DayTable, Option<(Ticks, Ticks)>);
 impl Reader {
     /// Opens a data folder to read.
     pub fn open(data_dir: &Path) -> Result<Reader, StoreError> {
-        let catalog = Catalog::open_to_read(data_dir)?;
-        Ok(Reader {
+        Ok(Reader::of(data_dir, Catalog::open_to_read(data_dir)?))
+    }
+
+    /// A reader without records, in place of a data folder that does not exist: all records are in a remote store.
+    pub fn empty(data_dir: &Path) -> Result<Reader, StoreError> {
+        Ok(Reader::of(data_dir, Catalog::empty(data_dir)?))
+    }
+
+    fn of(data_dir: &Path, catalog: Catalog) -> Reader {
+        Reader {
             data: data_dir.into(),
             catalog,
             connections: RefCell::default(),
@@ -268,7 +276,7 @@ impl Reader {
             sealed_sizes: SealedSizes::default(),
             snapshot_times: SnapshotTimes::default(),
             memory: None,
-        })
+        }
     }
 
     /// Returns this reader for questions that share this memory: its scans end with an error where there is too little.

@@ -9,6 +9,7 @@
 //! * `entries`: records by the values that make the labels of entries in the language of Loki.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
+//! * `names`: the names of fields, by the headers of pages and files.
 //! * `counted`: what a page's numbers of records by value tell, without its columns.
 //! * `place`: a table in the data folder or in its archive.
 
@@ -20,6 +21,7 @@ mod gather;
 mod groups;
 mod kept;
 mod matching;
+mod names;
 mod place;
 mod records;
 #[cfg(test)]
@@ -28,6 +30,7 @@ mod values;
 
 pub use entries::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
 pub(super) use gather::{GatherReport, Gathered, GroupQuestion, gather, gather_entries, gather_fields};
+pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
 
 /// Threads that answer one question.

@@ -50,6 +50,11 @@ impl Catalog {
         Ok(Catalog::new(sqlite::open_to_read(&path)?, path))
     }
 
+    /// The catalog of a data folder without records.
+    pub(crate) fn empty(data_dir: &Path) -> Result<Catalog, StoreError> {
+        Ok(Catalog::new(sqlite::open_empty(&schema::SCHEMA)?, Catalog::path_in(data_dir)))
+    }
+
     pub(super) fn new(connection: Connection, path: PathBuf) -> Catalog {
         let (known, waiting) = (KnownSources::default(), source_log::SourceLog::default());
         let checkpoint_commits = source_log::CHECKPOINT_COMMITS;
