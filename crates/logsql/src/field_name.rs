@@ -23,8 +23,10 @@ pub enum Column {
     Table,
     /// The message of the record: `message`, `_msg`.
     Message,
-    /// The whole line. A bare word looks there: `line`.
+    /// The line as it was written: `line`.
     Line,
+    /// The message, the values of fields and the line, where a bare word is looked for. A query has no name for it.
+    Anywhere,
     /// A field of the line.
     Field,
     /// The note of the stream that the record was pushed to. A query cannot name it.
@@ -56,6 +58,11 @@ impl FieldName {
         let written: Arc<str> = written.into();
         let property = if property == *written { written.clone() } else { property.into() };
         FieldName { written, property, column }
+    }
+
+    /// Where a bare word is looked for: [`Column::Anywhere`].
+    pub fn anywhere() -> FieldName {
+        FieldName { written: "".into(), property: "".into(), column: Column::Anywhere }
     }
 
     /// The note of the stream that a record was pushed to: [`Column::Stream`].
@@ -96,7 +103,7 @@ impl FieldName {
 /// Two names are equal if a query writes them alike.
 impl PartialEq for FieldName {
     fn eq(&self, other: &FieldName) -> bool {
-        self.written == other.written
+        self.written == other.written && self.column == other.column
     }
 }
 

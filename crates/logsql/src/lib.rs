@@ -40,7 +40,7 @@ pub use error::SyntaxError;
 pub use field_name::{Column, FieldName};
 pub use matcher::Matcher;
 pub use parser::regexp;
-pub use predicate::{Fields, Predicate, PredicateNode};
+pub use predicate::{Fields, Predicate, PredicateNode, passes_as_read};
 pub use query::{Expression, ParsedQuery, Pipe, Test};
 
 /// Maximum length of a query.

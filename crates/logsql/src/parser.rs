@@ -215,7 +215,7 @@ impl<'q> Parser<'q> {
         if let Some(field) = field {
             return self.test(field);
         }
-        // A word before a colon is the name of a field; any other filter is for the line.
+        // A word before a colon is the name of a field; any other filter is for the whole record.
         if matches!(self.token().kind, TokenKind::Word | TokenKind::Quoted) || self.is("/") || self.is("@") {
             let start = self.next;
             let (name, _) = self.compound(&["*", ",", "(", ")", "[", "]", "|", ":"], "a filter")?;
@@ -232,12 +232,11 @@ impl<'q> Parser<'q> {
             }
             self.next = start;
         }
-        let line = FieldName::new("line");
         if self.is("*") && !self.neighbour_is_text() {
             self.advance();
             return Ok(Expression::All);
         }
-        self.test(&line)
+        self.test(&FieldName::anywhere())
     }
 
     /// Whether the token after the next one is `sign`, without white space.
@@ -294,7 +293,7 @@ impl<'q> Parser<'q> {
         let expected = "a filter, for example error or status:>=500";
         let stops = match field.column() {
             // A colon after a bare word would make the word a name.
-            Column::Line => &["*", ",", "(", ")", "[", "]", "|", ":"][..],
+            Column::Anywhere => &["*", ",", "(", ")", "[", "]", "|", ":"][..],
             _ => &["*", ",", "(", ")", "[", "]", "|"][..],
         };
         if self.is(":") {

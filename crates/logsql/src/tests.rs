@@ -360,6 +360,9 @@ fn expression() -> impl Strategy<Value = Expression> {
         8 => (name(), test()).prop_filter_map("a line test", |(name, test)| {
             Some(Expression::Field(name, test))
         }),
+        4 => test().prop_filter_map("a bare star is every record", |test| {
+            (test != Test::Present).then(|| Expression::Field(FieldName::anywhere(), test))
+        }),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![

@@ -42,7 +42,7 @@ impl Highlights {
             places.extend(contains.find_iter(text.as_bytes()).map(|at| at..at + contains.needle().len()));
         }
         each_wanted(self.predicate.root(), &mut |node| match node {
-            PredicateNode::Line(matcher) => places.extend(matcher.spans(text)),
+            PredicateNode::Anywhere(matcher) => places.extend(matcher.spans(text)),
             PredicateNode::Field(name, matcher) if value.is_none() && name.column() == Column::Message => {
                 places.extend(matcher.spans(text));
             }

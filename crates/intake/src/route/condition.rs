@@ -9,7 +9,7 @@
 //! parts once ([partial evaluation](https://en.wikipedia.org/wiki/Partial_evaluation)). Only the rest, on tenant, line and
 //! fields, is evaluated for each record.
 
-use daytable_logsql::{Column, Expression, FieldName, Fields, Predicate, PredicateNode, SyntaxError, Test};
+use daytable_logsql::{Column, Expression, FieldName, Fields, Predicate, PredicateNode, SyntaxError, Test, passes_as_read};
 use daytable_model::property::{Property, property_name};
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
@@ -143,7 +143,7 @@ impl Fields for Subject<'_> {
             Column::Instance => Some(Property::String(self.instance)),
             Column::Source => Some(Property::String(self.source)),
             Column::Message => Some(Property::String(self.record.whole_message())),
-            Column::Line => Some(Property::String(line(self.record))),
+            Column::Line | Column::Anywhere => Some(Property::String(line(self.record))),
             Column::Field if name.written() == TENANT => self.tenant.map(Property::String),
             Column::Field => self.value(name.written(), name.property()).or_else(|| {
                 // A field that has the name of a column is asked for with a `_`.
@@ -154,8 +154,10 @@ impl Fields for Subject<'_> {
     }
 
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        test(Property::String(line(self.record)))
+        let message = self.record.whole_message();
+        !message.is_empty() && test(Property::String(message))
             || self.record.fields.iter().any(|field| test(property_of(&field.value)))
+            || passes_as_read(line(self.record), test)
     }
 }
 

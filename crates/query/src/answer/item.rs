@@ -2,7 +2,7 @@
 
 use crate::entity::OwnedValue;
 use crate::record::StoredRecord;
-use daytable_logsql::{Column, FieldName, Fields};
+use daytable_logsql::{Column, FieldName, Fields, passes_as_read};
 use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
@@ -84,7 +84,7 @@ impl Fields for FullRecord {
             Column::Source => Some(Property::String(&record.source)),
             Column::Table => Some(Property::String(&record.table)),
             Column::Message => Some(Property::String(&record.message)),
-            Column::Line => Some(Property::String(self.line.get_or_init(|| record.line().into_owned()))),
+            Column::Line | Column::Anywhere => Some(Property::String(self.line.get_or_init(|| record.line().into_owned()))),
             Column::Stream => record.stream.as_ref().map(|note| Property::String(&note.text)),
             Column::Field => {
                 let field = name.find_in(|wanted| record.fields.iter().find(|(known, _)| known == wanted));
@@ -94,8 +94,10 @@ impl Fields for FullRecord {
     }
 
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        test(Property::String(&self.record.line()))
-            || self.record.fields.iter().any(|(_, value)| test(value.as_property()))
+        let record = &self.record;
+        !record.message.is_empty() && test(Property::String(&record.message))
+            || record.fields.iter().any(|(_, value)| test(value.as_property()))
+            || passes_as_read(&record.line(), test)
     }
 }
 

@@ -46,7 +46,7 @@ fn add(node: &PredicateNode, filter: &mut Filter) {
             Column::Message | Column::Field => add_text(matcher.needle(), filter),
             _ => {}
         },
-        PredicateNode::Line(matcher) => add_text(matcher.needle(), filter),
+        PredicateNode::Anywhere(matcher) => add_text(matcher.needle(), filter),
         _ => {}
     }
 }

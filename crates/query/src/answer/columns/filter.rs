@@ -346,9 +346,9 @@ impl ColumnFilter {
         match node {
             PredicateNode::And(nodes) => nodes.iter().all(|node| self.may_match_node(node, has)),
             PredicateNode::Or(nodes) => nodes.iter().any(|node| self.may_match_node(node, has)),
-            PredicateNode::Line(matcher) => may_have(matcher),
+            PredicateNode::Anywhere(matcher) => may_have(matcher),
             PredicateNode::Field(name, matcher) => match name.column() {
-                Column::Field | Column::Message | Column::Line => may_have(matcher),
+                Column::Field | Column::Message | Column::Line | Column::Anywhere => may_have(matcher),
                 _ => true,
             },
             _ => true,
@@ -459,7 +459,7 @@ impl ColumnFilter {
                 Ok(DecidedRows::exactly(yes))
             }
             PredicateNode::Field(name, matcher) => self.field(name, matcher, view, among),
-            PredicateNode::Line(matcher) => self.line(matcher, view, among),
+            PredicateNode::Anywhere(matcher) => self.anywhere(matcher, view, among),
             PredicateNode::Fields(..) => Ok(DecidedRows::of(none(), among)),
         }
     }
@@ -506,7 +506,7 @@ impl ColumnFilter {
                 true => Ok(DecidedRows::exactly(among.clone())),
                 false => Ok(DecidedRows::exactly(yes)),
             },
-            Column::Line => self.whole_line(matcher, view, among),
+            Column::Line | Column::Anywhere => self.whole_line(matcher, view, among),
             Column::Stream => self.property(|named| named == (STREAM, PropertyKind::String), matcher, view, among),
             Column::Message => {
                 let mut decided =
@@ -601,15 +601,20 @@ impl ColumnFilter {
         Ok(decided)
     }
 
-    /// Decides about the message and all fields.
-    fn line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+    /// Decides about the message, all fields and the line.
+    fn anywhere(
+        &self,
+        matcher: &Matcher,
+        view: &BatchView<'_>,
+        among: &RowSet,
+    ) -> Result<DecidedRows, StoreError> {
         let batch = view.batch;
         let mut yes = RowSet::none(batch.len());
         if matcher.matches_text("") {
             return Ok(DecidedRows::of(yes, among));
         }
         let mut left = among.clone();
-        // What a column has of a line may stand beside other text in the line, so the line itself decides.
+        // Where no value decides, the line does: it has names, a time and a level beside the values.
         let mut laid_out = view.laid_out()?.clone();
         if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
             let mut candidates = RowSet::none(batch.len());
@@ -621,22 +626,28 @@ impl ColumnFilter {
             laid_out.keep(&candidates);
         }
         let mut open = view.spread.clone();
-        open.add(&laid_out);
-        open.keep(among);
         left.subtract(&open);
-        if left.is_empty() {
-            return Ok(DecidedRows::of(yes, &open));
-        }
-        let is_part = |named: (&str, PropertyKind)| {
-            named == ("Message", PropertyKind::String) || !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
-        };
-        for column in batch.columns(|name, kind| is_part((name, kind)))? {
-            self.add_matching(&column, matcher, &left, &mut yes);
-            left.subtract(&yes);
-            if left.is_empty() {
-                break;
+        if !left.is_empty() {
+            let is_part = |named: (&str, PropertyKind)| {
+                named == ("Message", PropertyKind::String) || !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
+            };
+            // Of these, the message is more than its column.
+            let cut = view.with_layout(|layout| layout.contains(MESSAGE_START))?;
+            for column in batch.columns(|name, kind| is_part((name, kind)))? {
+                let mut of_column = left.clone();
+                if column.name() == "Message" {
+                    of_column.subtract(&cut);
+                }
+                self.add_matching(&column, matcher, &of_column, &mut yes);
+                left.subtract(&yes);
+                if left.is_empty() {
+                    break;
+                }
             }
         }
+        open.add(&laid_out);
+        open.keep(among);
+        open.subtract(&yes);
         Ok(DecidedRows::of(yes, &open))
     }
 }
@@ -650,12 +661,12 @@ fn cost(node: &PredicateNode) -> u8 {
             Column::Field | Column::Source if matcher.needle().is_none() => 2,
             Column::Field | Column::Source => 3,
             Column::Message => 4,
-            Column::Line => 5,
+            Column::Line | Column::Anywhere => 5,
             _ => 1,
         },
         PredicateNode::Not(node) => cost(node),
         PredicateNode::And(nodes) | PredicateNode::Or(nodes) => nodes.iter().map(cost).max().unwrap_or(0),
-        PredicateNode::Line(_) => 5,
+        PredicateNode::Anywhere(_) => 5,
         PredicateNode::Fields(..) => 6,
     }
 }
@@ -666,7 +677,7 @@ fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SoughtText
             nodes.iter().for_each(|node| gather_needles(node, needles));
         }
         PredicateNode::Not(node) => gather_needles(node, needles),
-        PredicateNode::Field(_, matcher) | PredicateNode::Line(matcher) => {
+        PredicateNode::Field(_, matcher) | PredicateNode::Anywhere(matcher) => {
             for (text, mut borders) in matcher.needles() {
                 // Of two matchers with one text, the borders of both hold.
                 if let Some(known) = needles.get(text).map(|known| known.borders) {

@@ -4,7 +4,7 @@ use super::filter::{ColumnFilter, DecidedRows, NO_FIELDS};
 use crate::answer::item::FullRecord;
 use crate::entity::{Joiner, OwnedRow};
 use crate::record::{StoredRecord, with_layout};
-use daytable_logsql::{Column, FieldName, Fields};
+use daytable_logsql::{Column, FieldName, Fields, passes_as_read};
 use daytable_model::key::instance_of;
 use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::property::Property;
@@ -174,13 +174,16 @@ impl Fields for RowFields<'_> {
             Column::Source => Some(Property::String(self.parts.text("Source").unwrap_or_default())),
             Column::Table => Some(Property::String(self.table)),
             Column::Message => Some(Property::String(self.message())),
-            Column::Line => Some(Property::String(self.line())),
+            Column::Line | Column::Anywhere => Some(Property::String(self.line())),
             Column::Stream => self.parts.text(STREAM).map(Property::String),
             Column::Field => name.find_in(|wanted| self.fields().find(|(known, _)| *known == wanted)).map(|(_, v)| v),
         }
     }
 
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        test(Property::String(self.line())) || self.fields().any(|(_, value)| test(value))
+        let message = self.message();
+        !message.is_empty() && test(Property::String(message))
+            || self.fields().any(|(_, value)| test(value))
+            || passes_as_read(self.line(), test)
     }
 }
