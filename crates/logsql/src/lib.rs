@@ -40,7 +40,7 @@ pub use error::SyntaxError;
 pub use field_name::{Column, FieldName};
 pub use matcher::Matcher;
 pub use parser::regexp;
-pub use predicate::{Fields, Predicate, PredicateNode, passes_as_read};
+pub use predicate::{Fields, Predicate, PredicateNode, passes_as_read, passes_as_value};
 pub use query::{Expression, ParsedQuery, Pipe, Test};
 
 /// Maximum length of a query.

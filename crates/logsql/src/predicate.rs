@@ -4,7 +4,7 @@ use crate::field_name::{Column, FieldName};
 use crate::matcher::Matcher;
 use crate::number::Number;
 use crate::query::{Expression, FieldOperator, Operator, TimeTest, Times};
-use daytable_model::line::without_escapes;
+use daytable_model::line::{json_without_escapes, without_escapes};
 use daytable_model::property::Property;
 use daytable_model::time::{MAX_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
 use std::cmp::Ordering;
@@ -17,6 +17,11 @@ pub trait Fields {
     /// The value of a field; `None` if it is absent. [`Column::Time`] has a time, or a text that is one.
     fn field(&self, name: &FieldName) -> Option<Property<'_>>;
 
+    /// Whether a value of a field satisfies `test`: of a name that comes several times in a record, any of the values.
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        test(self.field(name))
+    }
+
     /// Whether a text that a bare word is looked for in satisfies `test`: the message, the value of a field, or the line
     /// ([`passes_as_read`]).
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool;
@@ -26,6 +31,12 @@ pub trait Fields {
 /// word of the line.
 pub fn passes_as_read(line: &str, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
     test(Property::String(line)) && without_escapes(line).is_none_or(|read| test(Property::String(&read)))
+}
+
+/// Whether a value satisfies `test`. A value that is JSON is tested as it is meant, too.
+pub fn passes_as_value(value: Property<'_>, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+    let read = if let Property::String(text) = value { json_without_escapes(text) } else { None };
+    test(read.as_deref().map_or(value, Property::String))
 }
 
 /// A prepared filter. Times relative to now are resolved.
@@ -151,7 +162,7 @@ impl PredicateNode {
                 });
                 time.is_some_and(|time| self.matches_time(time))
             }
-            PredicateNode::Field(name, matcher) => matcher.matches(fields.field(name)),
+            PredicateNode::Field(name, matcher) => fields.any_value(name, &mut |value| matcher.matches(value)),
             PredicateNode::Anywhere(matcher) => fields.any_part(&mut |part| matcher.matches(Some(part))),
             PredicateNode::Fields(one, operator, other) => {
                 let (Some(one), Some(other)) = (fields.field(one), fields.field(other)) else { return false };

@@ -3,7 +3,9 @@
 //! Formats escape within double quotes alone: JSON, logfmt and the parameters of syslog with a backslash, CSV by doubling
 //! the quote. So a backslash outside quotes is a backslash, and the format of a line need not be known.
 
+use super::escape_json;
 use memchr::{memchr, memchr2, memmem};
+use std::borrow::Cow;
 
 /// The line with the escapes of its quoted texts undone; `None` if it has none. A quoted text that JSON would refuse
 /// (`"C:\Users"`, half a surrogate pair) stays as it was written, as parsers take it.
@@ -34,6 +36,46 @@ pub fn without_escapes(line: &str) -> Option<String> {
     }
     read.push_str(&line[copied..]);
     Some(read)
+}
+
+/// A value that is JSON, as a reader means it: the text of an array, or of an object that is no field. `None` for any other
+/// value, and where nothing is escaped in it.
+pub fn json_without_escapes(value: &str) -> Option<String> {
+    let is_framed = matches!(value.as_bytes(), [b'[', .., b']'] | [b'{', .., b'}']);
+    let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok();
+    if is_framed && value.contains('\\') && is_json() { without_escapes(value) } else { None }
+}
+
+/// JSON with the escapes alone that it needs, so that its words can be found.
+pub fn with_fewest_escapes(json: &str) -> Cow<'_, str> {
+    let (mut fewest, mut copied, mut at) = (Vec::new(), 0, 0);
+    while let Some(start) = memchr(b'"', &json.as_bytes()[at..]).map(|found| at + found) {
+        let Some(end) = string_end(json, start) else { break };
+        at = end;
+        let text = &json[start..at];
+        if let Some(Ok(meant)) = text.contains('\\').then(|| serde_json::from_str::<String>(text)) {
+            fewest.extend_from_slice(&json.as_bytes()[copied..=start]);
+            escape_json(meant.as_bytes(), false, &mut fewest);
+            copied = at - 1;
+        }
+    }
+    if copied == 0 {
+        return json.into();
+    }
+    fewest.extend_from_slice(&json.as_bytes()[copied..]);
+    String::from_utf8(fewest).map_or(Cow::Borrowed(json), Cow::Owned)
+}
+
+/// The place after the quote that ends the JSON string at `start`.
+fn string_end(json: &str, start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        let found = at + memchr2(b'"', b'\\', json.as_bytes().get(at..)?)?;
+        if json.as_bytes()[found] == b'"' {
+            return Some(found + 1);
+        }
+        at = found + 2;
+    }
 }
 
 /// A text in double quotes.
@@ -82,6 +124,20 @@ mod tests {
         ] {
             assert_eq!(without_escapes(line).as_deref(), read, "{line}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_json_is_read_as_json() {
+        for (value, read) in [
+            (r#"["a\nb",{"c":"\u00e9"}]"#, Some("[\"a\nb\",{\"c\":\"é\"}]")),
+            (r#"["é"]"#, None),
+            (r#"[main] open "C:\new" [x]"#, None),
+            (r#""a\nb""#, None),
+        ] {
+            assert_eq!(json_without_escapes(value).as_deref(), read, "{value}");
+        }
+        assert_eq!(with_fewest_escapes(r#"["caf\u00e9\n","\/x", "a\\b\"", 1e5, ""]"#), r#"["café\n","/x", "a\\b\"", 1e5, ""]"#);
+        assert_eq!(with_fewest_escapes(r#"["\ud834", "\u0041"]"#), r#"["\ud834", "A"]"#);
     }
 
     proptest! {

@@ -36,7 +36,7 @@ mod escapes;
 mod row_parts;
 mod time_pattern;
 
-pub use escapes::without_escapes;
+pub use escapes::{json_without_escapes, with_fewest_escapes, without_escapes};
 pub use row_parts::RowParts;
 pub use time_pattern::{KnownTime, TimePattern};
 
