@@ -4,7 +4,7 @@
 //! (`http_status`), so a name has both forms, and either finds the field. Where names of a record collide, its fields have
 //! properties of other forms, too ([`daytable_model::field_properties`]), which are looked for first.
 
-use daytable_model::field_properties::{exact_property, first_property, name_again, property_again};
+use daytable_model::field_properties::{exact_property, first_property, name_again, property_again, shown_name};
 use daytable_model::property::{Property, property_name};
 use daytable_model::stream::STREAM;
 use std::fmt;
@@ -119,7 +119,9 @@ impl FieldName {
         test: &mut dyn FnMut(Option<Property<'_>>) -> bool,
     ) -> bool {
         let is_first = |first: &str| {
-            let found = |name: &str| fields.clone().any(|(known, _)| known == name).then(|| name == first);
+            let found = |name: &str| {
+                fields.clone().any(|(known, _)| known == name).then(|| shown_name(name) == shown_name(first))
+            };
             self.find_in(found) == Some(true)
         };
         let again = fields.clone().filter_map(|(name, value)| Some((first_property(name)?, value)));

@@ -16,8 +16,8 @@
 //!
 //! Numbers are little-endian. Only this module reads or writes that layout, and it never reaches a disk.
 
-use crate::key::{DayTable, RowKey};
 use crate::field_properties::{field_properties, numbered_name};
+use crate::key::{DayTable, RowKey};
 use crate::line::SharedLayout;
 use crate::property::{Property, PropertyKind, is_same_text, property_name};
 use crate::record::Level;

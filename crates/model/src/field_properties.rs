@@ -98,7 +98,8 @@ fn is_count(n: &str) -> bool {
 pub fn shown_name(property: &str) -> Cow<'_, str> {
     let (mut shown, mut rest) = (String::new(), property);
     while let Some(at) = rest.find(CODE.0) {
-        let coded = rest[at + CODE.0.len()..].split_once(CODE.1).and_then(|(code, after)| Some((character(code)?, after)));
+        let coded =
+            rest[at + CODE.0.len()..].split_once(CODE.1).and_then(|(code, after)| Some((character(code)?, after)));
         match coded {
             Some((c, after)) => {
                 shown.push_str(&rest[..at]);

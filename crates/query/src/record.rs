@@ -234,7 +234,8 @@ pub(crate) fn with_layout<T>(text: &str, read: impl FnOnce(&LineLayout) -> T) ->
 
 /// Adds `more`; a name that exists already gets a number: `name#2`.
 fn add_apart(fields: &mut Vec<(String, OwnedValue)>, more: Vec<(String, OwnedValue)>) {
-    let mut used: std::collections::HashSet<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+    let mut used: std::collections::HashSet<String> =
+        fields.iter().map(|(name, _)| shown_name(name).into_owned()).collect();
     for (name, value) in more {
         let numbered = (2u64..).map(|n| format!("{name}#{n}"));
         let free = std::iter::once(name.clone()).chain(numbered).find(|name| !used.contains(name)).unwrap_or(name);

@@ -136,7 +136,10 @@ mod tests {
         ] {
             assert_eq!(json_without_escapes(value).as_deref(), read, "{value}");
         }
-        assert_eq!(with_fewest_escapes(r#"["caf\u00e9\n","\/x", "a\\b\"", 1e5, ""]"#), r#"["café\n","/x", "a\\b\"", 1e5, ""]"#);
+        assert_eq!(
+            with_fewest_escapes(r#"["caf\u00e9\n","\/x", "a\\b\"", 1e5, ""]"#),
+            r#"["café\n","/x", "a\\b\"", 1e5, ""]"#
+        );
         assert_eq!(with_fewest_escapes(r#"["\ud834", "\u0041"]"#), r#"["\ud834", "A"]"#);
     }
 

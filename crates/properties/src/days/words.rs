@@ -23,23 +23,35 @@ use std::time::Duration;
 
 /// Words, some of which others become where an escape is taken for text.
 const WORDS: [&str; 14] = [
-    "größe", "café", "second", "nsecond", "ttable", "table", "u00e9", "u003cb", "ошибка", "ОШИБКА", "10.1.2.3", "quote",
-    "b", "𝄞mark",
+    "größe",
+    "café",
+    "second",
+    "nsecond",
+    "ttable",
+    "table",
+    "u00e9",
+    "u003cb",
+    "ошибка",
+    "ОШИБКА",
+    "10.1.2.3",
+    "quote",
+    "b",
+    "𝄞mark",
 ];
 /// What stands between words.
 const BETWEEN: [&str; 9] = [" ", "\n", "\t", "/", "\\", "\"", " <", "&", "é "];
 
 /// A line, and the texts in it.
-struct Line {
+struct EscapedLine {
     written: String,
     texts: Vec<String>,
 }
 
 fn text(dice: &mut Dice, between: &[&str]) -> String {
-    let mut text = (*dice.pick(&WORDS)).to_owned();
+    let mut text = WORDS[dice.below(WORDS.len())].to_owned();
     for _ in 0..dice.below(4) {
-        text.push_str(dice.pick(between));
-        text.push_str(dice.pick(&WORDS));
+        text.push_str(between[dice.below(between.len())]);
+        text.push_str(WORDS[dice.below(WORDS.len())]);
     }
     text
 }
@@ -64,7 +76,7 @@ fn escaped(dice: &mut Dice, text: &str) -> String {
     escaped
 }
 
-fn line(dice: &mut Dice, time: Ticks) -> Line {
+fn line(dice: &mut Dice, time: Ticks) -> EscapedLine {
     let texts: [String; 5] = std::array::from_fn(|_| text(dice, &BETWEEN));
     let mut quoted = |at: usize| escaped(dice, &texts[at]);
     let [message, note, inner, first, last] = std::array::from_fn(&mut quoted);
@@ -74,9 +86,9 @@ fn line(dice: &mut Dice, time: Ticks) -> Line {
     match dice.below(6) {
         0 => {
             let log = escaped(dice, &format!("{object}\n"));
-            Line { written: format!(r#"{{"log":"{log}","stream":"stdout","time":"{time}"}}"#), texts: texts.into() }
+            EscapedLine { written: format!(r#"{{"log":"{log}","stream":"stdout","time":"{time}"}}"#), texts: texts.into() }
         }
-        1 => Line {
+        1 => EscapedLine {
             written: format!("time={time} level=info msg=\"{message}\" note=\"{note}\""),
             texts: texts[..2].to_vec(),
         },
@@ -87,18 +99,18 @@ fn line(dice: &mut Dice, time: Ticks) -> Line {
             let written = format!(
                 r#"{clock} UTC,"ada","shop",123,"[local]",65a.7b,1,"SELECT",{started},3/7,0,ERROR,42P01,"{message}",,,,,,"{query}",15,,"psql","client backend",,0"#
             );
-            Line { written, texts: texts.into() }
+            EscapedLine { written, texts: texts.into() }
         }
         3 => {
             let text = text(dice, &[" ", "/", "\\"]);
-            Line { written: format!("{time} INFO done with {text}"), texts: vec![text] }
+            EscapedLine { written: format!("{time} INFO done with {text}"), texts: vec![text] }
         }
-        _ => Line { written: object, texts: texts.into() },
+        _ => EscapedLine { written: object, texts: texts.into() },
     }
 }
 
 /// A question, and whether a text answers it.
-struct Question {
+struct WordQuestion {
     test: Test,
     accepts: Box<dyn Fn(&str) -> bool>,
     is_negated: bool,
@@ -115,7 +127,7 @@ fn has(text: &str, wanted: &str, ends: (bool, bool)) -> bool {
     })
 }
 
-fn question(dice: &mut Dice, lines: &[Line]) -> Question {
+fn question(dice: &mut Dice, lines: &[EscapedLine]) -> WordQuestion {
     let of = &dice.pick(lines).texts;
     let text = dice.pick(of).clone();
     let cut = |dice: &mut Dice| {
@@ -149,28 +161,30 @@ fn question(dice: &mut Dice, lines: &[Line]) -> Question {
         5 => (Test::Regexp(word.replace('.', "[.]")), Box::new(move |text| text.contains(&wanted))),
         _ => (Test::Phrase { text: word, any_case: false }, Box::new(move |text| has(text, &wanted, (true, true)))),
     };
-    Question { test, accepts, is_negated: dice.is_one_in(4) }
+    WordQuestion { test, accepts, is_negated: dice.is_one_in(4) }
 }
 
-impl Question {
+impl WordQuestion {
     fn expression(&self) -> Expression {
         let bare = Expression::Field(FieldName::anywhere(), self.test.clone());
         if self.is_negated { Expression::Not(bare.into()) } else { bare }
     }
 
-    fn accepts(&self, line: &Line) -> bool {
+    fn accepts(&self, line: &EscapedLine) -> bool {
         line.texts.iter().any(|text| (self.accepts)(text)) != self.is_negated
     }
 }
 
 /// Parses lines as those of a file. Each record must be of its line, and a condition of a table means what the question does.
-fn batches(lines: &[Line], first: usize, questions: &[Question]) -> Vec<Batch> {
+fn batches(lines: &[EscapedLine], first: usize, questions: &[WordQuestion]) -> Vec<Batch> {
     let bytes: String = lines.iter().map(|line| format!("{}\n", line.written)).collect();
     let options = ParseOptions::default();
     let (mut profile, mut batches) = (SourceProfile::default(), Vec::new());
     let mut records = Assembler::new(bytes.as_bytes(), 0, 1 << 20, &options, Ending::Closed).at_beginning(true);
-    let conditions: Vec<Condition> =
-        questions.iter().map(|question| Condition::parse(&question.expression().to_string()).expect("a filter")).collect();
+    let conditions: Vec<Condition> = questions
+        .iter()
+        .map(|question| Condition::parse(&question.expression().to_string()).expect("a filter"))
+        .collect();
     for (n, line) in (first..).zip(lines) {
         let raw = records.next(&profile, &options).expect("a record a line");
         let parsed = profile.raw_record(&raw, &options, Ticks::MAX);
@@ -190,7 +204,7 @@ fn batches(lines: &[Line], first: usize, questions: &[Question]) -> Vec<Batch> {
     batches
 }
 
-fn ask(state: &str, data: &Path, lines: &[Line], questions: &[Question]) {
+fn ask(state: &str, data: &Path, lines: &[EscapedLine], questions: &[WordQuestion]) {
     let (reader, archives) = (Reader::open(data).expect("opened"), Archives::Read(Access::default()));
     let stores = Stores::local(&reader, &archives);
     for question in questions {
@@ -228,8 +242,8 @@ pub(super) fn find(dice: &mut Dice) {
     let store = Store::open(&data, options).expect("opened");
     let count = 40 + dice.below(160);
     let time = |n: usize| day().plus(Duration::from_millis(1000 + 250 * n as u64));
-    let mut lines: Vec<Line> = (0..count).map(|n| line(dice, time(n))).collect();
-    let questions: Vec<Question> = (0..14).map(|_| question(dice, &lines)).collect();
+    let mut lines: Vec<EscapedLine> = (0..count).map(|n| line(dice, time(n))).collect();
+    let questions: Vec<WordQuestion> = (0..14).map(|_| question(dice, &lines)).collect();
     let middle = count / 2;
     submit(&store, batches(&lines[..middle], 0, &questions));
     submit(&store, batches(&lines[middle..], middle, &questions));
@@ -238,7 +252,7 @@ pub(super) fn find(dice: &mut Dice) {
     let executor = Executor::new(store.steps(), data.clone(), Access::default(), Arc::default());
     executor.archive_now(&table(), None, &mut |_| {}).expect("sealed");
     ask("sealed", &data, &lines, &questions);
-    let late: Vec<Line> = (count..count + 9).map(|n| line(dice, time(n))).collect();
+    let late: Vec<EscapedLine> = (count..count + 9).map(|n| line(dice, time(n))).collect();
     submit(&store, batches(&late, count, &questions));
     lines.extend(late);
     ask("sealed, with late records", &data, &lines, &questions);

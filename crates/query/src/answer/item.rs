@@ -86,7 +86,9 @@ impl Fields for FullRecord {
             Column::Source => Some(Property::String(&record.source)),
             Column::Table => Some(Property::String(&record.table)),
             Column::Message => Some(Property::String(&record.message)),
-            Column::Line | Column::Anywhere => Some(Property::String(self.line.get_or_init(|| record.line().into_owned()))),
+            Column::Line | Column::Anywhere => {
+                Some(Property::String(self.line.get_or_init(|| record.line().into_owned())))
+            }
             Column::Stream => record.stream.as_ref().map(|note| Property::String(&note.text)),
             Column::Field => {
                 let field = name.find_in(|wanted| record.fields.iter().find(|(known, _)| known == wanted));
@@ -211,7 +213,10 @@ impl Fields for AnswerRow {
     }
 
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        self.columns.iter().filter_map(|(_, value)| value.as_ref()).any(|value| passes_as_value(value.as_property(), test))
+        self.columns
+            .iter()
+            .filter_map(|(_, value)| value.as_ref())
+            .any(|value| passes_as_value(value.as_property(), test))
     }
 }
 

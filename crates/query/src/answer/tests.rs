@@ -567,7 +567,8 @@ fn with_fields(records: &[&[(&'static str, &'static str)]]) -> Vec<Batch> {
     let numbered = (0u64..).zip(records);
     let batch = |(n, fields): (u64, &&[(&'static str, &'static str)])| {
         let mut batch = Batch::new(plain(0).table(), "web".into());
-        let fields = fields.iter().map(|(name, value)| Field { name: (*name).into(), value: Value::String((*value).into()) });
+        let fields =
+            fields.iter().map(|(name, value)| Field { name: (*name).into(), value: Value::String((*value).into()) });
         let record = Record { fields: fields.collect(), message: format!("m{n}").into(), ..Record::default() };
         let key = RowKey::new(midnight().plus(Duration::from_secs(n)), 7, n);
         daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
@@ -618,9 +619,15 @@ fn names_that_collide_are_asked_for_by_their_own_names() {
             ("m1 | delete user_id | fields user*", &[r#"{"user.id":"dot"}"#]),
             ("m0 or m1 | stats by (user.id, user_id) count() n", &[r#"{"user.id":"dot","user_id":"under","n":2}"#]),
             ("\"user.id\":* | top 1 by (user.id)", &[r#"{"user.id":"dot","hits":2}"#]),
-            ("m3 | fields ip, \"ip#2\", \"ip#3\", ip_2", &[r##"{"ip":"one","ip#2":"two","ip#3":"three","ip_2":"other"}"##]),
+            (
+                "m3 | fields ip, \"ip#2\", \"ip#3\", ip_2",
+                &[r##"{"ip":"one","ip#2":"two","ip#3":"three","ip_2":"other"}"##],
+            ),
             ("m3 | sort by (ip) | filter ip:=two | fields ip", &[r#"{"ip":"one"}"#]),
-            ("* | facets 3 keep_const_fields | filter field_name:=user.id", &[r#"{"field_name":"user.id","field_value":"dot","hits":2}"#]),
+            (
+                "* | facets 3 keep_const_fields | filter field_name:=user.id",
+                &[r#"{"field_name":"user.id","field_value":"dot","hits":2}"#],
+            ),
             (
                 "m0 | field_names | filter name:user*",
                 &[r#"{"name":"user.id","hits":1}"#, r#"{"name":"user_id","hits":1}"#],

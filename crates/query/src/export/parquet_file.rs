@@ -272,7 +272,8 @@ mod tests {
         let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("a Parquet file");
         let names: Vec<&str> =
             reader.metadata().file_metadata().schema_descr().columns().iter().map(|column| column.name()).collect();
-        let distinct = ["userId", "userid:Int64", "UserID:Int64:2", "USERID:Int64:Int64", "größe", "GRÖSSE", "GRÖßE:Int64"];
+        let distinct =
+            ["userId", "userid:Int64", "UserID:Int64:2", "USERID:Int64:Int64", "größe", "GRÖSSE", "GRÖßE:Int64"];
         assert_eq!(names, distinct);
     }
 

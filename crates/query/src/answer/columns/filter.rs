@@ -608,12 +608,7 @@ impl ColumnFilter {
     }
 
     /// Decides about the message, all fields and the line.
-    fn anywhere(
-        &self,
-        matcher: &Matcher,
-        view: &BatchView<'_>,
-        among: &RowSet,
-    ) -> Result<DecidedRows, StoreError> {
+    fn anywhere(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
         let batch = view.batch;
         let mut yes = RowSet::none(batch.len());
         if matcher.matches_text("") {

@@ -38,7 +38,9 @@ pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> 
     match field.column() {
         Column::Time | Column::Level | Column::Instance | Column::Table => false,
         Column::Stream => (name, kind) == (STREAM, PropertyKind::String),
-        Column::Message | Column::Line | Column::Anywhere => kind == PropertyKind::String && (name == "Message" || LAYOUT.contains(&name)),
+        Column::Message | Column::Line | Column::Anywhere => {
+            kind == PropertyKind::String && (name == "Message" || LAYOUT.contains(&name))
+        }
         Column::Field | Column::Source => is_column_of(field, name, kind),
     }
 }
