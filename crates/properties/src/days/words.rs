@@ -35,7 +35,7 @@ const WORDS: [&str; 14] = [
     "ОШИБКА",
     "10.1.2.3",
     "quote",
-    "b",
+    "zz",
     "𝄞mark",
 ];
 /// What stands between words.
@@ -130,11 +130,12 @@ fn has(text: &str, wanted: &str, ends: (bool, bool)) -> bool {
 fn question(dice: &mut Dice, lines: &[EscapedLine]) -> WordQuestion {
     let of = &dice.pick(lines).texts;
     let text = dice.pick(of).clone();
+    // From a word to the end of a word: the line has other text beside values.
     let cut = |dice: &mut Dice| {
-        let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
-        let from = *dice.pick(&starts);
-        let length = text[from..].chars().take(1 + dice.below(12)).map(char::len_utf8).sum::<usize>();
-        text[from..from + length].to_owned()
+        let places = WORDS.iter().flat_map(|word| text.match_indices(word).map(|(at, word)| (at, at + word.len())));
+        let places: Vec<(usize, usize)> = places.collect();
+        let ((from, end), (_, later)) = (*dice.pick(&places), *dice.pick(&places));
+        text[from..if later > end { later } else { end }].to_owned()
     };
     let word = (*dice.pick(&WORDS)).to_owned();
     let wanted = word.clone();
