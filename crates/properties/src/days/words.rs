@@ -86,7 +86,10 @@ fn line(dice: &mut Dice, time: Ticks) -> EscapedLine {
     match dice.below(6) {
         0 => {
             let log = escaped(dice, &format!("{object}\n"));
-            EscapedLine { written: format!(r#"{{"log":"{log}","stream":"stdout","time":"{time}"}}"#), texts: texts.into() }
+            EscapedLine {
+                written: format!(r#"{{"log":"{log}","stream":"stdout","time":"{time}"}}"#),
+                texts: texts.into(),
+            }
         }
         1 => EscapedLine {
             written: format!("time={time} level=info msg=\"{message}\" note=\"{note}\""),
