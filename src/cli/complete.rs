@@ -6,6 +6,7 @@ use super::args::DataArgs;
 use super::exit::CliError;
 use super::output::Output;
 use clap::ValueEnum;
+use daytable_model::field_properties::shown_name;
 use daytable_model::key::instance_of;
 use daytable_model::path_text::PathText;
 use daytable_model::record::Level;
@@ -77,7 +78,7 @@ fn values(kind: Completed, reader: &Reader) -> Vec<String> {
             let filter = Filter { limit: Some(RECORDS_READ), ..Filter::default() };
             // What was read until an error is offered.
             let _ = select(&Stores::local(reader, &Archives::Skip), &filter, |record| {
-                values.extend(record.fields.into_iter().map(|(name, _)| name));
+                values.extend(record.fields.into_iter().map(|(name, _)| shown_name(&name).into_owned()));
                 ControlFlow::Continue(())
             });
         }

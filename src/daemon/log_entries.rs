@@ -12,9 +12,10 @@ use daytable_logql::ast::{LabelMatcher, MatchOp, Selector};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_stream};
 use daytable_logql::source::{CountedApart, Direction, EachEntry, EntrySelection, EntrySource, LogEntry, TimeSpan};
-use daytable_logsql::PredicateNode;
+use daytable_logsql::{FieldName, PredicateNode};
+use daytable_model::field_properties::shown_name;
 use daytable_model::key::{DayTable, instance_of};
-use daytable_model::property::{OwnedValue, PropertyKind, property_name};
+use daytable_model::property::{OwnedValue, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, PushedStream, STREAM};
 use daytable_model::time::Ticks;
@@ -27,7 +28,7 @@ use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_
 use daytable_store::StoreError;
 use selection::predicate_of;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -64,8 +65,8 @@ const PARTITIONS_AT_ONCE: usize = 4000;
 /// A stream that records were pushed to.
 struct KnownStream {
     labels: Arc<Labels>,
-    /// The names of the metadata: as pushed, and as the records have them.
-    metadata: Vec<(String, String)>,
+    /// The names of the metadata.
+    metadata: Vec<(String, FieldName)>,
     /// The bytes that ended the line.
     end: String,
 }
@@ -80,7 +81,7 @@ impl KnownStream {
                 SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
             labels.set("service_name", &service);
         }
-        let metadata = names.into_iter().map(|name| (name.clone(), property_name(&name))).collect();
+        let metadata = names.into_iter().map(|name| (name.clone(), FieldName::new(&name))).collect();
         Some(KnownStream { labels: Arc::new(labels), metadata, end })
     }
 }
@@ -135,16 +136,14 @@ impl EntryMaker {
         if !selector.matches(|name| known.labels.get(name)) {
             return None;
         }
-        let value = |property: &String, name: &String| {
-            record.fields.iter().find(|(known, _)| known == property || known == name).map(|(_, value)| shown(value))
+        let value = |name: &FieldName| {
+            let found = name.find_in(|wanted| record.fields.iter().find(|(known, _)| known == wanted));
+            found.map(|(_, value)| shown(value))
         };
-        let mut metadata = Vec::with_capacity(known.metadata.len() + 1);
-        metadata.extend(
-            known.metadata.iter().filter_map(|(name, property)| Some((label_name(name), value(property, name)?))),
-        );
+        let metadata = known.metadata.iter().filter_map(|(name, field)| Some((name.as_str(), value(field)?)));
+        let metadata = labels_apart(metadata);
         let mut line = record.line().into_owned();
         line.push_str(&known.end);
-        let metadata = Labels::new(metadata);
         let level = detected_level(&line, &known.labels, &metadata).to_owned();
         let metadata = with_level(metadata, &level);
         let below = record.stream.as_ref().map_or(0, |note| i64::from(note.nanos));
@@ -171,11 +170,9 @@ impl EntryMaker {
         let instance = record.instance();
         let service = SERVICE_FIELDS.iter().find_map(field).unwrap_or_else(|| instance.clone());
         let stream = self.own_stream(instance, record.level, service, record.source.clone(), &record.table);
-        let pairs = record.fields.iter().map(|(name, value)| (label_name(name), shown(value), name));
-        let mut pairs: Vec<_> = pairs.filter(|(label, ..)| stream.get(label).is_none()).collect();
-        // Of two fields with one label, the one of that name has it.
-        pairs.sort_by_key(|(label, _, name)| label != *name);
-        let metadata = Labels::new(pairs.into_iter().map(|(label, value, _)| (label, value)).collect());
+        let names: Vec<_> = record.fields.iter().map(|(name, value)| (shown_name(name), shown(value))).collect();
+        let pairs = names.iter().filter(|(name, _)| stream.get(&label_name(name)).is_none());
+        let metadata = labels_apart(pairs.map(|(name, value)| (&**name, value.clone())));
         if !selector.matches(|name| stream.get(name).or_else(|| metadata.get(name))) {
             return None;
         }
@@ -236,6 +233,29 @@ impl EntryMaker {
     }
 }
 
+/// The labels of fields. Of several fields with one label, the one of that name has it, and the others get a number.
+fn labels_apart<'n>(fields: impl Iterator<Item = (&'n str, String)>) -> Labels {
+    let mut fields: Vec<_> = fields.map(|(name, value)| (label_name(name), value, name)).collect();
+    fields.sort_by_key(|(label, _, name)| label != *name);
+    let mut used = HashSet::with_capacity(fields.len());
+    let apart = |(label, value, _): (String, String, &str)| {
+        let mut free = label.clone();
+        for n in 2.. {
+            if used.insert(free.clone()) {
+                break;
+            }
+            free = format!("{label}_{n}");
+        }
+        (free, value)
+    };
+    Labels::new(fields.into_iter().map(apart).collect())
+}
+
+/// Whether a label may be one that got a number, which only the record tells.
+fn may_be_numbered(label: &str) -> bool {
+    label.rsplit_once('_').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// The configured table of a day-table.
 fn table_name(table: &str) -> String {
     DayTable::parse(table).map_or_else(|_| table.to_owned(), |day| day.table().to_string())
@@ -289,7 +309,7 @@ impl WantedValues {
         names.retain(|name| !OWN_LABELS.contains(name) && *name != DETECTED_LEVEL);
         names.sort_unstable();
         names.dedup();
-        if names.iter().any(|name| NO_FIELDS.contains(name)) {
+        if names.iter().any(|name| NO_FIELDS.contains(name) || may_be_numbered(name)) {
             return None;
         }
         let fields = names.iter().map(|name| (*name).to_owned()).collect();
@@ -546,7 +566,7 @@ impl EntrySource for StoredEntries<'_> {
             }];
         let is_field = |wanted: &String| -> Box<PropertyTest<'_>> {
             let wanted = wanted.clone();
-            Box::new(move |name, _| label_name(name) == wanted && !NO_FIELDS.contains(&name))
+            Box::new(move |name, _| label_name(&shown_name(name)) == wanted && !NO_FIELDS.contains(&name))
         };
         let is_field: Vec<_> = values.fields.iter().map(is_field).collect();
         let is_source: &PropertyTest<'_> = &|name, kind| (name, kind) == ("Source", PropertyKind::String);

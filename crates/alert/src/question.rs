@@ -228,7 +228,7 @@ impl Question {
 
 /// Whether nearly every record, or every window, has another value.
 fn is_endless(field: &FieldName) -> bool {
-    matches!(field.column(), Column::Time | Column::Line | Column::Message)
+    matches!(field.column(), Column::Time | Column::Line | Column::Anywhere | Column::Message)
 }
 
 /// Whether the filter has times of its own, except those of a day or a week.

@@ -1,9 +1,11 @@
 //! Names of fields.
 //!
 //! A query names a field as the line did (`http.status`). The store keeps a field under the name of a property
-//! (`http_status`), so a name has both forms, and either finds the field.
+//! (`http_status`), so a name has both forms, and either finds the field. Where names of a record collide, its fields have
+//! properties of other forms, too ([`daytable_model::field_properties`]), which are looked for first.
 
-use daytable_model::property::property_name;
+use daytable_model::field_properties::{exact_property, first_property, name_again, property_again, shown_name};
+use daytable_model::property::{Property, property_name};
 use daytable_model::stream::STREAM;
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +25,10 @@ pub enum Column {
     Table,
     /// The message of the record: `message`, `_msg`.
     Message,
-    /// The whole line. A bare word looks there: `line`.
+    /// The line as it was written: `line`.
     Line,
+    /// The message, the values of fields and the line, where a bare word is looked for. A query has no name for it.
+    Anywhere,
     /// A field of the line.
     Field,
     /// The note of the stream that the record was pushed to. A query cannot name it.
@@ -36,6 +40,8 @@ pub enum Column {
 pub struct FieldName {
     written: Arc<str>,
     property: Arc<str>,
+    /// Properties of the field in records in which its name collides with another one; most names cannot.
+    apart: Option<Arc<[Box<str>]>>,
     column: Column,
 }
 
@@ -53,14 +59,22 @@ impl FieldName {
             _ => Column::Field,
         };
         let property = property_name(written);
+        let again = name_again(written).map(|(name, n)| property_again(&property_name(name), n));
+        let exact = exact_property(written).filter(|_| property != written);
+        let apart: Vec<Box<str>> = exact.into_iter().chain(again).map(String::into_boxed_str).collect();
         let written: Arc<str> = written.into();
         let property = if property == *written { written.clone() } else { property.into() };
-        FieldName { written, property, column }
+        FieldName { written, property, apart: (!apart.is_empty()).then(|| apart.into()), column }
+    }
+
+    /// Where a bare word is looked for: [`Column::Anywhere`].
+    pub fn anywhere() -> FieldName {
+        FieldName { written: "".into(), property: "".into(), apart: None, column: Column::Anywhere }
     }
 
     /// The note of the stream that a record was pushed to: [`Column::Stream`].
     pub fn of_stream() -> FieldName {
-        FieldName { written: STREAM.into(), property: STREAM.into(), column: Column::Stream }
+        FieldName { written: STREAM.into(), property: STREAM.into(), apart: None, column: Column::Stream }
     }
 
     /// The name as the query writes it. An answer uses this name.
@@ -76,7 +90,8 @@ impl FieldName {
     /// The field among those that `find` finds by their names. A field that has the name of a column is shown, and asked for,
     /// with a `_`.
     pub fn find_in<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
-        find(&self.written).or_else(|| find(&self.property)).or_else(|| {
+        let apart = self.apart.iter().flat_map(|names| names.iter()).find_map(|name| find(name));
+        apart.or_else(|| find(&self.written)).or_else(|| find(&self.property)).or_else(|| {
             let column = self.written.trim_end_matches('_');
             if FieldName::new(column).column() == Column::Field { None } else { find(column) }
         })
@@ -87,9 +102,30 @@ impl FieldName {
         self.column
     }
 
-    /// Whether a stored field of this name is the one.
+    /// Whether a stored field of this name may be the one, or a later one of its name.
     pub fn is_property(&self, stored: &str) -> bool {
-        *self.written == *stored || *self.property == *stored
+        let is_it = |stored: &str| {
+            *self.written == *stored
+                || *self.property == *stored
+                || self.apart.as_ref().is_some_and(|names| names.iter().any(|name| **name == *stored))
+        };
+        is_it(stored) || first_property(stored).is_some_and(is_it)
+    }
+
+    /// Whether a field that came again in its record satisfies `test`. `fields` are the fields of the record.
+    pub fn any_again<'v>(
+        &self,
+        fields: impl Iterator<Item = (&'v str, Property<'v>)> + Clone,
+        test: &mut dyn FnMut(Option<Property<'_>>) -> bool,
+    ) -> bool {
+        let is_first = |first: &str| {
+            let found = |name: &str| {
+                fields.clone().any(|(known, _)| known == name).then(|| shown_name(name) == shown_name(first))
+            };
+            self.find_in(found) == Some(true)
+        };
+        let again = fields.clone().filter_map(|(name, value)| Some((first_property(name)?, value)));
+        self.column == Column::Field && { again }.any(|(first, value)| is_first(first) && test(Some(value)))
     }
 }
 
@@ -112,7 +148,7 @@ pub fn other_name(written: &str) -> Option<&'static str> {
 /// Two names are equal if a query writes them alike.
 impl PartialEq for FieldName {
     fn eq(&self, other: &FieldName) -> bool {
-        self.written == other.written
+        self.written == other.written && self.column == other.column
     }
 }
 

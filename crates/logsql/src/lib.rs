@@ -49,7 +49,7 @@ pub use error::SyntaxError;
 pub use field_name::{Column, FieldName, other_name};
 pub use matcher::Matcher;
 pub use parser::regexp;
-pub use predicate::{Fields, Predicate, PredicateNode};
+pub use predicate::{Fields, Predicate, PredicateNode, passes_as_read, passes_as_value};
 pub use query::{Expression, ParsedQuery, Pipe, Test};
 pub use remark::{FieldUse, Remarks};
 

@@ -255,7 +255,7 @@ impl<'q> Parser<'q> {
         if let Some(field) = field {
             return self.test(field);
         }
-        // A word before a colon is the name of a field; any other filter is for the line.
+        // A word before a colon is the name of a field; any other filter is for the whole record.
         if matches!(self.token().kind, TokenKind::Word | TokenKind::Quoted) || self.is("/") || self.is("@") {
             let start = self.next;
             if let Some(compared) = self.spaced_comparison()? {
@@ -289,12 +289,11 @@ impl<'q> Parser<'q> {
             let until = self.tokens.get(start + 1).map_or(self.query.len(), |next| next.at.end);
             self.warn(self.tokens[start].at.start..until, pipe);
         }
-        let line = FieldName::new("line");
         if self.is("*") && !self.neighbour_is_text() {
             self.advance();
             return Ok(Expression::All);
         }
-        self.test(&line)
+        self.test(&FieldName::anywhere())
     }
 
     /// `status >= 500`, with white space before the sign, after it, or both: a comparison of a field. Without white space it is a
@@ -485,7 +484,7 @@ impl<'q> Parser<'q> {
         let expected = "a filter, for example error or status:>=500";
         let stops = match field.column() {
             // A colon after a bare word would make the word a name.
-            Column::Line => &["*", ",", "(", ")", "[", "]", "|", ":"][..],
+            Column::Anywhere => &["*", ",", "(", ")", "[", "]", "|", ":"][..],
             _ => &["*", ",", "(", ")", "[", "]", "|"][..],
         };
         if self.is(":") {

@@ -730,7 +730,7 @@ impl ParsedQuery {
     pub fn fields(&self) -> Vec<FieldName> {
         let mut fields = Vec::new();
         self.filter.visit_fields(&mut |field| {
-            if !fields.contains(field) && field.column() != Column::Line {
+            if !fields.contains(field) && !matches!(field.column(), Column::Line | Column::Anywhere) {
                 fields.push(field.clone());
             }
         });

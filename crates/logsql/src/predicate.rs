@@ -4,6 +4,7 @@ use crate::field_name::{Column, FieldName};
 use crate::matcher::Matcher;
 use crate::number::Number;
 use crate::query::{Expression, FieldOperator, Operator, TimeTest, Times};
+use daytable_model::line::{json_without_escapes, without_escapes};
 use daytable_model::property::Property;
 use daytable_model::time::{MAX_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
 use std::cmp::Ordering;
@@ -16,9 +17,26 @@ pub trait Fields {
     /// The value of a field; `None` if it is absent. [`Column::Time`] has a time, or a text that is one.
     fn field(&self, name: &FieldName) -> Option<Property<'_>>;
 
-    /// Whether a part of the line satisfies `test`. The parts are the line as it was written, or its message and
-    /// fields.
+    /// Whether a value of a field satisfies `test`: of a name that comes several times in a record, any of the values.
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        test(self.field(name))
+    }
+
+    /// Whether a text that a bare word is looked for in satisfies `test`: the message, the value of a field, or the line
+    /// ([`passes_as_read`]).
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool;
+}
+
+/// Whether a line satisfies `test` as it was written, and also once its escapes are undone: a piece of an escape is no
+/// word of the line.
+pub fn passes_as_read(line: &str, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+    test(Property::String(line)) && without_escapes(line).is_none_or(|read| test(Property::String(&read)))
+}
+
+/// Whether a value satisfies `test`. A value that is JSON is tested as it is meant, too.
+pub fn passes_as_value(value: Property<'_>, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+    let read = if let Property::String(text) = value { json_without_escapes(text) } else { None };
+    test(read.as_deref().map_or(value, Property::String))
 }
 
 /// A prepared filter. Times relative to now are resolved.
@@ -44,10 +62,10 @@ pub enum PredicateNode {
     Daily(i64, i64, i64),
     /// The day of the week has its bit set (bit 0 is Sunday), after the second is added to the time.
     Weekly(u8, i64),
-    /// The value of the field matches. Of [`Column::Line`], the line itself, without the fields beside it.
+    /// The value of the field matches.
     Field(FieldName, Arc<Matcher>),
-    /// A part of the line matches.
-    Line(Arc<Matcher>),
+    /// The message, the value of a field, or the line matches: the test of a bare word.
+    Anywhere(Arc<Matcher>),
     /// The first field compares with the second.
     Fields(FieldName, FieldOperator, FieldName),
 }
@@ -93,7 +111,7 @@ impl PredicateNode {
                 PredicateNode::Fields(field.clone(), *operator, other.clone())
             }
             Expression::Field(field, test) => match field.column() {
-                Column::Line => PredicateNode::Line(Matcher::new(field, test).into()),
+                Column::Anywhere => PredicateNode::Anywhere(Matcher::new(field, test).into()),
                 _ => PredicateNode::Field(field.clone(), Matcher::new(field, test).into()),
             },
         }
@@ -144,8 +162,8 @@ impl PredicateNode {
                 });
                 time.is_some_and(|time| self.matches_time(time))
             }
-            PredicateNode::Field(name, matcher) => matcher.matches(fields.field(name)),
-            PredicateNode::Line(matcher) => fields.any_part(&mut |part| matcher.matches(Some(part))),
+            PredicateNode::Field(name, matcher) => fields.any_value(name, &mut |value| matcher.matches(value)),
+            PredicateNode::Anywhere(matcher) => fields.any_part(&mut |part| matcher.matches(Some(part))),
             PredicateNode::Fields(one, operator, other) => {
                 let (Some(one), Some(other)) = (fields.field(one), fields.field(other)) else { return false };
                 let order = match (Number::of(one), Number::of(other)) {

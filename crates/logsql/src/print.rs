@@ -63,8 +63,7 @@ impl Display for Expression {
             Expression::Not(inner) => write!(f, "!{}", Nested(inner)),
             Expression::Time(test) => write!(f, "_time:{test}"),
             Expression::Field(field, test) => {
-                let is_bare = matches!(test, Test::Phrase { .. } | Test::Prefix { .. } | Test::Part(_));
-                if field.column() != Column::Line || !is_bare {
+                if field.column() != Column::Anywhere {
                     write!(f, "{field}:")?;
                 }
                 test.fmt(f)

@@ -363,6 +363,9 @@ fn expression() -> impl Strategy<Value = Expression> {
             let is_none = || Expression::parse(&tested.to_string()).is_err_and(|error| error.message().contains("is no level"));
             (!is_level || !is_none()).then_some(tested)
         }),
+        4 => test().prop_filter_map("a bare star is every record", |test| {
+            (test != Test::Present).then(|| Expression::Field(FieldName::anywhere(), test))
+        }),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![

@@ -16,12 +16,13 @@
 //!
 //! Numbers are little-endian. Only this module reads or writes that layout, and it never reaches a disk.
 
+use crate::field_properties::{field_properties, numbered_name};
 use crate::key::{DayTable, RowKey};
 use crate::line::SharedLayout;
-use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, is_same_text, property_name};
+use crate::property::{Property, PropertyKind, is_same_text, property_name};
 use crate::record::Level;
 use crate::time::Ticks;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Maximum number of entities in a batch.
@@ -262,7 +263,7 @@ pub struct RowWriter<'b> {
 
 impl RowWriter<'_> {
     /// Adds a field with any name: [`property_name`] derives the property name. A second field with the same property
-    /// name in this row gets the suffix `_2`, `_3`, …; returns false then.
+    /// name in this row gets the suffix `_2`, `_3`, …; returns false then. [`RowWriter::add_fields`] keeps their names.
     #[inline]
     pub fn add_field(&mut self, name: &str, value: Property<'_>) -> bool {
         let (index, is_plain) = self.batch.names.index(name, self.row);
@@ -270,16 +271,51 @@ impl RowWriter<'_> {
         is_plain
     }
 
+    /// Adds fields as [`field_properties`] names them; false if one of them got another property than that of its name
+    /// alone.
+    #[inline]
+    pub fn add_fields<'v>(&mut self, fields: impl Iterator<Item = (&'v str, Property<'v>)> + Clone) -> bool {
+        let start = (self.batch.bytes.len(), self.batch.text.len());
+        for (name, value) in fields.clone() {
+            let (index, is_plain) = self.batch.names.index(name, self.row);
+            if !is_plain {
+                self.add_fields_apart(start, fields);
+                return false;
+            }
+            self.put(index, value);
+        }
+        true
+    }
+
+    /// Replaces the fields from `start` on by fields whose names collide.
+    #[cold]
+    fn add_fields_apart<'n, 'v>(
+        &mut self,
+        start: (usize, usize),
+        fields: impl Iterator<Item = (&'n str, Property<'v>)> + Clone,
+    ) -> Vec<u16> {
+        self.batch.bytes.truncate(start.0);
+        self.batch.text.truncate(start.1);
+        let properties = field_properties(fields.clone().map(|(name, _)| name));
+        let put = |(property, (_, value)): (&Box<str>, (&str, Property<'v>))| {
+            let index = self.batch.names.property(property);
+            self.batch.names.used[usize::from(index)] = self.row;
+            self.put(index, value);
+            index
+        };
+        properties.iter().zip(fields).map(put).collect()
+    }
+
     /// Adds the fields of a record whose layout names them; false if one of them got another property than the layout
     /// says. `apart` names properties of rows that are no fields.
     ///
     /// Rows with the same layout have the same fields, so the names are looked up for the first rows only.
     #[inline]
-    pub fn add_fields<'v>(
+    pub fn add_named_fields<'v>(
         &mut self,
         layout: &Arc<SharedLayout>,
         names: &[Box<str>],
-        values: impl ExactSizeIterator<Item = Property<'v>>,
+        values: impl ExactSizeIterator<Item = Property<'v>> + Clone,
         apart: &[&str],
     ) -> bool {
         debug_assert_eq!(names.len(), values.len());
@@ -291,14 +327,17 @@ impl RowWriter<'_> {
             self.batch.shared[number].fields = Some(fields);
             return true;
         }
-        let mut keeps_names = true;
+        let start = (self.batch.bytes.len(), self.batch.text.len());
         let mut fields = Vec::with_capacity(if known.is_some() { names.len() } else { 0 });
-        for (number, (name, value)) in names.iter().zip(values).enumerate() {
+        let mut keeps_names = layout.numbered().is_empty();
+        for (name, value) in names.iter().zip(values.clone()) {
             let (index, is_plain) = self.batch.names.index(name, self.row);
-            keeps_names &= match layout.numbered() {
-                [] => is_plain,
-                expected => expected.get(number).is_some_and(|name| **name == *self.batch.names()[usize::from(index)]),
-            };
+            if !is_plain {
+                fields = self.add_fields_apart(start, names.iter().map(|name| &**name).zip(values));
+                let given = fields.iter().map(|index| &*self.batch.names()[usize::from(*index)]);
+                keeps_names = given.eq(layout.numbered().iter().map(|name| &**name));
+                break;
+            }
             self.put(index, value);
             if known.is_some() {
                 fields.push(index);
@@ -577,28 +616,6 @@ impl Names {
     }
 }
 
-/// The properties that a row of a record gives to fields with these names. A name that the row has already gets a suffix.
-pub fn field_properties<'n>(names: impl Iterator<Item = &'n str>, has_message: bool) -> Vec<Box<str>> {
-    let mut used: HashSet<Box<str>> = HashSet::from(["Source".into()]);
-    used.extend(has_message.then(|| "Message".into()));
-    let property = |name: &str| {
-        let plain = property_name(name);
-        let numbered = (2..).map(|n| numbered_name(&plain, n));
-        let free = std::iter::once(plain.clone()).chain(numbered).find(|name| !used.contains(name.as_str()));
-        let free = free.unwrap_or_default().into_boxed_str();
-        used.insert(free.clone());
-        free
-    };
-    names.map(property).collect()
-}
-
-/// A property name with a number, for a row that has the plain name already.
-fn numbered_name(name: &str, n: u32) -> String {
-    let suffix = format!("_{n}");
-    let kept = name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - suffix.len());
-    format!("{}{suffix}", &name[..kept])
-}
-
 impl NameTable {
     fn find(&self, raw: &str) -> Option<usize> {
         if self.raw.len() <= SEARCHED {
@@ -665,25 +682,31 @@ mod tests {
         /// The properties of fields are foretold, whatever their names are.
         #[test]
         fn the_properties_of_fields_are_foretold(
-            names in proptest::collection::vec("(a|a[._]b|Message|Source|Layout)(_2|_3)?|[ab]{250,260}", 0..12),
+            names in proptest::collection::vec("(a|a[._]b|Message|Source|Layout)(_2|_3|#2)?|[ab]{250,260}", 0..12),
             has_message in any::<bool>(),
         ) {
             let mut batch = batch();
-            let mut row = batch.begin(RowKey::new(Ticks::UNIX_EPOCH, 1, 1), None);
-            row.add("Source", Property::String("s"));
-            if has_message {
-                row.add("Message", Property::String("m"));
+            for _ in 0..2 {
+                let mut row = batch.begin(RowKey::new(Ticks::UNIX_EPOCH, 1, 1), None);
+                row.add("Source", Property::String("s"));
+                if has_message {
+                    row.add("Message", Property::String("m"));
+                }
+                row.add_fields(names.iter().map(|name| (name.as_str(), Property::String(name))));
+                row.add("Verbatim", Property::String("v"));
+                row.finish();
             }
-            names.iter().for_each(|name| _ = row.add_field(name, Property::Boolean(true)));
-            row.finish();
-            let fields = batch.rows().next().expect("a row");
-            let given: Vec<&str> = fields
-                .properties()
-                .skip(1 + usize::from(has_message))
-                .map(|(name, _)| &*batch.names()[usize::from(name)])
-                .collect();
-            let foretold = field_properties(names.iter().map(String::as_str), has_message);
-            prop_assert_eq!(given, foretold.iter().map(|name| &**name).collect::<Vec<_>>());
+            let foretold = field_properties(names.iter().map(String::as_str));
+            for fields in batch.rows() {
+                let given: Vec<(&str, Property<'_>)> = fields
+                    .properties()
+                    .skip(1 + usize::from(has_message))
+                    .map(|(name, value)| (&*batch.names()[usize::from(name)], value))
+                    .collect();
+                let expected = foretold.iter().zip(&names).map(|(property, name)| (&**property, Property::String(name)));
+                let expected: Vec<_> = expected.chain([("Verbatim", Property::String("v"))]).collect();
+                prop_assert_eq!(given, expected);
+            }
         }
 
         /// Rows of many partitions come out with theirs, also of a copy without some of them.

@@ -17,13 +17,13 @@
 //! `Fields`. `Message` is the whole message of such a record, because no reader of a single row could complete it.
 
 use crate::batch::{Batch, ROWS_MAX};
+use crate::field_properties::field_properties;
 use crate::key::RowKey;
 use crate::line::{LAYOUT, VERBATIM};
-use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, property_name, to_hex};
+use crate::property::{Property, PropertyKind, property_name, to_hex};
 use crate::record::{Field, Record, Value};
 use crate::stream::{NANOS, STREAM};
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 /// Maximum UTF-16 units of a string property.
 pub const STRING_UNITS_MAX: usize = 32 << 10;
@@ -100,12 +100,11 @@ impl<'r> SizedRecord<'r> {
             Some((line, names)) if names.len() == record.fields.len() => {
                 debug_assert!(names.iter().zip(&record.fields).all(|(name, field)| **name == *field.name));
                 let values = record.fields.iter().map(|field| property_of(&field.value));
-                keeps_names = row.add_fields(&line.layout, names, values, &FIXED_PROPERTIES);
+                keeps_names = row.add_named_fields(&line.layout, names, values, &FIXED_PROPERTIES);
             }
             _ => {
-                for field in &record.fields {
-                    keeps_names &= row.add_field(&field.name, property_of(&field.value));
-                }
+                let fields = record.fields.iter().map(|field| (&*field.name, property_of(&field.value)));
+                keeps_names &= row.add_fields(fields);
             }
         }
         if let Some(line) = &record.line {
@@ -165,11 +164,12 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
     if !message.is_empty() {
         left.push(Piece { name: "Message".into(), value: Property::String(message) });
     }
-    let names = names_apart(fields);
+    // All are different: an item finds the property that it continues by its name.
+    let names = field_properties(fields.iter().map(|field| &*field.name));
     let keeps_names =
-        rest.is_none() && names.iter().zip(fields).all(|(name, field)| *name == property_name(&field.name));
+        rest.is_none() && names.iter().zip(fields).all(|(name, field)| **name == *property_name(&field.name));
     for (name, field) in names.into_iter().zip(fields) {
-        left.push(Piece { name: name.into(), value: property_of(&field.value) });
+        left.push(Piece { name: String::from(name).into(), value: property_of(&field.value) });
     }
     if let Some(json) = &rest {
         left.push(Piece { name: "Fields".into(), value: Property::String(json) });
@@ -216,21 +216,6 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
         }
         row.finish();
     }
-}
-
-/// The property names of `fields`, all different: an item finds the property that it continues by its name.
-fn names_apart(fields: &[Field<'_>]) -> Vec<String> {
-    let mut taken = HashSet::new();
-    let apart = |field: &Field<'_>| {
-        let name = property_name(&field.name);
-        let kept = &name[..name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - 4)];
-        let numbered = (2..=FIELDS_MAX).map(|n| format!("{kept}_{n}"));
-        // There are fewer fields than numbers, so a free name exists.
-        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name);
-        taken.insert(free.clone());
-        free
-    };
-    fields.iter().map(apart).collect()
 }
 
 /// Splits `left` into the part that fits one entity and the remainder: whole properties, or the first piece of a long

@@ -7,6 +7,7 @@
 //! * [`record`]: a parsed line, borrowed from the line.
 //! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
 //! * [`property`]: the values of a row and the names that properties may have.
+//! * [`field_properties`]: which property each field of a record has, also where names collide.
 //! * [`batch`]: rows of one table and partition, the unit of a commit.
 //! * [`entity`]: writes a record as one row, or as a master row and its items.
 //! * [`window`]: which days accept records, and which days have expired.
@@ -29,6 +30,7 @@ pub mod key;
 pub mod stream;
 pub mod line;
 pub mod property;
+pub mod field_properties;
 pub mod batch;
 pub mod entity;
 pub mod window;

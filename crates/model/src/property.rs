@@ -30,10 +30,15 @@ const RESERVED: [&str; 15] = [
     "Verbatim",
 ];
 
+/// Whether the store or the service uses a name.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// Derives a property name from a field's name: a C# identifier of at most 255 units that is not reserved.
 ///
-/// A character that an identifier cannot have becomes `_`, and a reserved name gets a trailing `_`. [`crate::batch`]
-/// distinguishes two fields whose names become equal.
+/// A character that an identifier cannot have becomes `_`, and a reserved name gets a trailing `_`. [`crate::field_properties`]
+/// distinguishes fields whose names become equal.
 pub fn property_name(field: &str) -> String {
     let starts_well = |c: char| c == '_' || c.is_alphabetic();
     let mut name = String::with_capacity(field.len() + 1);
@@ -50,7 +55,7 @@ pub fn property_name(field: &str) -> String {
     }
     // A text has at least as many bytes as UTF-16 units.
     name.truncate(name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - 1));
-    if RESERVED.contains(&name.as_str()) {
+    if is_reserved(&name) {
         name.push('_');
     }
     name

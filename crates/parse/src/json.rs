@@ -3,7 +3,7 @@
 //! `json::fast` reads most lines in one pass. This module reads the rest, and alone decides whether a line is JSON.
 //!
 //! Every value is first cut out as written, and then read by its first byte. So a number too large for any type keeps
-//! its digits, and an array stays the text it was. A string without escapes is borrowed, and no tree of values is
+//! its digits, and an array stays the text it was, with the fewest escapes. A string without escapes is borrowed, and no tree of values is
 //! built. An inner object is cut in the same way, to a depth of [`DEPTH_MAX`], which bounds the stack and the time.
 //!
 //! `json::cut` reads an object whose line was cut, and `json::rest` finds what such a line had behind the cut.
@@ -15,6 +15,7 @@ pub(super) mod rest;
 use super::builder::RecordBuilder;
 use super::pairs::unquote;
 use super::timestamp::TimestampDefaults;
+use daytable_model::line::with_fewest_escapes;
 use daytable_model::record::{Record, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -97,7 +98,7 @@ impl<'a> Members<'_, 'a> {
                 // An empty object has no members to become fields.
                 Value::String(Cow::Borrowed(written))
             }
-            _ => Value::String(Cow::Borrowed(written)),
+            _ => Value::String(with_fewest_escapes(written)),
         };
         self.builder.add(name, value);
         Ok(())
@@ -187,6 +188,7 @@ mod tests {
             (r#""a\nb\"c\u00e9\ud83d\ude00""#, Value::String("a\nb\"cé😀".into())),
             (r#""half \ud83d""#, Value::String(r"half \ud83d".into())),
             ("[1, \"a\",{ }]", Value::String("[1, \"a\",{ }]".into())),
+            (r#"["caf\u00e9", "a\nb"]"#, Value::String(r#"["café", "a\nb"]"#.into())),
             ("{}", Value::String("{}".into())),
         ] {
             assert_eq!(fields(&format!("{{\"k\": {written} }}")), [("k".to_owned(), value)], "{written}");

@@ -4,7 +4,7 @@
 //! another test of its field, such as `status:>=500`, is a place as a whole.
 
 use crate::entity::OwnedValue;
-use daytable_logsql::{Column, Predicate, PredicateNode};
+use daytable_logsql::{Column, FieldName, Predicate, PredicateNode};
 use memchr::memmem::Finder;
 use std::ops::Range;
 
@@ -23,18 +23,18 @@ impl Highlights {
 
     /// The places in a message, in their order and apart from each other.
     pub fn in_message(&self, text: &str) -> Vec<Range<usize>> {
-        self.places(text, &|_, _| false, None)
+        self.places(text, &|_| false, None)
     }
 
     /// The places in the shown value of a field, in their order and apart from each other.
     pub fn in_field(&self, name: &str, value: &OwnedValue, shown: &str) -> Vec<Range<usize>> {
-        self.places(shown, &|field, known| field == Column::Field && known == name, Some(value))
+        self.places(shown, &|field| field.column() == Column::Field && field.is_property(name), Some(value))
     }
 
     fn places(
         &self,
         text: &str,
-        is_field: &dyn Fn(Column, &str) -> bool,
+        is_field: &dyn Fn(&FieldName) -> bool,
         value: Option<&OwnedValue>,
     ) -> Vec<Range<usize>> {
         let mut places = Vec::new();
@@ -42,13 +42,11 @@ impl Highlights {
             places.extend(contains.find_iter(text.as_bytes()).map(|at| at..at + contains.needle().len()));
         }
         each_wanted(self.predicate.root(), &mut |node| match node {
-            PredicateNode::Line(matcher) => places.extend(matcher.spans(text)),
+            PredicateNode::Anywhere(matcher) => places.extend(matcher.spans(text)),
             PredicateNode::Field(name, matcher) if value.is_none() && name.column() == Column::Message => {
                 places.extend(matcher.spans(text));
             }
-            PredicateNode::Field(name, matcher)
-                if is_field(name.column(), name.written()) || is_field(name.column(), name.property()) =>
-            {
+            PredicateNode::Field(name, matcher) if is_field(name) => {
                 let spans = matcher.spans(text);
                 let is_whole = spans.is_empty() && matcher.matches(value.map(OwnedValue::as_property));
                 places.extend(spans);

@@ -10,6 +10,7 @@
 //! numbers; numbers that JSON cannot express are text (`"NaN"`, `"Infinity"`, `"-Infinity"`).
 
 use super::entity::{OwnedRow, OwnedValue};
+use daytable_model::field_properties::shown_name;
 use daytable_model::key::{RowKey, instance_of};
 use daytable_model::line::{LAYOUT, LAYOUT_BYTES_MAX, LineLayout, LineSource, MESSAGE_START, VERBATIM};
 use daytable_model::property::Property;
@@ -231,11 +232,12 @@ pub(crate) fn with_layout<T>(text: &str, read: impl FnOnce(&LineLayout) -> T) ->
     read(&layout)
 }
 
-/// Adds `more`; a name that exists already gets a numbered suffix.
+/// Adds `more`; a name that exists already gets a number: `name#2`.
 fn add_apart(fields: &mut Vec<(String, OwnedValue)>, more: Vec<(String, OwnedValue)>) {
-    let mut used: std::collections::HashSet<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+    let mut used: std::collections::HashSet<String> =
+        fields.iter().map(|(name, _)| shown_name(name).into_owned()).collect();
     for (name, value) in more {
-        let numbered = (2u64..).map(|n| format!("{name}_{n}"));
+        let numbered = (2u64..).map(|n| format!("{name}#{n}"));
         let free = std::iter::once(name.clone()).chain(numbered).find(|name| !used.contains(name)).unwrap_or(name);
         used.insert(free.clone());
         fields.push((free, value));
@@ -252,14 +254,15 @@ impl Serialize for StoredRecord {
         map.serialize_entry("level", &self.level.map(Level::name))?;
         map.serialize_entry("message", &self.message)?;
         map.serialize_entry("source", &self.source)?;
-        for (name, value) in &self.fields {
-            if KEYS.contains(&name.as_str()) {
+        for (property, value) in &self.fields {
+            let name = shown_name(property);
+            if KEYS.contains(&&*name) {
                 map.serialize_entry(
-                    &beside_keys(name, |name| self.fields.iter().any(|(known, _)| known == name)),
+                    &beside_keys(&name, |name| self.fields.iter().any(|(known, _)| known == name)),
                     value,
                 )?;
             } else {
-                map.serialize_entry(name, value)?;
+                map.serialize_entry(&*name, value)?;
             }
         }
         map.end()

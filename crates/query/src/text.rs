@@ -11,6 +11,7 @@
 
 use super::highlight::Highlights;
 use super::record::StoredRecord;
+use daytable_model::field_properties::shown_name;
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLine;
 use daytable_model::time::Ticks;
@@ -61,7 +62,7 @@ impl fmt::Display for RecordLine<'_> {
             put(f, message, 0..first, &places, &str::to_owned)?;
         }
         for (name, value) in &record.fields {
-            write!(f, " {dim}{}={plain}", SafeLine(name))?;
+            write!(f, " {dim}{}={plain}", SafeLine(&shown_name(name)))?;
             let shown = value.as_property().text();
             let places = highlights.map(|highlights| highlights.in_field(name, value, &shown)).unwrap_or_default();
             if shown.is_empty() || shown.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '=')) {

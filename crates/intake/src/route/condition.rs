@@ -9,7 +9,10 @@
 //! parts once ([partial evaluation](https://en.wikipedia.org/wiki/Partial_evaluation)). Only the rest, on tenant, line and
 //! fields, is evaluated for each record.
 
-use daytable_logsql::{Column, Expression, FieldName, Fields, Predicate, PredicateNode, SyntaxError, Test};
+use daytable_logsql::{
+    Column, Expression, FieldName, Fields, Predicate, PredicateNode, SyntaxError, Test, passes_as_read, passes_as_value,
+};
+use daytable_model::field_properties::name_again;
 use daytable_model::property::{Property, property_name};
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
@@ -112,17 +115,27 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The first field with this name, as the line or as the store writes it.
-    fn value(&self, written: &str, property: &str) -> Option<Property<'_>> {
+    /// The fields of the record that a filter would find by this name once they are stored: those of this very name, or of
+    /// the first name that the store writes alike.
+    fn values(&self, written: &str, property: &str) -> impl Iterator<Item = Property<'_>> {
         // Only a name of the same length can become this property; most names are properties already.
         let is_plain = |name: &str| name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphabetic());
         let fits = |name: &str| !name.is_ascii() || matches!(property.len().checked_sub(name.len()), Some(0 | 1));
         let is_same = |name: &str| {
             let becomes_same = || fits(name) && !is_plain(name) && *property_name(name) == *property;
-            name == written || name == property || becomes_same()
+            name == property || becomes_same()
         };
-        let field = self.record.fields.iter().find(|field| is_same(&field.name))?;
-        Some(property_of(&field.value))
+        let fields = &self.record.fields;
+        let found = |is_it: &dyn Fn(&str) -> bool| fields.iter().map(|field| &*field.name).find(|name| is_it(name));
+        let mut name = found(&|name| name == written).or_else(|| found(&|name| name == property));
+        let mut least = 1;
+        if let Some((again, n)) = name_again(written).filter(|_| name.is_none()) {
+            name = found(&|name| name == again);
+            least = n;
+        }
+        let name = name.or_else(|| found(&is_same));
+        let named = fields.iter().filter(move |field| Some(&*field.name) == name);
+        named.skip(least - 1).map(|field| property_of(&field.value))
     }
 }
 
@@ -144,19 +157,27 @@ impl Fields for Subject<'_> {
             Column::Instance => Some(Property::String(self.instance)),
             Column::Source => Some(Property::String(self.source)),
             Column::Message => Some(Property::String(self.record.whole_message())),
-            Column::Line => Some(Property::String(line(self.record))),
+            Column::Line | Column::Anywhere => Some(Property::String(line(self.record))),
             Column::Field if name.written() == TENANT => self.tenant.map(Property::String),
-            Column::Field => self.value(name.written(), name.property()).or_else(|| {
+            Column::Field => self.values(name.written(), name.property()).next().or_else(|| {
                 // A field that has the name of a column is asked for with a `_`.
                 let column = name.written().strip_suffix('_')?.trim_end_matches('_');
-                if FieldName::new(column).column() == Column::Field { None } else { self.value(column, column) }
+                if FieldName::new(column).column() == Column::Field { None } else { self.values(column, column).next() }
             }),
         }
     }
 
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        let is_own = name.column() == Column::Field && name.written() != TENANT;
+        test(self.field(name))
+            || is_own && self.values(name.written(), name.property()).skip(1).any(|value| test(Some(value)))
+    }
+
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        test(Property::String(line(self.record)))
-            || self.record.fields.iter().any(|field| test(property_of(&field.value)))
+        let message = self.record.whole_message();
+        !message.is_empty() && passes_as_value(Property::String(message), test)
+            || self.record.fields.iter().any(|field| passes_as_value(property_of(&field.value), test))
+            || passes_as_read(line(self.record), test)
     }
 }
 
@@ -207,7 +228,9 @@ pub(super) mod tests {
             ("tenant:=beta", false),
             ("http.status:>=500", true),
             ("http_status:500", true),
-            ("http.status:200", false),
+            ("http.status:200", true),
+            ("\"http.status#2\":200", true),
+            ("\"http.status#2\":500", false),
             ("took:<2", true),
             ("code:>=500", true),
             ("user:=admin-*", true),

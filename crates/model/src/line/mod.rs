@@ -32,9 +32,11 @@
 //! Claims, tested in the modules that parse and store lines: a layout is stored only if it reproduces the exact bytes;
 //! the line of a record without a layout is its message.
 
+mod escapes;
 mod row_parts;
 mod time_pattern;
 
+pub use escapes::{json_without_escapes, with_fewest_escapes, without_escapes};
 pub use row_parts::RowParts;
 pub use time_pattern::{KnownTime, TimePattern};
 

@@ -12,6 +12,7 @@ use crate::names::{Role, role_of};
 use crate::pairs::{unquote, whole};
 use crate::scan::special;
 use crate::timestamp::TimestampDefaults;
+use daytable_model::line::with_fewest_escapes;
 use daytable_model::record::{Record, Value};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -125,7 +126,7 @@ impl<'a> Cursor<'a, '_> {
                 // An empty object has no members to become fields.
                 Value::String(Cow::Borrowed(self.line.get(start..self.at)?))
             }
-            _ => Value::String(Cow::Borrowed(self.cut()?)),
+            _ => Value::String(with_fewest_escapes(self.cut()?)),
         };
         builder.add(name, value);
         Some(())

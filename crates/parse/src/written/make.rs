@@ -6,7 +6,7 @@
 use super::decimals::{decimal_length, stays_text};
 use super::template::LinePart;
 use crate::Parsed;
-use daytable_model::batch::field_properties;
+use daytable_model::field_properties::field_properties;
 use daytable_model::line::{
     LevelCase, PIECE_END, TIGHT, TimePattern, escape_json, push_literal, push_piece, write_value,
 };
@@ -32,7 +32,7 @@ pub(super) enum GapRule {
 
 /// The properties that a row gives to the fields of a record.
 pub(super) fn properties_of(record: &Record<'_>) -> Vec<Box<str>> {
-    field_properties(record.fields.iter().map(|field| &*field.name), !record.message.is_empty())
+    field_properties(record.fields.iter().map(|field| &*field.name))
 }
 
 /// A layout and the verbatim text of the line it was made of.

@@ -14,6 +14,7 @@ mod plain;
 mod questions;
 mod records;
 mod states;
+mod words;
 
 use super::replay::{below, from_environment};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -44,14 +45,23 @@ impl Dice {
 /// Every query has the answer of the plain list, in every state of the day.
 #[test]
 fn a_day_answers_in_every_state_as_a_plain_list_of_its_records() {
+    rounds(|seed| {
+        states::live_through(&mut Dice(seed.wrapping_mul(0x1000_0001)));
+        states::send(&mut Dice(seed.wrapping_mul(0x2000_0001)));
+    });
+}
+
+/// A bare word finds what was meant, whatever was escaped, in every state of the day.
+#[test]
+fn bare_words_find_what_was_meant_in_every_state_of_a_day() {
+    rounds(|seed| words::find(&mut Dice(seed.wrapping_mul(0x4000_0001))));
+}
+
+fn rounds(round: impl Fn(u64)) {
     let seed = from_environment("DAYTABLE_PROPERTIES_SEED", 1);
     let (since, time) = (Instant::now(), Duration::from_secs(from_environment("DAYTABLE_PROPERTIES_SECONDS", SECONDS)));
     for seed in seed.. {
-        let round = || {
-            states::live_through(&mut Dice(seed.wrapping_mul(0x1000_0001)));
-            states::send(&mut Dice(seed.wrapping_mul(0x2000_0001)));
-        };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(round)) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| round(seed))) {
             eprintln!("DAYTABLE_PROPERTIES_SEED={seed} begins with the round that failed");
             resume_unwind(panic);
         }

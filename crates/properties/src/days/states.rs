@@ -90,7 +90,7 @@ impl Day {
     }
 }
 
-fn submit(store: &Store, batches: Vec<Batch>) {
+pub(super) fn submit(store: &Store, batches: Vec<Batch>) {
     let (told, hears) = std::sync::mpsc::channel();
     let intake = store.commit_queue();
     let done = Ack::awaited(move |committed| told.send(committed).expect("heard"));

@@ -2,7 +2,8 @@
 
 use crate::entity::OwnedValue;
 use crate::record::StoredRecord;
-use daytable_logsql::{Column, FieldName, Fields};
+use daytable_logsql::{Column, FieldName, Fields, passes_as_read, passes_as_value};
+use daytable_model::field_properties;
 use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
@@ -48,7 +49,8 @@ impl FullRecord {
         row.push("message".into(), text(message));
         row.push("source".into(), text(source));
         for (name, value) in fields {
-            let name = if row.position(&name).is_some() { format!("{name}_") } else { name };
+            let name = field_properties::shown_name(&name);
+            let name = if row.position(&name).is_some() { format!("{name}_").into() } else { name };
             row.push(name.into(), Some(value));
         }
         row
@@ -84,7 +86,9 @@ impl Fields for FullRecord {
             Column::Source => Some(Property::String(&record.source)),
             Column::Table => Some(Property::String(&record.table)),
             Column::Message => Some(Property::String(&record.message)),
-            Column::Line => Some(Property::String(self.line.get_or_init(|| record.line().into_owned()))),
+            Column::Line | Column::Anywhere => {
+                Some(Property::String(self.line.get_or_init(|| record.line().into_owned())))
+            }
             Column::Stream => record.stream.as_ref().map(|note| Property::String(&note.text)),
             Column::Field => {
                 let field = name.find_in(|wanted| record.fields.iter().find(|(known, _)| known == wanted));
@@ -93,9 +97,16 @@ impl Fields for FullRecord {
         }
     }
 
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        let fields = self.record.fields.iter().map(|(name, value)| (name.as_str(), value.as_property()));
+        test(self.field(name)) || name.any_again(fields, test)
+    }
+
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        test(Property::String(&self.record.line()))
-            || self.record.fields.iter().any(|(_, value)| test(value.as_property()))
+        let record = &self.record;
+        !record.message.is_empty() && passes_as_value(Property::String(&record.message), test)
+            || record.fields.iter().any(|(_, value)| passes_as_value(value.as_property(), test))
+            || passes_as_read(&record.line(), test)
     }
 }
 
@@ -126,6 +137,14 @@ impl AnswerRow {
         match self.position_of(name) {
             Some(at) => self.columns[at].1 = value,
             None => self.columns.push((name.written().into(), value)),
+        }
+    }
+
+    /// Replaces or adds the column of a field, beside one of another field whose name is stored alike.
+    pub(super) fn set_field(&mut self, name: &FieldName, value: Option<OwnedValue>) {
+        match name.column() == Column::Field && self.position(name.written()).is_none() {
+            true => self.columns.push((name.written().into(), value)),
+            false => self.set(name, value),
         }
     }
 
@@ -188,8 +207,16 @@ impl Fields for AnswerRow {
         self.columns[self.position_of(name)?].1.as_ref().map(OwnedValue::as_property)
     }
 
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        let columns = self.columns.iter().filter_map(|(name, value)| Some((&**name, value.as_ref()?.as_property())));
+        test(self.field(name)) || name.any_again(columns, test)
+    }
+
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        self.columns.iter().filter_map(|(_, value)| value.as_ref()).any(|value| test(value.as_property()))
+        self.columns
+            .iter()
+            .filter_map(|(_, value)| value.as_ref())
+            .any(|value| passes_as_value(value.as_property(), test))
     }
 }
 
@@ -204,8 +231,9 @@ impl Serialize for AnswerRow {
 }
 
 /// The name of a field where all fields are listed: one that has the name of a column gets a `_`.
-pub(super) fn shown_name(name: &str) -> Cow<'_, str> {
-    if FieldName::new(name).column() == Column::Field { name.into() } else { format!("{name}_").into() }
+pub(super) fn shown_name(property: &str) -> Cow<'_, str> {
+    let name = field_properties::shown_name(property);
+    if FieldName::new(&name).column() == Column::Field { name } else { format!("{name}_").into() }
 }
 
 /// The place of a record in the order of all records, newest first.
@@ -268,6 +296,13 @@ impl Fields for AnswerItem {
         match self {
             AnswerItem::Record(record) => record.field(name),
             AnswerItem::Row(row) => row.field(name),
+        }
+    }
+
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        match self {
+            AnswerItem::Record(record) => record.any_value(name, test),
+            AnswerItem::Row(row) => row.any_value(name, test),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::stores::Stores;
 use crate::tables::TableError;
 use daytable_logsql::{Column, Predicate, PredicateNode};
 use daytable_model::did_you_mean::did_you_mean;
+use daytable_model::field_properties::shown_name;
 use daytable_model::key::instance_of;
 use daytable_store::StoreError;
 use std::collections::BTreeSet;
@@ -116,7 +117,7 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
     select(stores, &Filter { limit, ..sample }, |record| {
         count += 1;
         has_level |= record.level.is_some();
-        names.extend(record.fields.into_iter().map(|(name, _)| name));
+        names.extend(record.fields.into_iter().map(|(name, _)| shown_name(&name).into_owned()));
         ControlFlow::Continue(())
     })?;
     let newest = format!("of the newest {count} records");

@@ -254,7 +254,14 @@ fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 
         Pipe::Delete(patterns) => {
             let patterns = patterns.clone();
             row_stage(context, move |row, _| {
-                row.retain(|name| !patterns.iter().any(|pattern| is_column(pattern, name)));
+                for pattern in &patterns {
+                    // Another column may have the name that a query may also call this one.
+                    let written = pattern.name.written();
+                    match !pattern.is_prefix && row.columns().iter().any(|(name, _)| **name == *written) {
+                        true => row.retain(|name| name != written),
+                        false => row.retain(|name| !is_column(pattern, name)),
+                    }
+                }
                 Ok(())
             })
         }
@@ -542,12 +549,12 @@ impl PipeStage for FieldsStage {
         for pattern in &self.0 {
             if !pattern.is_prefix {
                 let value = item.field(&pattern.name).map(OwnedValue::from);
-                row.set(&pattern.name, value);
+                row.set_field(&pattern.name, value);
                 continue;
             }
             item.each_field(&mut |name, value| {
                 if pattern.matches(name) || name.starts_with(pattern.name.property()) {
-                    row.set(&FieldName::new(name), Some(value.into()));
+                    row.set_field(&FieldName::new(name), Some(value.into()));
                 }
             });
         }

@@ -46,7 +46,11 @@ fn add(node: &PredicateNode, filter: &mut Filter) {
             Column::Message | Column::Field => add_text(matcher.needle(), filter),
             _ => {}
         },
-        PredicateNode::Line(matcher) => add_text(matcher.needle(), filter),
+        PredicateNode::Anywhere(matcher) => {
+            // A value that is JSON has other texts with escapes instead.
+            let is_plain = |text: &&str| !text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\'));
+            add_text(matcher.needle().filter(is_plain), filter);
+        }
         _ => {}
     }
 }

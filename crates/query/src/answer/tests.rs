@@ -665,3 +665,93 @@ fn neighbours_of_a_source_and_of_an_instance_are_those_that_grep_would_print() {
         }
     }
 }
+
+/// Records with fields of these names and values, one after the other.
+fn with_fields(records: &[&[(&'static str, &'static str)]]) -> Vec<Batch> {
+    let numbered = (0u64..).zip(records);
+    let batch = |(n, fields): (u64, &&[(&'static str, &'static str)])| {
+        let mut batch = Batch::new(plain(0).table(), "web".into());
+        let fields =
+            fields.iter().map(|(name, value)| Field { name: (*name).into(), value: Value::String((*value).into()) });
+        let record = Record { fields: fields.collect(), message: format!("m{n}").into(), ..Record::default() };
+        let key = RowKey::new(midnight().plus(Duration::from_secs(n)), 7, n);
+        daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
+        batch
+    };
+    numbered.map(batch).collect()
+}
+
+/// Of fields whose names collide, each is found by its own name, and a name that comes again by all of its values.
+#[test]
+fn names_that_collide_are_asked_for_by_their_own_names() {
+    let folder = Folder::new();
+    folder.commit(with_fields(&[
+        &[("user_id", "under"), ("user.id", "dot")],
+        &[("user.id", "dot"), ("user_id", "under")],
+        &[("user.id", "alone")],
+        &[("ip", "one"), ("ip", "two"), ("ip", "three"), ("ip_2", "other")],
+        &[("a.b", "1"), ("a-b", "2"), ("a b", "3")],
+    ]));
+    let ask = |state: &str| {
+        let (reader, archives) = (folder.reader(), Archives::Read(Access::default()));
+        let stores = Stores::local(&reader, &archives);
+        for (filter, wanted) in [
+            ("user_id:=under", &["1", "0"][..]),
+            ("\"user.id\":=dot", &["1", "0"]),
+            ("user_id:=dot", &[]),
+            ("\"user.id\":=under", &[]),
+            ("user_id:=alone", &["2"]),
+            ("\"user.id\":* -\"user.id\":=dot", &["2"]),
+            ("ip:=one", &["3"]),
+            ("ip:=two", &["3"]),
+            ("ip:thr*", &["3"]),
+            ("ip:* -ip:=three", &[]),
+            ("\"ip#2\":=two", &["3"]),
+            ("\"ip#2\":=three", &[]),
+            ("ip_2:=other", &["3"]),
+            ("ip_2:=two", &[]),
+            ("\"a.b\":=1 \"a-b\":=2 \"a b\":=3", &["4"]),
+            ("\"a-b\":=1", &[]),
+            ("dot", &["1", "0"]),
+        ] {
+            assert_eq!(answered(&stores, filter), wanted, "{state}: {filter}");
+            let count = answered(&stores, &format!("{filter} | stats count() n"));
+            assert_eq!(count, [format!("{{\"n\":{}}}", wanted.len())], "{state}: {filter}");
+        }
+        for (query, wanted) in [
+            ("m1 | fields user_id, user.id", &[r#"{"user_id":"under","user.id":"dot"}"#][..]),
+            ("m1 | delete user_id | fields user*", &[r#"{"user.id":"dot"}"#]),
+            ("m0 or m1 | stats by (user.id, user_id) count() n", &[r#"{"user.id":"dot","user_id":"under","n":2}"#]),
+            ("\"user.id\":* | top 1 by (user.id)", &[r#"{"user.id":"dot","hits":2}"#]),
+            (
+                "m3 | fields ip, \"ip#2\", \"ip#3\", ip_2",
+                &[r##"{"ip":"one","ip#2":"two","ip#3":"three","ip_2":"other"}"##],
+            ),
+            ("m3 | sort by (ip) | filter ip:=two | fields ip", &[r#"{"ip":"one"}"#]),
+            (
+                "* | facets 3 keep_const_fields | filter field_name:=user.id",
+                &[r#"{"field_name":"user.id","field_value":"dot","hits":2}"#],
+            ),
+            (
+                "m0 | field_names | filter name:user*",
+                &[r#"{"name":"user.id","hits":1}"#, r#"{"name":"user_id","hits":1}"#],
+            ),
+        ] {
+            assert_eq!(answered(&stores, query), wanted, "{state}: {query}");
+        }
+        let query = ParsedQuery::parse("m1").expect("a query");
+        let mut shown = String::new();
+        answer(&stores, &query, &AnswerOptions::at(midnight()), &|| true, &mut |item| {
+            shown = serde_json::to_string(&item).expect("plain data");
+            ControlFlow::Continue(())
+        })
+        .expect("answered");
+        for field in [r#""user.id":"dot""#, r#""user_id":"under""#] {
+            assert!(shown.contains(field), "{state}: {shown}");
+        }
+    };
+    ask("open");
+    let executor = Executor::new(folder.store.steps(), folder.dir.path().into(), Access::default(), Arc::default());
+    executor.archive_now(&plain(0).table(), None, &mut |_| {}).expect("sealed");
+    ask("sealed");
+}

@@ -1,4 +1,5 @@
-//! A Parquet file of rows: a column for each name, typed where all of its values have one type, and text otherwise.
+//! A Parquet file of rows: a column for each name, typed where all of its values have one type, and text otherwise. A name
+//! that differs from an earlier column's only by case is `name:type`, as in sealed days: many tools do not distinguish them.
 //!
 //! Rows are written group by group. Memory holds one group, and of each column of each group what the end of the file
 //! says of it.
@@ -12,6 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
+use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ impl From<ParquetError> for SpoolError {
 /// The spool cannot be read, `out` cannot be written, or `budget` has too little memory.
 pub fn write_parquet<W: Write + Send>(spool: &mut RowSpool, out: W, budget: &QuestionBudget) -> Result<(), SpoolError> {
     let columns: Vec<(String, ColumnType)> =
-        spool.columns().iter().map(|column| (column.name().to_owned(), column.column_type())).collect();
+        names_apart(spool.columns().iter().map(|column| (column.name(), column.column_type())));
     let fields = columns.iter().map(|(name, kind)| field(name, *kind).map(Arc::new)).collect::<Result<_, _>>()?;
     let schema = Type::group_type_builder("answer").with_fields(fields).build()?;
     let properties = WriterProperties::builder()
@@ -71,6 +73,31 @@ pub fn write_parquet<W: Write + Send>(spool: &mut RowSpool, out: W, budget: &Que
     }
     file.finish()?;
     Ok(file.inner_mut().flush()?)
+}
+
+/// The names of columns, of which no two differ only by case.
+fn names_apart<'n>(columns: impl Iterator<Item = (&'n str, ColumnType)>) -> Vec<(String, ColumnType)> {
+    let mut taken = HashSet::new();
+    let apart = |(name, kind): (&str, ColumnType)| {
+        let typed = format!("{name}:{}", type_name(kind));
+        let numbered = (2..).map(|n| format!("{typed}:{n}"));
+        let mut free = [name.to_owned(), typed.clone()].into_iter().chain(numbered);
+        let free = free.find(|name| taken.insert(name.to_lowercase()));
+        (free.unwrap_or_default(), kind)
+    };
+    columns.map(apart).collect()
+}
+
+/// The name of a type, as sealed days have it.
+fn type_name(kind: ColumnType) -> &'static str {
+    match kind {
+        ColumnType::Integer => "Int64",
+        ColumnType::Float => "Double",
+        ColumnType::Boolean => "Boolean",
+        ColumnType::Time => "DateTime",
+        ColumnType::Bytes => "Binary",
+        ColumnType::Text => "String",
+    }
 }
 
 fn field(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
@@ -249,6 +276,25 @@ mod tests {
         }
         assert!(rows[2].contains("n: null") && rows[2].contains("ratio: 2.0"), "{}", rows[2]);
         assert!(rows[0].contains("mixed: \"9223372036854775807\""), "{}", rows[0]);
+    }
+
+    #[test]
+    fn columns_of_a_parquet_file_differ_by_more_than_case() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool = RowSpool::new(unnamed_file(folder.path()).expect("a file"), u64::MAX);
+        for (n, name) in (0..).zip(["userId", "userid", "UserID", "USERID:Int64", "größe", "GRÖSSE", "GRÖßE"]) {
+            let mut row = AnswerRow::default();
+            row.push(name.into(), Some(OwnedValue::Int64(n)));
+            spool.push(&row).expect("pushed");
+        }
+        let mut file = Vec::new();
+        write_parquet(&mut spool, &mut file).expect("written");
+        let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("a Parquet file");
+        let names: Vec<&str> =
+            reader.metadata().file_metadata().schema_descr().columns().iter().map(|column| column.name()).collect();
+        let distinct =
+            ["userId", "userid:Int64", "UserID:Int64:2", "USERID:Int64:Int64", "größe", "GRÖSSE", "GRÖßE:Int64"];
+        assert_eq!(names, distinct);
     }
 
     #[test]

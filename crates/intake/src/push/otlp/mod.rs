@@ -216,7 +216,14 @@ impl<'a> ScopeContext<'a> {
             AnyValue::Text(text) if level.is_none() => line = text,
             AnyValue::Text(text) => protocol.message = Some(text),
             AnyValue::Object(body) => flatten(body, &mut fields, &mut unread),
-            AnyValue::Bytes(bytes) => protocol.message = Some(String::from_utf8_lossy(&bytes).into_owned().into()),
+            AnyValue::Bytes(bytes) => {
+                // Base64, as OTLP's own JSON has bytes, so that they can be had back.
+                let text = String::from_utf8(bytes.into_owned());
+                protocol.message = Some(text.map_or_else(
+                    |bytes| AnyValue::Bytes(bytes.into_bytes().into()).to_json(&mut unread).into(),
+                    Cow::Owned,
+                ));
+            }
             other => protocol.message = Some(other.to_json(&mut unread).into()),
         }
         let mut format = None;

@@ -237,7 +237,9 @@ fn a_body_without_a_severity_is_a_line() {
         values: vec![attribute("msg", text("up")), attribute("level", text("error")), attribute("n", V::Int(1))],
     };
     assert_eq!(line(V::Object(object)), format!("web-17 2025-11-20T00:00:01Z error \"up\" n=1 {rest}"));
-    assert_eq!(line(V::Bytes(b"raw \xff".to_vec())), format!("web-17 2025-11-20T00:00:01Z - \"raw \u{fffd}\" {rest}"));
+    let bytes = |bytes: &[u8]| line(V::Bytes(bytes.to_vec()));
+    assert_eq!(bytes(b"raw \xff"), format!("web-17 2025-11-20T00:00:01Z - \"cmF3IP8=\" {rest}"));
+    assert_eq!(bytes("räw".as_bytes()), format!("web-17 2025-11-20T00:00:01Z - \"räw\" {rest}"));
 }
 
 #[test]

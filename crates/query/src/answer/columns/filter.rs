@@ -3,9 +3,10 @@
 use crate::answer::item::FullRecord;
 use crate::filter::{Filter, has_text};
 use crate::select::Selection;
-use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
+use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode, passes_as_value};
 use daytable_model::key::instance_of;
 pub(super) use daytable_model::line::MESSAGE_START;
+use daytable_model::line::escape_json;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
@@ -16,6 +17,7 @@ use daytable_store::page::{LevelMinute, PageHeader, PageSections, TextPrefilter,
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchColumn, ColumnBatch, RowsOf, StoreError};
 use memchr::memmem::Finder;
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -343,12 +345,16 @@ impl ColumnFilter {
             let needles = matcher.needles();
             needles.is_empty() || needles.iter().any(|(text, _)| self.needles.get(*text).is_none_or(has))
         };
+        let may_have_written = |matcher: &Matcher| {
+            let needles = written_needles(matcher);
+            needles.is_empty() || needles.iter().any(|(text, _)| self.needles.get(&**text).is_none_or(has))
+        };
         match node {
             PredicateNode::And(nodes) => nodes.iter().all(|node| self.may_match_node(node, has)),
             PredicateNode::Or(nodes) => nodes.iter().any(|node| self.may_match_node(node, has)),
-            PredicateNode::Line(matcher) => may_have(matcher),
+            PredicateNode::Anywhere(matcher) => may_have_written(matcher),
             PredicateNode::Field(name, matcher) => match name.column() {
-                Column::Field | Column::Message | Column::Line => may_have(matcher),
+                Column::Field | Column::Message | Column::Line | Column::Anywhere => may_have(matcher),
                 _ => true,
             },
             _ => true,
@@ -459,7 +465,7 @@ impl ColumnFilter {
                 Ok(DecidedRows::exactly(yes))
             }
             PredicateNode::Field(name, matcher) => self.field(name, matcher, view, among),
-            PredicateNode::Line(matcher) => self.line(matcher, view, among),
+            PredicateNode::Anywhere(matcher) => self.anywhere(matcher, view, among),
             PredicateNode::Fields(..) => Ok(DecidedRows::of(none(), among)),
         }
     }
@@ -506,7 +512,7 @@ impl ColumnFilter {
                 true => Ok(DecidedRows::exactly(among.clone())),
                 false => Ok(DecidedRows::exactly(yes)),
             },
-            Column::Line => self.whole_line(matcher, view, among),
+            Column::Line | Column::Anywhere => self.whole_line(matcher, view, among),
             Column::Stream => self.property(|named| named == (STREAM, PropertyKind::String), matcher, view, among),
             Column::Message => {
                 let mut decided =
@@ -601,42 +607,60 @@ impl ColumnFilter {
         Ok(decided)
     }
 
-    /// Decides about the message and all fields.
-    fn line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+    /// Decides about the message, all fields and the line.
+    fn anywhere(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
         let batch = view.batch;
         let mut yes = RowSet::none(batch.len());
         if matcher.matches_text("") {
             return Ok(DecidedRows::of(yes, among));
         }
         let mut left = among.clone();
-        // What a column has of a line may stand beside other text in the line, so the line itself decides.
+        // Where no value decides, the line does: it has names, a time and a level beside the values.
         let mut laid_out = view.laid_out()?.clone();
-        if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
+        let written: Vec<_> = match matcher.needle() {
+            Some(_) => written_needles(matcher).iter().filter_map(|(text, _)| self.needles.get(&**text)).collect(),
+            None => Vec::new(),
+        };
+        if !written.is_empty() {
             let mut candidates = RowSet::none(batch.len());
-            if sought.may_be_in(batch) {
+            for sought in written.iter().filter(|sought| sought.may_be_in(batch)) {
                 batch.add_containing(&sought.needle, &left, &mut candidates)?;
             }
             left = candidates.clone();
-            candidates.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
+            for sought in &written {
+                candidates.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
+            }
             laid_out.keep(&candidates);
         }
         let mut open = view.spread.clone();
-        open.add(&laid_out);
-        open.keep(among);
         left.subtract(&open);
-        if left.is_empty() {
-            return Ok(DecidedRows::of(yes, &open));
-        }
-        let is_part = |named: (&str, PropertyKind)| {
-            named == ("Message", PropertyKind::String) || !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
-        };
-        for column in batch.columns(|name, kind| is_part((name, kind)))? {
-            self.add_matching(&column, matcher, &left, &mut yes);
-            left.subtract(&yes);
-            if left.is_empty() {
-                break;
+        if !left.is_empty() {
+            let is_part = |named: (&str, PropertyKind)| {
+                named == ("Message", PropertyKind::String) || !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
+            };
+            // Of these, the message is more than its column.
+            let cut = view.with_layout(|layout| layout.contains(MESSAGE_START))?;
+            let matches = |value: Property<'_>| passes_as_value(value, &mut |value| matcher.matches(Some(value)));
+            for column in batch.columns(|name, kind| is_part((name, kind)))? {
+                let mut of_column = left.clone();
+                if column.name() == "Message" {
+                    of_column.subtract(&cut);
+                }
+                if column.kind() == PropertyKind::String && !written.is_empty() {
+                    let mut with_text = RowSet::none(batch.len());
+                    written.iter().for_each(|sought| column.add_containing(&sought.needle, &of_column, &mut with_text));
+                    of_column = with_text;
+                }
+                column.add_where(&of_column, &matches, &mut yes);
+                left.subtract(&yes);
+                if left.is_empty() {
+                    break;
+                }
             }
         }
+        open.add(&laid_out);
+        open.keep(among);
+        open.subtract(&yes);
         Ok(DecidedRows::of(yes, &open))
     }
 }
@@ -650,12 +674,12 @@ fn cost(node: &PredicateNode) -> u8 {
             Column::Field | Column::Source if matcher.needle().is_none() => 2,
             Column::Field | Column::Source => 3,
             Column::Message => 4,
-            Column::Line => 5,
+            Column::Line | Column::Anywhere => 5,
             _ => 1,
         },
         PredicateNode::Not(node) => cost(node),
         PredicateNode::And(nodes) | PredicateNode::Or(nodes) => nodes.iter().map(cost).max().unwrap_or(0),
-        PredicateNode::Line(_) => 5,
+        PredicateNode::Anywhere(_) => 5,
         PredicateNode::Fields(..) => 6,
     }
 }
@@ -666,15 +690,36 @@ fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SoughtText
             nodes.iter().for_each(|node| gather_needles(node, needles));
         }
         PredicateNode::Not(node) => gather_needles(node, needles),
-        PredicateNode::Field(_, matcher) | PredicateNode::Line(matcher) => {
-            for (text, mut borders) in matcher.needles() {
-                // Of two matchers with one text, the borders of both hold.
-                if let Some(known) = needles.get(text).map(|known| known.borders) {
-                    borders = (borders.0 && known.0, borders.1 && known.1);
-                }
-                needles.insert(text.to_owned(), SoughtText::new(text, borders));
-            }
+        PredicateNode::Field(_, matcher) => {
+            matcher.needles().into_iter().for_each(|(text, borders)| add_needle(text, borders, needles));
+        }
+        PredicateNode::Anywhere(matcher) => {
+            written_needles(matcher).iter().for_each(|(text, borders)| add_needle(text, *borders, needles));
         }
         _ => {}
     }
+}
+
+fn add_needle(text: &str, mut borders: (bool, bool), needles: &mut HashMap<String, SoughtText>) {
+    // Of two matchers with one text, the borders of both hold.
+    if let Some(known) = needles.get(text).map(|known| known.borders) {
+        borders = (borders.0 && known.0, borders.1 && known.1);
+    }
+    needles.insert(text.to_owned(), SoughtText::new(text, borders));
+}
+
+/// Texts of which every matching record has one, with their borders: those of the matcher, and the same as a value that is
+/// JSON has them.
+fn written_needles(matcher: &Matcher) -> Vec<(Cow<'_, str>, (bool, bool))> {
+    let mut needles: Vec<(Cow<'_, str>, _)> =
+        matcher.needles().into_iter().map(|(text, borders)| (text.into(), borders)).collect();
+    for at in 0..needles.len() {
+        let (text, borders) = &needles[at];
+        let mut escaped = Vec::new();
+        escape_json(text.as_bytes(), false, &mut escaped);
+        if escaped != text.as_bytes() {
+            needles.push((String::from_utf8_lossy(&escaped).into_owned().into(), *borders));
+        }
+    }
+    needles
 }

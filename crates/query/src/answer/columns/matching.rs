@@ -4,7 +4,7 @@ use super::filter::{ColumnFilter, DecidedRows, NO_FIELDS};
 use crate::answer::item::FullRecord;
 use crate::entity::{Joiner, OwnedRow};
 use crate::record::{StoredRecord, with_layout};
-use daytable_logsql::{Column, FieldName, Fields};
+use daytable_logsql::{Column, FieldName, Fields, passes_as_read, passes_as_value};
 use daytable_model::key::instance_of;
 use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::property::Property;
@@ -157,7 +157,7 @@ impl<'r> RowFields<'r> {
         if self.has_layout() { &self.written().0 } else { self.message() }
     }
 
-    fn fields(&self) -> impl Iterator<Item = (&'r str, Property<'r>)> {
+    fn fields(&self) -> impl Iterator<Item = (&'r str, Property<'r>)> + Clone {
         let is_field = |(name, value): &(&str, Property<'_>)| {
             !NO_FIELDS.contains(&(*name, value.kind())) && ![LAYOUT, VERBATIM].contains(name)
         };
@@ -174,13 +174,20 @@ impl Fields for RowFields<'_> {
             Column::Source => Some(Property::String(self.parts.text("Source").unwrap_or_default())),
             Column::Table => Some(Property::String(self.table)),
             Column::Message => Some(Property::String(self.message())),
-            Column::Line => Some(Property::String(self.line())),
+            Column::Line | Column::Anywhere => Some(Property::String(self.line())),
             Column::Stream => self.parts.text(STREAM).map(Property::String),
             Column::Field => name.find_in(|wanted| self.fields().find(|(known, _)| *known == wanted)).map(|(_, v)| v),
         }
     }
 
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        test(self.field(name)) || name.any_again(self.fields(), test)
+    }
+
     fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        test(Property::String(self.line())) || self.fields().any(|(_, value)| test(value))
+        let message = self.message();
+        !message.is_empty() && passes_as_value(Property::String(message), test)
+            || self.fields().any(|(_, value)| passes_as_value(value, test))
+            || passes_as_read(self.line(), test)
     }
 }

@@ -38,7 +38,9 @@ pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> 
     match field.column() {
         Column::Time | Column::Level | Column::Instance | Column::Table => false,
         Column::Stream => (name, kind) == (STREAM, PropertyKind::String),
-        Column::Message | Column::Line => kind == PropertyKind::String && (name == "Message" || LAYOUT.contains(&name)),
+        Column::Message | Column::Line | Column::Anywhere => {
+            kind == PropertyKind::String && (name == "Message" || LAYOUT.contains(&name))
+        }
         Column::Field | Column::Source => is_column_of(field, name, kind),
     }
 }
@@ -53,7 +55,7 @@ impl<'b> Values<'b> {
             Column::Instance => return Ok(Values::Instance),
             Column::Table => return Ok(Values::Table(table.clone())),
             Column::Stream => batch.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?,
-            Column::Message | Column::Line => {
+            Column::Message | Column::Line | Column::Anywhere => {
                 let all = RowSet::all(batch.len());
                 open = rows_with_layout(batch, &all, |layout| layout.contains(MESSAGE_START))?;
                 batch.columns(|name, kind| (name, kind) == ("Message", PropertyKind::String))?

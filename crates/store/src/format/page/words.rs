@@ -8,7 +8,7 @@
 
 use super::hex;
 use daytable_model::decimal::{DIGITS_MAX, digits};
-use daytable_model::line::{escape_json, without_short};
+use daytable_model::line::{escape_json, json_without_escapes, without_short};
 use daytable_model::words::{MIXED_MIN, NUMBER_DIGITS_MAX, NUMBERS, each_word};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
@@ -147,6 +147,8 @@ impl WordGatherer {
             let mut escaped = Vec::new();
             escape_json(text.as_bytes(), false, &mut escaped);
             self.add_words(str::from_utf8(&escaped).unwrap_or_default());
+            // A value that is JSON is read without its escapes.
+            json_without_escapes(text).into_iter().for_each(|read| self.add_words(&read));
             // In verbatim text, this character and two digits stand for a byte.
             text.split('\u{1e}').skip(1).filter_map(|rest| rest.get(2..)).for_each(|rest| self.add_words(rest));
         }
@@ -331,6 +333,7 @@ mod tests {
             "[ab]{1,2}[0-9]{1,8}[_c]?[-/é. ]([0-9]{1,6}[x_]?){0,2}[\"\\\\\n]?",
             "[a-c ]{0,20}",
             "(\u{1e}1f|\u{1a}|12345|abc| ){0,4}",
+            "\\[\"[a-c]{3,5}\\\\[nt\"][a-c]{3,5}\"\\]",
         ]
     }
 
@@ -357,7 +360,8 @@ mod tests {
                 escape_json(text.as_bytes(), false, &mut escaped);
                 let escaped = String::from_utf8(escaped).expect("text");
                 let pieces = text.split('\u{1e}').skip(1).filter_map(|rest| rest.get(2..));
-                for text in [text, &escaped].into_iter().chain(pieces) {
+                let read = json_without_escapes(text);
+                for text in [text, &escaped].into_iter().chain(pieces).chain(read.as_deref()) {
                     each_word(text, |word| {
                         wanted.insert(word_key(&text[word], &mut room));
                     });

@@ -20,13 +20,14 @@
 //! word has some of them ([winnowing](https://dl.acm.org/doi/10.1145/872757.872770)).
 //!
 //! A line may contain a word that no value has: across the values of its layout. So a section lists the layouts of its
-//! row groups. A value that is escaped in its line has the words of its escaped form, too. A row group with a record of
+//! row groups. A value that is escaped in its line has the words of its escaped form, too, and one that is JSON those of
+//! its text without escapes. A row group with a record of
 //! several rows has all bits.
 
 use super::trigrams::{self, TrigramFilter};
 use crate::format::page::{ByteReader, put_varint};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
-use daytable_model::line::{LAYOUT, escape_json, without_short};
+use daytable_model::line::{LAYOUT, escape_json, json_without_escapes, without_short};
 use daytable_model::property::Property;
 use daytable_model::words::each_word;
 use std::collections::{BTreeSet, VecDeque};
@@ -237,6 +238,8 @@ impl GroupWords {
             self.escaped.clear();
             escape_json(text.as_bytes(), false, &mut self.escaped);
             add(str::from_utf8(&self.escaped).unwrap_or_default());
+            // A value that is JSON is read without its escapes.
+            json_without_escapes(text).into_iter().for_each(|read| add(&read));
             // In verbatim text, this character and two digits stand for a byte.
             text.split('\u{1e}').skip(1).filter_map(|rest| rest.get(2..)).for_each(add);
         }
