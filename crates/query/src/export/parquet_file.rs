@@ -288,7 +288,7 @@ mod tests {
             spool.push(&row).expect("pushed");
         }
         let mut file = Vec::new();
-        write_parquet(&mut spool, &mut file).expect("written");
+        write_parquet(&mut spool, &mut file, &QuestionBudget::unlimited()).expect("written");
         let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("a Parquet file");
         let names: Vec<&str> =
             reader.metadata().file_metadata().schema_descr().columns().iter().map(|column| column.name()).collect();
