@@ -250,8 +250,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const BYTES_MAX: usize = 100 << 10;
-    const BROTLI_BYTES_MAX: usize = 30 << 10;
+    const BYTES_MAX: usize = 112 << 10;
+    const BROTLI_BYTES_MAX: usize = 33 << 10;
 
     #[test]
     fn the_page_is_small_and_has_every_file() {

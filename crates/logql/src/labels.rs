@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// A set of labels. No name occurs twice, and a label without a value is none: as in Prometheus, an empty label and an
-/// absent one are the same.
+/// A set of labels. No name occurs twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Vec<(String, String)>);
 
@@ -12,7 +11,6 @@ impl Labels {
     pub fn new(mut pairs: Vec<(String, String)>) -> Labels {
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.dedup_by(|later, first| later.0 == first.0);
-        pairs.retain(|(_, value)| !value.is_empty());
         Labels(pairs)
     }
 
@@ -39,6 +37,12 @@ impl Labels {
     /// The labels whose names satisfy `keep`.
     pub fn filtered(&self, keep: impl Fn(&str) -> bool) -> Labels {
         Labels(self.0.iter().filter(|(name, _)| keep(name)).cloned().collect())
+    }
+
+    /// The labels of a series: those whose names satisfy `keep`, and that have a value. As in Prometheus, an empty label of a
+    /// series and an absent one are the same.
+    pub(crate) fn of_series(&self, keep: impl Fn(&str) -> bool) -> Labels {
+        Labels(self.0.iter().filter(|(name, value)| !value.is_empty() && keep(name)).cloned().collect())
     }
 
     /// The pairs, sorted by name.

@@ -455,7 +455,7 @@ impl<'q> Parser<'q> {
                 let (value, is_prefix) = self.value_or_prefix()?;
                 if is_prefix {
                     self.warn_of_inner_star(field, begin);
-                } else if is_bare && field.column() != Column::Line {
+                } else if is_bare && field.column() != Column::Anywhere {
                     self.warn(begin..self.parsed_to(), remark::of_value(field, &value, false));
                 }
                 let test = if is_prefix { Test::ExactPrefix(value) } else { Test::Exact(value) };
@@ -492,7 +492,7 @@ impl<'q> Parser<'q> {
         }
         if self.is(",") {
             let name = field.written();
-            let name = if field.column() == Column::Line { "name" } else { name };
+            let name = if field.column() == Column::Anywhere { "name" } else { name };
             return self
                 .error(self.token().at.clone(), format!("several values are written {name}:in(a, b), or a or b"));
         }
@@ -501,7 +501,7 @@ impl<'q> Parser<'q> {
         let is_quoted = first.kind == TokenKind::Quoted && first.at == at;
         if !is_quoted {
             let message = match field.column() {
-                Column::Line => remark::of_word(&self.query[at.clone()]),
+                Column::Anywhere => remark::of_word(&self.query[at.clone()]),
                 _ => remark::of_value(field, &text, false),
             };
             self.warn(at.clone(), message);
@@ -527,7 +527,7 @@ impl<'q> Parser<'q> {
         }
         let rest = &self.query[begin..];
         let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '|' | '(' | ')' | ',')).unwrap_or(rest.len());
-        let field = Some(field).filter(|field| field.column() != Column::Line);
+        let field = Some(field).filter(|field| field.column() != Column::Anywhere);
         self.warn(begin..begin + end, Some(remark::of_inner_star(field, &rest[..end])));
     }
 

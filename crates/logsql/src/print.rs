@@ -56,9 +56,19 @@ impl Display for Expression {
             let part = |(at, part)| write!(f, "{}{}", if at == 0 { "" } else { sign }, Nested(part));
             parts.iter().enumerate().try_for_each(part)
         };
+        // A word before a sign would be the name of what the sign compares.
+        let all = |f: &mut Formatter<'_>, parts: &[Expression]| {
+            let texts: Vec<String> = parts.iter().map(|part| Nested(part).to_string()).collect();
+            for (at, text) in texts.iter().enumerate() {
+                let is_before_sign = texts.get(at + 1).is_some_and(|next| next.starts_with(['=', '!', '<', '>', '~']));
+                let (open, close) = if is_before_sign { ("(", ")") } else { ("", "") };
+                write!(f, "{}{open}{text}{close}", if at == 0 { "" } else { " " })?;
+            }
+            Ok(())
+        };
         match self {
             Expression::All => f.write_str("*"),
-            Expression::And(parts) => joined(f, parts, " "),
+            Expression::And(parts) => all(f, parts),
             Expression::Or(parts) => joined(f, parts, " or "),
             Expression::Not(inner) => write!(f, "!{}", Nested(inner)),
             Expression::Time(test) => write!(f, "_time:{test}"),

@@ -36,7 +36,7 @@ const SHORT_SECONDS: u64 = 40;
 /// The round of questions, if it is asked for.
 const ROUND_SECONDS: u64 = 600;
 
-/// The mode that the short version leaves out: the daemon does not hold it yet (docs/architecture/gaps.md).
+/// The mode that the short version leaves out: its bounds are those of an optimised build, and a round takes minutes.
 const NOT_SHORT: &str = "questions";
 /// The modes, in the order of the short version.
 const MODES: [&str; 12] = [

@@ -323,7 +323,7 @@ impl Evaluator<'_> {
                         )));
                         return ControlFlow::Break(());
                     }
-                    let labels = if is_absent { Labels::default() } else { view.all().filtered(keeps) };
+                    let labels = if is_absent { Labels::default() } else { view.all().of_series(keeps) };
                     gathered.push(Gathered { labels, pieces: BTreeMap::new() });
                     numbers.insert(key.clone(), gathered.len() - 1);
                     gathered.len() - 1

@@ -116,13 +116,13 @@ fn an_empty_label_and_an_absent_one_are_one_series() {
     let labels = |more: &str| format!("{{app=\"shop\"{more}, pod=\"a\"}}");
     for (query, expected) in [
         ("sum by (kind) (count_over_time({app=\"shop\"}[1m]))", "{} 60:3\n{kind=\"x\"} 60:1".to_owned()),
-        ("count_over_time({app=\"shop\"}[1m])", format!("{} 60:3\n{} 60:1", labels(""), labels(", kind=\"x\""))),
+        ("count_over_time({app=\"shop\"}[1m])", format!("{} 60:1\n{} 60:3", labels(", kind=\"x\""), labels(""))),
         ("sum without (app, pod) (count_over_time({app=\"shop\"}[1m]))", "{} 60:3\n{kind=\"x\"} 60:1".into()),
         ("sum by (k) (count_over_time({app=\"shop\"} | logfmt --keep-empty [1m]))", "{} 60:2\n{k=\"y\"} 60:2".into()),
         ("sum by (k) (count_over_time({app=\"shop\"} | label_format k=\"\" [1m]))", "{} 60:4".into()),
         (
-            "sum_over_time({app=\"shop\"} | logfmt --keep-empty | unwrap v [1m]) by (k)",
-            "{} 60:3\n{k=\"y\"} 60:12".into(),
+            "max_over_time({app=\"shop\"} | logfmt --keep-empty | unwrap v [1m]) by (k)",
+            "{} 60:2\n{k=\"y\"} 60:8".into(),
         ),
         ("count by (kind) (count_over_time({app=\"shop\"}[1m]))", "{} 60:1\n{kind=\"x\"} 60:1".into()),
     ] {

@@ -233,7 +233,7 @@ impl<'e> EntryView<'e> {
         Labels::new(wanted.map(|(name, value, _)| (name.clone().into_owned(), value.clone().into_owned())).collect())
     }
 
-    /// Writes the labels whose names satisfy `keep` to `key`, sorted, so that equal [`Labels`] give equal bytes.
+    /// Writes the labels of a series ([`Labels::of_series`]) to `key`, sorted, so that equal ones give equal bytes.
     pub(crate) fn write_key(&self, keep: impl Fn(&str) -> bool, key: &mut Vec<u8>) {
         let has = |name: &str, value: &str| !value.is_empty() && keep(name);
         let labels = self.labels.iter().map(|(name, value, _)| (&**name, &**value));

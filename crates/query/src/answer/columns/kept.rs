@@ -6,7 +6,7 @@ use crate::entity::OwnedValue;
 /// Records that a thread keeps to be added one by one, before the caller reads rows instead.
 const RECORDS_MAX: usize = 20_000;
 /// Their bytes.
-const BYTES_MAX: usize = 4 << 20;
+const BYTES_MAX: usize = 8 << 20;
 
 /// Records of a thread, to be added one by one.
 #[derive(Default)]
