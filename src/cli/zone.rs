@@ -3,7 +3,7 @@
 //! It is the zone of the host, in which times of lines without a zone are read, too: `TZ` has the name of a zone, a rule
 //! such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a file; without it, `/etc/localtime` has the zone.
 
-use daytable_model::clock::Clock;
+use daytable_model::clock::ZoneClock;
 use daytable_model::time::Ticks;
 use daytable_parse::{Zone, host_zone};
 use jiff::fmt::strtime;
@@ -22,8 +22,8 @@ impl ReaderZone {
     }
 
     /// The clocks of the zone.
-    pub(super) fn clock(&self) -> Clock {
-        if self.0 == TimeZone::UTC { Clock::default() } else { Zone::Local.clock() }
+    pub(super) fn clock(&self) -> ZoneClock {
+        if self.0 == TimeZone::UTC { ZoneClock::default() } else { Zone::Local.clock() }
     }
 
     /// The seconds that clocks of the zone are ahead of UTC.

@@ -8,7 +8,7 @@ use crate::http::{
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate, Remarks, Test};
-use daytable_model::clock::Clock;
+use daytable_model::clock::ZoneClock;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::level::{Level, unknown_level};
 use daytable_model::time::{self, Ticks};
@@ -458,7 +458,7 @@ fn check_complete(report: &ArchiveReport) -> ApiResult {
 }
 
 /// The clocks of a zone; without one those of UTC.
-fn clock(zone: Option<&str>) -> Result<Clock, ApiError> {
+fn clock(zone: Option<&str>) -> Result<ZoneClock, ApiError> {
     let zone = zone.map(str::parse::<Zone>).transpose();
     Ok(zone.map_err(|error| ApiError::parameter("zone", error.to_string()))?.unwrap_or(Zone::Utc).clock())
 }

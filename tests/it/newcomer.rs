@@ -243,7 +243,7 @@ fn a_configuration_that_is_named_names_its_data_folder() {
         ("count", &[], "4"),
         ("tables", &[], "Log20261121"),
         ("verify", &[], "whole"),
-        ("plan", &[], "Log20261121"),
+        ("plan", &[], "records may come for it"),
         ("export", &["refused"], "payment refused"),
     ] {
         let output = asked(command, arguments);

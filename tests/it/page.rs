@@ -1,6 +1,6 @@
 //! The page, in a real browser and from the outside.
 //!
-//! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, and `numbers.py` over numbers of all
+//! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, and `digits.py` over numbers of all
 //! sizes; both leave screenshots in `target/page`. `modules.mjs` tests modules without a browser. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
 
 use crate::client::{Answer, over, over_tcp};
@@ -65,7 +65,7 @@ fn numbers_of_the_page_in_chromium() {
     let daemon = place.start_with(&config(&place));
     let link = place.said("open", &[]);
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page");
-    let mut browser = python("numbers.py");
+    let mut browser = python("digits.py");
     let output = browser.args([link.trim(), "s3cret"]).arg(&target).arg(DAYTABLE).arg(place.data()).output();
     let output = output.expect("python");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

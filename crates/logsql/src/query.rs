@@ -2,7 +2,7 @@
 
 use crate::field_name::FieldName;
 use crate::moment::Moment;
-use daytable_model::clock::Clock;
+use daytable_model::clock::ZoneClock;
 
 /// A query: a filter, and pipes that work on the matching records.
 #[derive(Clone, Debug, PartialEq)]
@@ -382,7 +382,7 @@ pub struct Step {
     /// `offset 30m`: where steps begin.
     pub offset: Option<Span>,
     /// The clocks by which days, weeks and hours begin; never of the language, whose steps are of UTC.
-    pub clock: Option<Clock>,
+    pub clock: Option<ZoneClock>,
 }
 
 /// The size of a [`Step`].

@@ -297,13 +297,13 @@ impl RowWriter<'_> {
         self.batch.bytes.truncate(start.0);
         self.batch.text.truncate(start.1);
         let properties = field_properties(fields.clone().map(|(name, _)| name));
-        let put = |(property, (_, value)): (&Box<str>, (&str, Property<'v>))| {
+        let put = |(property, (_, value)): (&str, (&str, Property<'v>))| {
             let index = self.batch.names.property(property);
             self.batch.names.used[usize::from(index)] = self.row;
             self.put(index, value);
             index
         };
-        properties.iter().zip(fields).map(put).collect()
+        properties.iter().map(|property| &**property).zip(fields).map(put).collect()
     }
 
     /// Adds the fields of a record whose layout names them; false if one of them got another property than the layout

@@ -23,12 +23,12 @@ pub struct ClockChange {
 
 /// The clocks of a place; by default those of UTC. There are as many as zones, so they are kept for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clock(&'static [ClockChange]);
+pub struct ZoneClock(&'static [ClockChange]);
 
-impl Clock {
+impl ZoneClock {
     /// Clocks with these changes, oldest first; the first is from [`Ticks::MIN`] on.
-    pub fn new(changes: &'static [ClockChange]) -> Clock {
-        Clock(changes)
+    pub fn new(changes: &'static [ClockChange]) -> ZoneClock {
+        ZoneClock(changes)
     }
 
     /// The begin of the step that contains `time`. A step shorter than a tick counts as one tick.
@@ -86,23 +86,23 @@ mod tests {
     }
 
     /// Clocks that are `minutes` ahead from each time on.
-    fn clock(first: i64, changes: &[(&str, i64)]) -> Clock {
+    fn clock(first: i64, changes: &[(&str, i64)]) -> ZoneClock {
         let change = |from, minutes| ClockChange { from, ahead: minutes * TICKS_PER_MINUTE };
         let mut all = vec![change(Ticks::MIN, first)];
         all.extend(changes.iter().map(|(from, minutes)| change(at(from), *minutes)));
-        Clock::new(Vec::leak(all))
+        ZoneClock::new(Vec::leak(all))
     }
 
     fn hours(hours: u64) -> Duration {
         Duration::from_secs(3600 * hours)
     }
 
-    fn berlin() -> Clock {
+    fn berlin() -> ZoneClock {
         clock(HOUR, &[("2026-03-29T01:00", 2 * HOUR), ("2026-10-25T01:00", HOUR)])
     }
 
     /// The begins of the steps of a range, each found from every minute of its step.
-    fn starts(clock: Clock, step: Duration, from: &str, to: &str) -> Vec<String> {
+    fn starts(clock: ZoneClock, step: Duration, from: &str, to: &str) -> Vec<String> {
         let (mut time, to) = (clock.step_start(at(from), step), at(to));
         let mut starts = Vec::new();
         while time < to {
@@ -174,11 +174,11 @@ mod tests {
             ["2026-10-18T22:00:00Z", "2026-10-25T23:00:00Z"]
         );
         assert_eq!(
-            starts(Clock::default(), hours(7 * 24), "2026-11-22T00:00", "2026-11-23T00:00"),
+            starts(ZoneClock::default(), hours(7 * 24), "2026-11-22T00:00", "2026-11-23T00:00"),
             ["2026-11-16T00:00:00Z"]
         );
-        assert_eq!(Clock::default().step_start(at("1969-12-31T23:59"), hours(1)), at("1969-12-31T23:00"));
-        assert_eq!(Clock::default().step_start(Ticks::MIN, hours(48)), Ticks::MIN);
+        assert_eq!(ZoneClock::default().step_start(at("1969-12-31T23:59"), hours(1)), at("1969-12-31T23:00"));
+        assert_eq!(ZoneClock::default().step_start(Ticks::MIN, hours(48)), Ticks::MIN);
         assert_eq!(berlin().step_start(at("2026-11-21T08:00"), Duration::ZERO), at("2026-11-21T08:00"));
     }
 }

@@ -9,7 +9,7 @@ use super::filter::Filter;
 use super::select::{entities_of, select};
 use super::stores::Stores;
 use crate::tables::{Projection, TableError};
-use daytable_model::clock::Clock;
+use daytable_model::clock::ZoneClock;
 use daytable_model::key::instance_of;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -39,7 +39,7 @@ pub struct Grouping {
     /// A number for each step of time. A step shorter than a tick counts as one tick.
     pub every: Option<Duration>,
     /// The clocks by which days, weeks and hours begin.
-    pub clock: Clock,
+    pub clock: ZoneClock,
 }
 
 impl Grouping {

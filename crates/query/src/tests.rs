@@ -9,7 +9,7 @@ use daytable_archive::Access;
 use daytable_lifecycle::Executor;
 use daytable_logsql::ParsedQuery;
 use daytable_model::batch::Batch;
-use daytable_model::clock::{Clock, ClockChange};
+use daytable_model::clock::{ClockChange, ZoneClock};
 use daytable_model::key::{DayTable, Period, RowKey, TableName, instance_of};
 use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::{TICKS_PER_MINUTE, Ticks};
@@ -169,7 +169,7 @@ fn check_counts(stores: &Stores<'_>) {
     // Clocks that are put back by an hour amid the records: a day of 25 hours.
     let change = |from, hours: i64| ClockChange { from, ahead: hours * 60 * TICKS_PER_MINUTE };
     let changed = noon().plus(Duration::from_secs(13 * 3600));
-    let clocks = [Clock::default(), Clock::new(vec![change(Ticks::MIN, 2), change(changed, 1)].leak())];
+    let clocks = [ZoneClock::default(), ZoneClock::new(vec![change(Ticks::MIN, 2), change(changed, 1)].leak())];
     // A query that every record matches is answered by columns, and not by the numbers of pages.
     let all = ParsedQuery::parse("note:*").expect("a query");
     for filter in filters() {

@@ -7,7 +7,7 @@
 //!
 //! Rejected: `chrono-tz`. Its Rust tables are full of pointers, so each start writes to 2.3 MB of them, used or not.
 
-use daytable_model::clock::{Clock, ClockChange};
+use daytable_model::clock::{ClockChange, ZoneClock};
 use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
 use jiff::Timestamp;
 use jiff::tz::{self, AmbiguousOffset, TimeZoneDatabase};
@@ -60,10 +60,10 @@ impl Zone {
     }
 
     /// The clocks of the zone, from 1900 to 2200. The offsets of before 1900 have seconds, which are left out.
-    pub fn clock(self) -> Clock {
-        static CLOCKS: Mutex<BTreeMap<String, Clock>> = Mutex::new(BTreeMap::new());
+    pub fn clock(self) -> ZoneClock {
+        static CLOCKS: Mutex<BTreeMap<String, ZoneClock>> = Mutex::new(BTreeMap::new());
         let mut clocks = CLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-        *clocks.entry(self.to_string()).or_insert_with(|| Clock::new(Vec::leak(self.clock_changes())))
+        *clocks.entry(self.to_string()).or_insert_with(|| ZoneClock::new(Vec::leak(self.clock_changes())))
     }
 
     fn clock_changes(self) -> Vec<ClockChange> {

@@ -119,6 +119,9 @@ struct WordQuestion {
     is_negated: bool,
 }
 
+/// Whether a text has what a test looks for.
+type Accepts = Box<dyn Fn(&str) -> bool>;
+
 /// Whether a text has another one, with no word that goes on at these ends.
 fn has(text: &str, wanted: &str, ends: (bool, bool)) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(is_word_character);
@@ -142,7 +145,7 @@ fn question(dice: &mut Dice, lines: &[EscapedLine]) -> WordQuestion {
     };
     let word = (*dice.pick(&WORDS)).to_owned();
     let wanted = word.clone();
-    let (test, accepts): (Test, Box<dyn Fn(&str) -> bool>) = match dice.below(8) {
+    let (test, accepts): (Test, Accepts) = match dice.below(8) {
         0 => {
             let part = cut(dice);
             let sought = part.clone();

@@ -112,7 +112,7 @@ impl Sum {
 
     /// The sum; `None` of nothing.
     fn total(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.whole as f64 + (self.fraction + self.compensation))
+        (self.count > 0).then_some(self.whole as f64 + (self.fraction + self.compensation))
     }
 
     /// The sum, exact where all numbers are whole.

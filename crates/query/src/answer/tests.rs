@@ -641,7 +641,7 @@ fn neighbours_of_a_source_and_of_an_instance_are_those_that_grep_would_print() {
             for (before, after, every) in
                 [(0, 0, 7), (2, 1, 7), (0, 3, 11), (3, 0, 5), (4, 4, 13), (1, 1, 1), (200, 0, 100)]
             {
-                let is_wanted = |key: &RowKey| key.position() % every == 0;
+                let is_wanted = |key: &RowKey| key.position().is_multiple_of(every);
                 let matches = all.iter().filter(|record| is_wanted(&record.row_key)).cloned().collect();
                 let (found, _) = groups_around(&stores, matches, before, after, scope).expect("read");
                 let mut found: Vec<Vec<RowKey>> =

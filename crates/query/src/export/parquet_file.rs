@@ -323,7 +323,7 @@ mod tests {
         let refused = write_parquet(&mut spool, &mut file, &memory.question());
         assert!(matches!(refused, Err(SpoolError::NoMemory(_))), "{refused:?}");
         let question = MemoryBudget::unshared(128 << 20).question();
-        write_parquet(&mut spool, &mut Vec::new(), &question).expect("written");
+        write_parquet(&mut spool, Vec::new(), &question).expect("written");
         assert_eq!(question.charged(), 5 * 10_000 * CHUNK_BYTES, "the rows were given back");
     }
 }

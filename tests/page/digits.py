@@ -1,6 +1,6 @@
 """Reads every number of every view of the page, and compares it with the API, the terminal and Loki's routes.
 
-    numbers.py LINK TOKEN SCREENSHOTS DAYTABLE DATA
+    digits.py LINK TOKEN SCREENSHOTS DAYTABLE DATA
 
 LINK is a link of `daytable open` to an empty daemon with the data folder DATA, TOKEN its read token, DAYTABLE the
 program. The browser and the terminal are in Kolkata, where a day begins at 18:30 UTC.
