@@ -29,6 +29,8 @@ export class Tail {
     this.isPaused = false;
     /** @type {string[]} oldest first */
     this.waiting = [];
+    /** @type {string[]} what is not counted in the bars yet: they are drawn four times a second */
+    this.uncounted = [];
     /** @type {[number, number][]} times and numbers of the last seconds */
     this.recent = [];
     this.came = 0;
@@ -40,6 +42,7 @@ export class Tail {
 
   reset() {
     this.waiting = [];
+    this.uncounted = [];
     this.recent = [];
     this.came = 0;
     this.left = 0;
@@ -74,6 +77,7 @@ export class Tail {
   stop() {
     this.abort.abort();
     clearInterval(this.timer);
+    this.count();
     this.isOn = false;
     this.uses.changed();
   }
@@ -87,7 +91,7 @@ export class Tail {
   /** @param {string[]} lines */
   take(lines) {
     this.came += lines.length;
-    this.uses.came(lines);
+    this.uncounted = this.uncounted.concat(lines);
     this.recent.push([performance.now(), lines.length]);
     this.waiting = this.waiting.concat(lines);
     if (this.waiting.length > WAITING_MAX * 2) {
@@ -96,8 +100,16 @@ export class Tail {
     }
   }
 
+  /** Counts what came, also what is not shown. */
+  count() {
+    const { uncounted } = this;
+    this.uncounted = [];
+    if (uncounted.length) this.uses.came(uncounted);
+  }
+
   /** Shows what waits, if nobody reads; of too many, an even sample. @param {boolean} [isAsked] */
   flush(isAsked = false) {
+    this.count();
     if (this.waiting.length && (isAsked || (!this.isPaused && this.uses.mayShow()))) {
       const waiting = ordered(this.waiting);
       this.waiting = [];
