@@ -439,10 +439,11 @@ function countFollowed(lines) {
   /** @type {Map<string, {time: number, level: string, n: number}>} */
   const hits = new Map();
   for (const line of lines) {
-    const [found, time, level] = TIME_AND_LEVEL.exec(line) ?? ["", "", ""];
+    const [found, time, level = ""] = TIME_AND_LEVEL.exec(line) ?? [];
+    if (found === undefined) continue;
     const hit = hits.get(found);
     if (hit) hit.n += 1;
-    else hits.set(found, { time: Date.parse(time), level: level ?? "", n: 1 });
+    else hits.set(found, { time: Date.parse(time), level, n: 1 });
   }
   histogram.add([...hits.values()]);
 }

@@ -23,6 +23,7 @@
 
 pub mod time;
 pub mod clock;
+pub mod column_name;
 pub mod digits;
 pub mod level;
 pub mod record;

@@ -111,6 +111,25 @@ pub enum PropertyKind {
 }
 
 impl PropertyKind {
+    /// The name of the type, as in Azure Table.
+    pub fn name(self) -> &'static str {
+        match self {
+            PropertyKind::String => "String",
+            PropertyKind::Int64 => "Int64",
+            PropertyKind::Double => "Double",
+            PropertyKind::Boolean => "Boolean",
+            PropertyKind::Int32 => "Int32",
+            PropertyKind::DateTime => "DateTime",
+            PropertyKind::Guid => "Guid",
+            PropertyKind::Binary => "Binary",
+        }
+    }
+
+    /// The type with a name.
+    pub fn named(name: &str) -> Option<PropertyKind> {
+        PropertyKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Every kind, in the order of the codes.
     pub const ALL: [PropertyKind; PropertyKind::COUNT] = [
         PropertyKind::String,

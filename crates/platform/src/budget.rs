@@ -67,15 +67,15 @@ struct Account {
 impl MemoryBudget {
     /// So many bytes for all questions, and for one of them.
     pub fn new(bytes_max: usize, question_bytes_max: usize) -> MemoryBudget {
-        MemoryBudget::with_process(bytes_max, question_bytes_max, None)
+        MemoryBudget::of_account(bytes_max, question_bytes_max, None)
     }
 
     /// So many bytes for all questions and for one of them, as long as the process has no more than its limit.
     pub fn within(bytes_max: usize, question_bytes_max: usize, process: ProcessMemory) -> MemoryBudget {
-        MemoryBudget::with_process(bytes_max, question_bytes_max, Some(process))
+        MemoryBudget::of_account(bytes_max, question_bytes_max, Some(process))
     }
 
-    fn with_process(bytes_max: usize, question_bytes_max: usize, process: Option<ProcessMemory>) -> MemoryBudget {
+    fn of_account(bytes_max: usize, question_bytes_max: usize, process: Option<ProcessMemory>) -> MemoryBudget {
         let (used, holders) = (AtomicUsize::new(0), AtomicUsize::new(0));
         MemoryBudget(Arc::new(Account { bytes_max, question_bytes_max, used, holders, process }))
     }
@@ -117,12 +117,17 @@ impl Account {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Bytes that the process has beyond its limit.
+    fn excess(&self) -> u64 {
+        self.process.as_ref().map_or(0, ProcessMemory::excess)
+    }
+
     /// The largest give way first, so that a small question does not pay for a large one.
     fn is_short_for(&self, bytes: usize) -> bool {
-        let Some(process) = &self.process else { return false };
-        let excess = process.excess();
-        let average = self.used.load(Ordering::Relaxed) / self.holders.load(Ordering::Relaxed).max(1);
-        excess > process.bytes_max() / PROCESS_RESERVE || excess > 0 && bytes > PIECE_BYTES.max(average)
+        let excess = self.excess();
+        let average = || self.used.load(Ordering::Relaxed) / self.holders.load(Ordering::Relaxed).max(1);
+        let reserve = || self.process.as_ref().map_or(0, ProcessMemory::bytes_max) / PROCESS_RESERVE;
+        excess > 0 && (excess > reserve() || bytes > PIECE_BYTES.max(average()))
     }
 }
 
@@ -194,7 +199,7 @@ impl QuestionBudget {
 
     /// Why the question has to end because the process has too much memory, if it has to.
     pub fn shortage(&self) -> Option<OverBudget> {
-        let is_short = self.account.process.is_some() && self.account.is_short_for(self.charged());
+        let is_short = self.account.excess() > 0 && self.account.is_short_for(self.charged());
         is_short.then(|| self.busy("rows"))
     }
 

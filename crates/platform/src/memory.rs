@@ -3,9 +3,8 @@
 //! The limit is the least `memory.max` of the [control groups](https://docs.kernel.org/admin-guide/cgroup-v2.html) of this
 //! process, or the least `memory.limit_in_bytes` of version 1.
 
-use crate::sync::lock;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// daytable builds and frees pages by the thousand. With the system's allocator that costs more than their compression.
@@ -32,7 +31,11 @@ const MEASURED_FOR: Duration = Duration::from_millis(2);
 pub struct ProcessMemory {
     bytes_max: u64,
     resident: fn() -> Option<u64>,
-    measured: Mutex<Option<(Instant, u64)>>,
+    start: Instant,
+    /// When the next measurement is due, in nanoseconds since `start`.
+    due: AtomicU64,
+    /// What the last one found.
+    excess: AtomicU64,
 }
 
 impl ProcessMemory {
@@ -42,7 +45,8 @@ impl ProcessMemory {
     }
 
     pub(crate) fn measured_by(bytes_max: u64, resident: fn() -> Option<u64>) -> ProcessMemory {
-        ProcessMemory { bytes_max, resident, measured: Mutex::default() }
+        let (due, excess) = (AtomicU64::new(0), AtomicU64::new(0));
+        ProcessMemory { bytes_max, resident, start: Instant::now(), due, excess }
     }
 
     /// The limit.
@@ -51,19 +55,22 @@ impl ProcessMemory {
     }
 
     /// Bytes beyond the limit, not older than some milliseconds. 0 where nothing can be measured.
+    ///
+    /// It is asked for each record by each thread: one of them measures, and the others do not wait for it.
     pub fn excess(&self) -> u64 {
-        let mut measured = lock(&self.measured);
-        if let Some((_, excess)) = measured.filter(|(at, _)| at.elapsed() < MEASURED_FOR) {
-            return excess;
+        let since = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (now, due) = (since(self.start.elapsed()), self.due.load(Ordering::Relaxed));
+        let next = now.saturating_add(since(MEASURED_FOR));
+        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            let excess = || (self.resident)().unwrap_or(0).saturating_sub(self.bytes_max);
+            let mut found = excess();
+            if found > 0 {
+                release_free();
+                found = excess();
+            }
+            self.excess.store(found, Ordering::Relaxed);
         }
-        let excess = || (self.resident)().unwrap_or(0).saturating_sub(self.bytes_max);
-        let mut now = excess();
-        if now > 0 {
-            release_free();
-            now = excess();
-        }
-        *measured = Some((Instant::now(), now));
-        now
+        self.excess.load(Ordering::Relaxed)
     }
 }
 

@@ -5,6 +5,7 @@
 //! says of it.
 
 use super::spool::{ColumnType, RowSpool, SpoolError, SpooledRow};
+use daytable_model::column_name::ColumnNames;
 use daytable_model::property::OwnedValue;
 use daytable_platform::budget::QuestionBudget;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
@@ -13,7 +14,6 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
-use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ const GROUP_ROWS_MAX: usize = 100_000;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 /// Values of a group: what each column needs for a row is in memory.
 const GROUP_VALUES_MAX: usize = 4 << 20;
-
 /// What a value of a group takes beside its text: itself, its level, and the copy of the column that is encoded.
 const VALUE_BYTES: usize = 64;
 /// What the end of the file has of a column of a group, in memory: its place, sizes, least and greatest value.
@@ -47,8 +46,12 @@ impl From<ParquetError> for SpoolError {
 ///
 /// The spool cannot be read, `out` cannot be written, or `budget` has too little memory.
 pub fn write_parquet<W: Write + Send>(spool: &mut RowSpool, out: W, budget: &QuestionBudget) -> Result<(), SpoolError> {
-    let columns: Vec<(String, ColumnType)> =
-        names_apart(spool.columns().iter().map(|column| (column.name(), column.column_type())));
+    let mut names = ColumnNames::default();
+    let columns: Vec<(String, ColumnType)> = spool
+        .columns()
+        .iter()
+        .map(|column| (names.add(column.name(), column.column_type().kind()), column.column_type()))
+        .collect();
     let fields = columns.iter().map(|(name, kind)| field(name, *kind).map(Arc::new)).collect::<Result<_, _>>()?;
     let schema = Type::group_type_builder("answer").with_fields(fields).build()?;
     let properties = WriterProperties::builder()
@@ -73,31 +76,6 @@ pub fn write_parquet<W: Write + Send>(spool: &mut RowSpool, out: W, budget: &Que
     }
     file.finish()?;
     Ok(file.inner_mut().flush()?)
-}
-
-/// The names of columns, of which no two differ only by case.
-fn names_apart<'n>(columns: impl Iterator<Item = (&'n str, ColumnType)>) -> Vec<(String, ColumnType)> {
-    let mut taken = HashSet::new();
-    let apart = |(name, kind): (&str, ColumnType)| {
-        let typed = format!("{name}:{}", type_name(kind));
-        let numbered = (2..).map(|n| format!("{typed}:{n}"));
-        let mut free = [name.to_owned(), typed.clone()].into_iter().chain(numbered);
-        let free = free.find(|name| taken.insert(name.to_lowercase()));
-        (free.unwrap_or_default(), kind)
-    };
-    columns.map(apart).collect()
-}
-
-/// The name of a type, as sealed days have it.
-fn type_name(kind: ColumnType) -> &'static str {
-    match kind {
-        ColumnType::Integer => "Int64",
-        ColumnType::Float => "Double",
-        ColumnType::Boolean => "Boolean",
-        ColumnType::Time => "DateTime",
-        ColumnType::Bytes => "Binary",
-        ColumnType::Text => "String",
-    }
 }
 
 fn field(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {

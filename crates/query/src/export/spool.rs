@@ -8,7 +8,7 @@
 //! All numbers are little-endian. The file has no name, so it goes with the process.
 
 use crate::answer::AnswerRow;
-use daytable_model::property::OwnedValue;
+use daytable_model::property::{OwnedValue, PropertyKind};
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 use daytable_platform::budget::OverBudget;
 use daytable_store::private_file;
@@ -68,6 +68,20 @@ pub(super) enum ColumnType {
     Bytes,
     /// Text, or values of several types as text.
     Text,
+}
+
+impl ColumnType {
+    /// The type that a property of such values has.
+    pub(super) fn kind(self) -> PropertyKind {
+        match self {
+            ColumnType::Integer => PropertyKind::Int64,
+            ColumnType::Float => PropertyKind::Double,
+            ColumnType::Boolean => PropertyKind::Boolean,
+            ColumnType::Time => PropertyKind::DateTime,
+            ColumnType::Bytes => PropertyKind::Binary,
+            ColumnType::Text => PropertyKind::String,
+        }
+    }
 }
 
 /// A column of the rows.

@@ -8,8 +8,8 @@
 //! compressed with zstd.
 
 use super::survey::{PropertyStats, Survey};
-use super::text::{kind_name, kind_of};
 use super::{COLUMNS_MAX, SealedSizes};
+use daytable_model::column_name::ColumnNames;
 use daytable_model::property::PropertyKind;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -17,7 +17,7 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) const PARTITION: usize = 0;
@@ -66,16 +66,16 @@ pub struct PropertyColumn {
 }
 
 mod kind_as_text {
-    use super::{PropertyKind, kind_name, kind_of};
+    use super::PropertyKind;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(kind: &PropertyKind, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(kind_name(*kind))
+        out.serialize_str(kind.name())
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PropertyKind, D::Error> {
         let name = String::deserialize(from)?;
-        kind_of(&name).ok_or_else(|| serde::de::Error::custom(format!("no type is called {name:?}")))
+        PropertyKind::named(&name).ok_or_else(|| serde::de::Error::custom(format!("no type is called {name:?}")))
     }
 }
 
@@ -92,23 +92,19 @@ impl ColumnLayout {
     pub(super) fn choose(survey: &Survey, entities: u64, sizes: &SealedSizes) -> ColumnLayout {
         let mut seen: Vec<&PropertyStats> = survey.seen().collect();
         seen.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind))));
-        let mut taken: HashSet<String> = FIXED.into_iter().chain([REST]).map(str::to_lowercase).collect();
-        let mut columns = Vec::new();
+        let mut names = ColumnNames::reserving(FIXED.into_iter().chain([REST]));
         let mut has_dictionary = Vec::new();
         // Rare values cost less in the map than a column of their own does.
         let least = COLUMN_VALUES_MIN.max(entities / COLUMN_SHARE);
         let has_column = |(number, stats): &(usize, &PropertyStats)| *number < COLUMNS_SURE || stats.values >= least;
         let length = seen.iter().copied().enumerate().take_while(has_column).take(COLUMNS_MAX).count();
         seen.truncate(length);
-        for PropertyStats { name, kind, .. } in &seen {
-            let typed = format!("{name}:{}", kind_name(*kind));
-            let interned = (2..).map(|n| format!("{typed}:{n}"));
-            let free = [name.clone(), typed.clone()].into_iter().chain(interned);
-            let mut free = free.filter(|name| taken.insert(name.to_lowercase()));
-            // The iterator is infinite, so it contains a free name.
-            let Some(column) = free.next() else { continue };
-            columns.push(PropertyColumn { name: column, property: name.clone(), kind: *kind });
-        }
+        let column = |PropertyStats { name, kind, .. }: &PropertyStats| PropertyColumn {
+            name: names.add(name, *kind),
+            property: name.clone(),
+            kind: *kind,
+        };
+        let columns = seen.iter().copied().map(column).collect();
         for seen in &seen {
             has_dictionary.push(wants_dictionary(seen, sizes.group_rows));
         }

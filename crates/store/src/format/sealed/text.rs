@@ -14,34 +14,15 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::Ticks;
 use std::fmt::Write;
 
-/// The name of a type, as in Azure Table.
-pub(super) fn kind_name(kind: PropertyKind) -> &'static str {
-    match kind {
-        PropertyKind::String => "String",
-        PropertyKind::Int64 => "Int64",
-        PropertyKind::Double => "Double",
-        PropertyKind::Boolean => "Boolean",
-        PropertyKind::Int32 => "Int32",
-        PropertyKind::DateTime => "DateTime",
-        PropertyKind::Guid => "Guid",
-        PropertyKind::Binary => "Binary",
-    }
-}
-
-/// The inverse of [`kind_name`].
-pub(super) fn kind_of(name: &str) -> Option<PropertyKind> {
-    PropertyKind::ALL.into_iter().find(|kind| kind_name(*kind) == name)
-}
-
 /// The key of a property in the map.
 pub(super) fn key(name: &str, kind: PropertyKind) -> String {
-    format!("{name}:{}", kind_name(kind))
+    format!("{name}:{}", kind.name())
 }
 
 /// The inverse of [`key`].
 pub(super) fn split_key(key: &str) -> Option<(&str, PropertyKind)> {
     let (name, kind) = key.rsplit_once(':')?;
-    Some((name, kind_of(kind)?))
+    Some((name, PropertyKind::named(kind)?))
 }
 
 /// Appends a value as text.
