@@ -498,8 +498,9 @@ impl Committer {
         self.damage = error.displaced();
         let mut last_logged = Instant::now();
         while self.damage.is_none() {
+            // A catalog whose journal lost its name would be opened as it was before the journal.
             let opened =
-                self.lock.check().and_then(|()| recovery::open(&self.layout, Opening::Again)).and_then(|whole| {
+                self.check_place().and_then(|()| recovery::open(&self.layout, Opening::Again)).and_then(|whole| {
                     self.catalog = whole.catalog;
                     self.seq = self.catalog.committed()?.seq;
                     self.closed = self.catalog.closed()?.into_iter().collect();
@@ -630,5 +631,24 @@ impl Committer {
         let compactor = &self.compactor;
         self.catalog.set_writable(closed.iter().map(|(day, name)| (name.as_str(), compactor.wants(day))))?;
         self.catalog.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A commit or a merge fails for another reason, as on a full disk, before anybody saw that the journal lost its name.
+    #[test]
+    fn a_failure_opens_no_catalog_whose_journal_lost_its_name() {
+        let place = tempfile::tempdir().expect("a folder");
+        let layout = FolderLayout { data: place.path().into() };
+        let mut committer = Committer::open(layout.clone(), StoreOptions::small()).expect("opened");
+        let (journal, elsewhere) = (place.path().join("catalog.db-wal"), place.path().join("elsewhere"));
+        std::fs::rename(&journal, &elsewhere).expect("renamed");
+        committer.fail(&StoreError::Full(place.path().into()));
+        assert!(matches!(&committer.damage, Some(StoreError::Displaced(path, _)) if *path == journal));
+        assert!(!journal.exists(), "another journal was begun");
+        assert!(matches!(committer.run(), Err(StoreError::Displaced(..))));
     }
 }
