@@ -5,6 +5,7 @@ use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, TAIL, wait_for};
 use crate::trouble::SmallDisk;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -143,7 +144,7 @@ fn a_daemon_notices_that_its_folder_is_another() {
 #[test]
 fn a_journal_that_cannot_be_rescued_is_left_as_it_is() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.data(), "8m") else {
+    let Some(disk) = SmallDisk::mount(&place.data(), "32m") else {
         eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
         return;
     };
@@ -163,8 +164,9 @@ fn a_journal_that_cannot_be_rescued_is_left_as_it_is() {
     }
     daemon.signal(rustix::process::Signal::STOP);
     let filler = place.data().join("filler");
-    while fs::write(&filler, vec![0; fs::metadata(&filler).map_or(0, |file| file.len() as usize) + (1 << 16)]).is_ok() {
-    }
+    let mut filling = fs::File::create(&filler).expect("made");
+    while filling.write_all(&[0; 1 << 12]).is_ok() {}
+    drop(filling);
     fs::rename(place.data().join("catalog.db-wal"), place.data().join("elsewhere")).expect("renamed");
     daemon.signal(rustix::process::Signal::CONT);
     let (acknowledged, code) = push_to_the_end(&mut daemon, &socket);
