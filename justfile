@@ -14,7 +14,7 @@ check:
     cargo clippy --workspace --all-targets --locked -- -D warnings
 
 # Run everything that a change must pass before it is merged.
-test: setup
+test:
     sh tests/run
 
 # Measure one benchmark: parse, page, seal, end_to_end, edges, asking or azure.

@@ -8,6 +8,7 @@ use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
 use super::args::{DOUBTS_TIME_MAX, FilterArgs, OpenSources, ReadSources, report_answer, report_archives, warn_of};
 use super::exit::CliError;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
+use daytable_logsql::ParsedQuery;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
 use daytable_query::answer::context::{CONTEXT_MAX, ContextScope, groups_around};
@@ -31,6 +32,9 @@ pub(super) struct Args {
     /// At most this many records or rows. Without it, 1000 records on a terminal, and all in a pipe
     #[arg(short, aliases = ["limit", "lines", "max", "head"], value_name = "N")]
     n: Option<u64>,
+    /// The oldest N records, the oldest first: with --since, the first N after that time
+    #[arg(long, value_name = "N", alias = "first", conflicts_with_all = ["n", "follow", "key", "reverse", "after_context", "before_context", "context"])]
+    oldest: Option<u64>,
     /// The other order: newest first on a terminal, oldest first in a pipe
     #[arg(long)]
     reverse: bool,
@@ -79,6 +83,16 @@ impl RecordKeys {
     }
 }
 
+/// The query for the oldest records of a filter.
+fn oldest(query: ParsedQuery, count: u64) -> Result<ParsedQuery, CliError> {
+    if !query.pipes.is_empty() {
+        let instead = format!("write `| first {count} by (_time)` where it is to stand");
+        return Err(CliError::Usage(format!("--oldest chooses records, and a query with pipes gives rows: {instead}")));
+    }
+    let ParsedQuery { pipes, .. } = ParsedQuery::parse(&format!("* | first {count} by (_time)"))?;
+    Ok(ParsedQuery { pipes, ..query })
+}
+
 /// A scope by its name.
 fn scope_of(name: &str) -> Result<ContextScope, String> {
     let found = ContextScope::ALL.into_iter().find(|scope| scope.name() == name);
@@ -87,7 +101,10 @@ fn scope_of(name: &str) -> Result<ContextScope, String> {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let zone = args.filters.zone();
-    let (query, remarks, mut options) = args.filters.parse(now(), &zone, args.n)?;
+    let (mut query, remarks, mut options) = args.filters.parse(now(), &zone, args.n)?;
+    if let Some(count) = args.oldest {
+        query = oldest(query, count)?;
+    }
     let printer = args.form.printer(&zone, &query, &options);
     let sides = [args.before_context.or(args.context), args.after_context.or(args.context)];
     let has_context = sides.iter().any(Option::is_some);

@@ -17,7 +17,8 @@ const UNIT_BYTES_MAX: usize = 255;
 impl SourceBlock for JournalOptions {
     const HEADER: &'static str = "[[journal]]";
     const ABOUT: &'static str = "Journals of systemd, read through `journalctl`. Entries keep their fields. There can be any number of these blocks. With `format = \"auto\"`, \
-                daytable parses the output of services and containers, and JSON objects; a message that a program passed to the journal is a record already.";
+                daytable parses the output of services and containers, and JSON objects; a message that a program passed to the journal is a record already. On a host without a journal, remove the block.";
+    const IS_IN_SAMPLE: bool = true;
 
     fn new(name: &str, reading: ParseOptions) -> JournalOptions {
         JournalOptions { name: name.into(), reading, ..JournalOptions::default() }

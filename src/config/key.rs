@@ -44,6 +44,8 @@ pub(super) struct KeyDoc {
     pub(super) default: Option<String>,
     /// A value as TOML for the sample, where there is no default.
     pub(super) example: Option<&'static str>,
+    /// The value as TOML that the sample sets.
+    pub(super) in_sample: Option<&'static str>,
     /// Whether a section without this key is an error.
     pub(super) is_required: bool,
     pub(super) reload: Reload,
@@ -54,7 +56,16 @@ impl KeyDoc {
     /// A key that its section reads by hand: a part of a small language such as `when`.
     pub(super) fn new(name: &'static str, takes: &str, about: &'static str) -> KeyDoc {
         let takes = takes.into();
-        KeyDoc { name, takes, default: None, example: None, is_required: false, reload: Reload::Live, about }
+        KeyDoc {
+            name,
+            takes,
+            default: None,
+            example: None,
+            in_sample: None,
+            is_required: false,
+            reload: Reload::Live,
+            about,
+        }
     }
 }
 
@@ -191,7 +202,13 @@ impl<T: 'static> KeyDraft<T> {
     /// A value for the sample of a key that every block needs.
     pub(super) fn required(mut self, example: &'static str) -> KeyDraft<T> {
         self.0.doc.is_required = true;
-        self.example(example)
+        self.in_sample(example)
+    }
+
+    /// The value that the sample sets.
+    pub(super) fn in_sample(mut self, value: &'static str) -> KeyDraft<T> {
+        self.0.doc.in_sample = Some(value);
+        self.example(value)
     }
 
     /// The text about a key that a reload applies at once.

@@ -8,10 +8,13 @@ use super::section::{ProblemList, Section};
 use daytable_model::path_text::PathText;
 use std::io::Read;
 use std::path::Path;
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The message of the crate `toml` for a key or a section that stands twice.
+const DUPLICATE: &str = "duplicate key";
 
 impl Config {
     /// Reads a file, and the variables that replace its keys. Without a file, only the variables.
@@ -54,7 +57,15 @@ impl Config {
         let problems = ProblemList::with_variables(&appended.text, text.len());
         let (mut file, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
-            problems.add(error.span().map_or(0, |span| span.start), error.message());
+            let span = error.span().unwrap_or_default();
+            match text.get(span.clone()) {
+                Some(name) if error.message() == DUPLICATE => {
+                    let first = header_place(text, name, span.start);
+                    let first = first.or_else(|| first_place(file.get_ref(), name, span.start));
+                    problems.add(span.start, duplicate(text, name, first));
+                }
+                _ => problems.add(span.start, error.message()),
+            }
         }
         let config = if errors.is_empty() {
             appended.apply(file.get_mut(), |at, text| problems.add(at, text));
@@ -78,6 +89,45 @@ impl Config {
         file.finish();
         config
     }
+}
+
+/// Where the first header of a section is, if one of this name stands at a place. The table of the file has the second.
+fn header_place(text: &str, name: &str, at: usize) -> Option<usize> {
+    let header = format!("[{name}]");
+    let is_header = |line: &str| line.trim_start().starts_with(&header);
+    let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    if !is_header(&text[line_start..]) {
+        return None;
+    }
+    let mut start = 0;
+    text[..line_start].split_inclusive('\n').find_map(|line| {
+        let begun = start;
+        start += line.len();
+        is_header(line).then_some(begun)
+    })
+}
+
+/// Where the last key of this name before a place is.
+fn first_place(table: &DeTable<'_>, name: &str, before: usize) -> Option<usize> {
+    let inside = |value: &DeValue<'_>| match value {
+        DeValue::Table(table) => first_place(table, name, before),
+        DeValue::Array(values) => {
+            let tables = values.iter().filter_map(|value| value.get_ref().as_table());
+            tables.filter_map(|table| first_place(table, name, before)).max()
+        }
+        _ => None,
+    };
+    let place = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let own = (*key.get_ref() == name && key.span().start < before).then_some(key.span().start);
+        own.max(inside(value.get_ref()))
+    };
+    table.iter().filter_map(place).max()
+}
+
+/// What is wrong with a key or a section that stands twice.
+fn duplicate(text: &str, name: &str, first: Option<usize>) -> String {
+    let first = first.map_or_else(String::new, |at| format!(", first in line {}", line_and_column(text, at).0));
+    format!("`{name}` is defined twice{first}: put its keys together")
 }
 
 /// The text of a file of at most 1 MiB.

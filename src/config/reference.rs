@@ -16,8 +16,9 @@ const REFERENCE_HEAD: &str = "# Configuration\n\n<!-- Generated: `daytable confi
     open later, **restart** applies it at the next start; the answer names such keys.\n";
 
 const SAMPLE_HEAD: &str = "The configuration of daytable: every key, with its default.\n\n\
-    A line that begins with \"#\" and a key (\"#token_file = …\") is a key without a default; remove the \"#\" to set it. All other keys \
-    have their defaults here. Only the blocks of sources, such as [[tail]], have none: without such a block, daytable reads nothing.\n\n\
+    A line that begins with \"#\" and a key (\"#keep = …\") has the default of the key, or an example where it has none. To set it, remove \
+    the \"#\" of the key, and that of its [section]. A block of a page of the guide can stand at the end of this file as it is. \
+    Only the sources are set here: without a block such as [[tail]], daytable reads nothing.\n\n\
     Durations and sizes have units: ms, s, m, h, d, w, and B, KiB, MiB, GiB (1024), KB, MB, GB (1000). An unknown key is an error. \
     `daytable check --config FILE` reports problems with their lines.\n\n\
     This file is generated (`daytable config`). A test compares it.";
@@ -151,7 +152,8 @@ fn roff(text: &str) -> String {
 pub fn sample() -> String {
     let mut sample = comment(SAMPLE_HEAD);
     for section in sections().iter().filter(|section| section.place != SectionPlace::Inline) {
-        let is_set = section.place != SectionPlace::Blocks { in_sample: false };
+        let is_set = section.place == SectionPlace::Blocks { in_sample: true };
+        let is_spaced = section.place != SectionPlace::Blocks { in_sample: false };
         sample.push('\n');
         sample.push_str(&comment(section.about));
         sample.push_str(&around(section, section.before));
@@ -160,13 +162,12 @@ pub fn sample() -> String {
         }
         let own = section.keys.iter().filter(|key| !is_around(section, key.name));
         for (index, key) in own.enumerate() {
-            let value = match (&key.default, key.example) {
-                (Some(default), _) if is_set => format!("{} = {default}", key.name),
-                (Some(default), _) => format!("#{} = {default}", key.name),
-                (None, Some(example)) if is_set && key.is_required => format!("{} = {example}", key.name),
-                (None, example) => format!("#{} = {}", key.name, example.unwrap_or_default()),
+            let value = match (key.in_sample, &key.default) {
+                (Some(value), _) if is_set => format!("{} = {value}", key.name),
+                (_, Some(default)) => format!("#{} = {default}", key.name),
+                (_, None) => format!("#{} = {}", key.name, key.example.unwrap_or_default()),
             };
-            let gap = if index > 0 && is_set { "\n" } else { "" };
+            let gap = if index > 0 && is_spaced { "\n" } else { "" };
             let _ = writeln!(sample, "{gap}{}{value}", comment(&about(key)));
         }
         if !section.after.is_empty() {

@@ -87,7 +87,7 @@ pub(super) fn doc() -> SectionDoc {
         before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = 'level:<=debug'\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
              #when = 'instance:=web-* took_ms:>=1000 -source:~\"/health[.]log$\"'\n\
              #keep = \"90d\"\n\n",
-        ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
+        ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: false }, keys(), &mut TableConfig::log())
     }
 }
 

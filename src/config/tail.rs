@@ -18,7 +18,8 @@ const WATCH: [(&str, WatchMode); 2] = [("auto", WatchMode::Auto), ("poll", Watch
 
 impl SourceBlock for TailOptions {
     const HEADER: &'static str = "[[tail]]";
-    const ABOUT: &'static str = "A set of files. There can be any number of these blocks.";
+    const ABOUT: &'static str = "A set of files. There can be any number of these blocks. The one that is set here leaves out what rsyslog writes from the journal, \
+                because [[journal]] reads that.";
     const IS_IN_SAMPLE: bool = true;
 
     fn new(name: &str, reading: ParseOptions) -> TailOptions {
@@ -30,7 +31,7 @@ impl SourceBlock for TailOptions {
             texts("include", "a list of absolute patterns", 1, |tail: &mut TailOptions| &mut tail.include, |pattern| {
                 checked(pattern, Pattern::include)
             })
-            .required("[\"/var/log/**/*.log\", \"/var/log/syslog\", \"/var/log/messages\"]")
+            .required("[\"/var/log/**/*.log\"]")
             .live(
                 "The files, as absolute patterns: `*` and `?` match within a name, `**` matches any number of folders, and there are `[ab]` and `{a,b}`. \
                  daytable finds new files within a second.",
@@ -38,6 +39,7 @@ impl SourceBlock for TailOptions {
             texts("exclude", "a list of patterns", 0, |tail: &mut TailOptions| &mut tail.exclude, |pattern| {
                 checked(pattern, Pattern::exclude)
             })
+            .in_sample("[\"/var/log/{auth,cron,daemon,kern,mail,user}.log\"]")
             .live("Files to leave out of `include`, as absolute patterns, or as \"**/\" and the end of the path."),
             text("instance", "a template", |tail: &mut TailOptions| &mut tail.instance, str::parse)
                 .default("\"{host}\"")

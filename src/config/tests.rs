@@ -50,13 +50,15 @@ fn include(patterns: &[&str]) -> Vec<String> {
     patterns.iter().map(|pattern| (*pattern).to_owned()).collect()
 }
 
-/// The configuration of the sample: the defaults, and a `[[tail]]`, which has none.
+/// The configuration of the sample: the defaults, and the sources of a host, which have none.
 fn sample_config() -> Config {
-    let include = include(&["/var/log/**/*.log", "/var/log/syslog", "/var/log/messages"]);
-    Config {
-        sources: SourceBlocks { tails: vec![TailOptions::new("tail", include)], ..SourceBlocks::default() },
-        ..Config::default()
-    }
+    let tail = TailOptions {
+        exclude: include(&["/var/log/{auth,cron,daemon,kern,mail,user}.log"]),
+        ..TailOptions::new("tail", include(&["/var/log/**/*.log"]))
+    };
+    let journal = JournalOptions { name: "journal".into(), ..JournalOptions::default() };
+    let sources = SourceBlocks { tails: vec![tail], journals: vec![journal], ..SourceBlocks::default() };
+    Config { sources, ..Config::default() }
 }
 
 #[test]
@@ -566,7 +568,11 @@ fn broken_toml_is_placed() {
     let found = problems("[http]\nlisten = \"127.0.0.1:7878\nconnections_max = 1\n");
     assert!(found.starts_with("f:2:"), "{found}");
     let found = problems("[log]\nlevel = \"info\"\nlevel = \"info\"\n");
-    assert!(found.starts_with("f:3:1: duplicate key"), "{found}");
+    assert!(found.starts_with("f:3:1: `level` is defined twice, first in line 2"), "{found}");
+    let found = problems("[log]\nlevel = \"info\"\n[alerts]\nresend = \"1m\"\n\n[alerts]\nresend = \"2m\"\n");
+    assert!(found.contains(": `alerts` is defined twice, first in line 3: put its keys together"), "{found}");
+    let found = problems("[[tail]]\ninclude = [\"/a\"]\n[[tail]]\ninclude = [\"/b\"]\ninclude = [\"/c\"]\n");
+    assert!(found.starts_with("f:5:1: `include` is defined twice, first in line 4"), "{found}");
 }
 
 #[test]

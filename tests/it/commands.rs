@@ -263,6 +263,33 @@ fn a_drop_asks_first() {
     assert!(place.records().iter().all(|record| record["table"] != table.as_str()));
 }
 
+/// Days that are over go by their age, by the bytes to free, and by their tables.
+#[test]
+fn a_drop_by_a_rule_takes_the_oldest_days_that_are_over() {
+    let place = Place::new();
+    let lines: Vec<String> = (1..=5).map(|day| format!("2026-11-0{day}T08:00:00Z INFO of day {day}")).collect();
+    fs::write(place.path("old.log"), lines.concat_lines()).expect("written");
+    place.said("import", &["--keep-expired", &place.path("old.log").display().to_string()]);
+    let planned = |options: &[&str]| {
+        let shown = place.said("drop", &[options, &["--dry-run"]].concat());
+        shown.lines().filter_map(|line| Some(line.strip_prefix("would drop ")?.split_once(':')?.0.to_owned())).collect()
+    };
+    let days = |days: std::ops::RangeInclusive<u32>| days.map(|day| format!("Log2026110{day}")).collect::<Vec<_>>();
+    let all: Vec<String> = planned(&["--older-than", "0s"]);
+    assert_eq!(all, days(1..=5));
+    assert_eq!(planned(&["--bytes", "1B"]), days(1..=1));
+    assert_eq!(planned(&["--bytes", "900GiB"]), days(1..=5));
+    assert_eq!(planned(&["--bytes", "1B", "--table", "L*g"]), days(1..=1));
+    assert!(planned(&["--older-than", "0s", "--table", "Acme*"]).is_empty());
+    assert!(place.said("drop", &["--bytes", "1B", "--yes"]).contains("dropped Log20261101"));
+    let told = place.said("query", &["--oldest", "2", "--since", "2026-11-03", "--format", "text"]);
+    let messages: Vec<&str> = told.lines().filter_map(|line| line.split(" of ").nth(1)).collect();
+    assert_eq!(messages, ["day 3", "day 4"], "{told}");
+    let refused = place.ask("query", &["--oldest", "2", "* | stats count() n"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(64) && error.contains("first 2 by (_time)"), "{error}");
+}
+
 /// A daemon that is killed amid an import has each record once after the same import again.
 #[cfg(feature = "failpoints")]
 #[test]

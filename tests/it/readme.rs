@@ -104,6 +104,31 @@ fn every_configuration_of_the_documentation_is_good() {
     }
 }
 
+/// Whoever follows a page appends its block to the installed file, or puts keys without a section at its top.
+#[test]
+fn every_configuration_of_the_documentation_can_be_added_to_the_shipped_file() {
+    let place = Place::new();
+    let path = place.path("daytable.toml");
+    let shipped = fs::read_to_string(Path::new(ROOT).join("config/daytable.toml")).expect("a configuration");
+    let mut added = 0;
+    for page in pages() {
+        for block in blocks(&text_of(&page), "toml") {
+            let is_section = |line: &str| line.starts_with('[');
+            let (top, sections): (Vec<&str>, Vec<&str>) = {
+                let first = block.text.lines().position(is_section).unwrap_or(block.text.lines().count());
+                let lines: Vec<&str> = block.text.lines().collect();
+                (lines[..first].to_vec(), lines[first..].to_vec())
+            };
+            fs::write(&path, format!("{}\n{shipped}\n{}\n", top.join("\n"), sections.join("\n"))).expect("written");
+            let checked = check().arg("--config").arg(&path).output().expect("daytable");
+            let said = String::from_utf8_lossy(&checked.stderr);
+            assert!(checked.status.success(), "{}:{}: {said}", page.display(), block.line);
+            added += 1;
+        }
+    }
+    assert!(added > 10, "{added} blocks were added");
+}
+
 /// The program prints the error that the page of the environment shows.
 #[test]
 fn the_error_of_a_variable_is_the_one_that_is_shown() {

@@ -6,6 +6,7 @@
 //! * [`level`]: the level of a record.
 //! * [`record`]: a parsed line, borrowed from the line.
 //! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
+//! * [`column_name`]: the names that properties have as columns of a Parquet file.
 //! * [`property`]: the values of a row and the names that properties may have.
 //! * [`field_properties`]: which property each field of a record has, also where names collide.
 //! * [`batch`]: rows of one table and partition, the unit of a commit.

@@ -7,6 +7,7 @@ use super::CheckResult;
 use super::files::{files, surveyed, times};
 use crate::config::{Config, Listen};
 use crate::remote::{local_limits, local_rules};
+use daytable_intake::journal::JournalOptions;
 use daytable_intake::syslog::ListenAddress;
 use daytable_lifecycle::{View, today_exceeds};
 use daytable_model::path_text::PathText;
@@ -16,6 +17,7 @@ use daytable_query::ShownSource;
 use daytable_store::{LifecycleState, Reader};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use serde::Deserialize;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
@@ -29,6 +31,9 @@ const FREE_BYTES: (u64, u64) = (1 << 30, 64 << 20);
 const OTHER_DESCRIPTORS: u64 = 512;
 /// A clock before this date is not set: daytable did not exist.
 const CLOCK_LEAST: (i32, u32, u32) = (2025, 1, 1);
+
+/// The folders of this host's journal, below the root.
+const JOURNALS: [&str; 2] = ["var/log/journal", "run/log/journal"];
 
 /// Other collectors: name, place of the positions, option of `daytable adopt`.
 const COLLECTORS: [(&str, &str, &str); 6] = [
@@ -56,6 +61,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
         }
         Err(error) => results.push(CheckResult::fail("files", error.to_string(), "`journalctl -u daytable` says why")),
     }
+    results.extend(journals(config, Path::new("/"), std::env::var_os("PATH").as_deref()));
     results.extend(descriptors(config));
     results.extend(watches());
     results.extend(ports(config, is_running));
@@ -184,6 +190,35 @@ fn descriptors(config: &Config) -> Vec<CheckResult> {
         ),
         _ => CheckResult::ok("descriptors", format!("{needed} may be needed, and can be had")),
     }]
+}
+
+/// Whether there is a journal for each block that reads one. `path` is the variable `PATH`.
+fn journals(config: &Config, root: &Path, path: Option<&OsStr>) -> Vec<CheckResult> {
+    const CHECK: &str = "journal";
+    let is_there =
+        || path.is_some_and(|path| std::env::split_paths(path).any(|folder| folder.join("journalctl").is_file()));
+    let of_block = |block: &JournalOptions| {
+        let name = format!("[[journal]] {:?}", block.name);
+        let folders = match &block.directory {
+            Some(folder) => vec![folder.clone()],
+            None => JOURNALS.iter().map(|folder| root.join(folder)).collect(),
+        };
+        match folders.iter().any(|folder| folder.is_dir()) {
+            false => {
+                let folders =
+                    folders.iter().map(|folder| folder.text().into_owned()).collect::<Vec<_>>().join(" nor in ");
+                let found = format!("{name}: there is no journal in {folders}");
+                CheckResult::warn(CHECK, found, "remove the block, and let [[tail]] read what is in /var/log")
+            }
+            true if !is_there() => CheckResult::warn(
+                CHECK,
+                format!("{name}: there is no program journalctl"),
+                "install it (it is a part of systemd), or remove the block",
+            ),
+            true => CheckResult::ok(CHECK, format!("{name}: there is a journal")),
+        }
+    };
+    config.sources.journals.iter().map(of_block).collect()
 }
 
 fn watches() -> Vec<CheckResult> {
@@ -394,6 +429,24 @@ mod tests {
                 .advice
                 .is_some_and(|a| a.contains("CAP_NET_BIND"))
         );
+    }
+
+    #[test]
+    fn a_block_without_a_journal_is_said() {
+        let host = tempfile::tempdir().expect("a folder");
+        let mut config = Config::default();
+        config.sources.journals = vec![JournalOptions { name: "journal".into(), ..JournalOptions::default() }];
+        let found = |config: &Config, path: &Path| journals(config, host.path(), Some(path.as_os_str()));
+        let results = found(&config, host.path());
+        assert!(results[0].verdict == CheckStatus::Warn && results[0].found.contains("no journal in"), "{results:?}");
+        std::fs::create_dir_all(host.path().join("run/log/journal")).expect("made");
+        let results = found(&config, host.path());
+        assert!(results[0].verdict == CheckStatus::Warn && results[0].found.contains("journalctl"), "{results:?}");
+        std::fs::write(host.path().join("journalctl"), "").expect("written");
+        assert_eq!(verdicts(&found(&config, host.path())), [CheckStatus::Ok]);
+        config.sources.journals[0].directory = Some(host.path().join("elsewhere"));
+        assert_eq!(verdicts(&found(&config, host.path())), [CheckStatus::Warn]);
+        assert!(found(&Config::default(), host.path()).is_empty());
     }
 
     #[test]
