@@ -35,6 +35,22 @@ pub enum Column {
     Stream,
 }
 
+impl Column {
+    /// The name that a row of an answer has for the column; `None` of what is no column of a row.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Column::Time => Some("time"),
+            Column::Level => Some("level"),
+            Column::Instance => Some("instance"),
+            Column::Source => Some("source"),
+            Column::Table => Some("table"),
+            Column::Message => Some("message"),
+            Column::Line => Some("line"),
+            Column::Anywhere | Column::Field | Column::Stream => None,
+        }
+    }
+}
+
 /// The name of a field.
 #[derive(Clone, Debug)]
 pub struct FieldName {

@@ -1,11 +1,12 @@
 //! Answers: the records or rows that a query of the language asks for.
 //!
 //! ```text
-//! query ──► plan ──► select ──► predicate ──► pipes ──► sink
-//!           Filter   newest     record by     rows or
-//!                    first      record        records
+//! query ──► planned ──► plan ──► select ──► predicate ──► pipes ──► sink
+//!           ParsedQuery Filter   newest     record by     rows or
+//!                                first      record        records
 //! ```
 //!
+//! * [`ParsedQuery::planned`]: the same answer with less work.
 //! * `plan`: what of a filter the stores can decide: times, instance, level, a text.
 //! * [`item`]: a record, or a row of columns, as pipes pass it on.
 //! * [`pipes`]: each pipe as a stage that items pass through.
@@ -139,12 +140,15 @@ pub fn answer(
     is_wanted: &dyn Fn() -> bool,
     each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
 ) -> Result<AnswerReport, TableError> {
+    // A rate is of the times that the query names first, whatever its plan moves there.
+    let named = pushed_down(&Predicate::new(&query.filter, options.now), &options.filter);
+    let seconds = range_seconds(&named, options.now);
+    let query = &query.planned();
     let predicate = Arc::new(Predicate::new(&query.filter, options.now));
     // How many rows a remote store is asked for at once. More are read where a filter leaves records out.
     let limit = wanted_records(query, options).filter(|_| query.filter == Expression::All);
     let filter = Filter { limit, ..pushed_down(&predicate, &options.filter) };
     let budget = AnswerBudget::new(options.memory.question_within(options.bytes_max));
-    let seconds = range_seconds(&filter, options.now);
     let (started, cut) = (Instant::now(), Cell::new(None));
     let go_on = || {
         if options.time_limit.is_some_and(|limit| started.elapsed() > limit) {
@@ -236,7 +240,21 @@ pub fn count_answer(
     }
     let mut tally = Tally::new(grouping, memory());
     if !query.pipes.is_empty() {
-        let report = answer(stores, query, options, is_wanted, &mut |_| tally.add(Ticks::MIN, None, "", 1))?;
+        let mut counted = query.clone();
+        counted.pipes.extend(options.filter.limit.map(Pipe::Limit));
+        counted.pipes.push(counting(Grouping::default()));
+        let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
+        let mut rows = 0;
+        let mut report = answer(stores, &counted, &options, is_wanted, &mut |item| {
+            if let Some(OwnedValue::Int64(counted)) = item.into_row().get("records") {
+                rows = u64::try_from(*counted).unwrap_or(0);
+            }
+            ControlFlow::Continue(())
+        })?;
+        if rows > 0 {
+            let _ = tally.add(Ticks::MIN, None, "", rows);
+        }
+        report.given = rows;
         return Ok((tally.counts().counts, report));
     }
     let grouped = ParsedQuery { filter: query.filter.clone(), pipes: vec![counting(grouping)] };
@@ -343,22 +361,16 @@ fn counting(grouping: Grouping) -> Pipe {
     Pipe::Stats { by: time.into_iter().chain(level).chain(instance).collect(), aggregates: vec![count] }
 }
 
-/// Whether a pipe has to see all records before it gives the first row.
-fn needs_all(pipe: &Pipe) -> bool {
-    matches!(pipe, Pipe::Stats { .. } | Pipe::Top { .. } | Pipe::Uniq { .. } | Pipe::Sort { .. })
-        || matches!(pipe, Pipe::Facets { .. } | Pipe::FieldNames { .. } | Pipe::FieldValues { .. })
-}
-
 /// Whether the answer comes newest first: its pipes keep the order of the records.
 pub fn is_newest_first(query: &ParsedQuery) -> bool {
-    !query.pipes.iter().any(needs_all)
+    !query.pipes.iter().any(Pipe::needs_all)
 }
 
 /// How many records an answer needs, if few may do.
 fn wanted_records(query: &ParsedQuery, options: &AnswerOptions) -> Option<u64> {
-    let first = query.pipes.iter().take_while(|pipe| !needs_all(pipe));
+    let first = query.pipes.iter().take_while(|pipe| !pipe.needs_all());
     let limits = first.filter_map(|pipe| if let Pipe::Limit(limit) = pipe { Some(*limit) } else { None });
-    let limit = options.filter.limit.filter(|_| !query.pipes.iter().any(needs_all));
+    let limit = options.filter.limit.filter(|_| !query.pipes.iter().any(Pipe::needs_all));
     limits.chain(limit).min()
 }
 

@@ -545,7 +545,7 @@ impl PipeStage for FieldsStage {
         if self.0.iter().any(is_all) {
             return next(item);
         }
-        let mut row = AnswerRow::default();
+        let mut row = AnswerRow::at(&item);
         for pattern in &self.0 {
             if !pattern.is_prefix {
                 let value = item.field(&pattern.name).map(OwnedValue::from);
