@@ -205,6 +205,11 @@ impl PipeEffect {
         }
     }
 
+    /// Whether only the first of several values of a name stays.
+    pub fn drops_again(&self) -> bool {
+        self.makes_rows() && matches!(self.kept, KeptColumns::Only(_))
+    }
+
     /// The columns whose values it looks at, beside those that it passes on or removes.
     pub fn reads(&self) -> impl Iterator<Item = &FieldName> {
         let moves_only = self.written.is_empty() && matches!(self.kept, KeptColumns::Only(_) | KeptColumns::Without(_));
@@ -315,7 +320,7 @@ pub(crate) fn used_by_filter(filter: &Expression) -> Vec<UsedName> {
 }
 
 /// The columns that a filter looks at.
-pub(crate) fn fields_of(filter: &Expression) -> Vec<FieldName> {
+pub fn fields_of(filter: &Expression) -> Vec<FieldName> {
     let time = has_time(filter).then(|| FieldName::new("time"));
     used_by_filter(filter).into_iter().map(|(name, _)| name).chain(time).collect()
 }

@@ -118,6 +118,22 @@ impl FieldName {
         self.column
     }
 
+    /// Whether the name means the same of a record and of the row that a pipe makes of it. A row has no line, and names a
+    /// field as an answer shows it.
+    pub fn is_alike_in_rows(&self) -> bool {
+        match self.column {
+            Column::Time | Column::Level | Column::Instance | Column::Source | Column::Table | Column::Message => true,
+            Column::Line | Column::Anywhere | Column::Stream => false,
+            Column::Field => {
+                let plain = self.written.trim_end_matches('_');
+                let is_of_row = matches!(plain, "partition_key" | "row_key");
+                let is_shown = |name: &str| shown_name(name) == name;
+                let is_beside = FieldName::new(plain).column() != Column::Field;
+                !is_of_row && !is_beside && is_shown(&self.written) && is_shown(&self.property)
+            }
+        }
+    }
+
     /// Whether a stored field of this name may be the one, or a later one of its name.
     pub fn is_property(&self, stored: &str) -> bool {
         let is_it = |stored: &str| {

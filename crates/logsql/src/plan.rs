@@ -16,7 +16,6 @@
 use crate::effect::{KeptColumns, PipeEffect, RowFlow, fields_of, may_be_same};
 use crate::field_name::{Column, FieldName};
 use crate::query::{Arithmetic, Expression, ParsedQuery, Pipe};
-use daytable_model::field_properties::shown_name;
 
 impl ParsedQuery {
     /// A query with the same answer, and less work.
@@ -27,21 +26,6 @@ impl ParsedQuery {
         drop_unused(&mut query.pipes);
         merge_limits(&mut query.pipes);
         query
-    }
-}
-
-/// Whether a name means the same of a record and of the row that a pipe makes of it.
-fn is_alike_in_rows(name: &FieldName) -> bool {
-    match name.column() {
-        Column::Time | Column::Level | Column::Instance | Column::Source | Column::Table | Column::Message => true,
-        Column::Line | Column::Anywhere | Column::Stream => false,
-        Column::Field => {
-            let written = name.written();
-            let plain = written.trim_end_matches('_');
-            let is_of_row =
-                matches!(plain, "partition_key" | "row_key") || FieldName::new(plain).column() != Column::Field;
-            !is_of_row && shown_name(written) == written && shown_name(name.property()) == name.property()
-        }
     }
 }
 
@@ -109,13 +93,8 @@ fn passes(fields: &[FieldName], effect: &PipeEffect) -> bool {
         return is_whole;
     }
     // Of a name that comes again in its record, `fields` keeps the first value, and a filter finds each.
-    let may_come_again = |name: &FieldName| drops_again(effect) && name.column() == Column::Field;
-    fields.iter().all(|name| is_alike_in_rows(name) && !effect.may_change(name) && !may_come_again(name))
-}
-
-/// Whether only the first of several values of a name stays.
-fn drops_again(effect: &PipeEffect) -> bool {
-    effect.makes_rows() && matches!(effect.kept, KeptColumns::Only(_))
+    let may_come_again = |name: &FieldName| effect.drops_again() && name.column() == Column::Field;
+    fields.iter().all(|name| name.is_alike_in_rows() && !effect.may_change(name) && !may_come_again(name))
 }
 
 /// Removes what makes columns that nobody looks at, and orders that do not matter.
@@ -168,7 +147,7 @@ impl LiveColumns {
             RowFlow::Sorted { is_whole } => is_whole && !self.is_ordered,
             RowFlow::Chosen | RowFlow::Numbered | RowFlow::Replaced { .. } => false,
         };
-        let makes_difference = effect.makes_rows() && self.reads_record || drops_again(effect) && self.tests_fields;
+        let makes_difference = effect.makes_rows() && self.reads_record || effect.drops_again() && self.tests_fields;
         is_free && !makes_difference && !names.iter().any(|name| effect.may_change(name))
     }
 
@@ -188,7 +167,7 @@ impl LiveColumns {
             names.extend(effect.reads().cloned());
             names
         });
-        let reads_record = reads_all || effect.named.iter().any(|(name, _)| !is_alike_in_rows(name));
+        let reads_record = reads_all || effect.named.iter().any(|(name, _)| !name.is_alike_in_rows());
         let tests_fields = effect.tested.iter().any(|name| name.column() == Column::Field);
         let replaces = matches!(effect.flow, RowFlow::Replaced { .. });
         LiveColumns {

@@ -219,8 +219,8 @@ impl AnswerRow {
     pub fn bytes(&self) -> usize {
         let value =
             |(name, value): &(Arc<str>, Option<OwnedValue>)| 80 + name.len() + value.as_ref().map_or(0, value_bytes);
-        let origin = |origin: &Box<RowOrigin>| 96 + origin.instance.as_ref().map_or(0, String::len);
-        64 + self.columns.iter().map(value).sum::<usize>() + self.origin.as_ref().map_or(0, origin)
+        let origin = |origin: &RowOrigin| 96 + origin.instance.as_ref().map_or(0, String::len);
+        64 + self.columns.iter().map(value).sum::<usize>() + self.origin.as_deref().map_or(0, origin)
     }
 }
 

@@ -10,6 +10,7 @@
 //! * `plan`: what of a filter the stores can decide: times, instance, level, a text.
 //! * [`item`]: a record, or a row of columns, as pipes pass it on.
 //! * [`pipes`]: each pipe as a stage that items pass through.
+//! * `row_pipes`: those that look at one row at a time.
 //! * [`accumulator`], [`quantile`]: the functions of `stats`.
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
 //! * `columns`: filters, records and groups over columns as they are encoded.
@@ -38,6 +39,7 @@ mod pattern;
 pub mod pipes;
 mod plan;
 pub mod quantile;
+mod row_pipes;
 #[cfg(test)]
 mod pipe_tests;
 #[cfg(test)]
@@ -57,6 +59,7 @@ use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
 use columns::{Gathered, GroupQuestion, WantedRecords, gather, gather_entries, gather_fields, select_matching};
+use daytable_logsql::effect::RowFlow;
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
@@ -176,8 +179,11 @@ pub fn answer(
         let selection = Selection { asked, ..Selection::of(stores, &reading, filter, &row_filter, &go_on) };
         let is_local = stores.remote.is_none();
         let fields = pipeline.field_question().filter(|_| is_local);
-        let groups = pipeline.grouping().filter(|_| is_local);
-        let groups = groups.and_then(|(by, aggregates, top)| GroupQuestion::new(by, aggregates, top));
+        // The pipes in front of the first one that does not look at one record at a time.
+        let is_of_many = |pipe: &Pipe| !matches!(pipe.effect().flow, RowFlow::Each | RowFlow::Chosen);
+        let first_of_many = query.pipes.iter().position(is_of_many).filter(|_| is_local);
+        let groups =
+            first_of_many.and_then(|at| GroupQuestion::new(&query.pipes[..at], pipeline.grouping(at)?, options.now));
         let mut gathered = |report: columns::GatherReport, kept: &str| {
             matched = report.matched;
             if report.is_cut {

@@ -1,5 +1,6 @@
 //! The groups of a pipe, or the fields of records, gathered from all tables.
 
+use super::computed::ComputedColumns;
 use super::counted::CountedFields;
 use super::entries::{EntryCounting, EntryQuestion, FoundEntries};
 use super::fields::FieldGathering;
@@ -16,11 +17,12 @@ use crate::filter::Filter;
 use crate::select::{Selection, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
-use daytable_logsql::{Column, Predicate};
+use daytable_logsql::{Column, Pipe, Predicate};
 use daytable_model::time::Ticks;
+use daytable_platform::lock;
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The groups and functions of a pipe, which columns can tell.
 pub(in crate::answer) struct GroupQuestion {
@@ -28,6 +30,8 @@ pub(in crate::answer) struct GroupQuestion {
     aggregates: Vec<Aggregate>,
     /// How many groups with the greatest counts are wanted, if not all.
     top: Option<u64>,
+    /// What pipes in front of it compute.
+    computed: ComputedColumns,
 }
 
 /// What was gathered.
@@ -47,15 +51,18 @@ pub(in crate::answer) struct GatherReport {
 }
 
 impl GroupQuestion {
-    /// A question that columns can answer; `None` if they cannot.
+    /// A question that columns can answer, behind pipes that look at one record at a time; `None` if they cannot.
     pub(in crate::answer) fn new(
-        by: &[GroupField],
-        aggregates: &[Aggregate],
-        top: Option<u64>,
+        pipes: &[Pipe],
+        (by, aggregates, top): (&[GroupField], &[Aggregate], Option<u64>),
+        now: Ticks,
     ) -> Option<GroupQuestion> {
-        let is_line = by.iter().any(|by| by.field.column() == Column::Line);
-        let can = !is_line && aggregates.iter().all(is_told);
-        can.then(|| GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), top })
+        if by.iter().any(|by| by.field.column() == Column::Line) || !aggregates.iter().all(is_told) {
+            return None;
+        }
+        let uses = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
+        let computed = ComputedColumns::new(pipes, uses, aggregates, now)?;
+        Some(GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), top, computed })
     }
 }
 
@@ -82,8 +89,16 @@ fn each_table<V: TableVisitor>(
         let range = place.range.clone();
         let walked = place.walk(selection, &bounds, &range, &visitor)?;
         match walked.filter(|_| !visitor.is_elsewhere()) {
-            Some(states) => each(FoundInTable::States(states)),
+            Some(states) => {
+                each(FoundInTable::States(states));
+                if visitor.is_over() {
+                    return Err(TableError::Interrupted);
+                }
+            }
             None => {
+                if visitor.is_over() {
+                    return Err(TableError::Interrupted);
+                }
                 for record in records_by_rows(selection, &bounds)?.into_iter().flatten() {
                     let record = FullRecord::new(record?);
                     if visitor.columns().matches(&record) {
@@ -106,30 +121,38 @@ pub(in crate::answer) fn gather(
     each: &mut dyn FnMut(Gathered),
 ) -> Result<GatherReport, TableError> {
     let grouping = StatsGroups { by: &question.by, aggregates: &question.aggregates };
-    let (memory, is_full) = (budget.question(), AtomicBool::new(false));
+    let (memory, is_full, refused) = (budget.question(), AtomicBool::new(false), Mutex::new(None));
+    let computed = &question.computed;
     let mut matched = 0;
     // Counts of all threads and tables, where counts are all that is asked.
     let mut counts: Option<ThreadGroups> = None;
     let (mut is_by_count, mut held) = (true, 0);
     let visitor = |table: Arc<str>| {
-        let condition = |aggregate: &Aggregate| {
-            let predicate = Arc::new(Predicate::new(aggregate.condition.as_ref()?, now));
+        let condition = |(at, aggregate): (usize, &Aggregate)| {
+            let condition = aggregate.condition.as_ref().filter(|_| !computed.has_condition(at))?;
+            let predicate = Arc::new(Predicate::new(condition, now));
             Some(ColumnFilter::new(predicate, &Filter::default(), table.clone()))
         };
         let conditions: Vec<Predicate> =
             question.aggregates.iter().filter_map(|of| Some(Predicate::new(of.condition.as_ref()?, now))).collect();
         Gathering {
-            counted_fields: counted_fields(&grouping, predicate, &conditions),
-            conditions: question.aggregates.iter().map(condition).collect(),
+            // What is computed is in no page's numbers.
+            counted_fields: match computed.is_empty() {
+                true => counted_fields(&grouping, predicate, &conditions),
+                false => CountedFields::of([&**predicate], []),
+            },
+            conditions: question.aggregates.iter().enumerate().map(condition).collect(),
             columns: ColumnFilter::of(selection, predicate.clone(), table.clone()),
-            counted_by: counted_by(&grouping),
+            counted_by: counted_by(&grouping).filter(|_| computed.is_empty()),
             grouping: &grouping,
+            computed,
             memory,
             is_full: &is_full,
+            refused: &refused,
             is_elsewhere: AtomicBool::new(false),
         }
     };
-    each_table(selection, visitor, |found| match found {
+    let walked = each_table(selection, visitor, |found| match found {
         FoundInTable::States(states) => {
             for mut state in states {
                 matched += state.matched;
@@ -162,7 +185,11 @@ pub(in crate::answer) fn gather(
             (matched, is_by_count) = (matched + 1, false);
             each(Gathered::Record(record));
         }
-    })?;
+    });
+    if let Some(over) = lock(&refused).take() {
+        budget.refuse(over);
+    }
+    walked?;
     if let Some(counts) = counts {
         let top = question.top.filter(|_| is_by_count).and_then(|top| usize::try_from(top).ok());
         let least = top.map_or(0, |top| counts.least_of_top(top));

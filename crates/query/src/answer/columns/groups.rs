@@ -4,6 +4,7 @@
 //! Each thread has its own groups. In the end they are merged, and passed on by value to the stage of the pipe, where
 //! records that columns do not describe are added one by one.
 
+use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
 use super::counted::{AlikeRecords, CountedFields, PageNumbers, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::kept::KeptRecords;
@@ -25,12 +26,14 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
-use daytable_platform::budget::QuestionBudget;
+use daytable_platform::budget::{OverBudget, QuestionBudget};
+use daytable_platform::lock;
 use daytable_store::page::{LevelMinute, LevelNumbers, PageHeader, PageSections, level_minutes};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedPage, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering as Order};
 
 /// Different numbers of a quantile that are counted apart; others go to its sketch at once.
@@ -46,12 +49,16 @@ pub(super) struct StatsGroups<'q> {
 pub(super) struct Gathering<'q> {
     pub(super) columns: ColumnFilter,
     pub(super) grouping: &'q StatsGroups<'q>,
-    /// The condition of each aggregate that has one.
+    /// What pipes in front of the groups compute.
+    pub(super) computed: &'q ComputedColumns,
+    /// The condition of each aggregate that has one, and looks at nothing that is computed.
     pub(super) conditions: Vec<Option<ColumnFilter>>,
     /// The memory of groups and values.
     pub(super) memory: &'q QuestionBudget,
     /// Whether there was not enough.
     pub(super) is_full: &'q AtomicBool,
+    /// Why the question cannot be answered, if a value is too long.
+    pub(super) refused: &'q Mutex<Option<OverBudget>>,
     /// By what numbers of records have to be told apart, if numbers tell all that is asked of records.
     pub(super) counted_by: Option<CountedBy>,
     /// The fields whose numbers by value may tell what is asked of a page.
@@ -74,6 +81,7 @@ pub(super) struct ThreadGroups {
     /// For each field the group that a group of the fields before it and a value make.
     steps: Vec<GroupStep>,
     states: Vec<States>,
+    computed: ComputedState,
     bytes: usize,
 }
 
@@ -276,7 +284,7 @@ impl GroupStep {
 
 impl GroupStep {
     /// An estimate of the memory.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         4 * self.firsts.iter().map(Vec::capacity).sum::<usize>()
             + 20 * self.numbers.capacity()
             + 8 * self.parents.capacity()
@@ -349,6 +357,10 @@ impl TableVisitor for Gathering<'_> {
     fn is_elsewhere(&self) -> bool {
         self.is_elsewhere.load(Order::Relaxed)
     }
+
+    fn is_over(&self) -> bool {
+        lock(self.refused).is_some()
+    }
 }
 
 impl BatchVisitor for Gathering<'_> {
@@ -369,6 +381,7 @@ impl BatchVisitor for Gathering<'_> {
             last_fixed: None,
             steps: by.iter().map(|_| GroupStep::default()).collect(),
             states: states.collect(),
+            computed: self.computed.start(),
             bytes: 0,
         }
     }
@@ -466,7 +479,8 @@ impl BatchVisitor for Gathering<'_> {
         exact: bool,
     ) -> bool {
         let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, levels, counted) else { return false };
-        exact && self.add_numbers(state, rows, &numbers) || !numbers.may_match(&self.columns)
+        exact && self.computed.is_empty() && self.add_numbers(state, rows, &numbers)
+            || !numbers.may_match(&self.columns)
     }
 
     fn needles(&self) -> Vec<&Needle> {
@@ -518,9 +532,17 @@ impl BatchVisitor for Gathering<'_> {
                 return Ok(self.elsewhere());
             }
         }
-        let groups = self.groups(state, batch, &rows)?;
+        let table = self.columns.table();
+        let computed = match self.computed.compute(&mut state.computed, batch, table, &mut rows) {
+            Ok(computed) => computed,
+            Err(error) => return self.refuse(error),
+        };
+        let groups = self.groups(state, batch, &rows, &computed)?;
         for (at, aggregate) in self.grouping.aggregates.iter().enumerate() {
-            let mut of_condition = None;
+            let mut of_condition = match self.computed.condition(at, &mut state.computed, batch, table, &rows) {
+                Ok(of_condition) => of_condition,
+                Err(error) => return self.refuse(error),
+            };
             if let Some(condition) = &self.conditions[at] {
                 match matching::decide(condition, batch, &rows)? {
                     Some((rows, _)) => of_condition = Some(rows),
@@ -529,7 +551,8 @@ impl BatchVisitor for Gathering<'_> {
             }
             let rows = of_condition.as_ref().unwrap_or(&rows);
             let adds = !self.is_full.load(Order::Relaxed);
-            add(&mut state.states[at], aggregate, batch, self.columns.table(), rows, &groups, adds)?;
+            let values = aggregate.fields.first().map(|field| self.computed.values(field, batch, table, &computed));
+            add(&mut state.states[at], aggregate, batch, values.transpose()?, rows, &groups, adds)?;
         }
         self.charge(state);
         Ok(ControlFlow::Continue(()))
@@ -648,10 +671,17 @@ impl Gathering<'_> {
         }
     }
 
-    /// The fields of the groups and of the functions.
+    /// The fields that are read for the groups and the functions.
     fn fields(&self) -> impl Iterator<Item = &FieldName> {
         let StatsGroups { by, aggregates } = self.grouping;
-        by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields))
+        let fields = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
+        fields.filter(|field| !self.computed.makes(field)).chain(self.computed.inputs())
+    }
+
+    /// Ends the walk, because a value cannot be computed.
+    fn refuse(&self, error: ComputeError) -> Result<ControlFlow<()>, StoreError> {
+        *lock(self.refused) = error.over()?;
+        Ok(ControlFlow::Break(()))
     }
 
     fn elsewhere(&self) -> ControlFlow<()> {
@@ -684,14 +714,20 @@ impl Gathering<'_> {
     }
 
     /// The group of each row; [`NO_NUMBER`] of a row without one.
-    fn groups(&self, state: &mut ThreadGroups, batch: &ColumnBatch, rows: &RowSet) -> Result<Vec<u32>, StoreError> {
+    fn groups(
+        &self,
+        state: &mut ThreadGroups,
+        batch: &ColumnBatch,
+        rows: &RowSet,
+        computed: &ComputedBatch,
+    ) -> Result<Vec<u32>, StoreError> {
         let mut groups = vec![0u32; batch.len()];
         let mut of_rows = vec![ABSENT; batch.len()];
         let adds = !self.is_full.load(Order::Relaxed);
         for (at, by) in self.grouping.by.iter().enumerate() {
             let (values, step) = (&mut state.values[at], &mut state.steps[at]);
             of_rows.fill(ABSENT);
-            let of_field = Values::of(&by.field, batch, self.columns.table())?;
+            let of_field = self.computed.values(&by.field, batch, self.columns.table(), computed)?;
             of_field.each_number(batch, rows, values, by.step.as_ref(), |row, number| of_rows[row] = number)?;
             let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
             rows.for_each(|row| {
@@ -716,13 +752,13 @@ fn add(
     states: &mut States,
     aggregate: &Aggregate,
     batch: &ColumnBatch,
-    table: &std::sync::Arc<str>,
+    values: Option<Values<'_>>,
     rows: &RowSet,
     groups: &[u32],
     adds: bool,
 ) -> Result<(), StoreError> {
     let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
-    let Some(field) = aggregate.fields.first() else {
+    let Some(values) = values else {
         if let States::Counts(counts) = states {
             rows.for_each(|row| {
                 if let Some(count) = counts.get_mut(groups[row] as usize) {
@@ -732,7 +768,6 @@ fn add(
         }
         return Ok(());
     };
-    let values = Values::of(field, batch, table)?;
     match states {
         States::Counts(counts) => match aggregate.function {
             Function::SumLength => values.each(
@@ -853,6 +888,7 @@ impl ThreadGroups {
             States::Ends(ends) => 64 * ends.capacity(),
         });
         of_states.sum::<usize>()
+            + self.computed.bytes()
             + self.values.iter().map(ValueNumbers::bytes).sum::<usize>()
             + self.steps.iter().map(GroupStep::bytes).sum::<usize>()
     }

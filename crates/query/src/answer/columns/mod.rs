@@ -9,10 +9,12 @@
 //! * `entries`: records by the values that make the labels of entries in the language of Loki.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
+//! * `computed`: columns that pipes compute in front of a pipe that groups.
 //! * `names`: the names of fields, by the headers of pages and files.
 //! * `counted`: what a page's numbers of records by value tell, without its columns.
 //! * `place`: a table in the data folder or in its archive.
 
+mod computed;
 mod counted;
 mod entries;
 mod fields;
