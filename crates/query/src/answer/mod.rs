@@ -58,7 +58,10 @@ use crate::record::StoredRecord;
 use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use columns::{Gathered, GroupQuestion, WantedRecords, gather, gather_entries, gather_fields, select_matching};
+use columns::{
+    Gathered, GroupQuestion, SortQuestion, WantedRecords, gather, gather_entries, gather_fields, gather_sorted,
+    select_matching,
+};
 use daytable_logsql::effect::RowFlow;
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
@@ -184,6 +187,8 @@ pub fn answer(
         let first_of_many = query.pipes.iter().position(is_of_many).filter(|_| is_local);
         let groups =
             first_of_many.and_then(|at| GroupQuestion::new(&query.pipes[..at], pipeline.grouping(at)?, options.now));
+        let sorted = first_of_many
+            .and_then(|at| Some((at, SortQuestion::new(&query.pipes[..at], query.pipes.get(at)?, options.now)?)));
         let mut gathered = |report: columns::GatherReport, kept: &str| {
             matched = report.matched;
             if report.is_cut {
@@ -197,6 +202,11 @@ pub fn answer(
             };
             gather(&selection, &predicate, &question, options.now, &budget, &mut each)
                 .map(|report| gathered(report, "groups"))
+        } else if let Some((at, question)) = sorted {
+            pipeline.sort_by_place(at);
+            let mut each = |record| pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink);
+            gather_sorted(&selection, &predicate, &question, &budget, &mut each)
+                .map(|report| gathered(report, "sorted records"))
         } else if let Some(question) = fields {
             gather_fields(&selection, &predicate, question, &budget, &mut |found| pipeline.add_field(found))
                 .map(|report| gathered(report, "values"))

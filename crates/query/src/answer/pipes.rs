@@ -101,6 +101,11 @@ trait PipeStage {
         None
     }
 
+    /// The stage, if it sorts.
+    fn as_sort(&mut self) -> Option<&mut SortStage> {
+        None
+    }
+
     /// What the stage asks about all fields, if that is all.
     fn field_question(&self) -> Option<FieldQuestion> {
         None
@@ -143,6 +148,13 @@ impl<'q> Pipeline<'q> {
             _ => None,
         };
         Some((&stage.by, &stage.aggregates, top))
+    }
+
+    /// Lets records come to a stage that sorts in any order.
+    pub(super) fn sort_by_place(&mut self, at: usize) {
+        if let Some(stage) = self.stages.get_mut(at).and_then(|stage| stage.as_sort()) {
+            stage.is_by_place = true;
+        }
     }
 
     /// What the first stage asks about all fields, if that is all.
@@ -243,6 +255,7 @@ fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 
             offset: *offset,
             limit: *limit,
             rank: rank.clone(),
+            is_by_place: false,
             items: Vec::new(),
             budget: context.budget.clone(),
         }),
@@ -371,6 +384,8 @@ struct SortStage {
     offset: u64,
     limit: Option<u64>,
     rank: Option<String>,
+    /// Whether the items come in any order, and those of one order are to be as records come.
+    is_by_place: bool,
     /// Items with their keys.
     items: Vec<(Vec<Option<OwnedValue>>, AnswerItem)>,
     budget: AnswerBudget,
@@ -382,7 +397,7 @@ impl SortStage {
     }
 
     fn sort(&mut self) {
-        let by = &self.by;
+        let (by, is_by_place) = (&self.by, self.is_by_place);
         // Items of the same order stay in the order in which they came.
         self.items.sort_by(|(a, one), (b, other)| {
             if by.is_empty() {
@@ -392,7 +407,8 @@ impl SortStage {
                 let order = compare_values(&key.field, property(a), property(b));
                 if key.is_descending { order.reverse() } else { order }
             });
-            parts.fold(Ordering::Equal, Ordering::then)
+            let order = parts.fold(Ordering::Equal, Ordering::then);
+            if is_by_place { order.then_with(|| one.place().cmp(&other.place())) } else { order }
         });
     }
 }
@@ -424,6 +440,10 @@ fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
 }
 
 impl PipeStage for SortStage {
+    fn as_sort(&mut self) -> Option<&mut SortStage> {
+        Some(self)
+    }
+
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
         let kept = self.kept_max();
         if kept == 0 {

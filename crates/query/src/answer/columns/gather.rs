@@ -7,6 +7,7 @@ use super::fields::FieldGathering;
 use super::filter::ColumnFilter;
 use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fields, is_told};
 use super::place::{TablePlace, TableVisitor};
+use super::sorted::{SortQuestion, Sorting, sorted_bytes};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
@@ -14,6 +15,7 @@ use crate::answer::pipes::AnswerBudget;
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
+use crate::record::StoredRecord;
 use crate::select::{Selection, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
@@ -21,6 +23,7 @@ use daytable_logsql::{Column, Pipe, Predicate};
 use daytable_model::time::Ticks;
 use daytable_platform::lock;
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -197,6 +200,59 @@ pub(in crate::answer) fn gather(
     }
     memory.release(held);
     Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
+}
+
+/// Gathers the first records of an order from all tables, and those that columns do not describe, in no order. `each` takes
+/// memory from the budget for what it keeps.
+pub(in crate::answer) fn gather_sorted(
+    selection: &Selection<'_>,
+    predicate: &Arc<Predicate>,
+    question: &SortQuestion,
+    budget: &AnswerBudget,
+    each: &mut dyn FnMut(StoredRecord) -> ControlFlow<()>,
+) -> Result<GatherReport, TableError> {
+    let (memory, bound, refused) = (budget.question(), Mutex::new(None), Mutex::new(None));
+    let (mut matched, mut rows, mut held) = (0, Vec::new(), 0);
+    let visitor = |table: Arc<str>| Sorting {
+        question,
+        columns: ColumnFilter::of(selection, predicate.clone(), table),
+        counted_fields: CountedFields::of([&**predicate], []),
+        memory,
+        bound: &bound,
+        refused: &refused,
+        is_elsewhere: AtomicBool::new(false),
+    };
+    let walked = each_table(selection, visitor, |found| match found {
+        FoundInTable::States(states) => {
+            for mut state in states {
+                matched += state.matched;
+                for record in state.records.take() {
+                    let _ = each(record.into_record());
+                }
+                held += state.bytes;
+                rows.append(&mut state.rows);
+            }
+            question.truncate(&mut rows);
+            let left = rows.iter().map(sorted_bytes).sum::<usize>().min(held);
+            memory.release(held - left);
+            held = left;
+        }
+        FoundInTable::Record(record) => {
+            matched += 1;
+            let _ = each(record.into_record());
+        }
+    });
+    if let Some(over) = lock(&refused).take() {
+        budget.refuse(over);
+    }
+    walked?;
+    for sorted in rows {
+        memory.release(sorted_bytes(&sorted));
+        if each(StoredRecord::new(sorted.table, sorted.row)).is_break() {
+            break;
+        }
+    }
+    Ok(GatherReport { matched, is_cut: false })
 }
 
 /// Counts the matching records of all tables by the values that make the labels of entries.
