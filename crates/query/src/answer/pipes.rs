@@ -4,12 +4,14 @@
 //! needs no more items breaks, which ends the reading of records.
 
 use super::accumulator::{Accumulator, number_value, whole};
+use super::columns::GatheredGroups;
 use super::field_list::{FieldQuestion, FoundField, GatheredField};
 use super::item::{AnswerItem, AnswerRow, value_bytes};
 use super::math::decimal;
 use super::order::{compare, compare_values};
 use super::row_pipes::{RowPipe, property_bytes, refused_text, with_fields};
 use crate::entity::OwnedValue;
+use daytable_logsql::effect::RowFlow;
 use daytable_logsql::number::{Number, ipv4, plain};
 use daytable_logsql::query::{Aggregate, Expression, FieldPattern, GroupField, SortKey, Step, StepSize};
 use daytable_logsql::unit::{duration_nanos, show_duration, size_bytes};
@@ -130,7 +132,14 @@ pub struct Pipeline<'q> {
 impl<'q> Pipeline<'q> {
     /// Prepares the pipes.
     pub fn new(pipes: &[Pipe], context: &PipelineContext<'q>) -> Pipeline<'q> {
-        Pipeline { stages: pipes.iter().map(|pipe| stage(pipe, context)).collect(), grouping_at: 0 }
+        let stages = (0..pipes.len()).map(|at| {
+            let mut stage = stage(&pipes[at], context);
+            if let Some(groups) = stage.as_groups() {
+                groups.is_ordered = is_order_seen(&pipes[at + 1..]);
+            }
+            stage
+        });
+        Pipeline { stages: stages.collect(), grouping_at: 0 }
     }
 
     /// Passes an item through the stages.
@@ -148,6 +157,13 @@ impl<'q> Pipeline<'q> {
             _ => None,
         };
         Some((&stage.by, &stage.aggregates, top))
+    }
+
+    /// Gives the stage that was asked for its groups all of them.
+    pub(super) fn set_groups(&mut self, groups: GatheredGroups) {
+        if let Some(stage) = self.stages.get_mut(self.grouping_at).and_then(|stage| stage.as_groups()) {
+            stage.set_groups(groups);
+        }
     }
 
     /// Lets records come to a stage that sorts in any order.
@@ -185,6 +201,13 @@ impl<'q> Pipeline<'q> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Whether the order of the rows in front of some pipes makes a difference.
+fn is_order_seen(pipes: &[Pipe]) -> bool {
+    let mut flows = pipes.iter().map(|pipe| pipe.effect().flow);
+    let first = flows.find(|flow| !matches!(flow, RowFlow::Each | RowFlow::Chosen));
+    first != Some(RowFlow::Replaced { is_ordered: false })
 }
 
 fn push(stages: &mut [Box<dyn PipeStage + '_>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
@@ -509,8 +532,12 @@ struct GroupStage {
     conditions: Vec<Option<Predicate>>,
     numbers: HashMap<Vec<u8>, usize, foldhash::fast::RandomState>,
     groups: Vec<Group>,
+    /// All groups, if they were gathered elsewhere.
+    gathered: Option<GatheredGroups>,
     key: Vec<u8>,
     order: GroupOrder,
+    /// Whether the order of the rows makes a difference behind the stage.
+    is_ordered: bool,
     seconds: Option<f64>,
     budget: AnswerBudget,
 }
@@ -522,8 +549,10 @@ impl GroupStage {
             conditions: aggregates.iter().map(condition).collect(),
             numbers: HashMap::default(),
             groups: Vec::new(),
+            gathered: None,
             key: Vec::new(),
             order: GroupOrder::Groups,
+            is_ordered: true,
             seconds: context.seconds,
             budget: context.budget.clone(),
             by,
@@ -659,42 +688,136 @@ impl PipeStage for GroupStage {
     }
 
     fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        if let Some(gathered) = self.gathered.take() {
+            let charged = gathered.charged();
+            let flow = self.finish_gathered(gathered, next);
+            self.budget.question().release(charged);
+            return flow;
+        }
         let mut groups = std::mem::take(&mut self.groups);
+        self.sort(&mut groups);
+        let names = self.names();
+        for (rank, group) in groups.into_iter().enumerate() {
+            next(AnswerItem::Row(self.row(&names, group, rank)?))?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl GroupStage {
+    /// Takes all groups, which were gathered elsewhere.
+    fn set_groups(&mut self, mut gathered: GatheredGroups) {
+        if !self.by.is_empty() {
+            self.gathered = Some(gathered);
+            return;
+        }
+        for number in gathered.numbers() {
+            self.add_group(gathered.values(number), gathered.take_states(number));
+        }
+        self.budget.question().release(gathered.charged());
+    }
+
+    /// The groups that are passed on at most.
+    fn limit(&self) -> usize {
+        let limit = match &self.order {
+            GroupOrder::Groups => None,
+            GroupOrder::Top { limit, .. } => Some(*limit),
+            GroupOrder::Uniq { limit, .. } => *limit,
+        };
+        limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    /// Puts groups in order, and drops those beyond the limit.
+    fn sort(&self, groups: &mut Vec<Group>) {
         let count = |group: &Group| match group.states.first() {
             Some(Accumulator::Count(count)) => *count,
             _ => 0,
         };
         match &self.order {
-            GroupOrder::Top { limit, .. } => {
+            GroupOrder::Top { .. } => {
                 groups.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| self.compare_groups(a, b)));
-                groups.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
             }
-            GroupOrder::Groups => groups.sort_by(|a, b| self.compare_groups(a, b)),
-            GroupOrder::Uniq { limit, .. } => {
-                groups.sort_by(|a, b| self.compare_groups(a, b));
-                groups.truncate(usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX));
+            GroupOrder::Groups | GroupOrder::Uniq { .. } => groups.sort_by(|a, b| self.compare_groups(a, b)),
+        }
+        groups.truncate(self.limit());
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        self.by.iter().map(|by| by.field.written().into()).collect()
+    }
+
+    /// The row of a group. Breaks if there is no memory for its lists.
+    fn row(&self, names: &[Arc<str>], group: Group, rank: usize) -> ControlFlow<(), AnswerRow> {
+        let mut row = AnswerRow::default();
+        for (name, value) in names.iter().zip(group.values) {
+            row.push(name.clone(), value);
+        }
+        let lists = LIST_COPIES * group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
+        if lists > 0 && !self.budget.charge(lists, "values") {
+            return ControlFlow::Break(());
+        }
+        if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
+            for (aggregate, state) in self.aggregates.iter().zip(group.states) {
+                row.push(aggregate.name.as_str().into(), state.finish(aggregate, self.seconds));
             }
         }
-        let names: Vec<Arc<str>> = self.by.iter().map(|by| by.field.written().into()).collect();
-        for (rank, group) in groups.into_iter().enumerate() {
-            let mut row = AnswerRow::default();
-            for (name, value) in names.iter().zip(group.values) {
-                row.push(name.clone(), value);
-            }
-            let lists = LIST_COPIES * group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
-            if lists > 0 && !self.budget.charge(lists, "values") {
-                return ControlFlow::Break(());
-            }
-            if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
-                for (aggregate, state) in self.aggregates.iter().zip(group.states) {
-                    row.push(aggregate.name.as_str().into(), state.finish(aggregate, self.seconds));
-                }
-            }
-            if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
-                row.push(name.as_str().into(), Some(whole(rank as u64 + 1)));
-            }
-            next(AnswerItem::Row(row))?;
+        if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
+            row.push(name.as_str().into(), Some(whole(rank as u64 + 1)));
         }
+        ControlFlow::Continue(row)
+    }
+
+    /// Passes on groups that were gathered elsewhere. Their states stay there until a row is made of them.
+    fn finish_gathered(&self, mut gathered: GatheredGroups, next: Next<'_>) -> ControlFlow<()> {
+        let (names, limit) = (self.names(), self.limit());
+        if !self.is_ordered && limit == usize::MAX {
+            for number in gathered.numbers() {
+                let group = Group { values: gathered.values(number), states: gathered.take_states(number) };
+                next(AnswerItem::Row(self.row(&names, group, 0)?))?;
+            }
+            return ControlFlow::Continue(());
+        }
+        // The groups in order, each with its number; at most twice as many as are wanted.
+        let mut sorted: Vec<(Group, usize)> = Vec::new();
+        let is_top = matches!(self.order, GroupOrder::Top { .. });
+        let mut held = 0;
+        let bytes_of = |(group, _): &(Group, usize)| {
+            let of_value = |value: &Option<OwnedValue>| size_of::<OwnedValue>() + value.as_ref().map_or(0, value_bytes);
+            size_of::<(Group, usize)>() + group.values.iter().map(of_value).sum::<usize>()
+        };
+        let sort = |sorted: &mut Vec<(Group, usize)>, gathered: &GatheredGroups| {
+            sorted.sort_by(|(a, one), (b, other)| {
+                let by_count = || gathered.count(*other).cmp(&gathered.count(*one));
+                let order = if is_top { by_count() } else { Ordering::Equal };
+                order.then_with(|| self.compare_groups(a, b))
+            });
+        };
+        for number in gathered.numbers() {
+            if !gathered.is_wanted(number) {
+                continue;
+            }
+            let group = (Group { values: gathered.values(number), states: Vec::new() }, number);
+            let bytes = bytes_of(&group);
+            // A group that has no room is left out, and the answer says so.
+            if !self.budget.charge(bytes, "groups") {
+                break;
+            }
+            held += bytes;
+            sorted.push(group);
+            if sorted.len() >= limit.saturating_mul(2).max(64) {
+                sort(&mut sorted, &gathered);
+                let dropped: usize = sorted.drain(limit.min(sorted.len())..).map(|group| bytes_of(&group)).sum();
+                self.budget.question().release(dropped);
+                held -= dropped;
+            }
+        }
+        sort(&mut sorted, &gathered);
+        sorted.truncate(limit);
+        for (rank, (group, number)) in sorted.into_iter().enumerate() {
+            let group = Group { states: gathered.take_states(number), ..group };
+            next(AnswerItem::Row(self.row(&names, group, rank)?))?;
+        }
+        self.budget.question().release(held);
         ControlFlow::Continue(())
     }
 }

@@ -41,8 +41,51 @@ pub(in crate::answer) struct GroupQuestion {
 pub(in crate::answer) enum Gathered {
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
+    /// All groups.
+    All(GatheredGroups),
     /// A record, which is to be added to its group.
     Record(Box<FullRecord>),
+}
+
+/// All groups of a question, as they were gathered: some fifty bytes each.
+pub(in crate::answer) struct GatheredGroups {
+    groups: ThreadGroups,
+    /// Groups with fewer records are not wanted.
+    least: u64,
+    /// The memory that was charged.
+    bytes: usize,
+}
+
+impl GatheredGroups {
+    /// The numbers of the groups.
+    pub(in crate::answer) fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
+        0..self.groups.len()
+    }
+
+    /// Whether the group may be wanted.
+    pub(in crate::answer) fn is_wanted(&self, group: usize) -> bool {
+        self.least == 0 || self.count(group) >= self.least
+    }
+
+    /// The records of a group, where the first function counts them.
+    pub(in crate::answer) fn count(&self, group: usize) -> u64 {
+        self.groups.count(group).unwrap_or(0)
+    }
+
+    /// The values of a group.
+    pub(in crate::answer) fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
+        self.groups.group_values(group)
+    }
+
+    /// The states of the functions of a group, which are left empty.
+    pub(in crate::answer) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        self.groups.take_states(group)
+    }
+
+    /// The memory that is charged for the groups.
+    pub(in crate::answer) fn charged(&self) -> usize {
+        self.bytes
+    }
 }
 
 /// How much was gathered.
@@ -127,9 +170,9 @@ pub(in crate::answer) fn gather(
     let (memory, is_full, refused) = (budget.question(), AtomicBool::new(false), Mutex::new(None));
     let computed = &question.computed;
     let mut matched = 0;
-    // Counts of all threads and tables, where counts are all that is asked.
-    let mut counts: Option<ThreadGroups> = None;
-    let (mut is_by_count, mut held) = (true, 0);
+    // The groups of all threads and tables, but those that cannot be added.
+    let mut gathered: Option<ThreadGroups> = None;
+    let (mut are_all, mut held) = (true, 0);
     let visitor = |table: Arc<str>| {
         let condition = |(at, aggregate): (usize, &Aggregate)| {
             let condition = aggregate.condition.as_ref().filter(|_| !computed.has_condition(at))?;
@@ -161,31 +204,32 @@ pub(in crate::answer) fn gather(
                 matched += state.matched;
                 let charged = state.charged();
                 for record in state.records.take() {
-                    is_by_count = false;
+                    are_all = false;
                     each(Gathered::Record(record.into()));
                 }
-                let rest = match &mut counts {
-                    Some(counts) => counts.merge_counts(state),
+                let rest = match &mut gathered {
+                    Some(gathered) => gathered.merge(state),
                     None => {
-                        counts = Some(state);
+                        gathered = Some(state);
                         None
                     }
                 };
                 if let Some(rest) = rest {
-                    rest.finish(0, |values, states| each(Gathered::Group(values, states)));
+                    are_all = false;
+                    rest.finish(|values, states| each(Gathered::Group(values, states)));
                 }
                 memory.release(charged);
             }
-            // What the threads had is passed on, but for the counts.
+            // What the threads had is passed on, but for the groups.
             memory.release(std::mem::take(&mut held));
-            let counted = counts.as_ref().map_or(0, ThreadGroups::memory);
-            match memory.charge(counted, "groups") {
-                Ok(()) => held = counted,
+            let more = gathered.as_ref().map_or(0, ThreadGroups::memory);
+            match memory.charge(more, "groups") {
+                Ok(()) => held = more,
                 Err(_) => is_full.store(true, Ordering::Relaxed),
             }
         }
         FoundInTable::Record(record) => {
-            (matched, is_by_count) = (matched + 1, false);
+            (matched, are_all) = (matched + 1, false);
             each(Gathered::Record(record));
         }
     });
@@ -193,12 +237,18 @@ pub(in crate::answer) fn gather(
         budget.refuse(over);
     }
     walked?;
-    if let Some(counts) = counts {
-        let top = question.top.filter(|_| is_by_count).and_then(|top| usize::try_from(top).ok());
-        let least = top.map_or(0, |top| counts.least_of_top(top));
-        counts.finish(least, |values, states| each(Gathered::Group(values, states)));
+    match gathered {
+        Some(groups) if are_all && groups.are_apart() => {
+            let top = question.top.and_then(|top| usize::try_from(top).ok());
+            let least = top.map_or(0, |top| groups.least_of_top(top));
+            each(Gathered::All(GatheredGroups { groups, least, bytes: held }));
+        }
+        Some(groups) => {
+            groups.finish(|values, states| each(Gathered::Group(values, states)));
+            memory.release(held);
+        }
+        None => {}
     }
-    memory.release(held);
     Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
 }
 

@@ -104,7 +104,7 @@ const RECENT_GROUPS: usize = 512;
 enum States {
     Counts(Vec<u64>),
     Sums(Vec<Sum>),
-    Ends(Vec<Option<OwnedValue>>),
+    Ends(Vec<Option<OwnedValue>>, Function),
     Quantiles(Box<Quantiles>),
     Uniq(Vec<UniqHashes>),
 }
@@ -295,7 +295,7 @@ impl States {
     fn new(function: Function) -> States {
         match function {
             Function::Sum | Function::Avg | Function::RateSum => States::Sums(Vec::new()),
-            Function::Min | Function::Max => States::Ends(Vec::new()),
+            Function::Min | Function::Max => States::Ends(Vec::new(), function),
             Function::Quantile(_) => States::Quantiles(Box::default()),
             Function::CountUniq => States::Uniq(Vec::new()),
             _ => States::Counts(Vec::new()),
@@ -306,7 +306,7 @@ impl States {
         match self {
             States::Counts(counts) => counts.resize(groups, 0),
             States::Sums(sums) => sums.resize(groups, Sum::default()),
-            States::Ends(ends) => ends.resize(groups, None),
+            States::Ends(ends, _) => ends.resize(groups, None),
             States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
             States::Quantiles(quantiles) => {
                 quantiles.bytes += QUANTILE_BYTES * groups.saturating_sub(quantiles.counts.len());
@@ -317,12 +317,48 @@ impl States {
         }
     }
 
+    /// Adds the states of other groups, each to the group here that `groups` has for it. A group for which there was no
+    /// memory is missing, and the answer says so.
+    fn merge(&mut self, other: &mut States, groups: &[u32]) {
+        let group = |of: &u32| Some(*of as usize).filter(|_| *of != NO_NUMBER);
+        match (self, other) {
+            (States::Counts(counts), States::Counts(more)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    group(of).into_iter().for_each(|of| counts[of] += *more);
+                }
+            }
+            (States::Sums(sums), States::Sums(more)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    group(of).into_iter().for_each(|of| sums[of].merge(more));
+                }
+            }
+            (States::Ends(ends, function), States::Ends(more, _)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    if let (Some(of), Some(more)) = (group(of), more) {
+                        add_end(&mut ends[of], *function, more.as_property());
+                    }
+                }
+            }
+            (States::Uniq(hashes), States::Uniq(more)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    let Some(of) = group(of) else { continue };
+                    let mut more = std::mem::take(more);
+                    if hashes[of].len() < more.len() {
+                        std::mem::swap(&mut hashes[of], &mut more);
+                    }
+                    hashes[of].extend(more);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The state of a group, which is left empty.
     fn take(&mut self, group: usize) -> Accumulator {
         match self {
             States::Counts(counts) => Accumulator::Count(counts[group]),
             States::Sums(sums) => Accumulator::Sum(sums[group]),
-            States::Ends(ends) => Accumulator::End(ends[group].take()),
+            States::Ends(ends, _) => Accumulator::End(ends[group].take()),
             States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
             States::Quantiles(quantiles) => {
                 let mut sketch = std::mem::take(&mut quantiles.sketches[group]);
@@ -812,7 +848,7 @@ fn add(
                 }
             })
         }
-        States::Ends(ends) => {
+        States::Ends(ends, _) => {
             let mut others = ValueNumbers::default();
             let mut found = Vec::new();
             let read = |value: Property<'_>| match value {
@@ -885,7 +921,7 @@ impl ThreadGroups {
             States::Quantiles(quantiles) => quantiles.bytes,
             States::Counts(counts) => 8 * counts.capacity(),
             States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
-            States::Ends(ends) => 64 * ends.capacity(),
+            States::Ends(ends, _) => 64 * ends.capacity(),
         });
         of_states.sum::<usize>()
             + self.computed.bytes()
@@ -893,33 +929,56 @@ impl ThreadGroups {
             + self.steps.iter().map(GroupStep::bytes).sum::<usize>()
     }
 
-    /// Passes each group on: its values, and the states of its functions. Of several threads' groups, each is passed
-    /// once a thread. `least` leaves out groups with fewer records where the first function counts them.
-    pub(super) fn finish(mut self, least: u64, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
-        let count = self.steps.last().map_or(1, |step| step.parents.len());
-        for group in 0..count {
-            if let Some(States::Counts(counts)) = self.states.first()
-                && counts[group] < least
-            {
-                continue;
-            }
-            let mut values = Vec::with_capacity(self.values.len());
-            let mut number = group;
-            for (step, known) in self.steps.iter().zip(&self.values).rev() {
-                let (parent, value) = step.parents[number];
-                values.push(known.value(value));
-                number = parent as usize;
-            }
-            values.reverse();
-            each(values, self.states.iter_mut().map(|states| states.take(group)).collect());
+    /// The number of groups.
+    pub(super) fn len(&self) -> usize {
+        self.steps.last().map_or(1, |step| step.parents.len())
+    }
+
+    /// The records of a group, where the first function counts them.
+    pub(super) fn count(&self, group: usize) -> Option<u64> {
+        match self.states.first() {
+            Some(States::Counts(counts)) => counts.get(group).copied(),
+            _ => None,
         }
     }
 
-    /// Adds the counts of another thread, where counts are all there is. Gives the other back if they are not.
-    pub(super) fn merge_counts(&mut self, mut other: ThreadGroups) -> Option<ThreadGroups> {
-        let ([States::Counts(counts)], [States::Counts(more)]) = (&mut *self.states, &*other.states) else {
+    /// The values of a group.
+    pub(super) fn group_values(&self, group: usize) -> Vec<Option<OwnedValue>> {
+        let mut values = Vec::with_capacity(self.values.len());
+        let mut number = group;
+        for (step, known) in self.steps.iter().zip(&self.values).rev() {
+            let (parent, value) = step.parents[number];
+            values.push(known.value(value));
+            number = parent as usize;
+        }
+        values.reverse();
+        values
+    }
+
+    /// The states of the functions of a group, which are left empty.
+    pub(super) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        self.states.iter_mut().map(|states| states.take(group)).collect()
+    }
+
+    /// Whether groups with different numbers have different values.
+    pub(super) fn are_apart(&self) -> bool {
+        self.values.iter().all(ValueNumbers::are_alike)
+    }
+
+    /// Passes each group on: its values, and the states of its functions. Of several threads' groups, each is passed
+    /// once a thread.
+    pub(super) fn finish(mut self, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
+        for group in 0..self.len() {
+            let values = self.group_values(group);
+            each(values, self.take_states(group));
+        }
+    }
+
+    /// Adds the groups of another thread. Gives the other back if its states cannot be added.
+    pub(super) fn merge(&mut self, mut other: ThreadGroups) -> Option<ThreadGroups> {
+        if self.states.iter().any(|states| matches!(states, States::Quantiles(_))) {
             return Some(other);
-        };
+        }
         let values: Vec<Vec<u32>> =
             self.values.iter_mut().zip(&other.values).map(|(values, more)| values.merge(more)).collect();
         let mut groups: Vec<u32> = vec![0];
@@ -930,12 +989,10 @@ impl ThreadGroups {
             };
             groups = others.parents.iter().map(group).collect();
         }
-        counts.resize(self.steps.last().map_or(1, |step| step.parents.len()), 0);
-        for (group, more) in groups.iter().zip(more) {
-            // A group for which there was no memory is missing, and the answer says so.
-            if let Some(count) = counts.get_mut(*group as usize) {
-                *count += more;
-            }
+        let count = self.len();
+        for (states, more) in self.states.iter_mut().zip(&mut other.states) {
+            states.resize(count);
+            states.merge(more, &groups);
         }
         self.matched += other.matched;
         self.records.add(other.records.take());
@@ -945,7 +1002,7 @@ impl ThreadGroups {
     /// The least count of the `limit` groups with the greatest ones, where counts are all there is.
     pub(super) fn least_of_top(&self, limit: usize) -> u64 {
         let [States::Counts(counts)] = &*self.states else { return 0 };
-        if limit == 0 || counts.len() <= limit || !self.values.iter().all(ValueNumbers::are_alike) {
+        if limit == 0 || counts.len() <= limit {
             return 0;
         }
         let mut counts = counts.clone();

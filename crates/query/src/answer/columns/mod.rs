@@ -33,7 +33,9 @@ mod tests;
 mod values;
 
 pub use entries::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
-pub(super) use gather::{GatherReport, Gathered, GroupQuestion, gather, gather_entries, gather_fields, gather_sorted};
+pub(super) use gather::{
+    GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields, gather_sorted,
+};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
 pub(super) use sorted::SortQuestion;
