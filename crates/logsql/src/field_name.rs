@@ -35,6 +35,22 @@ pub enum Column {
     Stream,
 }
 
+impl Column {
+    /// The name that a row of an answer has for the column; `None` of what is no column of a row.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Column::Time => Some("time"),
+            Column::Level => Some("level"),
+            Column::Instance => Some("instance"),
+            Column::Source => Some("source"),
+            Column::Table => Some("table"),
+            Column::Message => Some("message"),
+            Column::Line => Some("line"),
+            Column::Anywhere | Column::Field | Column::Stream => None,
+        }
+    }
+}
+
 /// The name of a field.
 #[derive(Clone, Debug)]
 pub struct FieldName {
@@ -100,6 +116,22 @@ impl FieldName {
     /// The source of the value.
     pub fn column(&self) -> Column {
         self.column
+    }
+
+    /// Whether the name means the same of a record and of the row that a pipe makes of it. A row has no line, and names a
+    /// field as an answer shows it.
+    pub fn is_alike_in_rows(&self) -> bool {
+        match self.column {
+            Column::Time | Column::Level | Column::Instance | Column::Source | Column::Table | Column::Message => true,
+            Column::Line | Column::Anywhere | Column::Stream => false,
+            Column::Field => {
+                let plain = self.written.trim_end_matches('_');
+                let is_of_row = matches!(plain, "partition_key" | "row_key");
+                let is_shown = |name: &str| shown_name(name) == name;
+                let is_beside = FieldName::new(plain).column() != Column::Field;
+                !is_of_row && !is_beside && is_shown(&self.written) && is_shown(&self.property)
+            }
+        }
     }
 
     /// Whether a stored field of this name may be the one, or a later one of its name.

@@ -14,6 +14,7 @@
 //!   users of other languages write. `scope`: the columns that each pipe has before it.
 //! * [`error`]: a syntax error names the place in the query and the expected text.
 //! * `lexer`, `parser`, `pipe_parser`: text becomes the tree.
+//! * [`effect`]: what each pipe does to the rows that pass it. [`plan`]: the same answer with less work.
 //! * `columns`: which columns of an answer are groups.
 //! * [`template`]: the patterns of the pipes `extract` and `format`.
 //! * [`matcher`]: the test of one value. [`predicate`]: the test of a record, by the trait [`Fields`].
@@ -31,7 +32,9 @@ pub mod query;
 pub mod error;
 pub mod remark;
 mod foreign;
+pub mod effect;
 mod scope;
+pub mod plan;
 pub mod template;
 mod print;
 mod lexer;

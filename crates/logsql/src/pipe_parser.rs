@@ -1,6 +1,7 @@
 //! The parser of whole queries and of pipes.
 
 use crate::QUERY_PIPES_MAX;
+use crate::effect::{UsedName, used_by_filter};
 use crate::error::SyntaxError;
 use crate::field_name::{Column, FieldName};
 use crate::foreign;
@@ -13,7 +14,7 @@ use crate::query::{
     MathFunction, ParsedQuery, Pipe, SortKey, Span, Step, StepSize,
 };
 use crate::remark::{FieldUse, Remarks};
-use crate::scope::{ColumnScope, NameMeaning, UsedName, used_by_filter, used_by_pipe};
+use crate::scope::{ColumnScope, NameMeaning};
 use crate::template::parse_template;
 use crate::unit::{duration_nanos, size_bytes};
 use daytable_model::did_you_mean::did_you_mean;
@@ -71,7 +72,7 @@ impl Expression {
         };
         let parsed = parser.explained(parsed)?;
         let mut fields = Vec::new();
-        parser.resolve(0, &ColumnScope::Records(Vec::new()), used_by_filter(&parsed), &mut fields);
+        parser.resolve(0, &ColumnScope::Records(Vec::new()), &used_by_filter(&parsed), &mut fields);
         let remarks = Remarks::new(filter, &parsed, parser.warnings, fields);
         Ok((parsed, remarks))
     }
@@ -85,7 +86,7 @@ impl Parser<'_> {
             false => self.filter()?,
         };
         let (mut pipes, mut fields, mut scope) = (Vec::new(), Vec::new(), ColumnScope::Records(Vec::new()));
-        self.resolve(0, &scope, used_by_filter(&filter), &mut fields);
+        self.resolve(0, &scope, &used_by_filter(&filter), &mut fields);
         while self.accept("|") {
             if pipes.len() == QUERY_PIPES_MAX {
                 let at = self.token().at.clone();
@@ -93,8 +94,9 @@ impl Parser<'_> {
             }
             let named = self.named.len();
             let pipe = self.pipe()?;
-            self.resolve(named, &scope, used_by_pipe(&pipe), &mut fields);
-            scope = scope.behind(&pipe);
+            let effect = pipe.effect();
+            self.resolve(named, &scope, &effect.named, &mut fields);
+            scope = scope.behind(effect);
             pipes.push(pipe);
         }
         if !self.is_end() {
@@ -105,8 +107,8 @@ impl Parser<'_> {
 
     /// Adds the fields of records among the names that a step uses, and warns of columns that are not there. The names of the
     /// step were parsed from the number `named` on.
-    fn resolve(&mut self, named: usize, scope: &ColumnScope, used: Vec<UsedName>, fields: &mut Vec<FieldUse>) {
-        for (name, is_prefix) in used {
+    fn resolve(&mut self, named: usize, scope: &ColumnScope, used: &[UsedName], fields: &mut Vec<FieldUse>) {
+        for (name, is_prefix) in used.iter().cloned() {
             let place = self.named[named.min(self.named.len())..].iter().find(|(written, _)| written == name.written());
             let at = place.map_or_else(|| self.place_of(name.written()), |(_, at)| at.clone());
             match scope.of(&(name.clone(), is_prefix)) {

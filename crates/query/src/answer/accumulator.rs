@@ -102,7 +102,8 @@ impl Sum {
         self.fraction = sum;
     }
 
-    fn merge(&mut self, other: &Sum) {
+    /// Adds another sum.
+    pub(super) fn merge(&mut self, other: &Sum) {
         self.whole += other.whole;
         self.add_fraction(other.fraction);
         self.compensation += other.compensation;

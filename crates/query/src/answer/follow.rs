@@ -9,7 +9,7 @@ use crate::follow::RecordFollower;
 use crate::record::StoredRecord;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use daytable_logsql::{Expression, Pipe, Predicate};
+use daytable_logsql::{Expression, Predicate};
 use daytable_model::key::RowKey;
 use daytable_store::{Reader, StoreError};
 use std::collections::HashSet;
@@ -58,19 +58,7 @@ impl AnswerFollower {
         query: &ParsedQuery,
         options: &AnswerOptions,
     ) -> Result<AnswerFollower, FollowError> {
-        let waits = |pipe: &&Pipe| {
-            matches!(
-                pipe,
-                Pipe::Stats { .. }
-                    | Pipe::Top { .. }
-                    | Pipe::Uniq { .. }
-                    | Pipe::Sort { .. }
-                    | Pipe::Facets { .. }
-                    | Pipe::FieldNames { .. }
-                    | Pipe::FieldValues { .. }
-            )
-        };
-        if let Some(pipe) = query.pipes.iter().find(waits) {
+        if let Some(pipe) = query.pipes.iter().find(|pipe| pipe.needs_all()) {
             return Err(FollowError::Endless(pipe.to_string()));
         }
         // Records of the future are newer than now, so a filter of the last minutes takes all that come.

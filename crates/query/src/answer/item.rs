@@ -38,8 +38,10 @@ impl FullRecord {
 
     /// The record as a row of columns, in the order and with the names of its JSON form.
     pub fn into_row(self) -> AnswerRow {
+        let instance = Some(self.instance.into_inner().unwrap_or_else(|| self.record.instance()));
         let StoredRecord { table, partition_key, row_key, level, message, source, fields, .. } = self.record;
-        let mut row = AnswerRow::default();
+        let origin = RowOrigin { key: row_key, partition: partition_key.clone(), instance };
+        let mut row = AnswerRow { columns: Vec::with_capacity(7 + fields.len()), origin: Some(origin.into()) };
         let text = |text: String| Some(OwnedValue::String(text));
         row.push("table".into(), text(table.to_string()));
         row.push("partition_key".into(), text(partition_key.to_string()));
@@ -49,7 +51,7 @@ impl FullRecord {
         row.push("message".into(), text(message));
         row.push("source".into(), text(source));
         for (name, value) in fields {
-            let name = field_properties::shown_name(&name);
+            let name = shown_name(&name);
             let name = if row.position(&name).is_some() { format!("{name}_").into() } else { name };
             row.push(name.into(), Some(value));
         }
@@ -114,9 +116,26 @@ impl Fields for FullRecord {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerRow {
     columns: Vec<(Arc<str>, Option<OwnedValue>)>,
+    origin: Option<Box<RowOrigin>>,
+}
+
+/// What a row that was a record keeps of it beside its columns.
+#[derive(Clone, Debug, PartialEq)]
+struct RowOrigin {
+    key: RowKey,
+    partition: Arc<str>,
+    /// The instance, which is no column of an answer unless it is asked for.
+    instance: Option<String>,
 }
 
 impl AnswerRow {
+    /// A row without columns, at the place of an item.
+    pub(super) fn at(item: &AnswerItem) -> AnswerRow {
+        let origin =
+            item.place().map(|(key, partition)| RowOrigin { key, partition: partition.clone(), instance: None });
+        AnswerRow { columns: Vec::new(), origin: origin.map(Box::new) }
+    }
+
     /// The columns.
     pub fn columns(&self) -> &[(Arc<str>, Option<OwnedValue>)] {
         &self.columns
@@ -151,10 +170,21 @@ impl AnswerRow {
     /// Removes the columns for which `is_wanted` is false.
     pub(super) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
         self.columns.retain(|(name, _)| is_wanted(name));
+        if !is_wanted("instance") {
+            self.take_instance();
+        }
+    }
+
+    fn take_instance(&mut self) -> Option<String> {
+        self.origin.as_mut().and_then(|origin| origin.instance.take())
     }
 
     /// Renames a column.
     pub(super) fn rename(&mut self, from: &FieldName, to: &FieldName) {
+        if from.column() == Column::Instance && self.position_of(from).is_none() {
+            let instance = self.take_instance().map(OwnedValue::String);
+            self.columns.push((from.written().into(), instance));
+        }
         if let Some(at) = self.position_of(from) {
             let value = self.columns.remove(at).1;
             if let Some(known) = self.position_of(to) {
@@ -189,7 +219,8 @@ impl AnswerRow {
     pub fn bytes(&self) -> usize {
         let value =
             |(name, value): &(Arc<str>, Option<OwnedValue>)| 80 + name.len() + value.as_ref().map_or(0, value_bytes);
-        64 + self.columns.iter().map(value).sum::<usize>()
+        let origin = |origin: &RowOrigin| 96 + origin.instance.as_ref().map_or(0, String::len);
+        64 + self.columns.iter().map(value).sum::<usize>() + self.origin.as_deref().map_or(0, origin)
     }
 }
 
@@ -204,7 +235,13 @@ pub(super) fn value_bytes(value: &OwnedValue) -> usize {
 
 impl Fields for AnswerRow {
     fn field(&self, name: &FieldName) -> Option<Property<'_>> {
-        self.columns[self.position_of(name)?].1.as_ref().map(OwnedValue::as_property)
+        match self.position_of(name) {
+            Some(at) => self.columns[at].1.as_ref().map(OwnedValue::as_property),
+            None if name.column() == Column::Instance => {
+                self.origin.as_ref()?.instance.as_deref().map(Property::String)
+            }
+            None => None,
+        }
     }
 
     fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
@@ -257,11 +294,11 @@ impl AnswerItem {
         }
     }
 
-    /// The place of a record in the order of all records.
+    /// The place of a record in the order of all records, also after it became a row.
     pub(super) fn place(&self) -> Option<RecordPlace<'_>> {
         match self {
             AnswerItem::Record(record) => Some((record.record().row_key, &record.record().partition_key)),
-            AnswerItem::Row(_) => None,
+            AnswerItem::Row(row) => row.origin.as_ref().map(|origin| (origin.key, &origin.partition)),
         }
     }
 

@@ -1,14 +1,16 @@
 //! Answers: the records or rows that a query of the language asks for.
 //!
 //! ```text
-//! query ──► plan ──► select ──► predicate ──► pipes ──► sink
-//!           Filter   newest     record by     rows or
-//!                    first      record        records
+//! query ──► planned ──► plan ──► select ──► predicate ──► pipes ──► sink
+//!           ParsedQuery Filter   newest     record by     rows or
+//!                                first      record        records
 //! ```
 //!
+//! * [`ParsedQuery::planned`]: the same answer with less work.
 //! * `plan`: what of a filter the stores can decide: times, instance, level, a text.
 //! * [`item`]: a record, or a row of columns, as pipes pass it on.
 //! * [`pipes`]: each pipe as a stage that items pass through.
+//! * `row_pipes`: those that look at one row at a time.
 //! * [`accumulator`], [`quantile`]: the functions of `stats`.
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
 //! * `columns`: filters, records and groups over columns as they are encoded.
@@ -37,6 +39,7 @@ mod pattern;
 pub mod pipes;
 mod plan;
 pub mod quantile;
+mod row_pipes;
 #[cfg(test)]
 mod pipe_tests;
 #[cfg(test)]
@@ -55,7 +58,11 @@ use crate::record::StoredRecord;
 use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use columns::{Gathered, GroupQuestion, WantedRecords, gather, gather_entries, gather_fields, select_matching};
+use columns::{
+    Gathered, GroupQuestion, SortQuestion, WantedRecords, gather, gather_entries, gather_fields, gather_sorted,
+    select_matching,
+};
+use daytable_logsql::effect::RowFlow;
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
@@ -139,12 +146,15 @@ pub fn answer(
     is_wanted: &dyn Fn() -> bool,
     each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
 ) -> Result<AnswerReport, TableError> {
+    // A rate is of the times that the query names first, whatever its plan moves there.
+    let named = pushed_down(&Predicate::new(&query.filter, options.now), &options.filter);
+    let seconds = range_seconds(&named, options.now);
+    let query = &query.planned();
     let predicate = Arc::new(Predicate::new(&query.filter, options.now));
     // How many rows a remote store is asked for at once. More are read where a filter leaves records out.
     let limit = wanted_records(query, options).filter(|_| query.filter == Expression::All);
     let filter = Filter { limit, ..pushed_down(&predicate, &options.filter) };
     let budget = AnswerBudget::new(options.memory.question_within(options.bytes_max));
-    let seconds = range_seconds(&filter, options.now);
     let (started, cut) = (Instant::now(), Cell::new(None));
     let go_on = || {
         if options.time_limit.is_some_and(|limit| started.elapsed() > limit) {
@@ -172,8 +182,13 @@ pub fn answer(
         let selection = Selection { asked, ..Selection::of(stores, &reading, filter, &row_filter, &go_on) };
         let is_local = stores.remote.is_none();
         let fields = pipeline.field_question().filter(|_| is_local);
-        let groups = pipeline.grouping().filter(|_| is_local);
-        let groups = groups.and_then(|(by, aggregates, top)| GroupQuestion::new(by, aggregates, top));
+        // The pipes in front of the first one that does not look at one record at a time.
+        let is_of_many = |pipe: &Pipe| !matches!(pipe.effect().flow, RowFlow::Each | RowFlow::Chosen);
+        let first_of_many = query.pipes.iter().position(is_of_many).filter(|_| is_local);
+        let groups =
+            first_of_many.and_then(|at| GroupQuestion::new(&query.pipes[..at], pipeline.grouping(at)?, options.now));
+        let sorted = first_of_many
+            .and_then(|at| Some((at, SortQuestion::new(&query.pipes[..at], query.pipes.get(at)?, options.now)?)));
         let mut gathered = |report: columns::GatherReport, kept: &str| {
             matched = report.matched;
             if report.is_cut {
@@ -183,10 +198,16 @@ pub fn answer(
         let read = if let Some(question) = groups {
             let mut each = |found| match found {
                 Gathered::Group(values, states) => pipeline.add_group(values, states),
+                Gathered::All(groups) => pipeline.set_groups(groups),
                 Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
             };
             gather(&selection, &predicate, &question, options.now, &budget, &mut each)
                 .map(|report| gathered(report, "groups"))
+        } else if let Some((at, question)) = sorted {
+            pipeline.sort_by_place(at);
+            let mut each = |record| pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink);
+            gather_sorted(&selection, &predicate, &question, &budget, &mut each)
+                .map(|report| gathered(report, "sorted records"))
         } else if let Some(question) = fields {
             gather_fields(&selection, &predicate, question, &budget, &mut |found| pipeline.add_field(found))
                 .map(|report| gathered(report, "values"))
@@ -236,7 +257,21 @@ pub fn count_answer(
     }
     let mut tally = Tally::new(grouping, memory());
     if !query.pipes.is_empty() {
-        let report = answer(stores, query, options, is_wanted, &mut |_| tally.add(Ticks::MIN, None, "", 1))?;
+        let mut counted = query.clone();
+        counted.pipes.extend(options.filter.limit.map(Pipe::Limit));
+        counted.pipes.push(counting(Grouping::default()));
+        let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
+        let mut rows = 0;
+        let mut report = answer(stores, &counted, &options, is_wanted, &mut |item| {
+            if let Some(OwnedValue::Int64(counted)) = item.into_row().get("records") {
+                rows = u64::try_from(*counted).unwrap_or(0);
+            }
+            ControlFlow::Continue(())
+        })?;
+        if rows > 0 {
+            let _ = tally.add(Ticks::MIN, None, "", rows);
+        }
+        report.given = rows;
         return Ok((tally.counts().counts, report));
     }
     let grouped = ParsedQuery { filter: query.filter.clone(), pipes: vec![counting(grouping)] };
@@ -343,22 +378,16 @@ fn counting(grouping: Grouping) -> Pipe {
     Pipe::Stats { by: time.into_iter().chain(level).chain(instance).collect(), aggregates: vec![count] }
 }
 
-/// Whether a pipe has to see all records before it gives the first row.
-fn needs_all(pipe: &Pipe) -> bool {
-    matches!(pipe, Pipe::Stats { .. } | Pipe::Top { .. } | Pipe::Uniq { .. } | Pipe::Sort { .. })
-        || matches!(pipe, Pipe::Facets { .. } | Pipe::FieldNames { .. } | Pipe::FieldValues { .. })
-}
-
 /// Whether the answer comes newest first: its pipes keep the order of the records.
 pub fn is_newest_first(query: &ParsedQuery) -> bool {
-    !query.pipes.iter().any(needs_all)
+    !query.pipes.iter().any(Pipe::needs_all)
 }
 
 /// How many records an answer needs, if few may do.
 fn wanted_records(query: &ParsedQuery, options: &AnswerOptions) -> Option<u64> {
-    let first = query.pipes.iter().take_while(|pipe| !needs_all(pipe));
+    let first = query.pipes.iter().take_while(|pipe| !pipe.needs_all());
     let limits = first.filter_map(|pipe| if let Pipe::Limit(limit) = pipe { Some(*limit) } else { None });
-    let limit = options.filter.limit.filter(|_| !query.pipes.iter().any(needs_all));
+    let limit = options.filter.limit.filter(|_| !query.pipes.iter().any(Pipe::needs_all));
     limits.chain(limit).min()
 }
 

@@ -53,7 +53,8 @@ impl fmt::Display for NothingFound {
 ///
 /// The data folder or the remote store cannot be read.
 pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions) -> Result<NothingFound, TableError> {
-    let predicate = Predicate::new(&query.filter, options.now);
+    // A filter behind a pipe may be why.
+    let predicate = Predicate::new(&query.planned().filter, options.now);
     let filter = pushed_down(&predicate, &options.filter);
     let tables = stores.reader.tables()?;
     let times = || tables.iter().filter_map(|table| Some((table.first_time?, table.last_time?)));

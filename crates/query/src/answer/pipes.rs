@@ -4,22 +4,21 @@
 //! needs no more items breaks, which ends the reading of records.
 
 use super::accumulator::{Accumulator, number_value, whole};
+use super::columns::GatheredGroups;
 use super::field_list::{FieldQuestion, FoundField, GatheredField};
 use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::math::{decimal, evaluate};
+use super::math::decimal;
 use super::order::{compare, compare_values};
-use super::pattern::{Extractor, format};
+use super::row_pipes::{RowPipe, property_bytes, refused_text, with_fields};
 use crate::entity::OwnedValue;
+use daytable_logsql::effect::RowFlow;
 use daytable_logsql::number::{Number, ipv4, plain};
-use daytable_logsql::query::{Aggregate, Expression, Extraction, FieldPattern, GroupField, SortKey, Step, StepSize};
-use daytable_logsql::template::parse_template;
+use daytable_logsql::query::{Aggregate, Expression, FieldPattern, GroupField, SortKey, Step, StepSize};
 use daytable_logsql::unit::{duration_nanos, show_duration, size_bytes};
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
 use daytable_model::property::Property;
 use daytable_model::time::{MAX_TICKS, Ticks, UNIX_EPOCH_TICKS};
-use daytable_platform::budget::{
-    BoundedText, GroupName, OverBudget, QuestionBudget, RECORD_BYTES_MAX, TextRefusal, TextResult, VALUE_BYTES_MAX,
-};
+use daytable_platform::budget::{OverBudget, QuestionBudget};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -71,7 +70,7 @@ impl AnswerBudget {
     }
 
     /// Cuts the answer for this reason, if it is the first one.
-    fn refuse(&self, over: OverBudget) {
+    pub(super) fn refuse(&self, over: OverBudget) {
         self.0.over.borrow_mut().get_or_insert(over);
     }
 
@@ -104,6 +103,11 @@ trait PipeStage {
         None
     }
 
+    /// The stage, if it sorts.
+    fn as_sort(&mut self) -> Option<&mut SortStage> {
+        None
+    }
+
     /// What the stage asks about all fields, if that is all.
     fn field_question(&self) -> Option<FieldQuestion> {
         None
@@ -121,12 +125,21 @@ trait PipeStage {
 /// The pipes of one answer.
 pub struct Pipeline<'q> {
     stages: Vec<Box<dyn PipeStage + 'q>>,
+    /// The stage to which groups are added.
+    grouping_at: usize,
 }
 
 impl<'q> Pipeline<'q> {
     /// Prepares the pipes.
     pub fn new(pipes: &[Pipe], context: &PipelineContext<'q>) -> Pipeline<'q> {
-        Pipeline { stages: pipes.iter().map(|pipe| stage(pipe, context)).collect() }
+        let stages = (0..pipes.len()).map(|at| {
+            let mut stage = stage(&pipes[at], context);
+            if let Some(groups) = stage.as_groups() {
+                groups.is_ordered = is_order_seen(&pipes[at + 1..]);
+            }
+            stage
+        });
+        Pipeline { stages: stages.collect(), grouping_at: 0 }
     }
 
     /// Passes an item through the stages.
@@ -134,14 +147,30 @@ impl<'q> Pipeline<'q> {
         push(&mut self.stages, item, sink)
     }
 
-    /// The groups and functions of the first stage, and how many of the greatest groups it wants, if it groups.
-    pub(super) fn grouping(&mut self) -> Option<(&[GroupField], &[Aggregate], Option<u64>)> {
-        let stage = self.stages.first_mut()?.as_groups()?;
+    /// The groups and functions of a stage, and how many of the greatest groups it wants, if it groups. Then groups may be
+    /// added to it.
+    pub(super) fn grouping(&mut self, at: usize) -> Option<(&[GroupField], &[Aggregate], Option<u64>)> {
+        self.grouping_at = at;
+        let stage = self.stages.get_mut(at)?.as_groups()?;
         let top = match &stage.order {
             GroupOrder::Top { limit, .. } => Some(*limit),
             _ => None,
         };
         Some((&stage.by, &stage.aggregates, top))
+    }
+
+    /// Gives the stage that was asked for its groups all of them.
+    pub(super) fn set_groups(&mut self, groups: GatheredGroups) {
+        if let Some(stage) = self.stages.get_mut(self.grouping_at).and_then(|stage| stage.as_groups()) {
+            stage.set_groups(groups);
+        }
+    }
+
+    /// Lets records come to a stage that sorts in any order.
+    pub(super) fn sort_by_place(&mut self, at: usize) {
+        if let Some(stage) = self.stages.get_mut(at).and_then(|stage| stage.as_sort()) {
+            stage.is_by_place = true;
+        }
     }
 
     /// What the first stage asks about all fields, if that is all.
@@ -156,9 +185,9 @@ impl<'q> Pipeline<'q> {
         }
     }
 
-    /// Adds a group to the first stage, which groups.
+    /// Adds a group to the stage that was asked for its groups.
     pub(super) fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
-        if let Some(stage) = self.stages.first_mut().and_then(|stage| stage.as_groups()) {
+        if let Some(stage) = self.stages.get_mut(self.grouping_at).and_then(|stage| stage.as_groups()) {
             stage.add_group(values, states);
         }
     }
@@ -174,6 +203,13 @@ impl<'q> Pipeline<'q> {
     }
 }
 
+/// Whether the order of the rows in front of some pipes makes a difference.
+fn is_order_seen(pipes: &[Pipe]) -> bool {
+    let mut flows = pipes.iter().map(|pipe| pipe.effect().flow);
+    let first = flows.find(|flow| !matches!(flow, RowFlow::Each | RowFlow::Chosen));
+    first != Some(RowFlow::Replaced { is_ordered: false })
+}
+
 fn push(stages: &mut [Box<dyn PipeStage + '_>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
     match stages.split_first_mut() {
         Some((first, rest)) => first.push(item, &mut |item| push(rest, item, sink)),
@@ -186,7 +222,7 @@ fn push(stages: &mut [Box<dyn PipeStage + '_>], item: AnswerItem, sink: Next<'_>
 pub(super) enum PipeGrowth {
     /// No text: it keeps, drops, moves or counts, or keeps items that it charges.
     Nothing,
-    /// Texts of any length. [`MadeTexts`] bounds each, and their sum in a row.
+    /// Texts of any length. A [`RowPipe`] bounds each, and their sum in a row.
     Texts,
 }
 
@@ -218,7 +254,6 @@ pub(super) fn growth(pipe: &Pipe) -> PipeGrowth {
 
 fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 'q> {
     let predicate = |filter: &Expression| Predicate::new(filter, context.now);
-    let condition = |filter: &Option<Expression>| filter.as_ref().map(predicate);
     let column = |name: &FieldName| GroupField { field: name.clone(), step: None };
     let hits = |by: &[FieldName], hits: &str| {
         let by = by.iter().map(column).collect();
@@ -243,6 +278,7 @@ fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 
             offset: *offset,
             limit: *limit,
             rank: rank.clone(),
+            is_by_place: false,
             items: Vec::new(),
             budget: context.budget.clone(),
         }),
@@ -251,92 +287,19 @@ fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 
         Pipe::Sample(every) => Box::new(SampleStage { every: *every, count: 0 }),
         Pipe::Filter(filter) => Box::new(FilterStage(predicate(filter))),
         Pipe::Fields(fields) => Box::new(FieldsStage(fields.clone())),
-        Pipe::Delete(patterns) => {
-            let patterns = patterns.clone();
-            row_stage(context, move |row, _| {
-                for pattern in &patterns {
-                    // Another column may have the name that a query may also call this one.
-                    let written = pattern.name.written();
-                    match !pattern.is_prefix && row.columns().iter().any(|(name, _)| **name == *written) {
-                        true => row.retain(|name| name != written),
-                        false => row.retain(|name| !is_column(pattern, name)),
-                    }
-                }
-                Ok(())
-            })
-        }
-        Pipe::Copy(pairs) => {
-            let pairs = pairs.clone();
-            row_stage(context, move |row, made| {
-                for (from, to) in &pairs {
-                    made.check(row, to, row.field(from).map_or(0, property_bytes))?;
-                    let value = row.field(from).map(OwnedValue::from);
-                    row.set(to, value);
-                }
-                Ok(())
-            })
-        }
-        Pipe::Rename(pairs) => {
-            let pairs = pairs.clone();
-            row_stage(context, move |row, _| {
-                pairs.iter().for_each(|(from, to)| row.rename(from, to));
-                Ok(())
-            })
-        }
-        Pipe::Extract(extraction) => extract_stage(extraction, Extractor::template(&extraction.pattern), context),
-        Pipe::ExtractRegexp(extraction) => extract_stage(extraction, Extractor::regexp(&extraction.pattern), context),
-        Pipe::Format { pattern, name, condition: only, keep_original, skip_empty } => {
-            let parts = parse_template(pattern, false).unwrap_or_default();
-            let (name, only, keep, skip) = (name.clone(), condition(only), *keep_original, *skip_empty);
-            row_stage(context, move |row, made| {
-                if only.as_ref().is_none_or(|only| only.matches(row)) {
-                    let mut text = made.text(row, &name);
-                    format(&parts, row, &mut text)?;
-                    put_text(row, &name, text.finish(), keep, skip);
-                }
-                Ok(())
-            })
-        }
-        Pipe::Replace { is_regexp, from, to, at, limit, condition: only } => {
-            let (from, at, to, only) = (from.clone(), at.clone(), to.clone(), condition(only));
-            let limit = usize::try_from(limit.unwrap_or(0)).unwrap_or(usize::MAX);
-            // Zero is no limit.
-            let limit = if limit == 0 { usize::MAX } else { limit };
-            let regex = is_regexp.then(|| Extractor::checked_regex(&from));
-            row_stage(context, move |row, made| {
-                if only.as_ref().is_some_and(|only| !only.matches(row)) {
-                    return Ok(());
-                }
-                let mut replaced = made.text(row, &at);
-                {
-                    let Some(text) = row.field(&at).map(Property::text) else { return Ok(()) };
-                    match &regex {
-                        Some(regex) => replace_matches(regex, &text, &to, limit, &mut replaced)?,
-                        None => replaced.push_replaced(&text, &from, &to, limit)?,
-                    }
-                }
-                row.set(&at, Some(OwnedValue::String(replaced.finish())));
-                Ok(())
-            })
-        }
-        Pipe::Math(columns) => {
-            let (columns, now) = (columns.clone(), context.now);
-            row_stage(context, move |row, _| {
-                for (expression, name) in &columns {
-                    let value = evaluate(expression, row, now);
-                    row.set(name, Some(number_value(value)));
-                }
-                Ok(())
-            })
-        }
-        Pipe::Length { of, name } => {
-            let (of, name) = (of.clone(), name.clone());
-            row_stage(context, move |row, _| {
-                let length = row.field(&of).map_or(0, |value| value.text().len());
-                row.set(&name, Some(whole(length as u64)));
-                Ok(())
-            })
-        }
+        Pipe::Delete(_)
+        | Pipe::Copy(_)
+        | Pipe::Rename(_)
+        | Pipe::Extract(_)
+        | Pipe::ExtractRegexp(_)
+        | Pipe::Format { .. }
+        | Pipe::Replace { .. }
+        | Pipe::Math(_)
+        | Pipe::Length { .. } => Box::new(RowStage {
+            pipe: RowPipe::new(pipe, context.now),
+            go_on: context.go_on,
+            budget: context.budget.clone(),
+        }),
         Pipe::Facets { limit, values_max, length_max, keep_constant } => Box::new(FacetsStage {
             limit: *limit,
             values_max: *values_max,
@@ -359,132 +322,25 @@ fn counting(name: &str) -> Aggregate {
     Aggregate { function, fields: Vec::new(), limit: None, condition: None, name: name.to_owned() }
 }
 
-/// Whether a column belongs to a pattern: by its own name, or as a query calls it.
-fn is_column(pattern: &FieldPattern, name: &str) -> bool {
-    pattern.matches(name)
-        || !pattern.is_prefix
-            && (pattern.name.property() == name
-                || pattern.name.column() != daytable_logsql::Column::Field
-                    && FieldName::new(name).column() == pattern.name.column())
-}
-
-/// The texts that a stage makes: each, and all of a row together, have a bound.
-struct MadeTexts<'q> {
-    go_on: &'q dyn Fn() -> bool,
-}
-
-impl<'q> MadeTexts<'q> {
-    /// The bytes that a value of a column may have.
-    fn room(row: &AnswerRow, column: &FieldName) -> usize {
-        let replaced = row.field(column).map_or(0, property_bytes);
-        let others = row.text_bytes().saturating_sub(replaced);
-        VALUE_BYTES_MAX.min(RECORD_BYTES_MAX.saturating_sub(others))
-    }
-
-    /// A text for a column of the row.
-    fn text(&self, row: &AnswerRow, column: &FieldName) -> BoundedText<'q> {
-        BoundedText::new(MadeTexts::room(row, column), self.go_on)
-    }
-
-    /// Checks a value of so many bytes before it is put into a column.
-    fn check(&self, row: &AnswerRow, column: &FieldName, bytes: usize) -> TextResult {
-        let room = MadeTexts::room(row, column);
-        if bytes > room { Err(TextRefusal::TooLong(room)) } else { Ok(()) }
-    }
-}
-
-/// The bytes of a value's text or blob.
-fn property_bytes(value: Property<'_>) -> usize {
-    match value {
-        Property::String(text) => text.len(),
-        Property::Binary(bytes) => bytes.len(),
-        _ => 0,
-    }
-}
-
-/// Adds a text with what an expression matches replaced, at most `limit` times.
-fn replace_matches(
-    regex: &regex::Regex,
-    text: &str,
-    replacement: &str,
-    limit: usize,
-    to: &mut BoundedText<'_>,
-) -> TextResult {
-    let mut end = 0;
-    for found in regex.captures_iter(text).take(limit) {
-        let whole = found.get_match();
-        // Behind each match the rest may be read once more.
-        to.worked(text.len() >> 8)?;
-        to.push_str(&text[end..whole.start()])?;
-        to.push_expanded(replacement, |group| match group {
-            GroupName::Number(number) => found.get(number).map(|group| group.as_str()),
-            GroupName::Name(name) => found.name(name).map(|group| group.as_str()),
-        })?;
-        end = whole.end();
-    }
-    to.push_str(&text[end..])
-}
-
 /// A stage that changes each row.
-struct RowStage<'q, F> {
-    change: F,
-    made: MadeTexts<'q>,
+struct RowStage<'q> {
+    pipe: RowPipe,
+    go_on: &'q dyn Fn() -> bool,
     budget: AnswerBudget,
 }
 
-impl<'q, F: FnMut(&mut AnswerRow, &MadeTexts<'q>) -> TextResult> PipeStage for RowStage<'q, F> {
+impl PipeStage for RowStage<'_> {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         let mut row = item.into_row();
-        if let Err(refusal) = (self.change)(&mut row, &self.made) {
-            // What ends a question that nobody waits for is no reason of the answer.
-            if let TextRefusal::TooLong(_) = refusal {
-                self.budget
-                    .refuse(OverBudget::TooLarge(format!("a value that a pipe makes {refusal}; make less of it")));
+        match self.pipe.apply(&mut row, self.go_on) {
+            Ok(true) => next(AnswerItem::Row(row)),
+            Ok(false) => ControlFlow::Continue(()),
+            Err(refusal) => {
+                refused_text(refusal).into_iter().for_each(|over| self.budget.refuse(over));
+                ControlFlow::Break(())
             }
-            return ControlFlow::Break(());
         }
-        next(AnswerItem::Row(row))
     }
-}
-
-fn row_stage<'q>(
-    context: &PipelineContext<'q>,
-    change: impl FnMut(&mut AnswerRow, &MadeTexts<'q>) -> TextResult + 'q,
-) -> Box<dyn PipeStage + 'q> {
-    let PipelineContext { budget, go_on, .. } = context;
-    Box::new(RowStage { change, made: MadeTexts { go_on: *go_on }, budget: budget.clone() })
-}
-
-fn extract_stage<'q>(
-    extraction: &Extraction,
-    extractor: Extractor,
-    context: &PipelineContext<'q>,
-) -> Box<dyn PipeStage + 'q> {
-    let Extraction { from, condition, keep_original, skip_empty, .. } = extraction.clone();
-    let condition = condition.map(|filter| Predicate::new(&filter, context.now));
-    let names = extractor.names();
-    row_stage(context, move |row, made| {
-        if condition.as_ref().is_some_and(|condition| !condition.matches(row)) {
-            return Ok(());
-        }
-        let text = row.field(&from).map(|value| value.text().into_owned()).unwrap_or_default();
-        // Groups within groups have the same text, each once.
-        let values = extractor.extract(&text, &mut made.text(row, &from))?;
-        for (name, text) in names.iter().zip(values) {
-            made.check(row, name, text.len())?;
-            put_text(row, name, text, keep_original, skip_empty);
-        }
-        Ok(())
-    })
-}
-
-/// Sets a column to a computed text; an empty text is no value.
-fn put_text(row: &mut AnswerRow, name: &FieldName, text: String, keep_original: bool, skip_empty: bool) {
-    let is_present = row.field(name).is_some_and(|value| !matches!(value, Property::String("")));
-    if keep_original && is_present || skip_empty && text.is_empty() {
-        return;
-    }
-    row.set(name, (!text.is_empty()).then_some(OwnedValue::String(text)));
 }
 
 struct LimitStage {
@@ -541,24 +397,7 @@ struct FieldsStage(Vec<FieldPattern>);
 
 impl PipeStage for FieldsStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
-        let is_all = |pattern: &FieldPattern| pattern.is_prefix && pattern.name.written().is_empty();
-        if self.0.iter().any(is_all) {
-            return next(item);
-        }
-        let mut row = AnswerRow::default();
-        for pattern in &self.0 {
-            if !pattern.is_prefix {
-                let value = item.field(&pattern.name).map(OwnedValue::from);
-                row.set_field(&pattern.name, value);
-                continue;
-            }
-            item.each_field(&mut |name, value| {
-                if pattern.matches(name) || name.starts_with(pattern.name.property()) {
-                    row.set_field(&FieldName::new(name), Some(value.into()));
-                }
-            });
-        }
-        next(AnswerItem::Row(row))
+        next(with_fields(&self.0, item))
     }
 }
 
@@ -568,6 +407,8 @@ struct SortStage {
     offset: u64,
     limit: Option<u64>,
     rank: Option<String>,
+    /// Whether the items come in any order, and those of one order are to be as records come.
+    is_by_place: bool,
     /// Items with their keys.
     items: Vec<(Vec<Option<OwnedValue>>, AnswerItem)>,
     budget: AnswerBudget,
@@ -579,7 +420,7 @@ impl SortStage {
     }
 
     fn sort(&mut self) {
-        let by = &self.by;
+        let (by, is_by_place) = (&self.by, self.is_by_place);
         // Items of the same order stay in the order in which they came.
         self.items.sort_by(|(a, one), (b, other)| {
             if by.is_empty() {
@@ -589,7 +430,8 @@ impl SortStage {
                 let order = compare_values(&key.field, property(a), property(b));
                 if key.is_descending { order.reverse() } else { order }
             });
-            parts.fold(Ordering::Equal, Ordering::then)
+            let order = parts.fold(Ordering::Equal, Ordering::then);
+            if is_by_place { order.then_with(|| one.place().cmp(&other.place())) } else { order }
         });
     }
 }
@@ -621,6 +463,10 @@ fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
 }
 
 impl PipeStage for SortStage {
+    fn as_sort(&mut self) -> Option<&mut SortStage> {
+        Some(self)
+    }
+
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
         let kept = self.kept_max();
         if kept == 0 {
@@ -686,8 +532,12 @@ struct GroupStage {
     conditions: Vec<Option<Predicate>>,
     numbers: HashMap<Vec<u8>, usize, foldhash::fast::RandomState>,
     groups: Vec<Group>,
+    /// All groups, if they were gathered elsewhere.
+    gathered: Option<GatheredGroups>,
     key: Vec<u8>,
     order: GroupOrder,
+    /// Whether the order of the rows makes a difference behind the stage.
+    is_ordered: bool,
     seconds: Option<f64>,
     budget: AnswerBudget,
 }
@@ -699,8 +549,10 @@ impl GroupStage {
             conditions: aggregates.iter().map(condition).collect(),
             numbers: HashMap::default(),
             groups: Vec::new(),
+            gathered: None,
             key: Vec::new(),
             order: GroupOrder::Groups,
+            is_ordered: true,
             seconds: context.seconds,
             budget: context.budget.clone(),
             by,
@@ -836,42 +688,136 @@ impl PipeStage for GroupStage {
     }
 
     fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        if let Some(gathered) = self.gathered.take() {
+            let charged = gathered.charged();
+            let flow = self.finish_gathered(gathered, next);
+            self.budget.question().release(charged);
+            return flow;
+        }
         let mut groups = std::mem::take(&mut self.groups);
+        self.sort(&mut groups);
+        let names = self.names();
+        for (rank, group) in groups.into_iter().enumerate() {
+            next(AnswerItem::Row(self.row(&names, group, rank)?))?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl GroupStage {
+    /// Takes all groups, which were gathered elsewhere.
+    fn set_groups(&mut self, mut gathered: GatheredGroups) {
+        if !self.by.is_empty() {
+            self.gathered = Some(gathered);
+            return;
+        }
+        for number in gathered.numbers() {
+            self.add_group(gathered.values(number), gathered.take_states(number));
+        }
+        self.budget.question().release(gathered.charged());
+    }
+
+    /// The groups that are passed on at most.
+    fn limit(&self) -> usize {
+        let limit = match &self.order {
+            GroupOrder::Groups => None,
+            GroupOrder::Top { limit, .. } => Some(*limit),
+            GroupOrder::Uniq { limit, .. } => *limit,
+        };
+        limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    /// Puts groups in order, and drops those beyond the limit.
+    fn sort(&self, groups: &mut Vec<Group>) {
         let count = |group: &Group| match group.states.first() {
             Some(Accumulator::Count(count)) => *count,
             _ => 0,
         };
         match &self.order {
-            GroupOrder::Top { limit, .. } => {
+            GroupOrder::Top { .. } => {
                 groups.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| self.compare_groups(a, b)));
-                groups.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
             }
-            GroupOrder::Groups => groups.sort_by(|a, b| self.compare_groups(a, b)),
-            GroupOrder::Uniq { limit, .. } => {
-                groups.sort_by(|a, b| self.compare_groups(a, b));
-                groups.truncate(usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX));
+            GroupOrder::Groups | GroupOrder::Uniq { .. } => groups.sort_by(|a, b| self.compare_groups(a, b)),
+        }
+        groups.truncate(self.limit());
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        self.by.iter().map(|by| by.field.written().into()).collect()
+    }
+
+    /// The row of a group. Breaks if there is no memory for its lists.
+    fn row(&self, names: &[Arc<str>], group: Group, rank: usize) -> ControlFlow<(), AnswerRow> {
+        let mut row = AnswerRow::default();
+        for (name, value) in names.iter().zip(group.values) {
+            row.push(name.clone(), value);
+        }
+        let lists = LIST_COPIES * group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
+        if lists > 0 && !self.budget.charge(lists, "values") {
+            return ControlFlow::Break(());
+        }
+        if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
+            for (aggregate, state) in self.aggregates.iter().zip(group.states) {
+                row.push(aggregate.name.as_str().into(), state.finish(aggregate, self.seconds));
             }
         }
-        let names: Vec<Arc<str>> = self.by.iter().map(|by| by.field.written().into()).collect();
-        for (rank, group) in groups.into_iter().enumerate() {
-            let mut row = AnswerRow::default();
-            for (name, value) in names.iter().zip(group.values) {
-                row.push(name.clone(), value);
-            }
-            let lists = LIST_COPIES * group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
-            if lists > 0 && !self.budget.charge(lists, "values") {
-                return ControlFlow::Break(());
-            }
-            if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
-                for (aggregate, state) in self.aggregates.iter().zip(group.states) {
-                    row.push(aggregate.name.as_str().into(), state.finish(aggregate, self.seconds));
-                }
-            }
-            if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
-                row.push(name.as_str().into(), Some(whole(rank as u64 + 1)));
-            }
-            next(AnswerItem::Row(row))?;
+        if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
+            row.push(name.as_str().into(), Some(whole(rank as u64 + 1)));
         }
+        ControlFlow::Continue(row)
+    }
+
+    /// Passes on groups that were gathered elsewhere. Their states stay there until a row is made of them.
+    fn finish_gathered(&self, mut gathered: GatheredGroups, next: Next<'_>) -> ControlFlow<()> {
+        let (names, limit) = (self.names(), self.limit());
+        if !self.is_ordered && limit == usize::MAX {
+            for number in gathered.numbers() {
+                let group = Group { values: gathered.values(number), states: gathered.take_states(number) };
+                next(AnswerItem::Row(self.row(&names, group, 0)?))?;
+            }
+            return ControlFlow::Continue(());
+        }
+        // The groups in order, each with its number; at most twice as many as are wanted.
+        let mut sorted: Vec<(Group, usize)> = Vec::new();
+        let is_top = matches!(self.order, GroupOrder::Top { .. });
+        let mut held = 0;
+        let bytes_of = |(group, _): &(Group, usize)| {
+            let of_value = |value: &Option<OwnedValue>| size_of::<OwnedValue>() + value.as_ref().map_or(0, value_bytes);
+            size_of::<(Group, usize)>() + group.values.iter().map(of_value).sum::<usize>()
+        };
+        let sort = |sorted: &mut Vec<(Group, usize)>, gathered: &GatheredGroups| {
+            sorted.sort_by(|(a, one), (b, other)| {
+                let by_count = || gathered.count(*other).cmp(&gathered.count(*one));
+                let order = if is_top { by_count() } else { Ordering::Equal };
+                order.then_with(|| self.compare_groups(a, b))
+            });
+        };
+        for number in gathered.numbers() {
+            if !gathered.is_wanted(number) {
+                continue;
+            }
+            let group = (Group { values: gathered.values(number), states: Vec::new() }, number);
+            let bytes = bytes_of(&group);
+            // A group that has no room is left out, and the answer says so.
+            if !self.budget.charge(bytes, "groups") {
+                break;
+            }
+            held += bytes;
+            sorted.push(group);
+            if sorted.len() >= limit.saturating_mul(2).max(64) {
+                sort(&mut sorted, &gathered);
+                let dropped: usize = sorted.drain(limit.min(sorted.len())..).map(|group| bytes_of(&group)).sum();
+                self.budget.question().release(dropped);
+                held -= dropped;
+            }
+        }
+        sort(&mut sorted, &gathered);
+        sorted.truncate(limit);
+        for (rank, (group, number)) in sorted.into_iter().enumerate() {
+            let group = Group { states: gathered.take_states(number), ..group };
+            next(AnswerItem::Row(self.row(&names, group, rank)?))?;
+        }
+        self.budget.question().release(held);
         ControlFlow::Continue(())
     }
 }

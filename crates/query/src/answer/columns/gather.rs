@@ -1,11 +1,13 @@
 //! The groups of a pipe, or the fields of records, gathered from all tables.
 
+use super::computed::ComputedColumns;
 use super::counted::CountedFields;
 use super::entries::{EntryCounting, EntryQuestion, FoundEntries};
 use super::fields::FieldGathering;
 use super::filter::ColumnFilter;
 use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fields, is_told};
 use super::place::{TablePlace, TableVisitor};
+use super::sorted::{SortQuestion, Sorting, sorted_bytes};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
@@ -13,14 +15,17 @@ use crate::answer::pipes::AnswerBudget;
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
+use crate::record::StoredRecord;
 use crate::select::{Selection, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
-use daytable_logsql::{Column, Predicate};
+use daytable_logsql::{Column, Pipe, Predicate};
 use daytable_model::time::Ticks;
+use daytable_platform::lock;
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The groups and functions of a pipe, which columns can tell.
 pub(in crate::answer) struct GroupQuestion {
@@ -28,14 +33,59 @@ pub(in crate::answer) struct GroupQuestion {
     aggregates: Vec<Aggregate>,
     /// How many groups with the greatest counts are wanted, if not all.
     top: Option<u64>,
+    /// What pipes in front of it compute.
+    computed: ComputedColumns,
 }
 
 /// What was gathered.
 pub(in crate::answer) enum Gathered {
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
+    /// All groups.
+    All(GatheredGroups),
     /// A record, which is to be added to its group.
     Record(Box<FullRecord>),
+}
+
+/// All groups of a question, as they were gathered: some fifty bytes each.
+pub(in crate::answer) struct GatheredGroups {
+    groups: ThreadGroups,
+    /// Groups with fewer records are not wanted.
+    least: u64,
+    /// The memory that was charged.
+    bytes: usize,
+}
+
+impl GatheredGroups {
+    /// The numbers of the groups.
+    pub(in crate::answer) fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
+        0..self.groups.len()
+    }
+
+    /// Whether the group may be wanted.
+    pub(in crate::answer) fn is_wanted(&self, group: usize) -> bool {
+        self.least == 0 || self.count(group) >= self.least
+    }
+
+    /// The records of a group, where the first function counts them.
+    pub(in crate::answer) fn count(&self, group: usize) -> u64 {
+        self.groups.count(group).unwrap_or(0)
+    }
+
+    /// The values of a group.
+    pub(in crate::answer) fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
+        self.groups.group_values(group)
+    }
+
+    /// The states of the functions of a group, which are left empty.
+    pub(in crate::answer) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        self.groups.take_states(group)
+    }
+
+    /// The memory that is charged for the groups.
+    pub(in crate::answer) fn charged(&self) -> usize {
+        self.bytes
+    }
 }
 
 /// How much was gathered.
@@ -47,15 +97,18 @@ pub(in crate::answer) struct GatherReport {
 }
 
 impl GroupQuestion {
-    /// A question that columns can answer; `None` if they cannot.
+    /// A question that columns can answer, behind pipes that look at one record at a time; `None` if they cannot.
     pub(in crate::answer) fn new(
-        by: &[GroupField],
-        aggregates: &[Aggregate],
-        top: Option<u64>,
+        pipes: &[Pipe],
+        (by, aggregates, top): (&[GroupField], &[Aggregate], Option<u64>),
+        now: Ticks,
     ) -> Option<GroupQuestion> {
-        let is_line = by.iter().any(|by| by.field.column() == Column::Line);
-        let can = !is_line && aggregates.iter().all(is_told);
-        can.then(|| GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), top })
+        if by.iter().any(|by| by.field.column() == Column::Line) || !aggregates.iter().all(is_told) {
+            return None;
+        }
+        let uses = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
+        let computed = ComputedColumns::new(pipes, uses, aggregates, now)?;
+        Some(GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), top, computed })
     }
 }
 
@@ -82,8 +135,16 @@ fn each_table<V: TableVisitor>(
         let range = place.range.clone();
         let walked = place.walk(selection, &bounds, &range, &visitor)?;
         match walked.filter(|_| !visitor.is_elsewhere()) {
-            Some(states) => each(FoundInTable::States(states)),
+            Some(states) => {
+                each(FoundInTable::States(states));
+                if visitor.is_over() {
+                    return Err(TableError::Interrupted);
+                }
+            }
             None => {
+                if visitor.is_over() {
+                    return Err(TableError::Interrupted);
+                }
                 for record in records_by_rows(selection, &bounds)?.into_iter().flatten() {
                     let record = FullRecord::new(record?);
                     if visitor.columns().matches(&record) {
@@ -106,70 +167,142 @@ pub(in crate::answer) fn gather(
     each: &mut dyn FnMut(Gathered),
 ) -> Result<GatherReport, TableError> {
     let grouping = StatsGroups { by: &question.by, aggregates: &question.aggregates };
-    let (memory, is_full) = (budget.question(), AtomicBool::new(false));
+    let (memory, is_full, refused) = (budget.question(), AtomicBool::new(false), Mutex::new(None));
+    let computed = &question.computed;
     let mut matched = 0;
-    // Counts of all threads and tables, where counts are all that is asked.
-    let mut counts: Option<ThreadGroups> = None;
-    let (mut is_by_count, mut held) = (true, 0);
+    // The groups of all threads and tables, but those that cannot be added.
+    let mut gathered: Option<ThreadGroups> = None;
+    let (mut are_all, mut held) = (true, 0);
     let visitor = |table: Arc<str>| {
-        let condition = |aggregate: &Aggregate| {
-            let predicate = Arc::new(Predicate::new(aggregate.condition.as_ref()?, now));
+        let condition = |(at, aggregate): (usize, &Aggregate)| {
+            let condition = aggregate.condition.as_ref().filter(|_| !computed.has_condition(at))?;
+            let predicate = Arc::new(Predicate::new(condition, now));
             Some(ColumnFilter::new(predicate, &Filter::default(), table.clone()))
         };
         let conditions: Vec<Predicate> =
             question.aggregates.iter().filter_map(|of| Some(Predicate::new(of.condition.as_ref()?, now))).collect();
         Gathering {
-            counted_fields: counted_fields(&grouping, predicate, &conditions),
-            conditions: question.aggregates.iter().map(condition).collect(),
+            // What is computed is in no page's numbers.
+            counted_fields: match computed.is_empty() {
+                true => counted_fields(&grouping, predicate, &conditions),
+                false => CountedFields::of([&**predicate], []),
+            },
+            conditions: question.aggregates.iter().enumerate().map(condition).collect(),
             columns: ColumnFilter::of(selection, predicate.clone(), table.clone()),
-            counted_by: counted_by(&grouping),
+            counted_by: counted_by(&grouping).filter(|_| computed.is_empty()),
             grouping: &grouping,
+            computed,
             memory,
             is_full: &is_full,
+            refused: &refused,
             is_elsewhere: AtomicBool::new(false),
         }
     };
-    each_table(selection, visitor, |found| match found {
+    let walked = each_table(selection, visitor, |found| match found {
         FoundInTable::States(states) => {
             for mut state in states {
                 matched += state.matched;
                 let charged = state.charged();
                 for record in state.records.take() {
-                    is_by_count = false;
+                    are_all = false;
                     each(Gathered::Record(record.into()));
                 }
-                let rest = match &mut counts {
-                    Some(counts) => counts.merge_counts(state),
+                let rest = match &mut gathered {
+                    Some(gathered) => gathered.merge(state),
                     None => {
-                        counts = Some(state);
+                        gathered = Some(state);
                         None
                     }
                 };
                 if let Some(rest) = rest {
-                    rest.finish(0, |values, states| each(Gathered::Group(values, states)));
+                    are_all = false;
+                    rest.finish(|values, states| each(Gathered::Group(values, states)));
                 }
                 memory.release(charged);
             }
-            // What the threads had is passed on, but for the counts.
+            // What the threads had is passed on, but for the groups.
             memory.release(std::mem::take(&mut held));
-            let counted = counts.as_ref().map_or(0, ThreadGroups::memory);
-            match memory.charge(counted, "groups") {
-                Ok(()) => held = counted,
+            let more = gathered.as_ref().map_or(0, ThreadGroups::memory);
+            match memory.charge(more, "groups") {
+                Ok(()) => held = more,
                 Err(_) => is_full.store(true, Ordering::Relaxed),
             }
         }
         FoundInTable::Record(record) => {
-            (matched, is_by_count) = (matched + 1, false);
+            (matched, are_all) = (matched + 1, false);
             each(Gathered::Record(record));
         }
-    })?;
-    if let Some(counts) = counts {
-        let top = question.top.filter(|_| is_by_count).and_then(|top| usize::try_from(top).ok());
-        let least = top.map_or(0, |top| counts.least_of_top(top));
-        counts.finish(least, |values, states| each(Gathered::Group(values, states)));
+    });
+    if let Some(over) = lock(&refused).take() {
+        budget.refuse(over);
     }
-    memory.release(held);
+    walked?;
+    match gathered {
+        Some(groups) if are_all && groups.are_apart() => {
+            let top = question.top.and_then(|top| usize::try_from(top).ok());
+            let least = top.map_or(0, |top| groups.least_of_top(top));
+            each(Gathered::All(GatheredGroups { groups, least, bytes: held }));
+        }
+        Some(groups) => {
+            groups.finish(|values, states| each(Gathered::Group(values, states)));
+            memory.release(held);
+        }
+        None => {}
+    }
     Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
+}
+
+/// Gathers the first records of an order from all tables, and those that columns do not describe, in no order. `each` takes
+/// memory from the budget for what it keeps.
+pub(in crate::answer) fn gather_sorted(
+    selection: &Selection<'_>,
+    predicate: &Arc<Predicate>,
+    question: &SortQuestion,
+    budget: &AnswerBudget,
+    each: &mut dyn FnMut(StoredRecord) -> ControlFlow<()>,
+) -> Result<GatherReport, TableError> {
+    let (memory, bound, refused) = (budget.question(), Mutex::new(None), Mutex::new(None));
+    let (mut matched, mut rows, mut held) = (0, Vec::new(), 0);
+    let visitor = |table: Arc<str>| Sorting {
+        question,
+        columns: ColumnFilter::of(selection, predicate.clone(), table),
+        counted_fields: CountedFields::of([&**predicate], []),
+        memory,
+        bound: &bound,
+        refused: &refused,
+        is_elsewhere: AtomicBool::new(false),
+    };
+    let walked = each_table(selection, visitor, |found| match found {
+        FoundInTable::States(states) => {
+            for mut state in states {
+                matched += state.matched;
+                for record in state.records.take() {
+                    let _ = each(record.into_record());
+                }
+                held += state.bytes;
+                rows.append(&mut state.rows);
+            }
+            question.truncate(&mut rows);
+            let left = rows.iter().map(sorted_bytes).sum::<usize>().min(held);
+            memory.release(held - left);
+            held = left;
+        }
+        FoundInTable::Record(record) => {
+            matched += 1;
+            let _ = each(record.into_record());
+        }
+    });
+    if let Some(over) = lock(&refused).take() {
+        budget.refuse(over);
+    }
+    walked?;
+    for sorted in rows {
+        memory.release(sorted_bytes(&sorted));
+        if each(StoredRecord::new(sorted.table, sorted.row)).is_break() {
+            break;
+        }
+    }
+    Ok(GatherReport { matched, is_cut: false })
 }
 
 /// Counts the matching records of all tables by the values that make the labels of entries.

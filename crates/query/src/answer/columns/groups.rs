@@ -4,6 +4,7 @@
 //! Each thread has its own groups. In the end they are merged, and passed on by value to the stage of the pipe, where
 //! records that columns do not describe are added one by one.
 
+use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
 use super::counted::{AlikeRecords, CountedFields, PageNumbers, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::kept::KeptRecords;
@@ -25,12 +26,14 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
-use daytable_platform::budget::QuestionBudget;
+use daytable_platform::budget::{OverBudget, QuestionBudget};
+use daytable_platform::lock;
 use daytable_store::page::{LevelMinute, LevelNumbers, PageHeader, PageSections, level_minutes};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedPage, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering as Order};
 
 /// Different numbers of a quantile that are counted apart; others go to its sketch at once.
@@ -46,12 +49,16 @@ pub(super) struct StatsGroups<'q> {
 pub(super) struct Gathering<'q> {
     pub(super) columns: ColumnFilter,
     pub(super) grouping: &'q StatsGroups<'q>,
-    /// The condition of each aggregate that has one.
+    /// What pipes in front of the groups compute.
+    pub(super) computed: &'q ComputedColumns,
+    /// The condition of each aggregate that has one, and looks at nothing that is computed.
     pub(super) conditions: Vec<Option<ColumnFilter>>,
     /// The memory of groups and values.
     pub(super) memory: &'q QuestionBudget,
     /// Whether there was not enough.
     pub(super) is_full: &'q AtomicBool,
+    /// Why the question cannot be answered, if a value is too long.
+    pub(super) refused: &'q Mutex<Option<OverBudget>>,
     /// By what numbers of records have to be told apart, if numbers tell all that is asked of records.
     pub(super) counted_by: Option<CountedBy>,
     /// The fields whose numbers by value may tell what is asked of a page.
@@ -74,6 +81,7 @@ pub(super) struct ThreadGroups {
     /// For each field the group that a group of the fields before it and a value make.
     steps: Vec<GroupStep>,
     states: Vec<States>,
+    computed: ComputedState,
     bytes: usize,
 }
 
@@ -96,7 +104,7 @@ const RECENT_GROUPS: usize = 512;
 enum States {
     Counts(Vec<u64>),
     Sums(Vec<Sum>),
-    Ends(Vec<Option<OwnedValue>>),
+    Ends(Vec<Option<OwnedValue>>, Function),
     Quantiles(Box<Quantiles>),
     Uniq(Vec<UniqHashes>),
 }
@@ -276,7 +284,7 @@ impl GroupStep {
 
 impl GroupStep {
     /// An estimate of the memory.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         4 * self.firsts.iter().map(Vec::capacity).sum::<usize>()
             + 20 * self.numbers.capacity()
             + 8 * self.parents.capacity()
@@ -287,7 +295,7 @@ impl States {
     fn new(function: Function) -> States {
         match function {
             Function::Sum | Function::Avg | Function::RateSum => States::Sums(Vec::new()),
-            Function::Min | Function::Max => States::Ends(Vec::new()),
+            Function::Min | Function::Max => States::Ends(Vec::new(), function),
             Function::Quantile(_) => States::Quantiles(Box::default()),
             Function::CountUniq => States::Uniq(Vec::new()),
             _ => States::Counts(Vec::new()),
@@ -298,7 +306,7 @@ impl States {
         match self {
             States::Counts(counts) => counts.resize(groups, 0),
             States::Sums(sums) => sums.resize(groups, Sum::default()),
-            States::Ends(ends) => ends.resize(groups, None),
+            States::Ends(ends, _) => ends.resize(groups, None),
             States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
             States::Quantiles(quantiles) => {
                 quantiles.bytes += QUANTILE_BYTES * groups.saturating_sub(quantiles.counts.len());
@@ -309,12 +317,48 @@ impl States {
         }
     }
 
+    /// Adds the states of other groups, each to the group here that `groups` has for it. A group for which there was no
+    /// memory is missing, and the answer says so.
+    fn merge(&mut self, other: &mut States, groups: &[u32]) {
+        let group = |of: &u32| Some(*of as usize).filter(|_| *of != NO_NUMBER);
+        match (self, other) {
+            (States::Counts(counts), States::Counts(more)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    group(of).into_iter().for_each(|of| counts[of] += *more);
+                }
+            }
+            (States::Sums(sums), States::Sums(more)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    group(of).into_iter().for_each(|of| sums[of].merge(more));
+                }
+            }
+            (States::Ends(ends, function), States::Ends(more, _)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    if let (Some(of), Some(more)) = (group(of), more) {
+                        add_end(&mut ends[of], *function, more.as_property());
+                    }
+                }
+            }
+            (States::Uniq(hashes), States::Uniq(more)) => {
+                for (of, more) in groups.iter().zip(more) {
+                    let Some(of) = group(of) else { continue };
+                    let mut more = std::mem::take(more);
+                    if hashes[of].len() < more.len() {
+                        std::mem::swap(&mut hashes[of], &mut more);
+                    }
+                    hashes[of].extend(more);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The state of a group, which is left empty.
     fn take(&mut self, group: usize) -> Accumulator {
         match self {
             States::Counts(counts) => Accumulator::Count(counts[group]),
             States::Sums(sums) => Accumulator::Sum(sums[group]),
-            States::Ends(ends) => Accumulator::End(ends[group].take()),
+            States::Ends(ends, _) => Accumulator::End(ends[group].take()),
             States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
             States::Quantiles(quantiles) => {
                 let mut sketch = std::mem::take(&mut quantiles.sketches[group]);
@@ -349,6 +393,10 @@ impl TableVisitor for Gathering<'_> {
     fn is_elsewhere(&self) -> bool {
         self.is_elsewhere.load(Order::Relaxed)
     }
+
+    fn is_over(&self) -> bool {
+        lock(self.refused).is_some()
+    }
 }
 
 impl BatchVisitor for Gathering<'_> {
@@ -369,6 +417,7 @@ impl BatchVisitor for Gathering<'_> {
             last_fixed: None,
             steps: by.iter().map(|_| GroupStep::default()).collect(),
             states: states.collect(),
+            computed: self.computed.start(),
             bytes: 0,
         }
     }
@@ -466,7 +515,8 @@ impl BatchVisitor for Gathering<'_> {
         exact: bool,
     ) -> bool {
         let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, levels, counted) else { return false };
-        exact && self.add_numbers(state, rows, &numbers) || !numbers.may_match(&self.columns)
+        exact && self.computed.is_empty() && self.add_numbers(state, rows, &numbers)
+            || !numbers.may_match(&self.columns)
     }
 
     fn needles(&self) -> Vec<&Needle> {
@@ -518,9 +568,17 @@ impl BatchVisitor for Gathering<'_> {
                 return Ok(self.elsewhere());
             }
         }
-        let groups = self.groups(state, batch, &rows)?;
+        let table = self.columns.table();
+        let computed = match self.computed.compute(&mut state.computed, batch, table, &mut rows) {
+            Ok(computed) => computed,
+            Err(error) => return self.refuse(error),
+        };
+        let groups = self.groups(state, batch, &rows, &computed)?;
         for (at, aggregate) in self.grouping.aggregates.iter().enumerate() {
-            let mut of_condition = None;
+            let mut of_condition = match self.computed.condition(at, &mut state.computed, batch, table, &rows) {
+                Ok(of_condition) => of_condition,
+                Err(error) => return self.refuse(error),
+            };
             if let Some(condition) = &self.conditions[at] {
                 match matching::decide(condition, batch, &rows)? {
                     Some((rows, _)) => of_condition = Some(rows),
@@ -529,7 +587,8 @@ impl BatchVisitor for Gathering<'_> {
             }
             let rows = of_condition.as_ref().unwrap_or(&rows);
             let adds = !self.is_full.load(Order::Relaxed);
-            add(&mut state.states[at], aggregate, batch, self.columns.table(), rows, &groups, adds)?;
+            let values = aggregate.fields.first().map(|field| self.computed.values(field, batch, table, &computed));
+            add(&mut state.states[at], aggregate, batch, values.transpose()?, rows, &groups, adds)?;
         }
         self.charge(state);
         Ok(ControlFlow::Continue(()))
@@ -648,10 +707,17 @@ impl Gathering<'_> {
         }
     }
 
-    /// The fields of the groups and of the functions.
+    /// The fields that are read for the groups and the functions.
     fn fields(&self) -> impl Iterator<Item = &FieldName> {
         let StatsGroups { by, aggregates } = self.grouping;
-        by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields))
+        let fields = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
+        fields.filter(|field| !self.computed.makes(field)).chain(self.computed.inputs())
+    }
+
+    /// Ends the walk, because a value cannot be computed.
+    fn refuse(&self, error: ComputeError) -> Result<ControlFlow<()>, StoreError> {
+        *lock(self.refused) = error.over()?;
+        Ok(ControlFlow::Break(()))
     }
 
     fn elsewhere(&self) -> ControlFlow<()> {
@@ -684,14 +750,20 @@ impl Gathering<'_> {
     }
 
     /// The group of each row; [`NO_NUMBER`] of a row without one.
-    fn groups(&self, state: &mut ThreadGroups, batch: &ColumnBatch, rows: &RowSet) -> Result<Vec<u32>, StoreError> {
+    fn groups(
+        &self,
+        state: &mut ThreadGroups,
+        batch: &ColumnBatch,
+        rows: &RowSet,
+        computed: &ComputedBatch,
+    ) -> Result<Vec<u32>, StoreError> {
         let mut groups = vec![0u32; batch.len()];
         let mut of_rows = vec![ABSENT; batch.len()];
         let adds = !self.is_full.load(Order::Relaxed);
         for (at, by) in self.grouping.by.iter().enumerate() {
             let (values, step) = (&mut state.values[at], &mut state.steps[at]);
             of_rows.fill(ABSENT);
-            let of_field = Values::of(&by.field, batch, self.columns.table())?;
+            let of_field = self.computed.values(&by.field, batch, self.columns.table(), computed)?;
             of_field.each_number(batch, rows, values, by.step.as_ref(), |row, number| of_rows[row] = number)?;
             let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
             rows.for_each(|row| {
@@ -716,13 +788,13 @@ fn add(
     states: &mut States,
     aggregate: &Aggregate,
     batch: &ColumnBatch,
-    table: &std::sync::Arc<str>,
+    values: Option<Values<'_>>,
     rows: &RowSet,
     groups: &[u32],
     adds: bool,
 ) -> Result<(), StoreError> {
     let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
-    let Some(field) = aggregate.fields.first() else {
+    let Some(values) = values else {
         if let States::Counts(counts) = states {
             rows.for_each(|row| {
                 if let Some(count) = counts.get_mut(groups[row] as usize) {
@@ -732,7 +804,6 @@ fn add(
         }
         return Ok(());
     };
-    let values = Values::of(field, batch, table)?;
     match states {
         States::Counts(counts) => match aggregate.function {
             Function::SumLength => values.each(
@@ -777,7 +848,7 @@ fn add(
                 }
             })
         }
-        States::Ends(ends) => {
+        States::Ends(ends, _) => {
             let mut others = ValueNumbers::default();
             let mut found = Vec::new();
             let read = |value: Property<'_>| match value {
@@ -850,40 +921,64 @@ impl ThreadGroups {
             States::Quantiles(quantiles) => quantiles.bytes,
             States::Counts(counts) => 8 * counts.capacity(),
             States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
-            States::Ends(ends) => 64 * ends.capacity(),
+            States::Ends(ends, _) => 64 * ends.capacity(),
         });
         of_states.sum::<usize>()
+            + self.computed.bytes()
             + self.values.iter().map(ValueNumbers::bytes).sum::<usize>()
             + self.steps.iter().map(GroupStep::bytes).sum::<usize>()
     }
 
-    /// Passes each group on: its values, and the states of its functions. Of several threads' groups, each is passed
-    /// once a thread. `least` leaves out groups with fewer records where the first function counts them.
-    pub(super) fn finish(mut self, least: u64, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
-        let count = self.steps.last().map_or(1, |step| step.parents.len());
-        for group in 0..count {
-            if let Some(States::Counts(counts)) = self.states.first()
-                && counts[group] < least
-            {
-                continue;
-            }
-            let mut values = Vec::with_capacity(self.values.len());
-            let mut number = group;
-            for (step, known) in self.steps.iter().zip(&self.values).rev() {
-                let (parent, value) = step.parents[number];
-                values.push(known.value(value));
-                number = parent as usize;
-            }
-            values.reverse();
-            each(values, self.states.iter_mut().map(|states| states.take(group)).collect());
+    /// The number of groups.
+    pub(super) fn len(&self) -> usize {
+        self.steps.last().map_or(1, |step| step.parents.len())
+    }
+
+    /// The records of a group, where the first function counts them.
+    pub(super) fn count(&self, group: usize) -> Option<u64> {
+        match self.states.first() {
+            Some(States::Counts(counts)) => counts.get(group).copied(),
+            _ => None,
         }
     }
 
-    /// Adds the counts of another thread, where counts are all there is. Gives the other back if they are not.
-    pub(super) fn merge_counts(&mut self, mut other: ThreadGroups) -> Option<ThreadGroups> {
-        let ([States::Counts(counts)], [States::Counts(more)]) = (&mut *self.states, &*other.states) else {
+    /// The values of a group.
+    pub(super) fn group_values(&self, group: usize) -> Vec<Option<OwnedValue>> {
+        let mut values = Vec::with_capacity(self.values.len());
+        let mut number = group;
+        for (step, known) in self.steps.iter().zip(&self.values).rev() {
+            let (parent, value) = step.parents[number];
+            values.push(known.value(value));
+            number = parent as usize;
+        }
+        values.reverse();
+        values
+    }
+
+    /// The states of the functions of a group, which are left empty.
+    pub(super) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        self.states.iter_mut().map(|states| states.take(group)).collect()
+    }
+
+    /// Whether groups with different numbers have different values.
+    pub(super) fn are_apart(&self) -> bool {
+        self.values.iter().all(ValueNumbers::are_alike)
+    }
+
+    /// Passes each group on: its values, and the states of its functions. Of several threads' groups, each is passed
+    /// once a thread.
+    pub(super) fn finish(mut self, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
+        for group in 0..self.len() {
+            let values = self.group_values(group);
+            each(values, self.take_states(group));
+        }
+    }
+
+    /// Adds the groups of another thread. Gives the other back if its states cannot be added.
+    pub(super) fn merge(&mut self, mut other: ThreadGroups) -> Option<ThreadGroups> {
+        if self.states.iter().any(|states| matches!(states, States::Quantiles(_))) {
             return Some(other);
-        };
+        }
         let values: Vec<Vec<u32>> =
             self.values.iter_mut().zip(&other.values).map(|(values, more)| values.merge(more)).collect();
         let mut groups: Vec<u32> = vec![0];
@@ -894,12 +989,10 @@ impl ThreadGroups {
             };
             groups = others.parents.iter().map(group).collect();
         }
-        counts.resize(self.steps.last().map_or(1, |step| step.parents.len()), 0);
-        for (group, more) in groups.iter().zip(more) {
-            // A group for which there was no memory is missing, and the answer says so.
-            if let Some(count) = counts.get_mut(*group as usize) {
-                *count += more;
-            }
+        let count = self.len();
+        for (states, more) in self.states.iter_mut().zip(&mut other.states) {
+            states.resize(count);
+            states.merge(more, &groups);
         }
         self.matched += other.matched;
         self.records.add(other.records.take());
@@ -909,7 +1002,7 @@ impl ThreadGroups {
     /// The least count of the `limit` groups with the greatest ones, where counts are all there is.
     pub(super) fn least_of_top(&self, limit: usize) -> u64 {
         let [States::Counts(counts)] = &*self.states else { return 0 };
-        if limit == 0 || counts.len() <= limit || !self.values.iter().all(ValueNumbers::are_alike) {
+        if limit == 0 || counts.len() <= limit {
             return 0;
         }
         let mut counts = counts.clone();

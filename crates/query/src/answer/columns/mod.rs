@@ -9,10 +9,13 @@
 //! * `entries`: records by the values that make the labels of entries in the language of Loki.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
+//! * `computed`: columns that pipes compute in front of a pipe that groups.
+//! * `sorted`: the first records of an order.
 //! * `names`: the names of fields, by the headers of pages and files.
 //! * `counted`: what a page's numbers of records by value tell, without its columns.
 //! * `place`: a table in the data folder or in its archive.
 
+mod computed;
 mod counted;
 mod entries;
 mod fields;
@@ -24,14 +27,18 @@ mod matching;
 mod names;
 mod place;
 mod records;
+mod sorted;
 #[cfg(test)]
 mod tests;
 mod values;
 
 pub use entries::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
-pub(super) use gather::{GatherReport, Gathered, GroupQuestion, gather, gather_entries, gather_fields};
+pub(super) use gather::{
+    GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields, gather_sorted,
+};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
+pub(super) use sorted::SortQuestion;
 
 /// Threads that answer one question.
 const THREADS_MAX: usize = 8;

@@ -14,6 +14,11 @@ pub(super) trait TableVisitor: BatchVisitor {
 
     /// Whether rows have to be read, because columns do not tell all.
     fn is_elsewhere(&self) -> bool;
+
+    /// Whether the question cannot be answered, so that nothing more is read.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// A table that is walked by columns.

@@ -2,8 +2,8 @@
 
 use super::super::pipes::{AnswerBudget, Pipeline, PipelineContext};
 use super::super::plan::pushed_down;
-use super::super::{ANSWER_BYTES_MAX, AnswerItem, AnswerOptions, FullRecord, answer, range_seconds};
-use crate::{Archives, Filter, Stores, select};
+use super::super::{ANSWER_BYTES_MAX, AnswerItem, AnswerOptions, FullRecord, answer, count_answer, range_seconds};
+use crate::{Archives, Filter, Grouping, Stores, select};
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
 use daytable_logsql::{ParsedQuery, Predicate};
@@ -232,6 +232,66 @@ const PIPES: [&str; 36] = [
     "| stats by (status) values(user) v, uniq_values(user) limit 3 u",
 ];
 
+/// Pipes that others may follow.
+const STEPS: [&str; 28] = [
+    "filter status:>=404",
+    "filter level:error",
+    "filter timeout",
+    "filter user:=bob or score:>3",
+    "filter -user:* path:\"api/v1\"",
+    "filter instance:=web-1",
+    "filter s:>3",
+    "filter k:PUT",
+    "filter line:timeout",
+    "math score * 2 as s",
+    "math status / 4 as c, c + score as s",
+    "math took / 2 as status",
+    "math max(score, 3) default 1 as score",
+    "format \"<http.method> <path>\" as k",
+    "format if (status:>=500) \"bad <status>\" as user keep_original_fields",
+    "extract \"timeout of db-<db> after\" from message",
+    "extract_regexp \"items/(?P<item>[0-9]+)\" from path",
+    "extract if (level:error) \"<k> <user>\" from message skip_empty_results",
+    "replace (\"api\", \"x\") at path",
+    "replace_regexp (\"[0-9]+\", \"N\") at message limit 1",
+    "copy user as who, instance as k",
+    "rename user as who, instance as item",
+    "delete user, st*",
+    "fields instance, level, path, status, score, user, time",
+    "len(path) as l",
+    "sort by (score)",
+    "sort by (status desc, path) limit 9 offset 1",
+    "limit 30 | offset 2 | sample 2",
+];
+
+/// Pipes that may be last.
+const ENDS: [&str; 24] = [
+    "stats by (k) count() n",
+    "stats by (user) avg(s) a, sum(score) b",
+    "stats by (instance) count() n, max(s) m, min(path) p",
+    "stats by (db, item) count() n",
+    "stats by (level) count() if (s:>5) n, count_uniq(k) u, count(who) w",
+    "stats by (status:100, _time:1h) count() n, sum(l) l",
+    "stats first(path) f, last(user) l, any(trace) a",
+    "stats by (k) row_max(score, path) r",
+    "stats by (path) count() n | filter n:>1 | stats count() c, sum(n) s",
+    "stats by (trace) count() n | sort by (n desc, trace) | limit 4",
+    "stats by (message) median(s) m",
+    "top 3 by (path)",
+    "top 4 by (k, user)",
+    "uniq by (who)",
+    "uniq by (s) with hits | filter hits:>2 | stats count() c",
+    "field_values path",
+    "sort by (s desc, score) limit 4",
+    "sort by (score desc) | limit 5",
+    "sort by (trace) | fields trace, user | limit 6",
+    "sort by (_time) | offset 2 | limit 3",
+    "sort by (k) rank as r | limit 5",
+    "fields path, s, instance",
+    "field_names",
+    "count()",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
@@ -241,6 +301,7 @@ proptest! {
         chances in proptest::collection::vec(any::<u64>(), 1..140),
         commits in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 1..5),
         questions in proptest::collection::vec((0..FILTERS.len(), 0..FILTERS.len(), 0..PIPES.len(), 0u8..8, prop::option::of(1u64..20)), 30),
+        composed in proptest::collection::vec((0..FILTERS.len(), proptest::collection::vec(0..STEPS.len(), 0..4), prop::option::weighted(0.8, 0..ENDS.len()), prop::option::of(1u64..20)), 50),
         is_sealed in any::<bool>(),
         is_even in any::<bool>(),
     ) {
@@ -284,6 +345,21 @@ proptest! {
             }
             let expected = by_rows(&reader, &query, &options);
             prop_assert_eq!(by_columns(&reader, &query, &options), expected, "{}", text);
+        }
+        for (filter, steps, end, limit) in &composed {
+            let pipes = steps.iter().map(|step| STEPS[*step]).chain(end.map(|end| ENDS[end]));
+            let text = pipes.fold(FILTERS[*filter].to_owned(), |text, pipe| format!("{text} | {pipe}"));
+            let query = ParsedQuery::parse(&text).expect("a query");
+            let mut options = AnswerOptions::at(Ticks::MAX);
+            options.filter.limit = *limit;
+            let expected = by_rows(&reader, &query, &options);
+            prop_assert_eq!(&by_columns(&reader, &query, &options), &expected, "{} planned as {}", text, query.planned());
+            if !query.pipes.is_empty() {
+                let stores = Stores::local(&reader, &Archives::Skip);
+                let (counts, _) = count_answer(&stores, &query, &options, Grouping::default(), &|| true).expect("counted");
+                let counted: u64 = counts.iter().map(|count| count.records).sum();
+                prop_assert_eq!(counted, expected.len() as u64, "{}", text);
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The values of a field in a batch, and small numbers that stand for values.
 
+use super::computed::ComputedRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
 use crate::answer::pipes::{step_end, step_start};
 use crate::entity::OwnedValue;
@@ -31,6 +32,8 @@ pub(super) enum Values<'b> {
     Table(Arc<str>),
     /// Columns, and the rows of which the record has another value than they.
     Columns(Vec<BatchColumn<'b>>, RowSet),
+    /// What pipes compute, and the number of the column among theirs.
+    Computed(&'b ComputedRows, usize),
 }
 
 /// Whether a column is read for the values of a field.
@@ -133,6 +136,10 @@ impl<'b> Values<'b> {
                 columns.iter().for_each(|column| column.map(rows, &mut read, &mut each));
                 Ok(())
             }
+            Values::Computed(computed, column) => {
+                computed.each(*column, rows, read, each);
+                Ok(())
+            }
         }
     }
 }
@@ -152,15 +159,23 @@ pub(super) struct ValueNumbers {
     /// The last step of time: its start, its end, and its number.
     last_step: Option<(i64, i64, u32)>,
     splitter: TextSplitter,
+    floats: HashMap<u64, u32, foldhash::fast::RandomState>,
     /// Whether there is no memory for further values.
     pub(super) is_frozen: bool,
+    /// Whether an empty text is a value, and values of two types with one text are two.
+    is_exact: bool,
 }
 
 impl ValueNumbers {
+    /// Numbers from which each value comes back as it was: an empty text is told from none, and types from each other.
+    pub(super) fn exact() -> ValueNumbers {
+        ValueNumbers { is_exact: true, ..ValueNumbers::default() }
+    }
+
     /// The number of a value.
     pub(super) fn number(&mut self, value: Property<'_>) -> u32 {
         match value {
-            Property::String("") => ABSENT,
+            Property::String("") if !self.is_exact => ABSENT,
             Property::String(text) => self.of_text(text),
             Property::Int64(n) => self.of_whole(n, value),
             Property::Int32(n) => self.of_whole(n.into(), value),
@@ -171,6 +186,16 @@ impl ValueNumbers {
                 };
                 if number != NO_NUMBER {
                     self.times.insert(time.get(), number);
+                }
+                number
+            }
+            Property::Double(n) => {
+                let number = match self.floats.get(&n.to_bits()) {
+                    Some(number) => return *number,
+                    None => self.of_typed(value),
+                };
+                if number != NO_NUMBER {
+                    self.floats.insert(n.to_bits(), number);
                 }
                 number
             }
@@ -219,7 +244,11 @@ impl ValueNumbers {
     }
 
     fn of_typed(&mut self, value: Property<'_>) -> u32 {
-        let Some(number) = self.printed.number(&value.text(), !self.is_frozen) else { return NO_NUMBER };
+        let mut text = value.text();
+        if self.is_exact {
+            text = format!("{:?} {text}", value.kind()).into();
+        }
+        let Some(number) = self.printed.number(&text, !self.is_frozen) else { return NO_NUMBER };
         if number as usize == self.typed.len() {
             self.typed.push(value.into());
         }
@@ -242,7 +271,7 @@ impl ValueNumbers {
             + self.packed.bytes()
             + self.printed.bytes()
             + 32 * self.typed.len()
-            + 32 * (self.whole.len() + self.times.len())
+            + 32 * (self.whole.len() + self.times.len() + self.floats.len())
     }
 
     /// The value of a number.

@@ -1,0 +1,505 @@
+//! Columns that pipes compute in front of a pipe that needs all records, without the records.
+//!
+//! ```text
+//! a:  1 7 1 1 7                  (1, x) ──┐ the pipes,      (1, x) → s = "1 of x"
+//! b:  x y x y x   different      (7, y) ──┤ once each       (7, y) → s = "7 of y"
+//!                 ────────────►  (1, y) ──┤ ───────────►    (1, y) → dropped by a filter
+//!                                (7, x) ──┘                 …
+//! ```
+//!
+//! What the pipes make of a record follows from the few columns that they look at. So they work once on each combination of
+//! values, on a row of these columns alone, and the rows of a batch have the number of their combination. The pipes are the
+//! ones that work on records, so both have one meaning.
+//!
+//! A *slice* is what of the pipes a column needs that they make, or a filter among them: fewer columns have fewer
+//! combinations. Columns that no pipe changes are read as they are.
+//!
+//! A thread remembers combinations from batch to batch, up to some memory, and then begins anew.
+
+use super::groups::GroupStep;
+use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
+use crate::answer::item::{AnswerRow, value_bytes};
+use crate::answer::row_pipes::{RowPipe, refused_text};
+use crate::entity::OwnedValue;
+use daytable_logsql::effect::{KeptColumns, PipeEffect, RowFlow, fields_of, may_be_same};
+use daytable_logsql::query::{Aggregate, FieldPattern};
+use daytable_logsql::{Column, Expression, FieldName, Fields, Pipe};
+use daytable_model::property::Property;
+use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
+use daytable_platform::budget::{OverBudget, TextRefusal};
+use daytable_store::{ColumnBatch, StoreError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Memory of the combinations that a thread remembers of a slice.
+const REMEMBERED_BYTES: usize = 4 << 20;
+/// Memory of a combination beside its values.
+const COMBINATION_BYTES: usize = 96;
+
+/// The pipes in front of a pipe that needs all records, each of which looks at one record at a time.
+#[derive(Default)]
+pub(in crate::answer) struct ComputedColumns {
+    /// What drops records, in the order of the filters.
+    filters: Vec<Slice>,
+    /// What makes columns.
+    columns: Vec<Slice>,
+    /// The condition of each function that looks at columns which the pipes change.
+    conditions: Vec<Option<Slice>>,
+}
+
+/// The pipes that make some columns, or those in front of a filter and the filter.
+struct Slice {
+    inputs: Vec<FieldName>,
+    /// Their names as columns of a row.
+    names: Vec<Arc<str>>,
+    pipes: Vec<RowPipe>,
+    outputs: Vec<FieldName>,
+}
+
+/// What a thread remembers of each slice.
+#[derive(Default)]
+pub(super) struct ComputedState {
+    filters: Vec<SliceState>,
+    columns: Vec<SliceState>,
+    conditions: Vec<SliceState>,
+}
+
+/// What a thread remembers of a slice.
+#[derive(Default)]
+struct SliceState {
+    inputs: Vec<ValueNumbers>,
+    steps: Vec<GroupStep>,
+    /// What became of each combination, once it is known.
+    outcomes: Vec<Option<Outcome>>,
+    /// The last batch with the combination, and its place there.
+    places: Vec<(u64, u32)>,
+    batch: u64,
+    /// Memory of the outcomes, and of all.
+    made: usize,
+    bytes: usize,
+}
+
+/// The columns that the pipes make; `None` of a record that they drop.
+type Outcome = Option<Arc<[Option<OwnedValue>]>>;
+
+/// What pipes compute for the rows of a batch.
+pub(super) struct ComputedRows {
+    /// The place of each row's outcome.
+    places: Vec<u32>,
+    outcomes: Vec<Outcome>,
+}
+
+/// What all slices compute for the rows of a batch.
+#[derive(Default)]
+pub(super) struct ComputedBatch(Vec<ComputedRows>);
+
+/// Why a batch cannot be computed.
+pub(super) enum ComputeError {
+    Store(StoreError),
+    /// A value is too long.
+    Refused(TextRefusal),
+}
+
+impl From<StoreError> for ComputeError {
+    fn from(error: StoreError) -> ComputeError {
+        ComputeError::Store(error)
+    }
+}
+
+impl ComputeError {
+    /// Why the answer is cut, if it is not the store that failed.
+    pub(super) fn over(self) -> Result<Option<OverBudget>, StoreError> {
+        match self {
+            ComputeError::Store(error) => Err(error),
+            ComputeError::Refused(refusal) => Ok(refused_text(refusal)),
+        }
+    }
+}
+
+impl ComputedColumns {
+    /// What has to be computed for a question about the columns `uses`, behind these pipes. `None` if columns cannot tell it.
+    pub(in crate::answer) fn new<'u>(
+        pipes: &[Pipe],
+        uses: impl IntoIterator<Item = &'u FieldName>,
+        aggregates: &[Aggregate],
+        now: Ticks,
+    ) -> Option<ComputedColumns> {
+        if pipes.is_empty() {
+            return Some(ComputedColumns::default());
+        }
+        let effects: Vec<PipeEffect> = pipes.iter().map(Pipe::effect).collect();
+        if !effects.iter().all(|effect| matches!(effect.flow, RowFlow::Each | RowFlow::Chosen)) {
+            return None;
+        }
+        let mut computed = ComputedColumns::default();
+        for (at, pipe) in pipes.iter().enumerate() {
+            if let Pipe::Filter(filter) = pipe {
+                computed.filters.push(Slice::of_condition(&pipes[..at], &effects[..at], filter, now)?);
+            }
+        }
+        let mut parts: Vec<(SliceNeeds, Vec<FieldName>)> = Vec::new();
+        for name in uses {
+            if !name.is_alike_in_rows() {
+                return None;
+            }
+            let is_known = parts.iter().any(|(_, outputs)| outputs.contains(name));
+            if is_known || !effects.iter().any(|effect| effect.may_change(name)) {
+                continue;
+            }
+            let needs = SliceNeeds::of(&effects, vec![name.clone()])?;
+            // Columns of the same combinations are made together: a pipe that makes one of them leaves the others.
+            match parts.iter_mut().find(|(known, _)| known.inputs == needs.inputs) {
+                Some((known, outputs)) => {
+                    known.pipes.extend(needs.pipes);
+                    outputs.push(name.clone());
+                }
+                None => parts.push((needs, vec![name.clone()])),
+            }
+        }
+        computed.columns =
+            parts.into_iter().map(|(needs, outputs)| Slice::new(pipes, needs, None, outputs, now)).collect();
+        for aggregate in aggregates {
+            let fields = aggregate.condition.as_ref().map(fields_of).unwrap_or_default();
+            let is_changed = |name: &FieldName| {
+                let drops_again = |effect: &PipeEffect| effect.drops_again() && name.column() == Column::Field;
+                effects.iter().any(|effect| effect.may_change(name) || drops_again(effect))
+            };
+            if !fields.iter().all(FieldName::is_alike_in_rows) {
+                return None;
+            }
+            let slice = match &aggregate.condition {
+                Some(condition) if fields.iter().any(is_changed) => {
+                    Some(Slice::of_condition(pipes, &effects, condition, now)?)
+                }
+                _ => None,
+            };
+            computed.conditions.push(slice);
+        }
+        Some(computed)
+    }
+
+    /// Whether nothing is computed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.filters.is_empty() && self.columns.is_empty() && self.conditions.iter().all(Option::is_none)
+    }
+
+    /// Whether a column is computed.
+    pub(super) fn makes(&self, name: &FieldName) -> bool {
+        self.columns.iter().any(|slice| slice.outputs.contains(name))
+    }
+
+    /// Whether the condition of a function looks at what is computed.
+    pub(super) fn has_condition(&self, aggregate: usize) -> bool {
+        self.conditions.get(aggregate).is_some_and(Option::is_some)
+    }
+
+    /// The columns that are read.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &FieldName> {
+        let slices = self.filters.iter().chain(&self.columns).chain(self.conditions.iter().flatten());
+        slices.flat_map(|slice| &slice.inputs)
+    }
+
+    /// Begins the state of a thread.
+    pub(super) fn start(&self) -> ComputedState {
+        ComputedState {
+            filters: self.filters.iter().map(Slice::start).collect(),
+            columns: self.columns.iter().map(Slice::start).collect(),
+            conditions: self
+                .conditions
+                .iter()
+                .map(|slice| slice.as_ref().map(Slice::start).unwrap_or_default())
+                .collect(),
+        }
+    }
+
+    /// Removes the rows that a filter drops, and computes the columns of the others.
+    pub(super) fn compute(
+        &self,
+        state: &mut ComputedState,
+        batch: &ColumnBatch,
+        table: &Arc<str>,
+        rows: &mut RowSet,
+    ) -> Result<ComputedBatch, ComputeError> {
+        for (slice, state) in self.filters.iter().zip(&mut state.filters) {
+            slice.compute(state, batch, table, rows)?.drop_from(rows);
+        }
+        let slices = self.columns.iter().zip(&mut state.columns);
+        slices
+            .map(|(slice, state)| slice.compute(state, batch, table, rows))
+            .collect::<Result<_, _>>()
+            .map(ComputedBatch)
+    }
+
+    /// The rows that satisfy the condition of a function; `None` if it looks at nothing that is computed.
+    pub(super) fn condition(
+        &self,
+        aggregate: usize,
+        state: &mut ComputedState,
+        batch: &ColumnBatch,
+        table: &Arc<str>,
+        rows: &RowSet,
+    ) -> Result<Option<RowSet>, ComputeError> {
+        let Some(Some(slice)) = self.conditions.get(aggregate) else { return Ok(None) };
+        let mut chosen = rows.clone();
+        slice.compute(&mut state.conditions[aggregate], batch, table, rows)?.drop_from(&mut chosen);
+        Ok(Some(chosen))
+    }
+
+    /// The values of a column: computed, or as they are read.
+    pub(super) fn values<'b>(
+        &self,
+        field: &FieldName,
+        batch: &'b ColumnBatch,
+        table: &Arc<str>,
+        computed: &'b ComputedBatch,
+    ) -> Result<Values<'b>, StoreError> {
+        for (slice, rows) in self.columns.iter().zip(&computed.0) {
+            if let Some(column) = slice.outputs.iter().position(|output| output == field) {
+                return Ok(Values::Computed(rows, column));
+            }
+        }
+        Values::of(field, batch, table)
+    }
+}
+
+impl ComputedState {
+    /// An estimate of the memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.filters.iter().chain(&self.columns).chain(&self.conditions).map(|state| state.bytes).sum()
+    }
+}
+
+/// What a slice needs: the numbers of pipes, and the columns in front of them.
+struct SliceNeeds {
+    pipes: BTreeSet<usize>,
+    inputs: BTreeSet<InputName>,
+}
+
+/// A column in the order of names.
+#[derive(Clone, Debug)]
+struct InputName(FieldName);
+
+impl PartialEq for InputName {
+    fn eq(&self, other: &InputName) -> bool {
+        self.0.written() == other.0.written()
+    }
+}
+
+impl Eq for InputName {}
+
+impl PartialOrd for InputName {
+    fn partial_cmp(&self, other: &InputName) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for InputName {
+    fn cmp(&self, other: &InputName) -> std::cmp::Ordering {
+        self.0.written().cmp(other.0.written())
+    }
+}
+
+impl SliceNeeds {
+    /// What some columns need that are wanted behind pipes. `None` if a column goes by several names, or if it depends on the
+    /// names of all columns which pipes change it.
+    fn of(effects: &[PipeEffect], wanted: Vec<FieldName>) -> Option<SliceNeeds> {
+        let mut needed = wanted;
+        let mut pipes = BTreeSet::new();
+        for (at, effect) in effects.iter().enumerate().rev() {
+            if effect.flow != RowFlow::Each || !needed.iter().any(|name| effect.may_change(name)) {
+                continue;
+            }
+            let patterns: &[FieldPattern] = match &effect.kept {
+                KeptColumns::Only(patterns) | KeptColumns::Without(patterns) => patterns,
+                KeptColumns::All | KeptColumns::None => &[],
+            };
+            if patterns.iter().any(|pattern| pattern.is_prefix) {
+                return None;
+            }
+            let named = patterns.iter().map(|pattern| &pattern.name).chain(effect.written.iter().map(|(name, _)| name));
+            let has_other_name = |name: &FieldName| needed.iter().any(|known| is_other_name(known, name));
+            if named.chain(effect.reads()).any(has_other_name) {
+                return None;
+            }
+            pipes.insert(at);
+            needed.retain(|name| {
+                let is_set = effect.written.iter().any(|(written, is_always)| *is_always && written == name);
+                let is_named = patterns.iter().any(|pattern| pattern.name == *name);
+                let is_gone = match &effect.kept {
+                    KeptColumns::Only(_) => !is_named,
+                    KeptColumns::Without(_) => is_named,
+                    KeptColumns::All | KeptColumns::None => false,
+                };
+                !is_set && !is_gone
+            });
+            needed.extend(effect.reads().cloned());
+        }
+        let is_single = |name: &FieldName| !needed.iter().any(|known| is_other_name(known, name));
+        let can = needed.iter().all(|name| name.is_alike_in_rows() && is_single(name));
+        can.then(|| SliceNeeds { pipes, inputs: needed.into_iter().map(InputName).collect() })
+    }
+}
+
+/// Whether two names may mean one column, and are not the same.
+fn is_other_name(one: &FieldName, other: &FieldName) -> bool {
+    one.written() != other.written() && may_be_same(one, other)
+}
+
+impl Slice {
+    fn new(
+        pipes: &[Pipe],
+        needs: SliceNeeds,
+        filter: Option<&Expression>,
+        outputs: Vec<FieldName>,
+        now: Ticks,
+    ) -> Slice {
+        let filter = filter.map(|filter| Pipe::Filter(filter.clone()));
+        let pipes = needs.pipes.iter().map(|at| &pipes[*at]).chain(&filter);
+        let inputs: Vec<FieldName> = needs.inputs.into_iter().map(|InputName(name)| name).collect();
+        Slice {
+            pipes: pipes.map(|pipe| RowPipe::new(pipe, now)).collect(),
+            names: inputs.iter().map(|name| name.written().into()).collect(),
+            inputs,
+            outputs,
+        }
+    }
+
+    /// What tells which records satisfy a condition behind pipes.
+    fn of_condition(pipes: &[Pipe], effects: &[PipeEffect], condition: &Expression, now: Ticks) -> Option<Slice> {
+        let needs = SliceNeeds::of(effects, fields_of(condition))?;
+        Some(Slice::new(pipes, needs, Some(condition), Vec::new(), now))
+    }
+
+    fn start(&self) -> SliceState {
+        SliceState {
+            inputs: self.inputs.iter().map(|_| ValueNumbers::exact()).collect(),
+            steps: self.inputs.iter().map(|_| GroupStep::default()).collect(),
+            ..SliceState::default()
+        }
+    }
+
+    /// Computes the outcomes of some rows.
+    fn compute(
+        &self,
+        state: &mut SliceState,
+        batch: &ColumnBatch,
+        table: &Arc<str>,
+        rows: &RowSet,
+    ) -> Result<ComputedRows, ComputeError> {
+        if state.bytes > REMEMBERED_BYTES {
+            *state = self.start();
+        }
+        let mut combinations = vec![0u32; batch.len()];
+        let mut numbers = vec![ABSENT; batch.len()];
+        for (at, input) in self.inputs.iter().enumerate() {
+            numbers.fill(ABSENT);
+            let values = Values::of(input, batch, table)?;
+            values.each_number(batch, rows, &mut state.inputs[at], None, |row, number| numbers[row] = number)?;
+            let step = &mut state.steps[at];
+            let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
+            rows.for_each(|row| {
+                let (parent, value) = (combinations[row], numbers[row]);
+                if (parent, value) != (last.0, last.1) {
+                    let is_none = parent == NO_NUMBER || value == NO_NUMBER;
+                    last = (parent, value, if is_none { NO_NUMBER } else { step.group(parent, value, true) });
+                }
+                combinations[row] = last.2;
+            });
+        }
+        state.batch += 1;
+        let mut computed = ComputedRows { places: numbers, outcomes: Vec::new() };
+        for row in rows.iter() {
+            let combination = combinations[row];
+            if combination == NO_NUMBER {
+                return Err(ComputeError::Refused(TextRefusal::TooLong(REMEMBERED_BYTES)));
+            }
+            computed.places[row] = self.place(state, combination as usize, &mut computed.outcomes)?;
+        }
+        let of_inputs = state.inputs.iter().map(ValueNumbers::bytes).sum::<usize>();
+        state.bytes = state.made + of_inputs + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
+        Ok(computed)
+    }
+
+    /// The place of a combination's outcome among those of the batch.
+    fn place(
+        &self,
+        state: &mut SliceState,
+        combination: usize,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<u32, ComputeError> {
+        if state.places.len() <= combination {
+            state.places.resize(combination + 1, (0, 0));
+            state.outcomes.resize(combination + 1, None);
+        }
+        let (batch, place) = state.places[combination];
+        if batch == state.batch {
+            return Ok(place);
+        }
+        let outcome = match &state.outcomes[combination] {
+            Some(outcome) => outcome.clone(),
+            None => {
+                let outcome = self.outcome(state, combination).map_err(ComputeError::Refused)?;
+                let values = outcome.iter().flat_map(|values| values.iter()).flatten();
+                state.made += COMBINATION_BYTES + values.map(|value| 32 + value_bytes(value)).sum::<usize>();
+                state.outcomes[combination] = Some(outcome.clone());
+                outcome
+            }
+        };
+        let place = outcomes.len() as u32;
+        outcomes.push(outcome);
+        state.places[combination] = (state.batch, place);
+        Ok(place)
+    }
+
+    /// What the pipes make of a combination of values.
+    fn outcome(&self, state: &SliceState, combination: usize) -> Result<Outcome, TextRefusal> {
+        let mut values = Vec::with_capacity(self.inputs.len());
+        let mut number = combination;
+        for (step, known) in state.steps.iter().zip(&state.inputs).rev() {
+            let (parent, value) = step.parents[number];
+            values.push(known.value(value));
+            number = parent as usize;
+        }
+        let mut row = AnswerRow::default();
+        for ((name, input), value) in self.names.iter().zip(&self.inputs).zip(values.into_iter().rev()) {
+            // A record without a message or a source has an empty one.
+            let is_always = matches!(input.column(), Column::Message | Column::Source);
+            let empty = is_always.then(|| OwnedValue::String(String::new()));
+            row.push(name.clone(), value.or(empty));
+        }
+        for pipe in &self.pipes {
+            if !pipe.apply(&mut row, &|| true)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.outputs.iter().map(|name| row.field(name).map(OwnedValue::from)).collect()))
+    }
+}
+
+impl ComputedRows {
+    /// Removes the rows that the pipes drop.
+    fn drop_from(&self, rows: &mut RowSet) {
+        let dropped: Vec<usize> =
+            rows.iter().filter(|row| self.outcomes[self.places[*row] as usize].is_none()).collect();
+        dropped.into_iter().for_each(|row| rows.remove(row));
+    }
+
+    /// Applies `read` to the values of a column of some rows, once an outcome, and passes the results on.
+    pub(super) fn each<T: Copy>(
+        &self,
+        column: usize,
+        rows: &RowSet,
+        mut read: impl FnMut(Property<'_>) -> T,
+        mut each: impl FnMut(usize, T),
+    ) {
+        let mut known: Vec<Option<T>> = vec![None; self.outcomes.len()];
+        rows.for_each(|row| {
+            let place = self.places[row] as usize;
+            let value = self.outcomes[place].as_ref().and_then(|values| values[column].as_ref());
+            if let Some(value) = value {
+                each(row, *known[place].get_or_insert_with(|| read(value.as_property())));
+            }
+        });
+    }
+}

@@ -1,0 +1,393 @@
+//! The first records of an order, by the columns that they are sorted by.
+//!
+//! Of each batch, the columns of the keys are read. A row that comes behind as many rows as are wanted is passed over, and
+//! only the others become records. The last of these is the *bound*, which all threads share: once it is known, one
+//! comparison a distinct value of the first key excludes nearly all rows.
+//!
+//! The records go to the stage of the pipe, which sorts them: it also has those that columns do not describe.
+
+use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
+use super::counted::{CountedFields, PageNumbers};
+use super::filter::ColumnFilter;
+use super::kept::KeptRecords;
+use super::matching::{self, Made};
+use super::place::TableVisitor;
+use super::values::{Values, is_value_of};
+use crate::answer::order::compare_values;
+use crate::entity::{OwnedRow, OwnedValue};
+use daytable_logsql::query::SortKey;
+use daytable_logsql::{Column, FieldName, Pipe};
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
+use daytable_model::needle::Needle;
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
+use daytable_platform::budget::{OverBudget, QuestionBudget};
+use daytable_platform::lock;
+use daytable_store::page::{LevelNumbers, PageHeader, PageSections};
+use daytable_store::sealed::SealedFile;
+use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, RowsOf, StoreError};
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering as Order};
+use std::sync::{Arc, Mutex};
+
+/// The most records that each thread keeps. More are sorted as they come.
+const KEPT_MAX: u64 = 16 << 10;
+/// So few records are put in order after each batch, so that the bound is near.
+const FEW: usize = 256;
+
+/// The first records of an order.
+pub(in crate::answer) struct SortQuestion {
+    pub(super) by: Vec<SortKey>,
+    pub(super) kept: usize,
+    /// What pipes in front of it compute.
+    pub(super) computed: ComputedColumns,
+}
+
+impl SortQuestion {
+    /// The question of a `sort` behind pipes that look at one record at a time; `None` if columns cannot tell it.
+    pub(in crate::answer) fn new(pipes: &[Pipe], sort: &Pipe, now: Ticks) -> Option<SortQuestion> {
+        let Pipe::Sort { by, offset, limit: Some(limit), .. } = sort else { return None };
+        let kept = limit.checked_add(*offset).filter(|kept| (1..=KEPT_MAX).contains(kept))?;
+        if by.is_empty() || by.iter().any(|key| key.field.column() == Column::Line) {
+            return None;
+        }
+        let computed = ComputedColumns::new(pipes, by.iter().map(|key| &key.field), &[], now)?;
+        Some(SortQuestion { by: by.clone(), kept: usize::try_from(kept).ok()?, computed })
+    }
+
+    fn compare<'k>(
+        &self,
+        one: impl Fn(usize) -> Option<Property<'k>>,
+        other: impl Fn(usize) -> Option<Property<'k>>,
+    ) -> Ordering {
+        let keys = self.by.iter().enumerate().map(|(at, key)| ordered(key, one(at), other(at)));
+        keys.fold(Ordering::Equal, Ordering::then)
+    }
+
+    /// Sorts rows, and drops those behind the ones that are wanted. True if all that are wanted are there.
+    pub(super) fn truncate(&self, rows: &mut Vec<SortedRow>) -> bool {
+        rows.sort_by(|a, b| {
+            let order = self.compare(|at| property(&a.keys[at]), |at| property(&b.keys[at]));
+            order.then_with(|| (a.row.key, &a.row.partition).cmp(&(b.row.key, &b.row.partition)))
+        });
+        rows.truncate(self.kept);
+        rows.len() == self.kept
+    }
+}
+
+/// The order of two values of a key.
+fn ordered(key: &SortKey, one: Option<Property<'_>>, other: Option<Property<'_>>) -> Ordering {
+    let order = compare_values(&key.field, one, other);
+    if key.is_descending { order.reverse() } else { order }
+}
+
+fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
+    value.as_ref().map(OwnedValue::as_property)
+}
+
+/// A row with its keys.
+pub(super) struct SortedRow {
+    keys: Vec<Option<OwnedValue>>,
+    pub(super) table: Arc<str>,
+    pub(super) row: OwnedRow,
+}
+
+/// The last of the rows that are wanted, as far as is known.
+pub(super) struct SortBound {
+    keys: Vec<Option<OwnedValue>>,
+    time: Ticks,
+}
+
+/// Finds the first rows of a table.
+pub(super) struct Sorting<'q> {
+    pub(super) question: &'q SortQuestion,
+    pub(super) columns: ColumnFilter,
+    pub(super) counted_fields: CountedFields,
+    pub(super) memory: &'q QuestionBudget,
+    pub(super) bound: &'q Mutex<Option<Arc<SortBound>>>,
+    pub(super) refused: &'q Mutex<Option<OverBudget>>,
+    pub(super) is_elsewhere: AtomicBool,
+}
+
+/// The rows of one thread.
+pub(super) struct ThreadRows {
+    /// Records that matched.
+    pub(super) matched: u64,
+    /// Those of them that columns do not describe.
+    pub(super) records: KeptRecords,
+    pub(super) rows: Vec<SortedRow>,
+    computed: ComputedState,
+    /// The memory that was charged.
+    pub(super) bytes: usize,
+}
+
+impl TableVisitor for Sorting<'_> {
+    fn columns(&self) -> &ColumnFilter {
+        &self.columns
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere.load(Order::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        lock(self.refused).is_some()
+    }
+}
+
+impl BatchVisitor for Sorting<'_> {
+    type State = ThreadRows;
+
+    fn start(&self) -> ThreadRows {
+        let computed = self.question.computed.start();
+        ThreadRows { matched: 0, records: KeptRecords::default(), rows: Vec::new(), computed, bytes: 0 }
+    }
+
+    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
+        self.columns.wants(rows, header)
+    }
+
+    /// Of equal keys the newest record is first.
+    fn is_newest_first(&self) -> bool {
+        true
+    }
+
+    fn uses_values(&self) -> bool {
+        !self.counted_fields.is_empty()
+    }
+
+    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
+        self.counted_fields.wants(name, kind)
+    }
+
+    fn take_values(
+        &self,
+        _state: &mut ThreadRows,
+        rows: RowsOf<'_>,
+        levels: &LevelNumbers,
+        counted: CountedPage<'_>,
+        _exact: bool,
+    ) -> bool {
+        let numbers = PageNumbers::of(&self.counted_fields, rows, levels, counted);
+        numbers.is_some_and(|numbers| !numbers.may_match(&self.columns))
+    }
+
+    fn needles(&self) -> Vec<&Needle> {
+        self.columns.sought()
+    }
+
+    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        self.columns.wants_without(lacks)
+    }
+
+    fn wants_page(&self, page: &PageSections<'_>) -> bool {
+        self.columns.wants_page(page)
+    }
+
+    fn needs_all(&self) -> bool {
+        self.columns.needs_columns() || !self.question.computed.is_empty()
+    }
+
+    fn needs_column(&self, name: &str, kind: PropertyKind) -> bool {
+        MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
+    }
+
+    fn needs_rest(&self, batch: &ColumnBatch) -> Result<bool, StoreError> {
+        if !self.by_record(batch, batch.records())?.is_empty() {
+            return Ok(true);
+        }
+        let computed = ComputedBatch::default();
+        Ok(!self.within_bound(batch, batch.records(), &computed)?.is_empty())
+    }
+
+    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        self.columns.wants_group(file, group)
+    }
+
+    fn visit(&self, state: &mut ThreadRows, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+        let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
+            return Ok(self.elsewhere());
+        };
+        if rows.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        state.matched += rows.count() as u64;
+        let by_record = self.by_record(batch, &rows)?;
+        if !by_record.is_empty() {
+            let mut others = by_record.clone();
+            records.iter().for_each(|(row, _)| others.remove(*row));
+            let Made::Records(others) = matching::make(&self.columns, batch, &others)? else {
+                return Ok(self.elsewhere());
+            };
+            let own = records.into_iter().filter(|(row, _)| by_record.contains(*row));
+            rows.subtract(&by_record);
+            if !state.records.add(own.chain(others).map(|(_, record)| record)) {
+                return Ok(self.elsewhere());
+            }
+        }
+        let table = self.columns.table();
+        let computed = match self.question.computed.compute(&mut state.computed, batch, table, &mut rows) {
+            Ok(computed) => computed,
+            Err(error) => return self.refuse(error),
+        };
+        let rows = self.within_bound(batch, &rows, &computed)?;
+        if rows.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.add(state, batch, &rows, &computed)
+    }
+}
+
+impl Sorting<'_> {
+    /// The fields that are read for the keys.
+    fn fields(&self) -> impl Iterator<Item = &FieldName> {
+        let SortQuestion { by, computed, .. } = self.question;
+        by.iter().map(|key| &key.field).filter(|field| !computed.makes(field)).chain(computed.inputs())
+    }
+
+    /// The rows whose values columns do not have as the record has them.
+    fn by_record(&self, batch: &ColumnBatch, rows: &RowSet) -> Result<RowSet, StoreError> {
+        let mut open = batch.spread()?;
+        for field in self.fields() {
+            if let Some(of_field) = Values::of(field, batch, self.columns.table())?.open() {
+                open.add(of_field);
+            }
+        }
+        open.keep(rows);
+        Ok(open)
+    }
+
+    fn elsewhere(&self) -> ControlFlow<()> {
+        self.is_elsewhere.store(true, Order::Relaxed);
+        ControlFlow::Break(())
+    }
+
+    /// Ends the walk, because a value cannot be computed.
+    fn refuse(&self, error: ComputeError) -> Result<ControlFlow<()>, StoreError> {
+        *lock(self.refused) = error.over()?;
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// The rows whose first key is not behind that of the bound.
+    fn within_bound(&self, batch: &ColumnBatch, rows: &RowSet, computed: &ComputedBatch) -> Result<RowSet, StoreError> {
+        let bound = lock(self.bound).clone();
+        let (Some(bound), Some(key)) = (bound, self.question.by.first()) else { return Ok(rows.clone()) };
+        let last = property(&bound.keys[0]);
+        // Older records with the same key are behind the bound.
+        let is_older = self.question.by.len() == 1 && batch.times().is_some_and(|(_, newest)| newest < bound.time);
+        let is_within = |value: Option<Property<'_>>| match ordered(key, value, last) {
+            Ordering::Less => true,
+            Ordering::Equal => !is_older,
+            Ordering::Greater => false,
+        };
+        // Rows without a value are not passed on.
+        let mut within = if is_within(None) { rows.clone() } else { RowSet::none(batch.len()) };
+        let values = self.question.computed.values(&key.field, batch, self.columns.table(), computed)?;
+        values.each(
+            batch,
+            rows,
+            |value| is_within(Some(value)),
+            |row, is_within| match is_within {
+                true => within.insert(row),
+                false => within.remove(row),
+            },
+        )?;
+        Ok(within)
+    }
+
+    /// Makes rows of those that may be among the first.
+    fn add(
+        &self,
+        state: &mut ThreadRows,
+        batch: &ColumnBatch,
+        rows: &RowSet,
+        computed: &ComputedBatch,
+    ) -> Result<ControlFlow<()>, StoreError> {
+        let SortQuestion { by, kept, .. } = self.question;
+        // The values of each key, and the place of each row's value among them; 0 is none.
+        let mut keys: Vec<(Vec<OwnedValue>, Vec<u32>)> = Vec::with_capacity(by.len());
+        for key in by {
+            let (mut values, mut places) = (Vec::new(), vec![0u32; batch.len()]);
+            let of_key = self.question.computed.values(&key.field, batch, self.columns.table(), computed)?;
+            let read = |value: Property<'_>| {
+                values.push(value.into());
+                values.len() as u32
+            };
+            of_key.each(batch, rows, read, |row, place| places[row] = place)?;
+            keys.push((values, places));
+        }
+        let key = |row: usize, at: usize| {
+            let (values, places) = &keys[at];
+            Some(values[places[row].checked_sub(1)? as usize].as_property())
+        };
+        let mut found: Vec<(usize, Ticks)> = Vec::with_capacity(rows.count());
+        batch.each_time(rows, |row, time| found.push((row, time)))?;
+        let order = |(one, time): &(usize, Ticks), (other, other_time): &(usize, Ticks)| {
+            let order = self.question.compare(|at| key(*one, at), |at| key(*other, at));
+            order.then_with(|| other_time.cmp(time))
+        };
+        if let Some(bound) = lock(self.bound).clone() {
+            found.retain(|(row, time)| {
+                let order = self.question.compare(|at| key(*row, at), |at| property(&bound.keys[at]));
+                order.then_with(|| bound.time.cmp(time)).is_le()
+            });
+        }
+        found.sort_by(order);
+        if let Some(last) = found.get(kept - 1).copied() {
+            // Of records of one time the key decides.
+            let end = found.partition_point(|found| order(found, &last).is_le());
+            found.truncate(end);
+        }
+        let mut chosen = RowSet::none(batch.len());
+        found.iter().for_each(|(row, _)| chosen.insert(*row));
+        let mut bytes = 0;
+        for (row, made) in chosen.iter().zip(batch.rows(&chosen)?) {
+            let of_row = |at: usize| key(row, at).map(OwnedValue::from);
+            let (keys, row) = ((0..by.len()).map(of_row).collect(), OwnedRow::of(&made));
+            let sorted = SortedRow { keys, table: self.columns.table().clone(), row };
+            bytes += sorted_bytes(&sorted);
+            state.rows.push(sorted);
+        }
+        if let Err(over) = self.memory.charge(bytes, "sorted records") {
+            *lock(self.refused) = Some(over);
+            return Ok(ControlFlow::Break(()));
+        }
+        state.bytes += bytes;
+        let is_enough = state.rows.len() >= *kept && (*kept <= FEW || state.rows.len() >= 2 * kept);
+        if is_enough && self.question.truncate(&mut state.rows) {
+            let left = state.rows.iter().map(sorted_bytes).sum();
+            self.memory.release(state.bytes.saturating_sub(left));
+            state.bytes = left;
+            self.tighten(&state.rows);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Makes the last of these rows the bound, if it is before the bound.
+    fn tighten(&self, rows: &[SortedRow]) {
+        let Some(last) = rows.last() else { return };
+        let time = last.row.key.time();
+        let mut bound = lock(self.bound);
+        let is_before = bound.as_ref().is_none_or(|bound| {
+            let order = self.question.compare(|at| property(&last.keys[at]), |at| property(&bound.keys[at]));
+            order.then_with(|| bound.time.cmp(&time)).is_lt()
+        });
+        if is_before {
+            *bound = Some(Arc::new(SortBound { keys: last.keys.clone(), time }));
+        }
+    }
+}
+
+/// About the memory of a row.
+pub(super) fn sorted_bytes(sorted: &SortedRow) -> usize {
+    let of_value = |value: &OwnedValue| match value {
+        OwnedValue::String(text) => text.len(),
+        OwnedValue::Binary(bytes) => bytes.len(),
+        _ => 0,
+    };
+    let keys = sorted.keys.iter().map(|key| 32 + key.as_ref().map_or(0, of_value));
+    let properties = sorted.row.properties.iter().map(|(name, value)| 64 + name.len() + of_value(value));
+    160 + keys.sum::<usize>() + properties.sum::<usize>()
+}
