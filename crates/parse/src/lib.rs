@@ -74,6 +74,8 @@ mod envelope;
 mod explain;
 mod explicit;
 mod format;
+#[cfg(test)]
+mod golden;
 mod haproxy;
 mod join;
 mod json;
