@@ -31,6 +31,7 @@
 //! * `explicit`: patterns from the configuration.
 //! * `names`: the names that mean time, level, message, component, process or host. `scales`: the values that mean a
 //!   level.
+//! * `time_fields`: which field is the time, where no name is known.
 //! * `builder`: builds a record from names and values. `clef`: renders the message of a Serilog event.
 //! * `timestamp`: the forms of timestamps. `zone` in it: the time zone of a source.
 //! * `scan`: finds the end of a short piece of a line. `spare`: memory of the record before.
@@ -98,6 +99,7 @@ mod scan;
 mod source_profile;
 mod spare;
 mod structured;
+mod time_fields;
 mod timestamp;
 mod w3c;
 mod written;

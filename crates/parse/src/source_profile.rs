@@ -438,7 +438,7 @@ impl SourceProfile {
         let habits = self.habits;
         // Where objects alone are expected, more may stand before one.
         let is_object = !is_auto || text.starts_with(OBJECT_BEGINNINGS);
-        let (parsed, read) = self.layouts.read(text, defaults, full_time, |reader| match reader.format {
+        let (mut parsed, read) = self.layouts.read(text, defaults, full_time, |reader| match reader.format {
             Format::Json => is_object,
             Format::Text => is_usual_text && (!reader.has_colon || habits.has_colons()),
             _ => is_auto,
@@ -448,6 +448,7 @@ impl SourceProfile {
             self.since += 1;
             self.habits.note_colon(read.has_colon);
         }
+        self.settle_time(&mut parsed, defaults);
         self.learn(&parsed);
         Some((parsed, read))
     }
@@ -480,6 +481,7 @@ impl SourceProfile {
             return None;
         };
         self.single_lines = (self.single_lines + 1).min(SINGLE_LINES_SURE);
+        self.settle_time(&mut parsed, &defaults);
         self.learn(&parsed);
         parsed.record.line = Some(Box::new(self.layouts.read_line(line, &parsed.record, read)));
         Some(parsed)
@@ -515,12 +517,21 @@ impl SourceProfile {
             FormatChoice::Auto => self.auto(text, defaults, full_time),
             FormatChoice::Only(format) => self.only(format, text, defaults),
         };
-        let parsed = found.unwrap_or_else(|| {
+        let mut parsed = found.unwrap_or_else(|| {
             self.headers.learn(text, self.format.is_none());
             Parsed::plain(text)
         });
+        self.settle_time(&mut parsed, &defaults);
         self.learn(&parsed);
         parsed
+    }
+
+    /// Gives a record without a time that of the field that is the time in this source.
+    #[inline]
+    fn settle_time(&mut self, parsed: &mut Parsed<'_>, defaults: &TimestampDefaults) {
+        if parsed.record.time.is_none() && !parsed.record.fields.is_empty() && has_named_fields(parsed.format) {
+            self.headers.time.settle(&mut parsed.record, defaults);
+        }
     }
 
     fn learn(&mut self, parsed: &Parsed<'_>) {
@@ -533,6 +544,11 @@ impl SourceProfile {
     /// The format of most recent records; `None` before the first.
     pub fn format(&self) -> Option<Format> {
         self.format
+    }
+
+    /// The field that is the time, where no name is known for it; of a date and a clock both names, with `and` between.
+    pub fn time_field(&self) -> Option<&str> {
+        self.headers.time.name()
     }
 
     /// The share of the last records (at most 32) with that format, 0 to 1; 0 before the first.
@@ -624,6 +640,11 @@ impl SourceProfile {
     fn any_time(options: &ParseOptions) -> TimestampDefaults {
         TimestampDefaults { zone: options.zone, seen: Ticks::MAX }
     }
+}
+
+/// Whether the fields of a record have the names that its writer gave them.
+fn has_named_fields(format: Format) -> bool {
+    matches!(format, Format::Json | Format::Logfmt | Format::Csv | Format::Ltsv | Format::Syslog)
 }
 
 /// The first bytes of an object, if objects are expected.

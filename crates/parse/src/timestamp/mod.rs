@@ -23,13 +23,15 @@ mod clock;
 mod date;
 mod epoch;
 mod iso;
+mod language;
 mod offset;
 pub(crate) mod zone;
 
 pub(super) use epoch::read as epoch;
 
 use daytable_model::record::Value;
-use daytable_model::time::{TICKS_PER_DAY, Ticks};
+use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_MINUTE, Ticks};
+use offset::WrittenZone;
 use std::ops::RangeInclusive;
 use zone::Zone;
 
@@ -112,7 +114,8 @@ pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stam
         [b'0'..=b'9', _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', b'0'..=b'9', _, b':', ..] => {
             iso::read(text, defaults)
         }
-        [b'0'..=b'9', ..] => date::from_digits(text, defaults),
+        [b'0'..=b'9', ..] => date::from_digits(text, defaults).or_else(|| epoch::hexadecimal(text)),
+        [b'@', b'4', ..] => epoch::tai64n(text),
         [b'A'..=b'Z' | b'a'..=b'z', ..] => date::from_name(text, defaults),
         _ => None,
     }
@@ -140,22 +143,23 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
     }
 }
 
-/// The point in time at which clocks show this. `offset` is the offset in the timestamp, in minutes east of UTC.
+/// The point in time at which clocks show this. `zone` is the zone in the timestamp.
 #[inline]
-fn point(
-    date: (i32, u32, u32),
-    since_midnight: i64,
-    offset: Option<i64>,
-    defaults: &TimestampDefaults,
-) -> Option<Ticks> {
+fn point(date: (i32, u32, u32), since_midnight: i64, zone: WrittenZone, defaults: &TimestampDefaults) -> Option<Ticks> {
     let (year, month, day) = date;
     if !YEARS.contains(&year) {
         return None;
     }
     let shown = Ticks::from_date(year, month, day)?.get() + since_midnight;
-    match offset {
-        Some(minutes) => Ticks::new(shown - minutes * (TICKS_PER_DAY / (24 * 60))),
-        None => defaults.zone.to_utc(Ticks::new(shown)?, defaults.seen),
+    let east = |minutes: i64| Ticks::new(shown - minutes * TICKS_PER_MINUTE);
+    match zone {
+        WrittenZone::East(minutes) => east(minutes),
+        WrittenZone::Unwritten => defaults.zone.to_utc(Ticks::new(shown)?, defaults.seen),
+        WrittenZone::Named(zone) => zone.to_utc(Ticks::new(shown)?, defaults.seen),
+        WrittenZone::Short(number) => {
+            let (name, minutes) = offset::abbreviation(number);
+            defaults.zone.to_utc_as(name, Ticks::new(shown)?).or_else(|| east(minutes))
+        }
     }
 }
 
@@ -163,14 +167,14 @@ fn point(
 fn point_in_some_year(
     (month, day): (u32, u32),
     since_midnight: i64,
-    offset: Option<i64>,
+    zone: WrittenZone,
     defaults: &TimestampDefaults,
 ) -> Option<Ticks> {
     let seen = defaults.seen.date();
     let first = if month == 1 && seen.month == 12 { seen.year + 1 } else { seen.year };
     // The last 29th of February may be eight years ago.
     (first - 9..=first).rev().find_map(|year| {
-        let time = point((year, month, day), since_midnight, offset, defaults)?;
+        let time = point((year, month, day), since_midnight, zone, defaults)?;
         (time.get() <= defaults.seen.get() + TICKS_PER_DAY).then_some(time)
     })
 }
