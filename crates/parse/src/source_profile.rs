@@ -14,6 +14,7 @@ use super::layout::{self, Habits, LayoutContext, trace};
 use super::lines::LineCut;
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
+use super::time_fields;
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};
 use super::written::{self, LayoutCache, LineReader, ReadLayout};
@@ -227,7 +228,7 @@ impl SourceProfile {
     pub fn begins(&self, text: &str, options: &ParseOptions) -> bool {
         match &options.explicit {
             Some(explicit) => explicit.begins(text),
-            None => self.begins_as(self.format, text, options),
+            None => self.begins_as(self.format, self.habits, text, options),
         }
     }
 
@@ -244,11 +245,16 @@ impl SourceProfile {
             return goes_on && options.format != FormatChoice::Only(Format::Plain);
         }
         // Without a profile, the first line of the open record shows how records begin.
+        let mut habits = self.habits;
         let usual = match self.format {
+            None if layout::is_wide(layout::first_line(open), &defaults) => {
+                habits.note_wide();
+                Some(Format::Text)
+            }
             None => layout::timed_format(layout::first_line(open), &defaults),
             known => known,
         };
-        if !self.begins_as(usual, text, options) {
+        if !self.begins_as(usual, habits, text, options) {
             return true;
         }
         if options.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
@@ -272,7 +278,7 @@ impl SourceProfile {
         layout::full_time(text, &SourceProfile::any_time(options))
     }
 
-    fn begins_as(&self, usual: Option<Format>, text: &str, options: &ParseOptions) -> bool {
+    fn begins_as(&self, usual: Option<Format>, habits: Habits, text: &str, options: &ParseOptions) -> bool {
         if options.format == FormatChoice::Only(Format::Plain) {
             return true;
         }
@@ -280,7 +286,7 @@ impl SourceProfile {
         if let Some(begins) = structured::begins(self.format, text, &defaults) {
             return begins;
         }
-        !trace::is_inner(text) && (layout::begins(usual, self.habits, text, &defaults) || trace::is_failure(text))
+        !trace::is_inner(text) && (layout::begins(usual, habits, text, &defaults) || trace::is_failure(text))
     }
 
     /// Whether later lines may continue the record that `text` begins (without its envelope, and perhaps only its first
@@ -530,7 +536,10 @@ impl SourceProfile {
     #[inline]
     fn settle_time(&mut self, parsed: &mut Parsed<'_>, defaults: &TimestampDefaults) {
         if parsed.record.time.is_none() && !parsed.record.fields.is_empty() && has_named_fields(parsed.format) {
-            self.headers.time.settle(&mut parsed.record, defaults);
+            parsed.record.time = time_fields::of_audit(&parsed.record.message);
+            if parsed.record.time.is_none() {
+                self.headers.time.settle(&mut parsed.record, defaults);
+            }
         }
     }
 

@@ -73,6 +73,12 @@ impl TimeFields {
     }
 }
 
+/// The time in a message of the audit daemon: `audit(SECONDS.MILLISECONDS:SERIAL):`.
+pub(super) fn of_audit(message: &str) -> Option<Ticks> {
+    let (seconds, serial) = message.strip_prefix("audit(")?.split_once(':')?;
+    serial.starts_with(|first: char| first.is_ascii_digit()).then(|| timestamp::epoch(seconds))?
+}
+
 fn read(known: &str, fields: &[Field<'_>], defaults: &TimestampDefaults) -> Option<Ticks> {
     let value = |name: &str| fields.iter().find(|field| field.name == name).map(|field| &field.value);
     match known.split_once(AND) {

@@ -55,6 +55,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
             clock_after(WrittenDate::Short(digits / 100, digits % 100), &mut cursor, Seconds::Required, defaults)
         }
         (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, defaults),
+        (2, Some(b':')) => clock_first(&mut cursor, defaults),
         (6, Some(b' ')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
@@ -162,6 +163,24 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     }
     let since_midnight = cursor.clock(b':', Seconds::Optional)?;
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
+}
+
+/// `08:00:00 2026-11-21`
+fn clock_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
+    // Most lines with a clock have no date behind it.
+    if cursor.bytes.get(8) != Some(&b' ') || cursor.bytes.get(13) != Some(&b'-') {
+        return None;
+    }
+    let since_midnight = cursor.clock(b':', Seconds::Required)?;
+    cursor.at += 1;
+    let year = signed(cursor.number(4, 4)?)?;
+    cursor.at += 1;
+    let month = cursor.number(2, 2)?;
+    if !cursor.eat(b'-') {
+        return None;
+    }
+    let date = WrittenDate::Full(year, month, cursor.number(2, 2)?);
+    with_zone(date, since_midnight, cursor, Form::Other, defaults)
 }
 
 /// `2025年11月21日 08:00:00`

@@ -38,6 +38,9 @@ use zone::Zone;
 /// The years of a valid timestamp. Go and .NET write year 1 for a missing time, Windows 1601, other programs 9999.
 const YEARS: RangeInclusive<i32> = 1970..=9998;
 
+/// How much later than the time of reading a time of day may be that has no date.
+const CLOCK_AHEAD: i64 = 5 * TICKS_PER_MINUTE;
+
 /// The parts that a timestamp may omit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampDefaults {
@@ -65,6 +68,8 @@ pub(super) enum Form {
     Bsd,
     /// Seconds, milliseconds, microseconds or nanoseconds since 1970.
     Epoch,
+    /// A time of day without a date.
+    Clock,
     /// Any other form.
     Other,
 }
@@ -119,6 +124,31 @@ pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stam
         [b'A'..=b'Z' | b'a'..=b'z', ..] => date::from_name(text, defaults),
         _ => None,
     }
+}
+
+/// The time of day at the start of `text`, without a date: `08:00:00.123`, `8:00AM`. It means the latest such time at
+/// most [`CLOCK_AHEAD`] after the time of reading.
+pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+    if !matches!(text, [b'0'..=b'9', b':', ..] | [b'0'..=b'9', b'0'..=b'9', b':', ..]) {
+        return None;
+    }
+    let mut cursor = clock::DigitCursor { bytes: text, at: 0 };
+    let since_midnight = cursor.clock(b':', clock::Seconds::Optional)?;
+    let has_seconds = text.get(..cursor.at)?.iter().filter(|byte| **byte == b':').count() > 1;
+    let has_half = text.get(..cursor.at)?.ends_with(b"M");
+    (has_seconds || has_half).then_some(())?;
+    let (zone, length) = offset::zone(cursor.rest())?;
+    cursor.at += length;
+    // No record is of a year that no clock shows.
+    let seen = defaults.seen.get().min(Ticks::from_date(9000, 1, 1)?.get());
+    let read = TimestampDefaults { seen: Ticks::new(seen)?, ..*defaults };
+    let tomorrow = seen.checked_add(TICKS_PER_DAY)?;
+    let time = (0..4).find_map(|days| {
+        let day = Ticks::new(tomorrow - days * TICKS_PER_DAY)?.date();
+        let time = point((day.year, day.month, day.day), since_midnight, zone, &read)?;
+        (time.get() <= seen + CLOCK_AHEAD).then_some(time)
+    })?;
+    Some(Stamp { time, length: cursor.at, form: Form::Clock })
 }
 
 /// The time and length of a complete timestamp: RFC 3339 and its nearest variants, in UTC if they name no zone.
