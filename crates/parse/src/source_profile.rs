@@ -9,6 +9,7 @@
 //! 3. May later lines continue this record ([`SourceProfile::may_continue`])?
 //! 4. What does the complete record say ([`SourceProfile::record`])? Only this step learns.
 
+use super::calendar::Calendar;
 use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
 use super::lines::LineCut;
@@ -26,6 +27,7 @@ use memchr::memchr;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -372,7 +374,7 @@ impl SourceProfile {
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
-        let defaults = TimestampDefaults { zone: options.zone, seen };
+        let defaults = TimestampDefaults { zone: options.zone, seen: self.headers.calendar.seen(seen) };
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
         let cut = raw.filter(|raw| raw.is_cut());
         let rest = cut.and_then(|raw| raw.cut.as_ref()?.rest.as_ref()).map(|rest| &*rest.object);
@@ -385,6 +387,7 @@ impl SourceProfile {
         } else {
             (self.parse_text(text, options, defaults, full_time), None)
         };
+        self.headers.calendar.note(parsed.record.time);
         parsed.record.time = parsed.record.time.or(envelope.time);
         let mut added = 0;
         if envelope.stream != OutputStream::Only {
@@ -553,6 +556,29 @@ impl SourceProfile {
     /// The format of most recent records; `None` before the first.
     pub fn format(&self) -> Option<Format> {
         self.format
+    }
+
+    /// Learns from a file, before its first record is read, which years and days its times leave out. `length` are its
+    /// bytes, `written` is when it was written last. `read_at` reads at an offset; its errors are returned.
+    pub fn begin_file(
+        &mut self,
+        length: u64,
+        written: Ticks,
+        options: &ParseOptions,
+        read_at: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        self.headers.calendar = Calendar::of_file(length, written, options.zone, read_at)?;
+        Ok(())
+    }
+
+    /// Notes when the file was written last: a time without a date is no later.
+    pub fn note_written(&mut self, written: Ticks) {
+        self.headers.calendar.note_written(written);
+    }
+
+    /// Whether times of the source leave out the year or the day.
+    pub fn needs_calendar(&self) -> bool {
+        self.headers.calendar.is_needed()
     }
 
     /// The field that is the time, where no name is known for it; of a date and a clock both names, with `and` between.

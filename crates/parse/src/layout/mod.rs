@@ -35,6 +35,7 @@ pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component,
 use super::timestamp::{Form, FullTime, TimestampDefaults};
 use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Record, Value};
+use daytable_model::time::Ticks;
 use general::LineHeader;
 use memchr::memchr;
 use sketch::Sketch;
@@ -117,6 +118,15 @@ pub(super) fn is_untimed(line: &str) -> bool {
         &mut LayoutContext { defaults, usual: None, habits: &mut habits, full_time: FullTime::default() },
     )
     .is_some()
+}
+
+/// The time in the header of a line.
+pub(super) fn header_time(line: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
+    let at = syslog::priority(line).map_or(0, |(_, at)| at);
+    let line = line.get(at..)?;
+    let header =
+        LineHeader::timed(line, defaults).or_else(|| LineHeader::clocked(line, defaults, &Habits::default()))?;
+    header.sketch.time
 }
 
 /// Whether a line has a time where no header has one.

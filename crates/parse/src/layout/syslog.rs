@@ -171,7 +171,6 @@ pub(super) fn before_the_time<'a>(header: &mut LineHeader<'a>, defaults: &Timest
     let (line, from) = (header.line, header.at);
     let bytes = line.as_bytes();
     let begins = |at: &usize| *at == from || matches!(bytes[*at - 1], b' ' | b':' | b'*' | b'.');
-    let mut end = from;
     // Each piece before the time must be a name or a number.
     let found = (from..bytes.len().min(from + ORIGIN_BYTES_MAX))
         .take_while(|at| bytes[*at] != b'%')
@@ -186,7 +185,6 @@ pub(super) fn before_the_time<'a>(header: &mut LineHeader<'a>, defaults: &Timest
             add_origin(header, line.get(from..at).unwrap_or_default());
             header.at = at;
             header.take_stamp(stamp);
-            end = header.at;
         }
         Some(_) => return false,
         None => {
@@ -206,7 +204,6 @@ pub(super) fn before_the_time<'a>(header: &mut LineHeader<'a>, defaults: &Timest
             return true;
         }
     }
-    header.at = end;
     header.skip();
     if bytes.get(header.at..).is_some_and(|rest| rest.starts_with(b": ")) {
         header.at += 1;
