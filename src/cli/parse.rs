@@ -18,11 +18,13 @@ use super::output::Output;
 use crate::config::Config;
 use daytable_intake::tail::{PathPatterns, TailOptions};
 use daytable_model::path_text::PathText;
-use daytable_model::time::now;
+use daytable_model::time::{Ticks, now};
 use daytable_parse::{FormatChoice, Parsed, RawRecord, Records, TimestampDefaults};
 use explain::Explanation;
 use parsed_record::ParsedRecord;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use summary::ParseSummary;
 
@@ -79,6 +81,14 @@ fn load_config_to_parse(args: &Args) -> Result<Option<Config>, CliError> {
     Ok(installed.filter(|config| args.files.iter().any(|path| is_followed(path, config))))
 }
 
+/// A regular file, its length, and when it was written last.
+fn time_of_file(path: &Path) -> Option<(File, u64, Ticks)> {
+    let file = File::open(path).ok()?;
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let written = Ticks::from_unix(metadata.mtime(), u32::try_from(metadata.mtime_nsec()).ok()?)?;
+    Some((file, metadata.len(), written))
+}
+
 /// The first block that includes a file, or the defaults.
 fn options(config: Option<&Config>, path: &Path) -> TailOptions {
     let default = TailOptions::new("", Vec::new());
@@ -105,7 +115,13 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
     if is_automatic && journal_export::is_export(input.fill_buf().map_err(failed)?) {
         return journal_export::read(input, options.reading, options.line_bytes_max, output, failed);
     }
+    let written = time_of_file(path);
+    let reading = options.reading.clone();
     let mut records = Records::new(input, options.reading, options.line_bytes_max);
+    if let Some((file, length, written)) = written {
+        let read_at = |offset: u64, buffer: &mut [u8]| file.read_at(buffer, offset);
+        records.profile_mut().begin_file(length, written, &reading, read_at).map_err(failed)?;
+    }
     let mut summary = ParseSummary::default();
     loop {
         let seen = now();

@@ -31,6 +31,8 @@
 //! * `explicit`: patterns from the configuration.
 //! * `names`: the names that mean time, level, message, component, process or host. `scales`: the values that mean a
 //!   level.
+//! * `calendar`: the year and the day that times leave out, from the time and the order of a file.
+//! * `time_fields`: which field is the time, where no name is known.
 //! * `builder`: builds a record from names and values. `clef`: renders the message of a Serilog event.
 //! * `timestamp`: the forms of timestamps. `zone` in it: the time zone of a source.
 //! * `scan`: finds the end of a short piece of a line. `spare`: memory of the record before.
@@ -65,6 +67,7 @@ pub mod redact;
 mod access;
 mod apache_error;
 mod builder;
+mod calendar;
 mod cells;
 mod clef;
 mod compose;
@@ -74,6 +77,8 @@ mod envelope;
 mod explain;
 mod explicit;
 mod format;
+#[cfg(test)]
+mod golden;
 mod haproxy;
 mod join;
 mod json;
@@ -96,6 +101,7 @@ mod scan;
 mod source_profile;
 mod spare;
 mod structured;
+mod time_fields;
 mod timestamp;
 mod w3c;
 mod written;

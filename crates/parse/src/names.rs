@@ -61,6 +61,13 @@ pub(super) const TABLE_SOURCE: u8 = 11;
 /// See [`TABLE_MESSAGE`].
 pub(super) const TABLE_HOST: u8 = 7;
 
+/// `timestampSeconds`, of Google's older libraries, beside `timestampNanos`.
+pub(super) const JOINED_SECONDS: u8 = 25;
+
+/// `severityLevel`, of Application Insights: 0 to 4.
+pub(super) const SEVERITY_LEVEL: u8 = 22;
+/// `Severity`: a word, or FoundationDB's 10 to 40 as text.
+pub(super) const SEVERITY: u8 = 18;
 /// `PRIORITY`, of journald: 0 to 7.
 pub(super) const PRIORITY: u8 = 12;
 /// `severity_number`, of OpenTelemetry: 1 to 24.
@@ -92,10 +99,11 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
         1 => match name {
             b"s" => (Level, MONGO),
             b"c" => (Component, MONGO),
+            b"t" => (Time, 24),
             _ => return None,
         },
         2 => match name {
-            b"ts" => (Time, 2),
+            b"ts" => (Time, 3),
             b"@t" => (Time, CLEF_TIME),
             b"dt" => (Time, 15),
             b"@l" => (Level, 6),
@@ -111,9 +119,10 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             _ => return None,
         },
         4 => match name {
-            b"time" => (Time, 0),
+            b"time" => (Time, 1),
             b"date" => (Time, 7),
             b"Time" => (Time, 13),
+            b"prio" => (Level, 21),
             b"body" => (Message, 3),
             b"text" => (Message, 4),
             b"host" => (Host, 0),
@@ -129,6 +138,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             _ => return None,
         },
         6 => match name {
+            b"@level" => (Level, 19),
             b"logger" => (Component, 1),
             b"module" => (Component, 9),
             b"target" => (Component, TARGET),
@@ -140,6 +150,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             b"Message" => (Message, 8),
             b"MESSAGE" => (Message, JOURNAL_MESSAGE),
             b"t.$date" => (Time, MONGO_DATE),
+            b"devname" => (Host, 8),
             b"asctime" => (Time, 9),
             b"channel" => (Component, CHANNEL),
             b"process" => (Pid, 6),
@@ -148,6 +159,9 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
         8 => match name {
             b"datetime" => (Time, 6),
             b"severity" => (Level, 1),
+            b"Severity" => (Level, SEVERITY),
+            b"priority" => (Level, 20),
+            b"@message" => (Message, 18),
             b"loglevel" => (Level, 3),
             b"LogLevel" => (Level, 9),
             b"logLevel" => (Level, 16),
@@ -158,7 +172,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             _ => return None,
         },
         9 => match name {
-            b"timestamp" => (Time, 1),
+            b"timestamp" => (Time, 2),
             b"Timestamp" => (Time, 8),
             b"eventTime" => (Time, 4),
             b"log.level" => (Level, 4),
@@ -173,7 +187,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             _ => return None,
         },
         10 => match name {
-            b"@timestamp" => (Time, 3),
+            b"@timestamp" => (Time, 0),
             b"start_time" => (Time, 11),
             b"timeMillis" => (Time, 12),
             b"time_local" => (Time, 18),
@@ -188,6 +202,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             b"record.name" => (Component, 12),
             b"process.pid" => (Pid, 1),
             b"MachineName" => (Host, 5),
+            b"device_name" => (Host, 9),
             b"textPayload" => (Message, 10),
             _ => return None,
         },
@@ -201,6 +216,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
         13 => match name {
             b"severity_text" => (Level, 7),
             b"short_message" => (Message, SHORT_MESSAGE),
+            b"severityLevel" => (Level, SEVERITY_LEVEL),
             b"SourceContext" => (Component, 6),
             b"host.hostname" => (Host, 6),
             _ => return None,
@@ -233,6 +249,7 @@ fn long(name: &[u8]) -> Option<(Role, u8)> {
         b"record.process.id" => (Pid, 7),
         b"record.time.timestamp" => (Time, 23),
         b"timestamp.seconds" => (Time, TIMESTAMP_SECONDS),
+        b"timestampSeconds" => (Time, JOINED_SECONDS),
         b"instant.epochSecond" => (Time, INSTANT_SECONDS),
         _ => return None,
     })
@@ -249,12 +266,13 @@ mod tests {
         Level PRIORITY severity_number severityNumber error_severity severityText logLevel s message msg @m body text log
         event short_message Message MESSAGE textPayload jsonPayload.message fields.message body.stringValue
         body.string_value @mt request record.message record.level.name record.name record.process.id component logger logger_name loggerName log.logger Category SourceContext SYSLOG_IDENTIFIER
+        t prio @level @message Severity priority severityLevel devname device_name timestampSeconds
         service.name module subsystem name target channel c pid process.pid _PID process_id processId ProcessId process
         host hostname host.name _HOSTNAME HOSTNAME MachineName host.hostname";
 
     #[test]
     fn the_preferred_names() {
-        const TIME: [&str; 8] = ["time", "timestamp", "ts", "@timestamp", "eventTime", "@t", "datetime", "date"];
+        const TIME: [&str; 8] = ["@timestamp", "time", "timestamp", "ts", "eventTime", "@t", "datetime", "date"];
         const LEVEL: [&str; 8] =
             ["level", "severity", "lvl", "loglevel", "log.level", "levelname", "@l", "severity_text"];
         const MESSAGE: [&str; 7] = ["message", "msg", "@m", "body", "text", "log", "event"];

@@ -61,6 +61,11 @@ impl<R: Read> Records<R> {
         Ok(!is_end)
     }
 
+    /// The profile, to be told about the file before the first record is read.
+    pub fn profile_mut(&mut self) -> &mut SourceProfile {
+        &mut self.profile
+    }
+
     /// The profile so far.
     pub fn profile(&self) -> &SourceProfile {
         &self.profile

@@ -1,6 +1,6 @@
 //! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
-use super::names::{ERROR_SEVERITY, GUESSED, MONGO, PRIORITY, SEVERITY_NUMBER};
+use super::names::{ERROR_SEVERITY, GUESSED, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
 use daytable_model::record::{Level, Value};
 
 /// The level of a value under a name of this rank, and the rank of that reading.
@@ -13,10 +13,15 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
         Value::String(digit) if rank == PRIORITY => syslog(digit.parse().ok()?)?,
         Value::String(word) if rank == MONGO => mongo(word)?,
         Value::String(word) if rank == ERROR_SEVERITY => postgres(word)?,
+        Value::String(number) if rank == SEVERITY && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            foundation(number.parse().ok()?)?
+        }
         Value::String(word) => Level::from_word(word).or_else(|| of_library(word)).or_else(|| slog(word))?,
         Value::Int64(number) => match rank {
             PRIORITY => syslog(*number)?,
             SEVERITY_NUMBER => opentelemetry(*number)?,
+            SEVERITY_LEVEL => insights(*number)?,
+            SEVERITY => return None,
             0 => match number {
                 0..=7 => return syslog(*number).map(|level| (level, GUESSED)),
                 100 | 200 | 250 | 300 | 400 | 500 | 550 | 600 => return Some((monolog(*number), GUESSED)),
@@ -56,6 +61,23 @@ fn bunyan(number: i64) -> Option<Level> {
         40 => Level::Warn,
         50 => Level::Error,
         60 => Level::Fatal,
+        _ => return None,
+    })
+}
+
+/// The scale of Application Insights.
+fn insights(number: i64) -> Option<Level> {
+    let scale = [Level::Debug, Level::Info, Level::Warn, Level::Error, Level::Critical];
+    scale.get(usize::try_from(number).ok()?).copied()
+}
+
+/// The scale of FoundationDB's traces.
+fn foundation(number: i64) -> Option<Level> {
+    Some(match number {
+        5 => Level::Debug,
+        10 => Level::Info,
+        20 | 30 => Level::Warn,
+        40 => Level::Error,
         _ => return None,
     })
 }
@@ -154,6 +176,10 @@ mod tests {
             ("severity_number", number(9), Some(Level::Info)),
             ("severityNumber", number(24), Some(Level::Fatal)),
             ("severity_number", number(0), None),
+            ("severityLevel", number(3), Some(Level::Error)),
+            ("Severity", text("40"), Some(Level::Error)),
+            ("Severity", text("ERROR"), Some(Level::Error)),
+            ("Severity", number(40), None),
             ("error_severity", text("LOG"), Some(Level::Info)),
             ("error_severity", text("log"), None),
             ("s", text("D2"), Some(Level::Debug)),

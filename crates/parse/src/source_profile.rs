@@ -9,11 +9,13 @@
 //! 3. May later lines continue this record ([`SourceProfile::may_continue`])?
 //! 4. What does the complete record say ([`SourceProfile::record`])? Only this step learns.
 
+use super::calendar::Calendar;
 use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
 use super::lines::LineCut;
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
+use super::time_fields;
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};
 use super::written::{self, LayoutCache, LineReader, ReadLayout};
@@ -25,6 +27,7 @@ use memchr::memchr;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -227,7 +230,7 @@ impl SourceProfile {
     pub fn begins(&self, text: &str, options: &ParseOptions) -> bool {
         match &options.explicit {
             Some(explicit) => explicit.begins(text),
-            None => self.begins_as(self.format, text, options),
+            None => self.begins_as(self.format, self.habits, text, options),
         }
     }
 
@@ -244,11 +247,16 @@ impl SourceProfile {
             return goes_on && options.format != FormatChoice::Only(Format::Plain);
         }
         // Without a profile, the first line of the open record shows how records begin.
+        let mut habits = self.habits;
         let usual = match self.format {
+            None if layout::is_wide(layout::first_line(open), &defaults) => {
+                habits.note_wide();
+                Some(Format::Text)
+            }
             None => layout::timed_format(layout::first_line(open), &defaults),
             known => known,
         };
-        if !self.begins_as(usual, text, options) {
+        if !self.begins_as(usual, habits, text, options) {
             return true;
         }
         if options.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
@@ -272,7 +280,7 @@ impl SourceProfile {
         layout::full_time(text, &SourceProfile::any_time(options))
     }
 
-    fn begins_as(&self, usual: Option<Format>, text: &str, options: &ParseOptions) -> bool {
+    fn begins_as(&self, usual: Option<Format>, habits: Habits, text: &str, options: &ParseOptions) -> bool {
         if options.format == FormatChoice::Only(Format::Plain) {
             return true;
         }
@@ -280,7 +288,7 @@ impl SourceProfile {
         if let Some(begins) = structured::begins(self.format, text, &defaults) {
             return begins;
         }
-        !trace::is_inner(text) && (layout::begins(usual, self.habits, text, &defaults) || trace::is_failure(text))
+        !trace::is_inner(text) && (layout::begins(usual, habits, text, &defaults) || trace::is_failure(text))
     }
 
     /// Whether later lines may continue the record that `text` begins (without its envelope, and perhaps only its first
@@ -366,7 +374,7 @@ impl SourceProfile {
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
-        let defaults = TimestampDefaults { zone: options.zone, seen };
+        let defaults = TimestampDefaults { zone: options.zone, seen: self.headers.calendar.seen(seen) };
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
         let cut = raw.filter(|raw| raw.is_cut());
         let rest = cut.and_then(|raw| raw.cut.as_ref()?.rest.as_ref()).map(|rest| &*rest.object);
@@ -379,6 +387,7 @@ impl SourceProfile {
         } else {
             (self.parse_text(text, options, defaults, full_time), None)
         };
+        self.headers.calendar.note(parsed.record.time);
         parsed.record.time = parsed.record.time.or(envelope.time);
         let mut added = 0;
         if envelope.stream != OutputStream::Only {
@@ -438,7 +447,7 @@ impl SourceProfile {
         let habits = self.habits;
         // Where objects alone are expected, more may stand before one.
         let is_object = !is_auto || text.starts_with(OBJECT_BEGINNINGS);
-        let (parsed, read) = self.layouts.read(text, defaults, full_time, |reader| match reader.format {
+        let (mut parsed, read) = self.layouts.read(text, defaults, full_time, |reader| match reader.format {
             Format::Json => is_object,
             Format::Text => is_usual_text && (!reader.has_colon || habits.has_colons()),
             _ => is_auto,
@@ -448,6 +457,7 @@ impl SourceProfile {
             self.since += 1;
             self.habits.note_colon(read.has_colon);
         }
+        self.settle_time(&mut parsed, defaults);
         self.learn(&parsed);
         Some((parsed, read))
     }
@@ -480,6 +490,7 @@ impl SourceProfile {
             return None;
         };
         self.single_lines = (self.single_lines + 1).min(SINGLE_LINES_SURE);
+        self.settle_time(&mut parsed, &defaults);
         self.learn(&parsed);
         parsed.record.line = Some(Box::new(self.layouts.read_line(line, &parsed.record, read)));
         Some(parsed)
@@ -515,12 +526,24 @@ impl SourceProfile {
             FormatChoice::Auto => self.auto(text, defaults, full_time),
             FormatChoice::Only(format) => self.only(format, text, defaults),
         };
-        let parsed = found.unwrap_or_else(|| {
+        let mut parsed = found.unwrap_or_else(|| {
             self.headers.learn(text, self.format.is_none());
             Parsed::plain(text)
         });
+        self.settle_time(&mut parsed, &defaults);
         self.learn(&parsed);
         parsed
+    }
+
+    /// Gives a record without a time that of the field that is the time in this source.
+    #[inline]
+    fn settle_time(&mut self, parsed: &mut Parsed<'_>, defaults: &TimestampDefaults) {
+        if parsed.record.time.is_none() && !parsed.record.fields.is_empty() && has_named_fields(parsed.format) {
+            parsed.record.time = time_fields::of_audit(&parsed.record.message);
+            if parsed.record.time.is_none() {
+                self.headers.time.settle(&mut parsed.record, defaults);
+            }
+        }
     }
 
     fn learn(&mut self, parsed: &Parsed<'_>) {
@@ -533,6 +556,34 @@ impl SourceProfile {
     /// The format of most recent records; `None` before the first.
     pub fn format(&self) -> Option<Format> {
         self.format
+    }
+
+    /// Learns from a file, before its first record is read, which years and days its times leave out. `length` are its
+    /// bytes, `written` is when it was written last. `read_at` reads at an offset; its errors are returned.
+    pub fn begin_file(
+        &mut self,
+        length: u64,
+        written: Ticks,
+        options: &ParseOptions,
+        read_at: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        self.headers.calendar = Calendar::of_file(length, written, options.zone, read_at)?;
+        Ok(())
+    }
+
+    /// Notes when the file was written last: a time without a date is no later.
+    pub fn note_written(&mut self, written: Ticks) {
+        self.headers.calendar.note_written(written);
+    }
+
+    /// Whether times of the source leave out the year or the day.
+    pub fn needs_calendar(&self) -> bool {
+        self.headers.calendar.is_needed()
+    }
+
+    /// The field that is the time, where no name is known for it; of a date and a clock both names, with `and` between.
+    pub fn time_field(&self) -> Option<&str> {
+        self.headers.time.name()
     }
 
     /// The share of the last records (at most 32) with that format, 0 to 1; 0 before the first.
@@ -624,6 +675,11 @@ impl SourceProfile {
     fn any_time(options: &ParseOptions) -> TimestampDefaults {
         TimestampDefaults { zone: options.zone, seen: Ticks::MAX }
     }
+}
+
+/// Whether the fields of a record have the names that its writer gave them.
+fn has_named_fields(format: Format) -> bool {
+    matches!(format, Format::Json | Format::Logfmt | Format::Csv | Format::Ltsv | Format::Syslog)
 }
 
 /// The first bytes of an object, if objects are expected.

@@ -4,6 +4,8 @@
 //! Each parser accepts only its own grammar, so their order affects time alone. The first bytes leave one or two
 //! candidates.
 
+use super::calendar::Calendar;
+use super::time_fields::TimeFields;
 use super::timestamp::TimestampDefaults;
 use super::{
     Format, access, apache_error, csv, haproxy, ltsv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c,
@@ -16,6 +18,10 @@ use memchr::memmem;
 pub(super) struct Headers {
     w3c: w3c::W3cHeader,
     csv: Option<Table>,
+    /// The field that is the time, where no name is known for it.
+    pub(super) time: TimeFields,
+    /// The year and the day that times leave out.
+    pub(super) calendar: Calendar,
 }
 
 /// A CSV header, and whether a line below it has confirmed it.
@@ -24,6 +30,11 @@ struct Table {
     header: csv::CsvHeader,
     is_confirmed: bool,
 }
+
+/// What stands before the saved name of a field that is the time.
+const TIME_MARK: char = '=';
+/// What stands before what is known about missing years and days.
+const CALENDAR_MARK: char = '~';
 
 impl Headers {
     /// Whether lines are cells below a header, or may be. A quoted cell can continue in the next line, whatever that
@@ -36,7 +47,11 @@ impl Headers {
     pub(super) fn restore(saved: &str) -> Headers {
         let mut headers = Headers::default();
         for line in saved.lines() {
-            if !headers.w3c.learn(line) {
+            if let Some(calendar) = line.strip_prefix(CALENDAR_MARK) {
+                headers.calendar = Calendar::restore(calendar);
+            } else if let Some(name) = line.strip_prefix(TIME_MARK) {
+                headers.time = TimeFields::restore(name);
+            } else if !headers.w3c.learn(line) {
                 let (mark, line) = line.split_at_checked(1).unwrap_or_default();
                 headers.csv = csv::CsvHeader::read(line).map(|header| Table { header, is_confirmed: mark == "+" });
             }
@@ -53,6 +68,14 @@ impl Headers {
             }
             saved.push(if table.is_confirmed { '+' } else { '?' });
             saved.push_str(table.header.save());
+        }
+        for (mark, line) in [(TIME_MARK, self.time.save()), (CALENDAR_MARK, self.calendar.save())] {
+            let Some(line) = line else { continue };
+            if !saved.is_empty() {
+                saved.push('\n');
+            }
+            saved.push(mark);
+            saved.push_str(&line);
         }
         saved
     }

@@ -219,6 +219,28 @@ impl FileReader {
         counters.count(SourceEvent::BytesDestroyed, garbage);
     }
 
+    /// Tells the parser when the file was written last, and at its beginning which years and days its times leave out.
+    /// Only sources with such times pay for it.
+    fn note_time_of_file(&mut self, context: &ReadContext<'_>) -> io::Result<()> {
+        let is_beginning = self.state.position == 0;
+        let needs = |parser: &RecordParser| parser.profile.needs_calendar();
+        if self.entries.is_some() || !(is_beginning || self.parser.as_deref().is_some_and(needs)) {
+            return Ok(());
+        }
+        let Some(content) = &mut self.content else { return Ok(()) };
+        let stat = content.stat()?;
+        let Some(written) = Ticks::from_unix(stat.modified.0, u32::try_from(stat.modified.1).unwrap_or(0)) else {
+            return Ok(());
+        };
+        let parser = self.parser.get_or_insert_with(|| Box::new(RecordParser::of(&self.state)));
+        if is_beginning && !content.is_compressed() {
+            let read_at = |offset: u64, buffer: &mut [u8]| content.read_at(offset, buffer);
+            return parser.profile.begin_file(stat.size, written, &context.options.reading, read_at);
+        }
+        parser.profile.note_written(written);
+        Ok(())
+    }
+
     fn read_on(&mut self, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
         let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let position = self.state.position;
@@ -239,6 +261,7 @@ impl FileReader {
         if let Some(line) = self.long_line.take() {
             return self.pass_over(line, tail_end, context);
         }
+        self.note_time_of_file(context)?;
         let limit = context.options.line_bytes_max;
         // The bytes of the buffer before the data, and the zeros of the file between the position and the data.
         let (mut before, mut hole) = (before, 0);

@@ -166,7 +166,10 @@ impl<'a> RecordBuilder<'a> {
             _ => {}
         }
         self.is_odd |= match role {
-            Role::Time => matches!(rank, names::CLEF_TIME | names::TIMESTAMP_SECONDS | names::INSTANT_SECONDS),
+            Role::Time => matches!(
+                rank,
+                names::CLEF_TIME | names::TIMESTAMP_SECONDS | names::JOINED_SECONDS | names::INSTANT_SECONDS
+            ),
             _ => matches!(rank, names::CLEF_TEMPLATE | names::SHORT_MESSAGE | names::JOURNAL_MESSAGE),
         };
         Some(rank)

@@ -35,6 +35,7 @@ impl RecordBuilder<'_> {
         }
         match self.rank(Role::Time) {
             Some(names::TIMESTAMP_SECONDS) => self.add_nanos("timestamp.nanos"),
+            Some(names::JOINED_SECONDS) => self.add_nanos("timestampNanos"),
             Some(names::INSTANT_SECONDS) => self.add_nanos("instant.nanoOfSecond"),
             _ => {}
         }

@@ -12,10 +12,14 @@ pub(crate) struct Habits {
     lines: u8,
     /// Whether the last record with a header had no time.
     is_untimed: bool,
+    /// Whether times stand where no header has them.
+    is_wide: bool,
 }
 
 /// The bit of `is_untimed` in the saved number.
 const UNTIMED: u8 = 0x80;
+/// The bit of `is_wide` in the saved number.
+const WIDE: u8 = 0x40;
 
 impl Habits {
     /// Whether a word before a colon is a component because nearly all lines have one there.
@@ -25,12 +29,21 @@ impl Habits {
 
     /// The habits of a source whose lines all have such a name.
     pub(super) fn of_colons() -> Habits {
-        Habits { colons: u8::MAX, lines: 8, is_untimed: false }
+        Habits { colons: u8::MAX, lines: 8, is_untimed: false, is_wide: false }
     }
 
     pub(crate) fn note_colon(&mut self, colon: bool) {
         self.colons = self.colons << 1 | u8::from(colon);
         self.lines = self.lines.saturating_add(1).min(8);
+    }
+
+    /// Whether times stand where no header has them.
+    pub(crate) fn is_wide(self) -> bool {
+        self.is_wide
+    }
+
+    pub(crate) fn note_wide(&mut self) {
+        self.is_wide = true;
     }
 
     /// Whether records begin with a time, so that a line without a time continues a record.
@@ -44,11 +57,17 @@ impl Habits {
 
     /// The number that [`Habits::from_number`] reads.
     pub(crate) fn number(self) -> u16 {
-        u16::from(self.lines | if self.is_untimed { UNTIMED } else { 0 }) << 8 | u16::from(self.colons)
+        let flags = if self.is_untimed { UNTIMED } else { 0 } | if self.is_wide { WIDE } else { 0 };
+        u16::from(self.lines | flags) << 8 | u16::from(self.colons)
     }
 
     pub(crate) fn from_number(number: u16) -> Habits {
         let [lines, colons] = number.to_be_bytes();
-        Habits { colons, lines: (lines & !UNTIMED).min(8), is_untimed: lines & UNTIMED != 0 }
+        Habits {
+            colons,
+            lines: (lines & !(UNTIMED | WIDE)).min(8),
+            is_untimed: lines & UNTIMED != 0,
+            is_wide: lines & WIDE != 0,
+        }
     }
 }

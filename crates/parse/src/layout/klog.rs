@@ -4,6 +4,8 @@
 //! I1121 08:00:00.123456    1234 file.go:123] text
 //! I20261121 08:00:00.123456 1234 file.cc:123] text
 //! I1121 08:00:00.123456    1234 file.go:123] "text" key="value"
+//! I1121 08:00:00.123456 file.go:123] text
+//! I261121 08:00:00.123456 1234 dir/file.go:123 text
 //! ```
 
 use super::shape::{is_number, letter, source};
@@ -22,11 +24,19 @@ pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<(S
     sketch.stamp(1, stamp);
     let at = skip_spaces(bytes, 1 + stamp.length);
     let end = scan::space(bytes, at);
-    let pid = line.get(at..end).filter(|pid| is_number(pid))?;
-    let at = skip_spaces(bytes, end);
-    let close = at + bytes.get(at..)?.iter().take(200).position(|byte| *byte == b']')?;
-    let (file, number) = source(line.get(at..close)?)?;
-    sketch.pid(pid);
+    let pid = line.get(at..end).filter(|pid| is_number(pid));
+    let at = if pid.is_some() { skip_spaces(bytes, end) } else { at };
+    // CockroachDB writes a space after the line, and groups before the text.
+    let word = scan::space(bytes, at);
+    let close = bytes.get(at..)?.iter().take(200).position(|byte| *byte == b']').map(|close| at + close);
+    let bare = line.get(at..word).and_then(source).filter(|_| pid.is_some());
+    let ((file, number), end) = match bare {
+        Some(bare) => (bare, word),
+        None => (source(line.get(at..close?)?)?, close? + 1),
+    };
+    if let Some(pid) = pid {
+        sketch.pid(pid);
+    }
     sketch.source(file, number);
-    Some((sketch, skip_spaces(bytes, close + 1)))
+    Some((sketch, skip_spaces(bytes, end)))
 }

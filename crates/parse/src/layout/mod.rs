@@ -8,6 +8,7 @@
 //! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own. `untimed`: levels without
 //!   times.
 //! * `shape`: the shape of a word. `habits`: the habits of the previous lines. `sketch`: the record under construction.
+//! * `late`: a level further within a line. `wide`: a time anywhere in a line of an unknown format.
 //! * `trailing`: pairs after the message. `ansi`: removes colours first. `trace`: lines that continue a record.
 
 mod ansi;
@@ -16,6 +17,7 @@ mod general;
 mod habits;
 mod kernel;
 mod klog;
+mod late;
 mod logcat;
 mod shape;
 mod sketch;
@@ -24,6 +26,7 @@ pub(super) mod trace;
 mod trailing;
 mod untimed;
 mod usual;
+mod wide;
 
 pub(super) use habits::Habits;
 pub use syslog::facility_name;
@@ -32,6 +35,7 @@ pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component,
 use super::timestamp::{Form, FullTime, TimestampDefaults};
 use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Record, Value};
+use daytable_model::time::Ticks;
 use general::LineHeader;
 use memchr::memchr;
 use sketch::Sketch;
@@ -56,7 +60,7 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
         let plain = ansi::strip(text);
         return read_plain(&plain, context).map(owned);
     }
-    read_plain(text, context)
+    read_plain(text, context).or_else(|| wide::read(text, first_line(text), context))
 }
 
 /// Whether [`read`] reads this format.
@@ -85,6 +89,7 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
         Format::Kernel => kernel::read(line, 0, &mut Sketch::default()).is_some() || line.starts_with('<'),
         Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, defaults).is_some(),
         _ if !habits.is_timed() => true,
+        _ if habits.is_wide() && wide::is_timed(line, defaults) => true,
         _ => timed_format(line, defaults).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
     }
 }
@@ -115,14 +120,30 @@ pub(super) fn is_untimed(line: &str) -> bool {
     .is_some()
 }
 
+/// The time in the header of a line.
+pub(super) fn header_time(line: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
+    let at = syslog::priority(line).map_or(0, |(_, at)| at);
+    let line = line.get(at..)?;
+    let header =
+        LineHeader::timed(line, defaults).or_else(|| LineHeader::clocked(line, defaults, &Habits::default()))?;
+    header.sketch.time
+}
+
+/// Whether a line has a time where no header has one.
+pub(super) fn is_wide(line: &str, defaults: &TimestampDefaults) -> bool {
+    timed_format(line, defaults).is_none() && wide::is_timed(line, defaults)
+}
+
 /// The format of a line with a time in its header. The check is only precise enough to know that there is a time.
 pub(super) fn timed_format(line: &str, defaults: &TimestampDefaults) -> Option<Format> {
     match line.as_bytes() {
         [] => None,
-        [b'<', ..] => syslog::priority(line).map(|_| Format::Syslog),
+        [b'<', ..] if syslog::priority(line).is_some() => Some(Format::Syslog),
         [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, defaults).map(|_| Format::Klog),
         [0x1b, ..] => LineHeader::is_timed(&ansi::strip(line), defaults).then_some(Format::Text),
-        _ => LineHeader::is_timed(line, defaults).then_some(Format::Text),
+        _ => (LineHeader::is_timed(line, defaults)
+            || LineHeader::clocked(line, defaults, &Habits::default()).is_some())
+        .then_some(Format::Text),
     }
 }
 
@@ -143,7 +164,9 @@ pub(super) fn read_general<'a>(text: &'a str, context: &mut LayoutContext<'_>) -
 fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let line = first_line(text);
     match *line.as_bytes().first()? {
-        b'<' => with_priority(text, line, context),
+        b'<' => with_priority(text, line, context)
+            .or_else(|| timed(text, line, context))
+            .or_else(|| untimed::untimed(text, line, context)),
         b'[' => {
             let mut sketch = Sketch::default();
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
@@ -169,12 +192,12 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
         }
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
-            match syslog::rfc_5424(line, 2, &context.defaults, &mut sketch) {
+            match syslog::rfc_5424(line, 2, &context.defaults, &mut sketch, false) {
                 Some(at) if sketch.time.is_some() => Some(inner(sketch, text_after(text, at), true, &context.defaults)),
                 _ => timed(text, line, context),
             }
         }
-        b'0'..=b'2' if line.as_bytes().get(2) == Some(&b':') => {
+        b'0'..=b'9' if line.as_bytes().get(1..3).is_some_and(|bytes| bytes.contains(&b':')) => {
             timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context))
         }
         _ => timed(text, line, context),
@@ -191,6 +214,13 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
         _ => false,
     };
     if may_be_syslog && syslog::after_the_time(&mut header, is_usual) {
+        // A program that writes its own file names no host, and perhaps a level beside its name.
+        if !header.sketch.has_host
+            && let Some((level, start, end)) = late::level(header.line, header.after_time)
+            && start <= header.at
+        {
+            header.sketch.level(level, start, end);
+        }
         return Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults));
     }
     if matches!(header.form, Form::Other | Form::Iso) && header.is_only_time() && logcat::after_the_time(&mut header) {
@@ -209,6 +239,11 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
     let mut message = text_after(text, header.at);
     if let Some(below) = level_below(text, header.line.len(), header.at, &mut sketch) {
         return sketch.finish(below, Format::Text);
+    }
+    if sketch.level.is_none()
+        && let Some((level, start, end)) = late::level(header.line, header.after_time)
+    {
+        sketch.level(level, start, end);
     }
     let is_table = is_padded && sketch.has_component;
     if text.len() == header.line.len() {
@@ -237,7 +272,7 @@ fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>
     }
     let below = shape::token(text, end + 1).filter(|token| token.mark == b':')?;
     let shape::WordKind::Word(word) = below.kind else { return None };
-    let level = shape::level_word(word).filter(|_| word.len() > 1)?;
+    let level = shape::level_word(word).or_else(|| late::foreign(word, true)).filter(|_| word.len() > 1)?;
     let mut words = text.get(at..end)?.split(' ');
     let (class, method, more) = (words.next()?, words.next()?, words.next());
     if !shape::is_dotted(class) || more.is_some() {
@@ -267,7 +302,7 @@ fn with_priority<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'
     if line.as_bytes().get(at..)?.starts_with(b"1 ") {
         let mut sketch = Sketch::default();
         syslog::add_priority(&mut sketch, priority, at);
-        if let Some(at) = syslog::rfc_5424(line, at + 2, &context.defaults, &mut sketch) {
+        if let Some(at) = syslog::rfc_5424(line, at + 2, &context.defaults, &mut sketch, true) {
             return Some(inner(sketch, text_after(text, at), true, &context.defaults));
         }
     }
@@ -278,11 +313,20 @@ fn with_priority<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'
     }
     let mut header = LineHeader::at(line, at);
     header.sketch = sketch;
-    if header.stamp(&context.defaults) {
-        if !syslog::after_the_time(&mut header, true) {
+    header.skip();
+    let has_origin = syslog::before_the_time(&mut header, &context.defaults);
+    if has_origin || header.stamp(&context.defaults) {
+        if has_origin && header.sketch.has_host {
+            syslog::tag_at(&mut header);
+        } else if !syslog::after_the_time(&mut header, true) {
             header.skip();
         }
+        // A relay leaves the counter and the time of a device before the mark.
+        if syslog::before_the_time(&mut header, &context.defaults) {
+            syslog::tag_at(&mut header);
+        }
     } else {
+        header.at = at;
         syslog::tag_at(&mut header);
     }
     Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults))

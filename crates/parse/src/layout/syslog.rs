@@ -58,6 +58,7 @@ pub(super) fn rfc_5424<'a>(
     at: usize,
     defaults: &TimestampDefaults,
     sketch: &mut Sketch<'a>,
+    is_lenient: bool,
 ) -> Option<usize> {
     let mut at = at;
     let mut word = || -> Option<&'a str> {
@@ -84,7 +85,8 @@ pub(super) fn rfc_5424<'a>(
     if message_id != "-" {
         sketch.text("message_id", message_id);
     }
-    structured(line, at, sketch)
+    // Some devices leave the structured data out, or write other text in its place.
+    structured(line, at, sketch).or_else(|| is_lenient.then_some(at.min(line.len())))
 }
 
 /// Reads the structured data at `at`, and returns the place of the message.
@@ -157,30 +159,156 @@ fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
+/// Reads what devices write before the time: counters, the host, a task and a mark, and the time itself.
+///
+/// ```text
+/// 45: sw1: *Nov 21 08:00:01.123: %LINK-3-UPDOWN: text
+/// 312: xr1 RP/0/RSP0/CPU0:Nov 21 08:00:01.123 : ifmgr[204]: text
+/// : 2026 Nov 21 08:00:01 UTC: %ETHPORT-5-IF_UP: text
+/// 99: 2w3d: %SYS-5-RESTART: text
+/// ```
+pub(super) fn before_the_time<'a>(header: &mut LineHeader<'a>, defaults: &TimestampDefaults) -> bool {
+    let (line, from) = (header.line, header.at);
+    let bytes = line.as_bytes();
+    let begins = |at: &usize| *at == from || matches!(bytes[*at - 1], b' ' | b':' | b'*' | b'.');
+    // Each piece before the time must be a name or a number.
+    let found = (from..bytes.len().min(from + ORIGIN_BYTES_MAX))
+        .take_while(|at| bytes[*at] != b'%')
+        .filter(begins)
+        .find_map(|at| {
+            let stamp = header.stamp_at(at, defaults).filter(|stamp| stamp.form != Form::Epoch || at > from)?;
+            Some((at, stamp))
+        });
+    match found {
+        Some((at, _)) if at == from => return false,
+        Some((at, stamp)) if is_origin(line.get(from..at).unwrap_or_default()) => {
+            add_origin(header, line.get(from..at).unwrap_or_default());
+            header.at = at;
+            header.take_stamp(stamp);
+        }
+        Some(_) => return false,
+        None => {
+            // A counter, or the time since the start of the device, before a mark.
+            let mark =
+                bytes.iter().take(from + ORIGIN_BYTES_MAX).position(|byte| *byte == b'%').filter(|at| *at > from);
+            let Some(mark) = mark else { return false };
+            let before = line.get(from..mark).unwrap_or_default();
+            if !before.ends_with(": ")
+                || !before.starts_with(|first: char| first.is_ascii_digit())
+                || !is_origin(before)
+            {
+                return false;
+            }
+            header.sketch.text("origin", before.trim_end_matches([':', ' ']));
+            header.at = mark;
+            return true;
+        }
+    }
+    header.skip();
+    if bytes.get(header.at..).is_some_and(|rest| rest.starts_with(b": ")) {
+        header.at += 1;
+        header.skip();
+    }
+    true
+}
+
+/// Bytes before the time of a device.
+const ORIGIN_BYTES_MAX: usize = 64;
+
+/// The pieces of what stands before the time, without their marks.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(' ').map(|piece| piece.trim_end_matches(':')).filter(|piece| !matches!(*piece, "" | "*" | "."))
+}
+
+/// Whether a text is a counter, a host or a task, each with a colon after it or with digits or marks in it.
+fn is_origin(text: &str) -> bool {
+    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/*".contains(&byte);
+    let words = text.split(' ').filter(|word| !word.is_empty());
+    pieces(text).all(|piece| piece.bytes().all(in_name))
+        && words.clone().count() <= 4
+        && words.clone().all(|word| word.ends_with([':', '*', '.']) || word.bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+/// Adds the host and the other names before the time of a device. Counters tell nothing.
+fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
+    for piece in pieces(text) {
+        match () {
+            () if piece.bytes().all(|byte| byte.is_ascii_digit()) => {
+                if let Ok(number) = piece.parse() {
+                    header.sketch.add("sequence", Value::Int64(number));
+                }
+            }
+            () if piece.starts_with('*') || header.sketch.has_host => header.sketch.text("context", piece),
+            () => header.sketch.host(piece),
+        }
+    }
+}
+
+/// The host that a relay names in words: `Message forwarded from web-1: `.
+fn forwarded<'a>(header: &mut LineHeader<'a>) {
+    let rest = header.line.get(header.at..).unwrap_or_default();
+    let Some(named) = ["Message forwarded from ", "Forwarded from "].iter().find_map(|words| rest.strip_prefix(*words))
+    else {
+        return;
+    };
+    if let Some((host, _)) = named.split_once(": ").filter(|(host, _)| !host.contains(' ')) {
+        header.sketch.host(host);
+        header.at = header.line.len() - named.len() + host.len() + 2;
+    }
+}
+
 /// Reads host, tag and process after a time, as syslog daemons write them. False for any other text.
 ///
 /// `is_usual`: the previous lines were syslog, so a host without a tag is syslog too.
 pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bool {
     header.skip();
+    forwarded(header);
+    let has_priority = header.sketch.level.is_some();
     let (line, at) = (header.line, header.at);
+    if header.sketch.has_host {
+        tag_at(header);
+        return true;
+    }
     if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
         return false;
     }
-    if let Some(tag) = tag(line, at).filter(|tag| tag.pid.is_some() || header.form == Form::Bsd && !is_level(tag.name))
-    {
+    let is_tag = |tag: &Tag<'_>| !is_level(tag.name) && (tag.pid.is_some() || header.form == Form::Bsd);
+    if let Some(tag) = tag(line, at).filter(is_tag) {
         take_tag(header, tag);
         return true;
     }
-    let Some(host) = token(line, at).filter(|host| host.mark == 0) else { return false };
+    let Some(host) = token(line, at) else { return false };
     let WordKind::Word(name) = host.kind else { return false };
+    // The token of an address that ends in colons is without its last one.
+    let written = line.get(host.start..host.end).unwrap_or(name);
+    let name = if written.ends_with("::") { written } else { name };
+    if host.mark != 0 && !written.ends_with("::") {
+        return false;
+    }
     let next = skip_spaces(line.as_bytes(), host.end);
-    let found = tag(line, next).filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long);
-    if is_level(name) || found.is_none() && !(is_usual && header.form == Form::Bsd) {
+    let found =
+        tag(line, next).filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long).filter(
+            |tag| !(has_priority && (tag.name.bytes().all(|byte| byte.is_ascii_digit()) || is_list(line, tag.end))),
+        );
+    if is_level(name) || found.is_none() && !(is_usual && (header.form == Form::Bsd || has_priority)) {
         return false;
     }
     header.sketch.host(name);
     header.at = next;
     if let Some(tag) = found {
+        take_tag(header, tag);
+    } else if has_priority && bytes_at(line, next).starts_with(b": ") {
+        // `asa1 : %ASA-4-106023: text`
+        header.at = skip_spaces(line.as_bytes(), next + 1);
+        tag_at(header);
+    } else if has_priority
+        && let Some(word) = token(line, next)
+        && let WordKind::Word(level) = word.kind
+        && is_level(level)
+        && word.mark == 0
+        && let Some(tag) = tag(line, skip_spaces(line.as_bytes(), word.end)).filter(|tag| tag.pid.is_some())
+    {
+        // `bigip1 info tmm1[1234]: text` says the severity again.
         take_tag(header, tag);
     }
     true
@@ -193,6 +321,16 @@ fn has_tag_nearby(line: &str, at: usize) -> bool {
     let first = scan::space(bytes, at);
     let second = scan::space(bytes, skip_spaces(bytes, first));
     [first, second].iter().any(|end| bytes.get(..*end).is_some_and(|text| text.ends_with(b"]:")))
+}
+
+/// `Severity: Informational, Category: Audit`: whether a word with a comma and a name with a colon follow a tag.
+fn is_list(line: &str, at: usize) -> bool {
+    let first = token(line, skip_spaces(line.as_bytes(), at)).filter(|token| token.mark == b',');
+    first.and_then(|first| token(line, skip_spaces(line.as_bytes(), first.end))).is_some_and(|next| next.mark == b':')
+}
+
+fn bytes_at(line: &str, at: usize) -> &[u8] {
+    line.as_bytes().get(at..).unwrap_or_default()
 }
 
 fn is_level(word: &str) -> bool {
@@ -249,7 +387,8 @@ fn tag(line: &str, at: usize) -> Option<Tag<'_>> {
     let word = line.get(second..second_end)?;
     let is_version = word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.');
     let is_upper = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_uppercase);
-    let is_program = is_upper(at) && is_upper(second) && word.ends_with("]:");
+    let is_name = line.get(at..first_end)?.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_program = is_upper(at) && is_upper(second) && is_name && word.ends_with("]:");
     if first_end == at || second == first_end || !(is_dashes || is_version || is_program) || second - first_end > 1 {
         return None;
     }
@@ -267,10 +406,22 @@ fn one_word(line: &str, at: usize, end: usize) -> Option<Tag<'_>> {
     if !(first.is_ascii_alphanumeric() || matches!(first, b'_' | b'/' | b'(' | b'%' | b'-')) {
         return None;
     }
+    // `%%01IFNET/4/LINK_STATE(l)[12]:text` has no space after its colon.
+    if word.starts_with("%%")
+        && let Some(colon) = word.find(':').filter(|colon| *colon + 1 < word.len())
+    {
+        return Some(tag(line.get(at..at + colon)?, None, at + colon + 1));
+    }
+    if word.ends_with("::") && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':') {
+        // An address.
+        return None;
+    }
     let process = |word: &'_ str| word.strip_suffix(']').and_then(|word| word.find('['));
     if let Some(word) = word.strip_suffix(':') {
         let name_of = |from: usize, to: usize| line.get(at + from..at + to);
         return Some(match process(word).filter(|open| *open > 0) {
+            // `util.py[WARNING]:` has a level and no process.
+            Some(open) if is_level(name_of(open + 1, word.len() - 1)?) => return None,
             Some(open) => tag(name_of(0, open)?, Some(name_of(open + 1, word.len() - 1)?), end),
             None => tag(name_of(0, word.len())?, None, end),
         });

@@ -30,6 +30,14 @@ fn shown(value: &Value<'_>) -> String {
 }
 
 #[test]
+fn a_time_without_a_header_leaves_the_line_whole() {
+    for line in ["2026-11-20 00:05:45] foo", "[2026-11-20 00:05:45 foo", "tls 2.0 2026-11-20T00:05:45Z foo"] {
+        let parsed = first(line).expect("a time");
+        assert_eq!((parsed.record.time.is_some(), &*parsed.record.message), (true, line));
+    }
+}
+
+#[test]
 fn levels_end_at_word_borders() {
     for (rest, level, message) in [
         ("", None, ""),
@@ -67,8 +75,7 @@ fn levels_end_at_word_borders() {
             assert_eq!(parsed, Some((level, message.to_owned())), "{line}");
         }
     }
-    for line in ["2026-11-20 00:05:45foo", "2026-11-20 00:05:45] foo", "[2026-11-20 00:05:45 foo", "[", "I", "<", "1 "]
-    {
+    for line in ["2026-11-20 00:05:45foo", "[", "I", "<", "1 "] {
         assert_eq!(first(line), None, "{line}");
     }
 }
@@ -168,12 +175,7 @@ fn near_misses_of_syslog() {
         ("2026-11-20T00:05:45Z Failed request: timeout", Format::Text, "", "Failed request: timeout"),
         ("2026-11-20T00:05:45Z host app[7]: up", Format::Syslog, "app", "up"),
         ("<13>up", Format::Syslog, "", "up"),
-        (
-            "<13>1 2026-11-20T00:05:45Z host app 7 - [a b=\"c\" up",
-            Format::Syslog,
-            "",
-            "1 2026-11-20T00:05:45Z host app 7 - [a b=\"c\" up",
-        ),
+        ("<13>1 2026-11-20T00:05:45Z host app 7 - [a b=\"c\" up", Format::Syslog, "app", "[a b=\"c\" up"),
         ("<13>1 2026-11-20T00:05:45Z host app 7 - - \u{feff}up", Format::Syslog, "app", "up"),
     ] {
         let parsed = first(line).expect("a header");

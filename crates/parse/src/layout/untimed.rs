@@ -86,23 +86,9 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
     Some(header.sketch.finish(text_after(text, at), Format::Text))
 }
 
-/// A line that begins with a time of day and a level. Without a date the record has no time; the time of day is a
-/// field.
+/// A line with a time of day and a level. The day is that of reading, or the day before.
 pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let bytes = line.as_bytes();
-    let start = usize::from(bytes.first() == Some(&b'['));
-    let is_time =
-        matches!(bytes.get(start..)?, [b'0'..=b'2', b'0'..=b'9', b':', _, _, b':', b'0'..=b'6', b'0'..=b'9', ..]);
-    if !is_time {
-        return None;
-    }
-    let in_time = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b',');
-    let length = bytes.get(start..)?.iter().take_while(in_time).count();
-    let at = start + length + usize::from(start == 1 && bytes.get(start + length) == Some(&b']'));
-    let mut header = LineHeader::at(line, at);
-    header.sketch.text("time_of_day", line.get(start..start + length)?);
-    header.after_the_time(context.habits);
-    header.sketch.level?;
+    let header = LineHeader::clocked(line, &context.defaults, context.habits)?;
     let at = header.at;
     Some(header.sketch.finish(text_after(text, at), Format::Text))
 }

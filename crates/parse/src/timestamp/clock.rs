@@ -35,6 +35,11 @@ impl<'a> DigitCursor<'a> {
         Some(byte)
     }
 
+    /// Exactly this text.
+    pub(super) fn text(&mut self, text: &str) -> Option<()> {
+        self.rest().starts_with(text.as_bytes()).then(|| self.at += text.len())
+    }
+
     /// The number of digits that come next, counted to 20.
     pub(super) fn run(&self) -> usize {
         self.rest().iter().take(20).take_while(|byte| byte.is_ascii_digit()).count()
@@ -183,7 +188,13 @@ pub(super) fn half(text: &[u8]) -> Option<(bool, usize)> {
         [b' ', rest @ ..] => (1, rest),
         _ => (0, text),
     };
-    let [first @ (b'A' | b'a' | b'P' | b'p'), b'M' | b'm', rest @ ..] = text else { return None };
-    let ends = super::offset::ends_word(rest);
-    ends.then_some((matches!(first, b'P' | b'p'), space + 2))
+    let (is_afternoon, rest) = match text {
+        [first @ (b'A' | b'a' | b'P' | b'p'), b'M' | b'm', rest @ ..] => (matches!(first, b'P' | b'p'), rest),
+        // As Java writes them in German.
+        [b'V', b'O', b'R', b'M', b'.', rest @ ..] => (false, rest),
+        [b'N', b'A', b'C', b'H', b'M', b'.', rest @ ..] => (true, rest),
+        _ => return None,
+    };
+    let length = text.len() - rest.len();
+    super::offset::ends_word(rest).then_some((is_afternoon, space + length))
 }

@@ -16,7 +16,8 @@
 //! date or a future one.
 
 use super::clock::{DigitCursor, Seconds};
-use super::offset::{ends_word, zone};
+use super::language;
+use super::offset::{WrittenZone, ends_word, two, zone};
 use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
@@ -35,18 +36,34 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
     let next = bytes.get(digits).copied();
     match (digits, next) {
         (4, Some(b'-' | b'/' | b'.')) => year_first(&mut cursor, defaults),
+        (4, Some(b':')) if bytes.get(7) == Some(&b':') => year_first(&mut cursor, defaults),
+        (4, Some(0xe5)) => east_asian(&mut cursor, defaults),
         (4, Some(b' ')) => {
             let digits = cursor.digits(4)?;
             cursor.at += 1;
+            if let Some(month) = month(&mut cursor) {
+                let _space = cursor.eat(b' ');
+                let _padding = cursor.eat(b' ');
+                let day = cursor.number(1, 2)?;
+                let date = WrittenDate::Full(signed(digits)?, month, day);
+                return if cursor.eat(b' ') {
+                    clock_after(date, &mut cursor, Seconds::Required, defaults)
+                } else {
+                    None
+                };
+            }
             clock_after(WrittenDate::Short(digits / 100, digits % 100), &mut cursor, Seconds::Required, defaults)
         }
         (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, defaults),
+        (2, Some(b':')) => clock_first(&mut cursor, defaults),
         (6, Some(b' ')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
             clock_after(date, &mut cursor, Seconds::Required, defaults)
         }
-        (8, Some(b'-' | b'T' | b' ' | b'_' | b':')) => {
+        (8, Some(b'-' | b'T' | b' ' | b'_' | b':' | b'.')) => {
+            let is_packed = bytes.get(8) != Some(&b'.') || DigitCursor { bytes, at: 9 }.run() == 6;
+            is_packed.then_some(())?;
             let date = WrittenDate::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
             cursor.at += 1;
             clock_after(date, &mut cursor, Seconds::Unpadded, defaults)
@@ -77,6 +94,7 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
     }
     let begins_with_month = cursor.at == 0;
     let month = month(&mut cursor)?;
+    let _dot = cursor.eat(b'.');
     cursor.eat_any(b" -/")?;
     let _padding = cursor.eat(b' ');
     let day = cursor.number(1, 2)?;
@@ -88,11 +106,11 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
         cursor.eat_any(b" :-")?;
         return clock_after(WrittenDate::Full(year, month, day), &mut cursor, Seconds::Optional, defaults);
     }
-    if comma {
-        return None;
-    }
     let _padding = cursor.eat(b' ');
     let since_midnight = cursor.clock(b':', Seconds::Required)?;
+    if comma && !begins_with_month {
+        return None;
+    }
     let (offset, length) = zone(cursor.rest())?;
     cursor.at += length;
     let (date, form) = match trailing_year(&mut cursor) {
@@ -106,7 +124,13 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
 /// `2026-11-21` and a time; `:` separates its parts, or `.` if the date has `-` before the time.
 fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let first = cursor.digits(4)?;
-    let between = cursor.eat_any(b"-/.")?;
+    let between = cursor.eat_any(b"-/.:")?;
+    if between == b'-' && cursor.run() == 3 {
+        let day = cursor.digits(3)?;
+        let date = language::day_of_year(signed(first)?, day)?;
+        cursor.eat_any(b"Tt ")?;
+        return clock_after(WrittenDate::Full(signed(first)?, date.0, date.1), cursor, Seconds::Optional, defaults);
+    }
     if between == b'/' && cursor.run() == 6 {
         let date = WrittenDate::Short(first / 100, first % 100);
         return clock_after(date, cursor, Seconds::Required, defaults);
@@ -122,10 +146,53 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
         let since_midnight = cursor.clock(b'.', Seconds::Required)?;
+        // Db2 writes minutes east of UTC.
+        if let &[sign @ (b'+' | b'-'), hundreds, tens, ones, ..] = cursor.rest()
+            && !cursor.rest().get(4).is_some_and(u8::is_ascii_digit)
+            && let (Some(high), Some(low)) = (two(b'0', hundreds), two(tens, ones))
+        {
+            let minutes = i64::from(high * 100 + low);
+            cursor.at += 4;
+            let zone = WrittenZone::East(if sign == b'-' { -minutes } else { minutes });
+            return finish(date, since_midnight, zone, cursor, Form::Other, defaults);
+        }
         return with_zone(date, since_midnight, cursor, Form::Other, defaults);
+    }
+    if separator == b'-' && cursor.run() == 1 {
+        return clock_after(date, cursor, Seconds::Unpadded, defaults);
     }
     let since_midnight = cursor.clock(b':', Seconds::Optional)?;
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
+}
+
+/// `08:00:00 2026-11-21`
+fn clock_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
+    // Most lines with a clock have no date behind it.
+    if cursor.bytes.get(8) != Some(&b' ') || cursor.bytes.get(13) != Some(&b'-') {
+        return None;
+    }
+    let since_midnight = cursor.clock(b':', Seconds::Required)?;
+    cursor.at += 1;
+    let year = signed(cursor.number(4, 4)?)?;
+    cursor.at += 1;
+    let month = cursor.number(2, 2)?;
+    if !cursor.eat(b'-') {
+        return None;
+    }
+    let date = WrittenDate::Full(year, month, cursor.number(2, 2)?);
+    with_zone(date, since_midnight, cursor, Form::Other, defaults)
+}
+
+/// `2025年11月21日 08:00:00`
+#[cold]
+fn east_asian(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
+    let year = cursor.digits(4)?;
+    cursor.text("年")?;
+    let month = cursor.number(1, 2)?;
+    cursor.text("月")?;
+    let day = cursor.number(1, 2)?;
+    cursor.text("日")?;
+    clock_after(WrittenDate::Full(signed(year)?, month, day), cursor, Seconds::Optional, defaults)
 }
 
 /// A date that begins with one or two digits.
@@ -134,12 +201,22 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let first = cursor.number(1, 2)?;
     let between = cursor.eat_any(b"/-. ")?;
     if cursor.run() == 0 {
+        let _space = between == b'.' && cursor.eat(b' ');
         let month = month(cursor)?;
+        let _dot = cursor.rest().starts_with(b". ") && cursor.eat(b'.');
         let date = match cursor.eat_any(b"/-., ")? {
             _ if cursor.run() == 4 => WrittenDate::Full(signed(cursor.digits(4)?)?, month, first),
             b'-' | b'/' if cursor.run() == 2 => WrittenDate::Full(near_year(cursor.digits(2)?, defaults), month, first),
             b' ' if cursor.run() <= 2 => {
-                return clock_after(WrittenDate::Short(month, first), cursor, Seconds::Required, defaults);
+                let seconds = if between == b'-' { Seconds::Optional } else { Seconds::Required };
+                let since_midnight = cursor.clock(b':', seconds)?;
+                let (offset, length) = zone(cursor.rest())?;
+                cursor.at += length;
+                let date = match trailing_year(cursor) {
+                    Some(year) => WrittenDate::Full(year, month, first),
+                    None => WrittenDate::Short(month, first),
+                };
+                return finish(date, since_midnight, offset, cursor, Form::Other, defaults);
             }
             _ => return None,
         };
@@ -153,7 +230,8 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     }
     let second = cursor.number(1, 2)?;
     if !cursor.eat(between) {
-        if !padded || !cursor.eat(b' ') {
+        let is_joined = between == b'/' && cursor.eat(b'-') || between == b'-' && cursor.eat(b'|');
+        if !padded || !(is_joined || cursor.eat(b' ')) {
             return None;
         }
         let date = if first > 12 { WrittenDate::Short(second, first) } else { WrittenDate::Short(first, second) };
@@ -163,8 +241,13 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let third = cursor.number(2, 4)?;
     let month_first = if between == b'/' { first <= 12 } else { second > 12 };
     let (month, day) = if month_first { (first, second) } else { (second, first) };
-    let _comma = cursor.eat(b',');
-    cursor.eat_any(b" T-:_")?;
+    let has_comma = cursor.eat(b',');
+    if cursor.rest().starts_with(b" -- ") {
+        cursor.at += 3;
+    }
+    if cursor.eat_any(b" T-:_").is_none() && !has_comma {
+        return None;
+    }
     if year_digits == 4 {
         return clock_after(WrittenDate::Full(signed(third)?, month, day), cursor, Seconds::Optional, defaults);
     }
@@ -212,7 +295,7 @@ fn with_zone(
 fn finish(
     date: WrittenDate,
     since_midnight: i64,
-    offset: Option<i64>,
+    offset: WrittenZone,
     cursor: &DigitCursor<'_>,
     form: Form,
     defaults: &TimestampDefaults,
@@ -231,7 +314,9 @@ fn trailing_year(cursor: &mut DigitCursor<'_>) -> Option<i32> {
         return None;
     }
     let year = signed(after.number(4, 4)?)?;
-    let is_year = (1970..2100).contains(&year) && ends_word(after.rest());
+    // `2001:db8::1` begins an address.
+    let is_address = matches!(after.rest(), [b':', next, ..] if next.is_ascii_hexdigit() || *next == b':');
+    let is_year = (1970..2100).contains(&year) && ends_word(after.rest()) && !is_address;
     is_year.then(|| {
         *cursor = after;
         year
@@ -280,23 +365,26 @@ fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
         b"oct" => 10,
         b"nov" => 11,
         b"dec" => 12,
-        _ => return None,
+        _ => return language::month(cursor),
     };
-    cursor.at += 3;
-    if rest.first().is_some_and(u8::is_ascii_alphabetic) {
+    if rest.first().is_some_and(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()) {
         let more = LONG[number - 1].get(3..)?;
         let is_whole = rest.get(..more.len()).is_some_and(|text| text.eq_ignore_ascii_case(more));
         if !is_whole {
-            return None;
+            return language::month(cursor);
         }
         cursor.at += more.len();
     }
+    cursor.at += 3;
     u32::try_from(number).ok()
 }
 
 /// Whether the name of a weekday, short or full, comes next.
 fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
     let [a, b, c, ..] = cursor.rest() else { return false };
+    if !b.is_ascii_alphabetic() || !matches!(cursor.rest().get(3), Some(b' ' | b',' | b'a'..=b'z' | b'A'..=b'Z')) {
+        return language::weekday(cursor);
+    }
     let long: &[u8] = match &[a | 0x20, b | 0x20, c | 0x20] {
         b"mon" => b"monday",
         b"tue" => b"tuesday",
@@ -305,7 +393,7 @@ fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
         b"fri" => b"friday",
         b"sat" => b"saturday",
         b"sun" => b"sunday",
-        _ => return false,
+        _ => return language::weekday(cursor),
     };
     let is_long = cursor.rest().get(..long.len()).is_some_and(|text| text.eq_ignore_ascii_case(long));
     cursor.at += if is_long { long.len() } else { 3 };

@@ -36,6 +36,38 @@ pub(super) fn at_start(bytes: &[u8], digits: usize) -> Option<Stamp> {
     Some(Stamp { time: parts(whole, ticks)?, length: bytes.len() - rest.len(), form: Form::Epoch })
 }
 
+/// The number of `digits` hexadecimal digits.
+fn hex(text: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
+}
+
+/// `@4000000069201c0b0bebc200`: seconds of TAI from 2^62 on, and nanoseconds, as daemontools write them.
+#[cold]
+pub(super) fn tai64n(text: &[u8]) -> Option<Stamp> {
+    let (label, rest) = text.strip_prefix(b"@")?.split_at_checked(24)?;
+    let (seconds, nanos) = label.split_at(16);
+    if rest.first().is_some_and(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    // daemontools count ten seconds of TAI, and no leap seconds.
+    let seconds = hex(seconds)?.checked_sub((1 << 62) + 10)?;
+    let nanos = u32::try_from(hex(nanos)?).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    let time = Ticks::from_unix(i64::try_from(seconds).ok()?, nanos)?;
+    Some(Stamp { time, length: 25, form: Form::Epoch })
+}
+
+/// `69201c01.07735940 0x7f12…`: seconds and nanoseconds, as OpenLDAP writes them before a thread.
+#[cold]
+pub(super) fn hexadecimal(text: &[u8]) -> Option<Stamp> {
+    let (stamp, rest) = text.split_at_checked(17)?;
+    if stamp[8] != b'.' || !rest.starts_with(b" 0x") {
+        return None;
+    }
+    let nanos = u32::try_from(hex(&stamp[9..])?).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    let time = Ticks::from_unix(i64::try_from(hex(&stamp[..8])?).ok()?, nanos)?;
+    Some(Stamp { time, length: 17, form: Form::Other })
+}
+
 /// A whole number since the epoch, and ten-millionths of one.
 ///
 /// Each unit covers the same years, 1973 to 5138, so no number has two readings. Smaller numbers are not times: a field

@@ -1,7 +1,7 @@
 //! RFC 3339 and its variants: the form of most logs, so the reader makes as few tests as possible.
 
 use super::clock::{fraction, leap};
-use super::offset::{two, zone};
+use super::offset::{WrittenZone, ends_word, two, zone};
 use super::{Form, Stamp, TimestampDefaults, point};
 use daytable_model::time::TICKS_PER_SECOND;
 
@@ -26,7 +26,7 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
     let (second, fraction, rest) = seconds(rest)?;
     // With an hour of a 24-hour clock, the letters AM and PM belong to the text.
     let (offset, length) = match rest {
-        [b'Z', ..] => (Some(0), 1),
+        [b'Z', ..] => (WrittenZone::East(0), 1),
         _ if super::clock::half(rest).is_some() && (1..=12).contains(&hour) => {
             return super::date::from_digits(bytes, defaults);
         }
@@ -34,7 +34,7 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
     };
     let since_midnight = i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + fraction;
     let time = point(date, since_midnight, offset, defaults)?;
-    let is_rfc_3339 = matches!(head[10], b'T' | b't') && offset.is_some();
+    let is_rfc_3339 = matches!(head[10], b'T' | b't') && !matches!(offset, WrittenZone::Unwritten);
     let form = if is_rfc_3339 { Form::Rfc3339 } else { Form::Iso };
     Some(Stamp { time, length: bytes.len() - rest.len() + length, form })
 }
@@ -46,6 +46,10 @@ fn seconds(text: &[u8]) -> Option<(u32, i64, &[u8])> {
     let second = two(*tens, *ones)?;
     let (ticks, rest) = match rest {
         [b'.' | b',', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => fraction(digits),
+        // Milliseconds after a colon.
+        [b':', digits @ ..] if matches!(digits, [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', rest @ ..] if ends_word(rest)) => {
+            fraction(digits)
+        }
         _ => (0, rest),
     };
     let (second, ticks) = leap(second, ticks)?;

@@ -23,18 +23,23 @@ mod clock;
 mod date;
 mod epoch;
 mod iso;
+mod language;
 mod offset;
 pub(crate) mod zone;
 
 pub(super) use epoch::read as epoch;
 
 use daytable_model::record::Value;
-use daytable_model::time::{TICKS_PER_DAY, Ticks};
+use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_MINUTE, Ticks};
+use offset::WrittenZone;
 use std::ops::RangeInclusive;
 use zone::Zone;
 
 /// The years of a valid timestamp. Go and .NET write year 1 for a missing time, Windows 1601, other programs 9999.
 const YEARS: RangeInclusive<i32> = 1970..=9998;
+
+/// How much later than the time of reading a time of day may be that has no date.
+const CLOCK_AHEAD: i64 = 5 * TICKS_PER_MINUTE;
 
 /// The parts that a timestamp may omit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +68,8 @@ pub(super) enum Form {
     Bsd,
     /// Seconds, milliseconds, microseconds or nanoseconds since 1970.
     Epoch,
+    /// A time of day without a date.
+    Clock,
     /// Any other form.
     Other,
 }
@@ -112,10 +119,36 @@ pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stam
         [b'0'..=b'9', _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', b'0'..=b'9', _, b':', ..] => {
             iso::read(text, defaults)
         }
-        [b'0'..=b'9', ..] => date::from_digits(text, defaults),
+        [b'0'..=b'9', ..] => date::from_digits(text, defaults).or_else(|| epoch::hexadecimal(text)),
+        [b'@', b'4', ..] => epoch::tai64n(text),
         [b'A'..=b'Z' | b'a'..=b'z', ..] => date::from_name(text, defaults),
         _ => None,
     }
+}
+
+/// The time of day at the start of `text`, without a date: `08:00:00.123`, `8:00AM`. It means the latest such time at
+/// most [`CLOCK_AHEAD`] after the time of reading.
+pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+    if !matches!(text, [b'0'..=b'9', b':', ..] | [b'0'..=b'9', b'0'..=b'9', b':', ..]) {
+        return None;
+    }
+    let mut cursor = clock::DigitCursor { bytes: text, at: 0 };
+    let since_midnight = cursor.clock(b':', clock::Seconds::Optional)?;
+    let has_seconds = text.get(..cursor.at)?.iter().filter(|byte| **byte == b':').count() > 1;
+    let has_half = text.get(..cursor.at)?.ends_with(b"M");
+    (has_seconds || has_half).then_some(())?;
+    let (zone, length) = offset::zone(cursor.rest())?;
+    cursor.at += length;
+    // No record is of a year that no clock shows.
+    let seen = defaults.seen.get().min(Ticks::from_date(9000, 1, 1)?.get());
+    let read = TimestampDefaults { seen: Ticks::new(seen)?, ..*defaults };
+    let tomorrow = seen.checked_add(TICKS_PER_DAY)?;
+    let time = (0..4).find_map(|days| {
+        let day = Ticks::new(tomorrow - days * TICKS_PER_DAY)?.date();
+        let time = point((day.year, day.month, day.day), since_midnight, zone, &read)?;
+        (time.get() <= seen + CLOCK_AHEAD).then_some(time)
+    })?;
+    Some(Stamp { time, length: cursor.at, form: Form::Clock })
 }
 
 /// The time and length of a complete timestamp: RFC 3339 and its nearest variants, in UTC if they name no zone.
@@ -140,22 +173,23 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
     }
 }
 
-/// The point in time at which clocks show this. `offset` is the offset in the timestamp, in minutes east of UTC.
+/// The point in time at which clocks show this. `zone` is the zone in the timestamp.
 #[inline]
-fn point(
-    date: (i32, u32, u32),
-    since_midnight: i64,
-    offset: Option<i64>,
-    defaults: &TimestampDefaults,
-) -> Option<Ticks> {
+fn point(date: (i32, u32, u32), since_midnight: i64, zone: WrittenZone, defaults: &TimestampDefaults) -> Option<Ticks> {
     let (year, month, day) = date;
     if !YEARS.contains(&year) {
         return None;
     }
     let shown = Ticks::from_date(year, month, day)?.get() + since_midnight;
-    match offset {
-        Some(minutes) => Ticks::new(shown - minutes * (TICKS_PER_DAY / (24 * 60))),
-        None => defaults.zone.to_utc(Ticks::new(shown)?, defaults.seen),
+    let east = |minutes: i64| Ticks::new(shown - minutes * TICKS_PER_MINUTE);
+    match zone {
+        WrittenZone::East(minutes) => east(minutes),
+        WrittenZone::Unwritten => defaults.zone.to_utc(Ticks::new(shown)?, defaults.seen),
+        WrittenZone::Named(zone) => zone.to_utc(Ticks::new(shown)?, defaults.seen),
+        WrittenZone::Short(number) => {
+            let (name, minutes) = offset::abbreviation(number);
+            defaults.zone.to_utc_as(name, Ticks::new(shown)?).or_else(|| east(minutes))
+        }
     }
 }
 
@@ -163,14 +197,14 @@ fn point(
 fn point_in_some_year(
     (month, day): (u32, u32),
     since_midnight: i64,
-    offset: Option<i64>,
+    zone: WrittenZone,
     defaults: &TimestampDefaults,
 ) -> Option<Ticks> {
     let seen = defaults.seen.date();
     let first = if month == 1 && seen.month == 12 { seen.year + 1 } else { seen.year };
     // The last 29th of February may be eight years ago.
     (first - 9..=first).rev().find_map(|year| {
-        let time = point((year, month, day), since_midnight, offset, defaults)?;
+        let time = point((year, month, day), since_midnight, zone, defaults)?;
         (time.get() <= defaults.seen.get() + TICKS_PER_DAY).then_some(time)
     })
 }

@@ -59,6 +59,17 @@ impl Zone {
         Ticks::new(shown.get() - east * TICKS_PER_SECOND)
     }
 
+    /// The same where the time names its zone with the abbreviation `name`. `None` if clocks of this zone have no such
+    /// name when they show `shown`.
+    pub(super) fn to_utc_as(self, name: &str, shown: Ticks) -> Option<Ticks> {
+        let east = match self {
+            Zone::Utc | Zone::Offset(_) => return None,
+            Zone::Local => seconds_east_as(host_zone(), name, shown)?,
+            Zone::Named(zone) => seconds_east_as(zone, name, shown)?,
+        };
+        Ticks::new(shown.get() - east * TICKS_PER_SECOND)
+    }
+
     /// The clocks of the zone, from 1900 to 2200. The offsets of before 1900 have seconds, which are left out.
     pub fn clock(self) -> ZoneClock {
         static CLOCKS: Mutex<BTreeMap<String, ZoneClock>> = Mutex::new(BTreeMap::new());
@@ -205,9 +216,45 @@ fn seconds_east(zone: &'static tz::TimeZone, shown: Ticks, seen: Ticks) -> Optio
     Some(offset.seconds().into())
 }
 
+/// Seconds east of UTC when clocks of `zone` show `shown` and their time is called `name`. Most lines have the name and
+/// the season of the line before, so each thread keeps the last answer.
+fn seconds_east_as(zone: &'static tz::TimeZone, name: &str, shown: Ticks) -> Option<i64> {
+    /// The times around the last one, its name, and the offset if the zone uses the name then.
+    type Answer = (SteadyTimes, [u8; 5], Option<i64>);
+    thread_local!(static LAST: Cell<Option<Answer>> = const { Cell::new(None) });
+    let mut key = [0; 5];
+    key.iter_mut().zip(name.bytes()).for_each(|(kept, byte)| *kept = byte);
+    let seconds = shown.unix_seconds();
+    if let Some((steady, last, east)) = LAST.get()
+        && last == key
+        && std::ptr::eq(steady.zone, zone)
+        && (steady.from..steady.until).contains(&seconds)
+    {
+        return east;
+    }
+    let civil = tz::Offset::UTC.to_datetime(Timestamp::from_second(seconds).ok()?);
+    let (first, second) = match zone.to_ambiguous_timestamp(civil).offset() {
+        AmbiguousOffset::Unambiguous { offset } => (offset, offset),
+        AmbiguousOffset::Gap { before, after } | AmbiguousOffset::Fold { before, after } => (before, after),
+    };
+    let east = [first, second].map(|offset| i64::from(offset.seconds())).into_iter().find(|east| {
+        let at = Timestamp::from_second(seconds - east);
+        at.is_ok_and(|at| {
+            let info = zone.to_offset_info(at);
+            info.abbreviation() == name && i64::from(info.offset().seconds()) == *east
+        })
+    });
+    if first == second
+        && let Some(steady) = SteadyTimes::around(zone, seconds, first.seconds().into())
+    {
+        LAST.set(Some((steady, key, east)));
+    }
+    east
+}
+
 /// The zone of this name. Each zone is decoded once and leaked, so that a zone is `Copy`. The names of the database
 /// bound the leak.
-fn named(name: &str) -> Option<&'static tz::TimeZone> {
+pub(super) fn named(name: &str) -> Option<&'static tz::TimeZone> {
     static KNOWN: Mutex<Vec<&tz::TimeZone>> = Mutex::new(Vec::new());
     let zone = TimeZoneDatabase::bundled().get(name).ok().filter(|zone| zone.iana_name() == Some(name))?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

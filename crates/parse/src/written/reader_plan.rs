@@ -156,7 +156,10 @@ impl<'a> ReaderPlan<'_, 'a> {
                 // Names whose meaning depends on more than the kinds of values.
                 Some((_, names::MONGO)) | Some((Role::Component, names::TARGET)) => return None,
                 Some((Role::Time, rank)) => {
-                    let is_odd = matches!(rank, names::CLEF_TIME | names::TIMESTAMP_SECONDS | names::INSTANT_SECONDS);
+                    let is_odd = matches!(
+                        rank,
+                        names::CLEF_TIME | names::TIMESTAMP_SECONDS | names::JOINED_SECONDS | names::INSTANT_SECONDS
+                    );
                     (!is_odd && rank != names::MONGO_DATE).then_some(())?;
                     self.time(value)?;
                 }

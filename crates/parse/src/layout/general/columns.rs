@@ -3,6 +3,7 @@
 use super::LineHeader;
 use crate::layout::shape::{NameShape, is_number, level_word, name};
 use crate::pairs::skip_spaces;
+use daytable_model::record::Level;
 
 /// Columns before the message.
 const COLUMNS_MAX: usize = 8;
@@ -22,6 +23,9 @@ impl<'a> LineHeader<'a> {
                     self.sketch.pid(cell);
                 }
                 _ if cell.is_empty() => {}
+                _ if cell == "SUCCESS" && self.sketch.level.is_none() => {
+                    self.sketch.level(Level::Info, start, start + cell.len());
+                }
                 _ if name(cell) != NameShape::Never && !self.sketch.has_component => self.sketch.component(cell),
                 _ => break,
             }

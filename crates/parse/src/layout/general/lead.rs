@@ -18,7 +18,10 @@ impl<'a> LineHeader<'a> {
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         let mut is_numbered = false;
         for place in 0..=LEAD_MAX {
-            if header.stamp_at(header.at, defaults).is_some() || header.bracketed(defaults).is_some() {
+            if header.stamp_at(header.at, defaults).is_some()
+                || header.bracketed(defaults).is_some()
+                || place == 0 && header.level_at_bracket(defaults)
+            {
                 return true;
             }
             let Some(token) = token(line, header.at).filter(|token| may_lead(token, place, is_numbered)) else {
@@ -36,12 +39,12 @@ impl<'a> LineHeader<'a> {
             self.take_stamp(stamp);
             return if self.form == Form::Epoch { self.civil(defaults) } else { Some(()) };
         }
-        if self.bracketed(defaults).is_some() {
+        if self.bracketed(defaults).is_some() || self.level_at_bracket(defaults) {
             return Some(());
         }
         self.has_lead = true;
         let mut lead: [Option<Token<'a>>; LEAD_MAX] = [None; LEAD_MAX];
-        for place in 0..LEAD_MAX {
+        for place in 0..if self.by_clock { 1 } else { LEAD_MAX } {
             let is_numbered = matches!(lead[0], Some(Token { kind: WordKind::Number(_), .. }));
             let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered))?;
             lead[place] = Some(token);
@@ -62,18 +65,40 @@ impl<'a> LineHeader<'a> {
         None
     }
 
+    /// `ERROR[11-21|08:00:00.123] text`: a level that touches the bracket of the time.
+    fn level_at_bracket(&mut self, defaults: &TimestampDefaults) -> bool {
+        let start = self.at;
+        let length =
+            self.bytes().get(start..).map_or(0, |rest| rest.iter().take_while(|b| b.is_ascii_uppercase()).count());
+        let level = self.line.get(start..start + length).and_then(Level::from_word);
+        let Some(level) = level.filter(|_| self.bytes().get(start + length) == Some(&b'[')) else { return false };
+        self.at = start + length;
+        if self.bracketed(defaults).is_none() {
+            self.at = start;
+            return false;
+        }
+        self.sketch.level(level, start, start + length);
+        true
+    }
+
     /// A timestamp that ends at a word border.
     #[inline]
-    pub(super) fn stamp_at(&self, at: usize, defaults: &TimestampDefaults) -> Option<Stamp> {
-        let stamp = timestamp::at_start(self.bytes().get(at..)?, defaults)?;
+    pub(in crate::layout) fn stamp_at(&self, at: usize, defaults: &TimestampDefaults) -> Option<Stamp> {
+        let stamp = self.read_stamp(self.bytes().get(at..)?, defaults)?;
         match self.bytes().get(at + stamp.length) {
             None | Some(b' ' | b'\t' | b'|' | b',' | b';') => Some(stamp),
             Some(b':') if stamp.form != Form::Epoch => Some(stamp),
+            // `1763712001: text`, at the very start.
+            Some(b':') if at == 0 && self.bytes().get(stamp.length + 1) == Some(&b' ') => Some(stamp),
             _ => None,
         }
     }
 
-    pub(super) fn take_stamp(&mut self, stamp: Stamp) {
+    fn read_stamp(&self, text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+        if self.by_clock { timestamp::clock_at_start(text, defaults) } else { timestamp::at_start(text, defaults) }
+    }
+
+    pub(in crate::layout) fn take_stamp(&mut self, stamp: Stamp) {
         self.sketch.stamp(self.at, stamp);
         self.form = stamp.form;
         self.at += stamp.length;
@@ -82,6 +107,7 @@ impl<'a> LineHeader<'a> {
 
     /// Skips the mark after a time.
     fn skip_mark(&mut self) {
+        self.after_time = self.at;
         match self.bytes().get(self.at) {
             Some(mark @ (b',' | b':' | b'|' | b';')) => {
                 self.mark = *mark;
@@ -137,7 +163,7 @@ impl<'a> LineHeader<'a> {
         let mut at = skip_spaces(self.bytes(), open + 1);
         let mut early = None;
         let inner = |at: usize| self.line.get(at..close);
-        let mut stamp = timestamp::at_start(inner(at)?.as_bytes(), defaults);
+        let mut stamp = self.read_stamp(inner(at)?.as_bytes(), defaults);
         if stamp.is_none() {
             // `[I 161121 08:00:00 web:1946]`, and `[1234:5678:1121/080000.123:INFO:file.cc(12)]`.
             let word = inner(at)?.split([' ', '\t']).next()?;
@@ -148,7 +174,7 @@ impl<'a> LineHeader<'a> {
                 let numbers = word.split(':').take(2).take_while(|piece| is_number(piece));
                 at += numbers.map(|piece| piece.len() + 1).sum::<usize>();
             }
-            stamp = timestamp::at_start(inner(at)?.as_bytes(), defaults);
+            stamp = self.read_stamp(inner(at)?.as_bytes(), defaults);
         }
         let stamp = stamp?;
         let after = inner(at + stamp.length)?;

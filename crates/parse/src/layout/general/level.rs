@@ -109,6 +109,7 @@ impl<'a> LineHeader<'a> {
                 let level = Level::from_word(word)?;
                 let is_level = is_capital(token.kinds)
                     || may_be_small && (is_marked || is_small_level(word))
+                    || self.by_clock && may_be_small && self.mark == b':'
                     || token.mark == b':' && may_be_small
                     || start > token.start;
                 is_level.then_some((level, start, start + word.len()))

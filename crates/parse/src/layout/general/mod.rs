@@ -26,6 +26,9 @@ use crate::pairs::skip_spaces;
 use crate::timestamp::{Form, TimestampDefaults};
 use daytable_model::record::Level;
 
+/// Bytes of a line in which a time of day without a date begins.
+const CLOCK_WITHIN: usize = 24;
+
 /// The header of a line, and how far it is read.
 pub(super) struct LineHeader<'a> {
     pub(super) line: &'a str,
@@ -34,8 +37,12 @@ pub(super) struct LineHeader<'a> {
     pub(super) form: Form,
     /// The mark after the time: `,`, `:`, `|` or 0.
     mark: u8,
+    /// The place after the time.
+    pub(super) after_time: usize,
     /// Whether tokens stand before the time.
     has_lead: bool,
+    /// Whether the time may be a time of day alone.
+    by_clock: bool,
     /// Whether a name with a colon stands at the component's place; `None` if the rules did not ask.
     pub(super) colon: Option<bool>,
     /// Whether level and component were padded to columns, as in a table.
@@ -50,10 +57,33 @@ impl<'a> LineHeader<'a> {
         Some(header)
     }
 
+    /// The header of a line with a time of day and a level, and no date.
+    pub(super) fn clocked(line: &'a str, defaults: &TimestampDefaults, habits: &Habits) -> Option<LineHeader<'a>> {
+        let begins = line.as_bytes().get(..line.len().min(CLOCK_WITHIN))?;
+        let is_clock = |digits: &[u8]| digits[0].is_ascii_digit() && digits[1] == b':' && digits[2].is_ascii_digit();
+        begins.windows(3).any(is_clock).then_some(())?;
+        let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
+        header.by_clock = true;
+        header.time(defaults)?;
+        header.after_the_time(habits);
+        header.sketch.level.is_some().then_some(header)
+    }
+
     /// A header of which nothing is read yet.
     pub(super) fn at(line: &'a str, at: usize) -> LineHeader<'a> {
         let (sketch, form) = (Sketch::default(), Form::Other);
-        LineHeader { line, at, sketch, form, mark: 0, has_lead: false, colon: None, is_padded: false }
+        LineHeader {
+            line,
+            at,
+            sketch,
+            form,
+            mark: 0,
+            after_time: at,
+            has_lead: false,
+            by_clock: false,
+            colon: None,
+            is_padded: false,
+        }
     }
 
     /// Reads a time at the current place; false without one.

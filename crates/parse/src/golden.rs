@@ -1,0 +1,182 @@
+//! The golden lists: what software writes by default, and what devices send by syslog (`golden/*.txt`, whose heads say how
+//! an entry is written). The tests print each entry that is read otherwise, and hold the score.
+
+use crate::{ParseOptions, RawRecord, Records, SourceProfile, Zone};
+use daytable_model::record::Record;
+use daytable_model::time::Ticks;
+
+/// Of 100 outputs of software, so many have the right time and the right level in each record.
+const OUTPUTS_RIGHT_MIN: usize = 73;
+/// Of 100 datagrams, so many have the right host, time, severity and text.
+const DATAGRAMS_RIGHT_MIN: usize = 65;
+
+/// An entry of a list: a source, and what its records mean.
+struct Entry<'a> {
+    name: &'a str,
+    zone: Zone,
+    /// When the file was written last, or when the datagram came.
+    seen: Ticks,
+    /// The lines of each record, and what they mean.
+    records: Vec<(String, &'a str)>,
+}
+
+fn entries<'a>(list: &'a str, seen: &str) -> Vec<Entry<'a>> {
+    let time = |text: &str| crate::rfc3339(text).expect("a time");
+    let mut entries: Vec<Entry<'a>> = Vec::new();
+    let mut lines = String::new();
+    for line in list.lines() {
+        if let Some(head) = line.strip_prefix("== ") {
+            assert!(lines.is_empty(), "before {head}: lines without what they mean");
+            let (name, settings) = head.split_once(" | ").unwrap_or((head, ""));
+            let setting = |name: &str| settings.split(' ').find_map(|setting| setting.strip_prefix(name));
+            entries.push(Entry {
+                name,
+                zone: setting("zone=").map_or(Zone::Utc, |zone| zone.parse().expect("a zone")),
+                seen: time(setting("file=").unwrap_or(seen)),
+                records: Vec::new(),
+            });
+            continue;
+        }
+        let Some(entry) = entries.last_mut() else { continue };
+        match line.strip_prefix("> ") {
+            Some(meaning) => entry.records.push((std::mem::take(&mut lines), meaning)),
+            None if line.is_empty() || line.starts_with("# ") && lines.is_empty() && !entry.name.contains("MySQL") => {}
+            None => {
+                lines.push_str(line);
+                lines.push('\n');
+            }
+        }
+    }
+    entries
+}
+
+/// Whether a value is one of those between `|`; `\|` is the character.
+fn is_one_of(value: &str, expected: &str) -> bool {
+    let expected = expected.replace("\\|", "\u{1}");
+    expected.split('|').any(|one| one.replace('\u{1}', "|") == value)
+}
+
+fn shown_time(record: &Record<'_>) -> String {
+    record.time.map_or("none".into(), |time| time.to_string())
+}
+
+fn is_time(record: &Record<'_>, expected: &str) -> bool {
+    expected.split('|').any(|one| match one {
+        "none" => record.time.is_none(),
+        // Finer digits than a tick are cut.
+        _ => record.time == crate::rfc3339(one),
+    })
+}
+
+fn level(record: &Record<'_>) -> &'static str {
+    record.level.map_or("none", |level| level.name())
+}
+
+/// What is wrong in the record of an output, if anything is.
+fn wrong_output(record: &Record<'_>, expected: &str) -> Option<String> {
+    let (time, expected_level) = expected.split_once(' ').expect("a time and a level");
+    let mut wrong = Vec::new();
+    if !is_time(record, time) {
+        wrong.push(format!("time {} instead of {time}", shown_time(record)));
+    }
+    if expected_level != "-" && !is_one_of(level(record), expected_level) {
+        wrong.push(format!("level {} instead of {expected_level}", level(record)));
+    }
+    (!wrong.is_empty()).then(|| wrong.join(", "))
+}
+
+/// What is wrong in the record of a datagram, if anything is.
+fn wrong_datagram(record: &Record<'_>, expected: &str) -> Option<String> {
+    let parts: Vec<_> = expected.splitn(4, " | ").collect();
+    let [host, time, severity, text] = parts[..] else { panic!("HOST | TIME | LEVEL | TEXT: {expected}") };
+    let mut wrong = Vec::new();
+    let named = record.text("host");
+    if !is_one_of(named.as_deref().unwrap_or("-"), host) {
+        wrong.push(format!("host {named:?} instead of {host}"));
+    }
+    if !is_time(record, time) {
+        wrong.push(format!("time {} instead of {time}", shown_time(record)));
+    }
+    if !is_one_of(level(record), severity) {
+        wrong.push(format!("level {} instead of {severity}", level(record)));
+    }
+    let message: &str = &record.message;
+    let without_mark = message.split_once(": ").filter(|(mark, _)| !mark.contains(' ')).map(|(_, text)| text);
+    let is_text = |expected: &str| is_one_of(message, expected) || without_mark.is_some_and(|m| is_one_of(m, expected));
+    if !(text.split('|').any(|one| one == "*") || is_text(text)) {
+        wrong.push(format!("text {message:?}"));
+    }
+    (!wrong.is_empty()).then(|| wrong.join(", "))
+}
+
+/// Prints each entry that is read otherwise, and returns how many of 100 are right.
+fn score(list: &str, results: &[(&str, Vec<String>)]) -> usize {
+    let right = results.iter().filter(|(_, wrong)| wrong.is_empty()).count();
+    for (name, wrong) in results.iter().filter(|(_, wrong)| !wrong.is_empty()) {
+        println!("{list}: {name}: {}", wrong.join("; "));
+    }
+    println!("{list}: {right} of {} are right", results.len());
+    right * 100 / results.len()
+}
+
+/// The entries of the first list, each with what is wrong.
+fn outputs() -> Vec<(&'static str, Vec<String>)> {
+    let read = |entry: &Entry<'static>| {
+        let text: String = entry.records.iter().map(|(lines, _)| lines.as_str()).collect();
+        let options = ParseOptions { zone: entry.zone, ..ParseOptions::default() };
+        let mut records = Records::new(text.as_bytes(), options, 1 << 20);
+        let (mut wrong, mut number) = (Vec::new(), 0);
+        // A head of a table is a record of its own: the last records are those of the list.
+        let mut found = Vec::new();
+        while records
+            .turn(entry.seen, |_, _, parsed| {
+                found.push(Record { line: None, ..owned(parsed.record) });
+            })
+            .expect("a text has no errors")
+        {}
+        let first = found.len().saturating_sub(entry.records.len());
+        for (_, expected) in &entry.records {
+            match found.get(first + number) {
+                Some(record) => wrong.extend(wrong_output(record, expected)),
+                None => wrong.push("records are missing".into()),
+            }
+            number += 1;
+        }
+        (entry.name, wrong)
+    };
+    entries(include_str!("../golden/outputs.txt"), "2025-11-21T12:00:00Z").iter().map(read).collect()
+}
+
+/// A record that outlives its text, with what the lists ask for.
+fn owned(record: Record<'_>) -> Record<'static> {
+    Record { time: record.time, level: record.level, message: record.message.into_owned().into(), ..Record::default() }
+}
+
+/// The entries of the second list, each with what is wrong.
+fn datagrams() -> Vec<(&'static str, Vec<String>)> {
+    let read = |entry: &Entry<'static>| {
+        let options = ParseOptions { zone: entry.zone, ..ParseOptions::default() };
+        let mut profile = SourceProfile::default();
+        let wrong = entry.records.iter().filter_map(|(lines, expected)| {
+            let text = lines.trim_end_matches('\n');
+            let raw = RawRecord::of_message(text.into(), text.as_bytes());
+            wrong_datagram(&profile.raw_record(&raw, &options, entry.seen).record, expected)
+        });
+        (entry.name, wrong.collect())
+    };
+    entries(include_str!("../golden/datagrams.txt"), "2025-11-21T08:00:05Z").iter().map(read).collect()
+}
+
+#[test]
+fn outputs_of_software_have_their_time_and_level() {
+    let results = outputs();
+    assert!(results.len() >= 250, "{} entries", results.len());
+    assert!(score("outputs", &results) >= OUTPUTS_RIGHT_MIN);
+}
+
+#[test]
+fn datagrams_of_devices_have_their_host_time_severity_and_text() {
+    let results = datagrams();
+    assert!(results.len() >= 100, "{} entries", results.len());
+    assert!(score("datagrams", &results) >= DATAGRAMS_RIGHT_MIN);
+}

@@ -1,0 +1,198 @@
+//! A level further within a line than the rules of headers look, if the signs around a word show that it is one.
+//!
+//! ```text
+//! queries: info: client …        unbound[7:0] error: text       x.py[WARNING]: text       warning/ApiListener: text
+//! NOTICE[123][C-1]: text         [main#critical] text           In(05) vmx - text         E! text       INFO| text
+//! ```
+//!
+//! The words before it must belong to a header: names, numbers, groups, pairs, and at most one ordinary word. The level
+//! stays in the message: what stands around it is of no known form.
+
+use super::shape::letter;
+use daytable_model::record::Level;
+
+/// Bytes of a line that are searched.
+const WITHIN: usize = 160;
+
+/// Levels in other languages, in small letters.
+const WORDS: [(&str, Level); 24] = [
+    ("warnung", Level::Warn),
+    ("fehler", Level::Error),
+    ("schwerwiegend", Level::Error),
+    ("hinweis", Level::Notice),
+    ("avertissement", Level::Warn),
+    ("attention", Level::Warn),
+    ("erreur", Level::Error),
+    ("grave", Level::Error),
+    ("advertencia", Level::Warn),
+    ("aviso", Level::Warn),
+    ("avviso", Level::Warn),
+    ("errore", Level::Error),
+    ("erro", Level::Error),
+    ("fout", Level::Error),
+    ("ошибка", Level::Error),
+    ("предупреждение", Level::Warn),
+    ("информация", Level::Info),
+    ("エラー", Level::Error),
+    ("警告", Level::Warn),
+    ("情報", Level::Info),
+    ("错误", Level::Error),
+    ("信息", Level::Info),
+    ("success", Level::Info),
+    ("log", Level::Info),
+];
+
+/// The level of a line from `from` on, and its place.
+pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let bytes = line.as_bytes();
+    let end = (from + WITHIN).min(bytes.len());
+    let (mut at, mut plain) = (from, 0);
+    while at < end {
+        let start = at + bytes[at..end].iter().take_while(|byte| !is_letter(**byte)).count();
+        let stop = start + bytes.get(start..)?.iter().take_while(|byte| is_letter(**byte)).count();
+        let Some(word) = line.get(start..stop).filter(|word| !word.is_empty()) else { return None };
+        if let Some(level) = level_of(word, plain == 0)
+            && is_marked(bytes, start, stop, word, plain)
+        {
+            return Some((level, start, stop));
+        }
+        let before = start.checked_sub(1).and_then(|before| bytes.get(before));
+        // Text in quotes and sentences hold no header.
+        if matches!(before, Some(b'"' | b'\'')) || matches!(bytes.get(stop..), Some([b'.' | b'!' | b'?', b' ', ..])) {
+            return None;
+        }
+        let is_alone = before.is_none_or(|byte| matches!(byte, b' ' | b'\t'))
+            && bytes.get(stop).is_none_or(|byte| matches!(byte, b' ' | b'\t' | b':' | b','));
+        plain += usize::from(is_alone && word.bytes().all(|byte| byte.is_ascii_alphabetic()));
+        if plain > 2 {
+            return None;
+        }
+        at = stop;
+    }
+    None
+}
+
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || !byte.is_ascii()
+}
+
+/// The level of a word. Some words are levels only where nothing else stands before them.
+fn level_of(word: &str, is_first: bool) -> Option<Level> {
+    if let [first, second] = word.as_bytes() {
+        // VMware's: `In(05)`.
+        return Some(match (first, second) {
+            (b'I', b'n') => Level::Info,
+            (b'D', b'b') => Level::Debug,
+            (b'N', b'o') => Level::Notice,
+            (b'W', b'a') => Level::Warn,
+            (b'E', b'r') => Level::Error,
+            (b'C', b'r') => Level::Critical,
+            (b'A', b'l') => Level::Alert,
+            (b'E', b'm') => Level::Fatal,
+            _ => return None,
+        });
+    }
+    if word.len() == 1 {
+        return letter(word.as_bytes()[0]);
+    }
+    Level::from_word(word).or_else(|| foreign(word, is_first))
+}
+
+/// The level of a word of another language, or of one that is a level only where nothing else stands before it.
+pub(super) fn foreign(word: &str, is_first: bool) -> Option<Level> {
+    let is_written_large =
+        word.chars().next().is_some_and(|first| first.is_uppercase() || !first.is_alphabetic()) || !word.is_ascii();
+    let known = is_first && is_written_large && (4..=40).contains(&word.len()) || word == "LOG" && is_first;
+    let lower = known.then(|| word.to_lowercase())?;
+    WORDS.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
+}
+
+/// Whether the signs around a word show that it is a level.
+fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) -> bool {
+    let before = start.checked_sub(1).map(|before| bytes[before]);
+    let after = bytes.get(stop..).unwrap_or_default();
+    let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_bordered = before.is_none_or(|byte| {
+        !byte.is_ascii_alphanumeric()
+            && !matches!(byte, b'-' | b'_' | b'.' | b'"' | b'\'')
+            && (byte != b'=' || start == 1)
+    });
+    if !is_bordered {
+        return false;
+    }
+    let is_spaced = before.is_none_or(|byte| matches!(byte, b' ' | b'\t'));
+    match word.len() {
+        1 => {
+            return is_spaced && after.starts_with(b"! ") && plain == 0
+                || before == Some(b'|') && after.starts_with(b"|")
+                || plain == 0 && before == Some(b'\t') && matches!(after, [b' ', b'A'..=b'Z' | b'a'..=b'z', ..]);
+        }
+        2 => return matches!(after, [b'(', b'0'..=b'9', b'0'..=b'9', b')', b' ', ..]),
+        _ => {}
+    }
+    let is_wide = |text: &[u8]| matches!(text, [b' ', b' ', ..] | [b'\t', ..]);
+    let is_set_apart = before == Some(b'\t') || start > 1 && matches!(bytes.get(start - 2..start), Some(b"  "));
+    match after {
+        [b']' | b')' | b'>', ..] if !is_spaced => {
+            matches!(before, Some(b'[' | b'(' | b'<' | b'#' | b':' | b'/' | b'|'))
+        }
+        [b':'] | [b':', b' ' | b'\t', ..] => plain < 2,
+        [b' ', rest @ ..] if rest.trim_ascii_start().starts_with(b":") => plain < 2,
+        [b'[', b'0'..=b'9', ..] => plain == 0,
+        [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
+        [b',', ..] => matches!(before, Some(b':')),
+        [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
+        [b' ', b'[', ..] => plain < 2 && is_capital || plain == 2 && is_spaced,
+        rest if is_wide(rest) => is_set_apart || is_spaced && is_capital && plain == 0,
+        [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
+        [b' ', next, ..] if plain == 0 && is_spaced && !next.is_ascii_alphanumeric() => true,
+        [] | [b' ', ..] if is_named(bytes, start) => true,
+        [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
+        _ => false,
+    }
+}
+
+/// Whether the word before a level names it: `LEVEL: Warning`.
+fn is_named(bytes: &[u8], start: usize) -> bool {
+    let before = bytes.get(start.saturating_sub(10)..start).unwrap_or_default().to_ascii_lowercase();
+    [&b"level: "[..], b"severity: "].iter().any(|name| before.ends_with(name))
+}
+
+/// Whether a word stands at the start, after a space, or after the `=` that begins an Erlang report.
+fn is_alone(bytes: &[u8], start: usize) -> bool {
+    start.checked_sub(1).is_none_or(|before| matches!(bytes[before], b' ' | b'\t') || before == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signs_around_a_word_make_it_a_level() {
+        for (line, expected) in [
+            ("queries: info: client", Some(Level::Info)),
+            ("unbound[7:0] error: text", Some(Level::Error)),
+            ("x.py[WARNING]: text", Some(Level::Warn)),
+            ("warning/ApiListener: text", Some(Level::Warn)),
+            ("NOTICE[123][C-1]: text", Some(Level::Notice)),
+            ("[main#critical] text", Some(Level::Critical)),
+            ("In(05) vmx - text", Some(Level::Info)),
+            ("E! text", Some(Level::Error)),
+            ("ОШИБКА нет связи", Some(Level::Error)),
+            ("the error: it was late", Some(Level::Error)),
+            ("ERROR> app.pl:12", Some(Level::Error)),
+            ("PHP Fatal error:  x", Some(Level::Fatal)),
+            ("I1234E456    LEVEL: Warning", Some(Level::Warn)),
+            ("=INFO REPORT==== x", Some(Level::Info)),
+            ("there was an error: late", None),
+            ("Total ERROR count", None),
+            ("A thing", None),
+            ("information_schema read", None),
+            ("INFO-5 up", None),
+            ("\"error: x\"", None),
+            ("", None),
+        ] {
+            assert_eq!(level(line, 0).map(|found| found.0), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Lines with a time where no header has one: `tls 2.0 2025-11-21T08:00:00 net/lb …`, `Started GET "/" at 2025-11-21 …`.
+//!
+//! It is the last that is tried, and only in a source whose lines have no known format, or had such times before
+//! ([`super::Habits`]): in other sources a time in the text is text. The first whole point in time of the line counts. The
+//! message is the whole line, because nothing says what the rest means.
+
+use super::sketch::Sketch;
+use super::{LayoutContext, late, shape};
+use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
+use crate::{Format, Parsed, json};
+use daytable_model::record::Field;
+use daytable_model::record::Value;
+use daytable_model::time::TICKS_PER_DAY;
+
+/// Bytes of a line that are searched.
+const WITHIN: usize = 256;
+/// Days before the time of reading that seconds since 1970 may be: any number may be such seconds.
+const EPOCH_DAYS: i64 = 20 * 366;
+
+/// Reads such a line.
+pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
+    let is_open = matches!(context.usual, None | Some(Format::Plain)) || context.habits.is_wide();
+    if !is_open {
+        return None;
+    }
+    if let Some(parsed) = labelled(text, context) {
+        return Some(parsed);
+    }
+    let mut sketch = Sketch::default();
+    let found = stamp(line, &context.defaults);
+    if let Some((at, found)) = found {
+        sketch.stamp(at, found);
+    }
+    let header = if found.is_some() { line } else { line.get(..line.len().min(48)).unwrap_or(line) };
+    let level = late::level(header, 0).filter(|(_, start, _)| found.is_some() || has_only_marks(line, *start));
+    if let Some((level, start, end)) = level {
+        sketch.level(level, start, end);
+    }
+    (found.is_some() || level.is_some()).then(|| {
+        context.habits.note_wide();
+        sketch.finish(text, Format::Text)
+    })
+}
+
+/// Whether a line has such a time.
+pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
+    stamp(line, defaults).is_some()
+}
+
+/// The first point in time in a line, and its place.
+fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    let bytes = line.as_bytes();
+    let is_border = |byte: u8| {
+        matches!(
+            byte,
+            b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{'
+        )
+    };
+    (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1])).find_map(|at| {
+        let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
+        let found = timestamp::at_start(bytes.get(at..)?, defaults).filter(|_| begins)?;
+        let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        let seen = defaults.seen.get();
+        let is_near = found.form != Form::Epoch
+            || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
+                && found.time.get() >= seen.saturating_sub(EPOCH_DAYS * TICKS_PER_DAY);
+        (is_word && is_near && line.is_char_boundary(at + found.length)).then_some((at, found))
+    })
+}
+
+/// Whether groups, numbers and signs alone stand before a level, as in `[0.012s][info][gc] text`.
+fn has_only_marks(line: &str, start: usize) -> bool {
+    let before = line.get(..start).unwrap_or_default();
+    let outer: String = {
+        let mut depth = 0usize;
+        before
+            .chars()
+            .filter(|c| {
+                match c {
+                    '[' | '(' => depth += 1,
+                    ']' | ')' => depth = depth.saturating_sub(1),
+                    _ => return depth == 0 && c.is_alphabetic(),
+                }
+                false
+            })
+            .collect()
+    };
+    outer.is_empty() || outer == "kern"
+}
+
+/// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.
+fn labelled<'a>(text: &'a str, context: &LayoutContext<'_>) -> Option<Parsed<'a>> {
+    let (label, object) = text.split_once(" | {").filter(|(label, _)| label.len() <= 64)?;
+    let label = label.trim_ascii();
+    if shape::name(label) == shape::NameShape::Never {
+        return None;
+    }
+    let start = text.len() - object.len() - 1;
+    let mut record = json::parse(text.get(start..)?, &context.defaults)?;
+    record.fields.insert(0, Field { name: "container".into(), value: Value::String(label.into()) });
+    Some(Parsed::of(record, Format::Text))
+}
