@@ -1,4 +1,5 @@
-"""Reads every number of every view of the page, and compares it with the API, the terminal and Loki's routes.
+"""Reads every number of every view of the page, and compares it with the API, the terminal and Loki's routes; and asks all
+four random questions about values of all kinds.
 
     digits.py LINK TOKEN SCREENSHOTS DAYTABLE DATA
 
@@ -11,6 +12,7 @@ import decimal
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -204,6 +206,110 @@ def all_that_ask_have_the_same_answer(page):
     assert get("/api/stats", q=f"{big} | stats sum(id) s")["rows"] == [{"s": "18014398509481985"}]
 
 
+TEXTS = [
+    "plain", "two words", 'q"uote', "back\\slash", "caf\u00e9", "tab\there", "line\nbreak", "", "\u65e5\u672c", "<b>bold</b>", "O'Neil", "a,b", "100%", "*", "-dash", "a=b",
+    "{x}", "c:d", "plain text", "PLAIN", " space ", "null", "true", "5", "0x1F",
+]
+LEVELS = ["error", "warn", "info", "debug"]
+
+
+class Condition:
+    """A random condition: in both languages, and what it says of a record of the model. Without `loki` it has no counterpart."""
+
+    def __init__(self, own, loki, holds):
+        self.own, self.loki, self.holds = own, loki, holds
+
+
+def text_of(record, name):
+    value = record.get(name)
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def condition(dice, depth=0):
+    quoted = lambda text: json.dumps(text, ensure_ascii=False)
+    kind = dice.choice(["exact", "not", "regexp", "present", "absent", "number", "level", "token"] + ["and", "or", "no"] * (depth < 2))
+    if kind in ("and", "or"):
+        parts = [condition(dice, depth + 1) for _ in range(2)]
+        both = all if kind == "and" else any
+        loki = f"({parts[0].loki} {kind} {parts[1].loki})" if all(part.loki for part in parts) else None
+        own = f"({parts[0].own} {'' if kind == 'and' else 'or '}{parts[1].own})"
+        return Condition(own, loki, lambda record: both(part.holds(record) for part in parts))
+    if kind == "no":
+        part = condition(dice, 2)
+        return Condition(f"-({part.own})", None, lambda record: not part.holds(record))
+    name, text = dice.choice(["kind", "note", "rare"]), dice.choice(TEXTS)
+    if kind == "exact":
+        return Condition(f"{name}:={quoted(text)}", f"{name}={quoted(text)}", lambda record: text_of(record, name) == text)
+    if kind == "not":
+        return Condition(f"-{name}:={quoted(text)}", f"{name}!={quoted(text)}", lambda record: text_of(record, name) != text)
+    if kind == "regexp":
+        pattern = dice.choice(["^pl", "a.*b", "[0-9]", "wor?ds$", "(?i)plain"])
+        anchored = {"^pl": "(?s)pl.*", "wor?ds$": "(?s).*wor?ds"}.get(pattern, f"(?s).*{pattern}.*")
+        return Condition(f"{name}:~{quoted(pattern)}", f"{name}=~{quoted(anchored)}", lambda record: bool(re.search(pattern, text_of(record, name))))
+    if kind == "present":
+        return Condition(f"{name}:*", f'{name}!=""', lambda record: text_of(record, name) != "")
+    if kind == "absent":
+        return Condition(f'{name}:""', f'{name}=""', lambda record: text_of(record, name) == "")
+    if kind == "number":
+        bound, sign = dice.randint(-5, 25), dice.choice([">", ">=", "<", "<="])
+        compared = {">": lambda n: n > bound, ">=": lambda n: n >= bound, "<": lambda n: n < bound, "<=": lambda n: n <= bound}[sign]
+        return Condition(f"n:{sign}{bound}", None, lambda record: compared(record["n"]))
+    if kind == "level":
+        level = dice.choice(LEVELS)
+        return Condition(f"level:{level}", f'level="{level}"', lambda record: record["level"] == level)
+    token = f"token{dice.randint(0, 9)}"
+    return Condition(token, None, lambda record: token in record["tokens"])
+
+
+def random_record(dice, at):
+    """A record of the model, and its line: texts of all kinds, names that some lack, and words in all kinds of places."""
+    record = {"level": dice.choice(LEVELS), "n": dice.randint(-5, 25), "kind": dice.choice(TEXTS), "tokens": set()}
+    if dice.random() < 0.5:
+        record["note"] = dice.choice(TEXTS)
+    if dice.random() < 0.1:
+        record["rare"] = dice.choice(TEXTS + [None, True, 7])
+    tokens = [f"token{dice.randint(0, 9)}" for _ in range(4)]
+    record["tokens"] = set(tokens)
+    time = (NOW - datetime.timedelta(seconds=600 - at % 500)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    line = {name: value for name, value in record.items() if name != "tokens"}
+    line |= {"time": time, "host": "random", "message": f"{tokens[0]} served\t{at}", "inner": {"list": ["x", f"({tokens[1]})"], "deep": f"\n{tokens[2]}\u00e9 {tokens[3]}"}}
+    # A word goes on in a letter behind it.
+    record["tokens"] -= {tokens[2]} - {tokens[0], tokens[1], tokens[3]}
+    return record, json.dumps(line, ensure_ascii=dice.random() < 0.5)
+
+
+def random_questions_have_one_answer(page):
+    """A filter has as many records in the page, the terminal, the API, Loki's routes and a plain list."""
+    seed = int(os.environ.get("DAYTABLE_SEED", "") or 41)
+    dice = random.Random(seed)
+    records = [random_record(dice, at) for at in range(400)]
+    push(*(line for _, line in records))
+    for round in range(60):
+        asked = condition(dice)
+        wanted = sum(asked.holds(record) for record, _ in records)
+        query, about = f"host:=random {asked.own}", f"seed {seed}: {asked.own}"
+        assert get("/api/count", q=query) == [{"records": str(wanted)}], (about, wanted, get("/api/count", q=query))
+        assert len(lines_of("/api/query", q=query, limit=1000)) == wanted, about
+        if asked.loki:
+            loki = f'sum(count_over_time({{instance="random"}} | {asked.loki} [1h]))'
+            result = get("/loki/api/v1/query", query=loki)["data"]["result"]
+            assert [series["value"][1] for series in result] == [str(wanted)] * (wanted > 0), (about, loki, wanted, result)
+        if round % 4 == 0:
+            assert terminal("count", query).strip() == str(wanted), about
+            assert len(rows_of(terminal("query", query, "--json"))) == wanted, about
+            page.goto(ORIGIN + "/?" + urllib.parse.urlencode({"q": query, "since": SINCE}))
+            expect(page.locator("#status")).to_contain_text(re.compile(rf"^{wanted} records? "), timeout=PATIENCE * 1000)
+            by_level = {}
+            for record, _ in records:
+                if asked.holds(record):
+                    by_level[record["level"]] = by_level.get(record["level"], 0) + 1
+            rows = get("/api/stats", q=f"{query} | stats by (level) count() n")["rows"]
+            assert {row["level"]: int(row["n"]) for row in rows} == by_level, about
+            if wanted:
+                shown = table(page, f"{query} | stats by (level) count() n")
+                assert {level: int(n) for level, n in shown} == by_level, (about, shown)
+
+
 def following_keeps_every_digit(page):
     go(page, "host:=followed", cols="id")
     with page.expect_response("**/api/tail*"):
@@ -320,7 +426,7 @@ def charts_have_a_line_for_each_group_and_function(page):
 
 
 TESTS = [
-    columns_and_records_have_every_digit, values_of_a_field_have_every_digit, all_that_ask_have_the_same_answer, following_keeps_every_digit,
+    columns_and_records_have_every_digit, values_of_a_field_have_every_digit, all_that_ask_have_the_same_answer, random_questions_have_one_answer, following_keeps_every_digit,
     shortened_numbers_are_near, other_views_have_the_numbers_of_the_api, days_begin_at_the_readers_midnight, charts_have_a_line_for_each_group_and_function,
 ]
 
