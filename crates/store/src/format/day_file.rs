@@ -72,7 +72,7 @@ const TABLES: &str = "
     CREATE TABLE page(
         id INTEGER PRIMARY KEY,
         partition INTEGER NOT NULL,          -- 0 for a shared page (shared_pages.rs)
-        first BLOB NOT NULL,                 -- RowKeys of the newest and the oldest entity, 24 bytes (key.rs)
+        first BLOB NOT NULL,                 -- RowKeys of the newest and the oldest entity, 32 bytes (key.rs)
         last BLOB NOT NULL,
         seq INTEGER NOT NULL,                -- the commit that wrote it, or the highest of those merged into it
         entities INTEGER NOT NULL,

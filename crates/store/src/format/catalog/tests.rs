@@ -6,6 +6,7 @@ use crate::StoreError;
 use crate::source::tests_state;
 use crate::source::{SourceState, SourceStatus};
 use daytable_model::key::DayTable;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ fn a_commit_is_read_back_by_another() {
     let (old, new) = (day("Log20261120"), day("Log20261121"));
     writer.create_day(&new, 1, "Log20261121.1.db").expect("created");
     writer.create_day(&old, 1, "Log20261120.1.db").expect("created");
-    let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
+    let source = SourceState { identity: SourceId::LAST, position: 77, ..tests_state(1) };
     let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
     writer
         .commit(1, &touched, [&Arc::new(source.clone())].into_iter(), [].iter(), Ticks::new(9), CommitEntry::default())
