@@ -112,7 +112,8 @@ fn keys(place: &Place, host: &str) -> BTreeSet<(String, String)> {
     let mut command = Command::new(DAYTABLE);
     command.arg("run").arg("--config").arg(place.configure(TAIL)).env("DAYTABLE_HOST", host);
     let daemon = place.spawn_command(command);
-    wait_for("the records", PATIENCE, || (place.try_records().len() == 3).then_some(()));
+    daemon.wait_ready();
+    wait_for("the records", PATIENCE, || (place.records().len() == 3).then_some(()));
     let records = place.records();
     daemon.stop();
     fs::remove_dir_all(place.data()).expect("lost");

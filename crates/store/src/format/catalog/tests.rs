@@ -79,7 +79,7 @@ fn a_number_that_never_happened_is_not_data_and_not_used_again() {
 }
 
 #[test]
-fn a_newer_format_and_a_foreign_file_are_refused() {
+fn another_format_and_a_foreign_file_are_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     assert!(matches!(Catalog::open_to_read(dir.path()), Err(StoreError::NoStore(_))));
     let catalog = Catalog::open_to_write(dir.path()).expect("opened");
@@ -87,6 +87,12 @@ fn a_newer_format_and_a_foreign_file_are_refused() {
     drop(catalog);
     for error in [Catalog::open_to_write(dir.path()).err(), Catalog::open_to_read(dir.path()).err()] {
         assert!(matches!(error, Some(StoreError::NewerFormat { found: 99, .. })), "{error:?}");
+    }
+    let connection = Connection::open(Catalog::path_in(dir.path())).expect("opened");
+    connection.pragma_update(None, "user_version", 1).expect("set");
+    drop(connection);
+    for error in [Catalog::open_to_write(dir.path()).err(), Catalog::open_to_read(dir.path()).err()] {
+        assert!(matches!(error, Some(StoreError::OlderFormat { found: 1, .. })), "{error:?}");
     }
     let other = tempfile::tempdir().expect("a folder");
     let path = Catalog::path_in(other.path());

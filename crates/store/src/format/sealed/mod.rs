@@ -90,7 +90,7 @@ pub use through::OnBytes;
 /// Maximum number of properties with a column of their own.
 pub const COLUMNS_MAX: usize = 512;
 /// The format of a file and its manifest, the only one that this program knows.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Maximum bytes of a row group's entities before encoding. A single larger entity forms a group alone.
 const GROUP_BYTES: usize = 24 << 20;
