@@ -117,7 +117,7 @@ fn source(instance: usize, lines: u64) -> SourceState {
     let position = lines * LINE_BYTES;
     let mark = |position, length| Mark { position, length, hash: position };
     SourceState {
-        identity: instance as u64 + 1,
+        identity: (instance as u64 + 1).into(),
         block: "tail".into(),
         kind: SourceKind::Tail,
         path: format!("/var/log/pods/pod-{instance:04}/app.log").into(),

@@ -9,6 +9,7 @@ use super::output::{Output, TextTable, cell};
 use daytable_intake::adopt::Collector;
 use daytable_intake::tail::{AdoptedFile, StartPosition, TailOptions, start_positions};
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::HostId;
 use daytable_store::{Ack, Reader, SourceState, Store, StoreOptions, Submission};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -97,18 +98,18 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             positions.extend(peer.positions(path)?);
         }
     }
-    let blocks = &config.sources.tails;
+    let (blocks, host) = (&config.sources.tails, config.host_id());
     if args.dry_run {
         // The folder may not exist yet.
         let sources =
             if data_dir.join("catalog.db").exists() { Reader::open(data_dir)?.sources()? } else { Vec::new() };
-        let adoptees =
-            start_positions(blocks, &positions, sources.into_iter().map(Arc::new).collect()).map_err(unavailable)?;
+        let adoptees = start_positions(blocks, &positions, sources.into_iter().map(Arc::new).collect(), host)
+            .map_err(unavailable)?;
         return show(args, &adoptees);
     }
     // Opening takes the lock of the folder: a running daemon has already begun to read the files.
     let store = Store::open(data_dir, StoreOptions::default())?;
-    let adopted = adopt(args, &store, blocks, &positions);
+    let adopted = adopt(args, &store, blocks, &positions, host);
     store.close()?;
     show(args, &adopted?)
 }
@@ -123,10 +124,11 @@ fn adopt(
     store: &Store,
     blocks: &[TailOptions],
     positions: &[daytable_intake::adopt::SavedPosition],
+    host: HostId,
 ) -> Result<Vec<AdoptedFile>, CliError> {
     let queue = store.commit_queue();
     let (epoch, sources) = queue.sources();
-    let adoptees = start_positions(blocks, positions, sources).map_err(unavailable)?;
+    let adoptees = start_positions(blocks, positions, sources, host).map_err(unavailable)?;
     let is_known = |adoptee: &&AdoptedFile| matches!(adoptee.begun, StartPosition::Known { is_same: false, .. });
     let known: Vec<String> =
         adoptees.iter().filter(is_known).filter_map(|known| Some(known.path.as_ref()?.text().into_owned())).collect();

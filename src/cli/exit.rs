@@ -358,7 +358,7 @@ fn of_store(error: &StoreError) -> Exit {
     match error {
         StoreError::Locked(..) | StoreError::Closed | StoreError::NoMemory => Exit::TempFail,
         StoreError::NoStore(_) | StoreError::TableGone(_) => Exit::NoInput,
-        StoreError::NewerFormat { .. } | StoreError::Refused(_) => Exit::Unavailable,
+        StoreError::NewerFormat { .. } | StoreError::OlderFormat { .. } | StoreError::Refused(_) => Exit::Unavailable,
         StoreError::Foreign(..) | StoreError::Mismatch { .. } | StoreError::Displaced(..) => Exit::Data,
         StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::SourceLogDamaged { .. } => {
             Exit::Data

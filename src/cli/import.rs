@@ -203,7 +203,7 @@ impl OfflineImport {
         }
         let options =
             TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
-        let router = daemon::router_of(&config.tables, data_dir)?;
+        let router = daemon::router_of(&config.tables, data_dir)?.of_host(config.host_id());
         let router = if args.keep_expired { router.clone().keeping_expired().unwrap_or(router) } else { router };
         Ok(OfflineImport { store, options, router })
     }

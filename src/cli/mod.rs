@@ -374,7 +374,7 @@ mod tests {
             "import --data /tmp/d a.log",
             "adopt --data /tmp/d --promtail p.yaml --filebeat registry --vector c.json --fluent-bit flb.db --dry-run",
             "query --data /tmp/d --instance web --since 2h --until now --level warn --contains disk -n 100 --json",
-            "query --key Log20261121/web/2516070815998769999-0000000000001f3a-fffffffffff8",
+            "query --key Log20261121/web/2516070815998769999-ffffffffffff00000000000000001f3a-fffffffffff8",
             "query --since yesterday -A 2 -B 3 --color never --no-pager --reverse --utc error",
             "query --follow --instance web-* --instance db --format raw",
             "tail --data /tmp/d --level error -n 0 --limit 5",

@@ -11,6 +11,7 @@ use super::args::{OpenSources, report_archives};
 use super::aside::AsideFile;
 use super::exit::CliError;
 use daytable_model::safe_text::SafeLine;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use daytable_parse::SourceProfile;
 use daytable_query::export::unnamed_file;
@@ -28,7 +29,7 @@ const PLACES_SHOWN: usize = 5;
 
 /// The bytes of a record in the temporary file.
 struct RecordBytes {
-    identity: u64,
+    identity: SourceId,
     position: u64,
     time: Ticks,
     /// How many bytes lie before the position.
@@ -74,7 +75,7 @@ pub(super) fn write(sources: &OpenSources, source: &str, output: Option<&Path>) 
         report_archives(&report)?;
         return Err(CliError::NotFound(format!("a record of the source {}", SafeLine(source))));
     }
-    let states: HashMap<u64, SourceState> =
+    let states: HashMap<SourceId, SourceState> =
         sources.reader.sources()?.into_iter().map(|state| (state.identity, state)).collect();
     sort(&mut records, &states);
     let missing = match output {
@@ -105,27 +106,28 @@ fn spool_folder(output: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Brings the records in the order of the file: the older source of a path first, and of a source the lower position.
-/// The source that has the path now is the last one, whatever its times: lines without a time have the time of reading.
-fn sort(records: &mut [RecordBytes], states: &HashMap<u64, SourceState>) {
-    let mut firsts: HashMap<u64, (u64, Ticks)> = HashMap::new();
+/// Brings the records in the order of the file: the source of a path that began first comes first, and of a source the
+/// lower position. Times of records decide between sources of one start alone: of a file that was emptied and written anew.
+/// The source that has the path now is the last one.
+fn sort(records: &mut [RecordBytes], states: &HashMap<SourceId, SourceState>) {
+    let mut firsts: HashMap<SourceId, (u64, Ticks)> = HashMap::new();
     for record in records.iter() {
         let first = firsts.entry(record.identity).or_insert((record.position, record.time));
         *first = (*first).min((record.position, record.time));
     }
-    let begun = |identity: u64| firsts.get(&identity).map(|(_, time)| *time);
-    let seen = |identity: u64| states.get(&identity).map(|state| (state.generation, state.seen));
-    let is_live = |identity: u64| states.get(&identity).is_some_and(|state| state.status == SourceStatus::Live);
+    let first_time = |identity: SourceId| firsts.get(&identity).map(|(_, time)| *time);
+    let seen = |identity: SourceId| states.get(&identity).map(|state| (state.generation, state.seen));
+    let is_live = |identity: SourceId| states.get(&identity).is_some_and(|state| state.status == SourceStatus::Live);
     records.sort_by_key(|record| {
         let identity = record.identity;
-        (is_live(identity), begun(identity), seen(identity), identity, record.position)
+        (is_live(identity), identity.start(), first_time(identity), seen(identity), identity, record.position)
     });
 }
 
 /// Copies the bytes of the records. Returns the places of missing bytes, if the source is a file.
 fn copy(
     records: &[RecordBytes],
-    states: &HashMap<u64, SourceState>,
+    states: &HashMap<SourceId, SourceState>,
     spool: &File,
     mut out: impl Write,
 ) -> io::Result<Vec<String>> {
@@ -165,8 +167,8 @@ mod tests {
 
     #[test]
     fn the_source_that_has_the_path_now_is_the_last() {
-        let record = |identity, seconds| RecordBytes {
-            identity,
+        let record = |identity: u64, seconds| RecordBytes {
+            identity: identity.into(),
             position: 0,
             time: Ticks::UNIX_EPOCH.plus(std::time::Duration::from_secs(seconds)),
             before: 0,
@@ -175,12 +177,13 @@ mod tests {
         };
         // After a kill, the new file was read before the rotated one.
         let mut records = [record(1, 5), record(2, 7), record(3, 4)];
-        let state = |identity, status| {
+        let state = |identity: u64, status| {
+            let identity = SourceId::from(identity);
             let state = SourceState::new(identity, SourceKind::Tail, "tail".into(), "/a.log".into());
             (identity, SourceState { status, ..state })
         };
         let states = [(1, SourceStatus::Live), (2, SourceStatus::Rotated), (3, SourceStatus::Ended)];
         sort(&mut records, &states.map(|(identity, status)| state(identity, status)).into());
-        assert_eq!(records.map(|record| record.identity), [3, 2, 1]);
+        assert_eq!(records.map(|record| record.identity), [3, 2, 1].map(SourceId::from));
     }
 }

@@ -134,9 +134,9 @@ fn view(sealed: &[PathBuf], exported: &File) -> Result<String, CliError> {
         let files: Vec<String> = sealed.iter().map(|path| quoted(path)).collect::<Result<_, _>>()?;
         parts.push(format!(
             "SELECT PartitionKey AS instance, Time::TIMESTAMPTZ AS time, Level AS level, Message AS message, \
-             Source AS source, * EXCLUDE (PartitionKey, Time, \"Time:ticks\", Level, Message, Source, Layout, Verbatim, \
-             \"RowKey:source\", \"RowKey:position\", \"RowKey:item\") FROM ({SEALED} UNION ALL BY NAME \
-             SELECT * FROM read_parquet([{}], union_by_name = true)) WHERE \"RowKey:item\" = 0",
+             Source AS source, * EXCLUDE (PartitionKey, Time, log_ticks, Level, Message, Source, Layout, Verbatim, \
+             log_source, log_position, log_item) FROM ({SEALED} UNION ALL BY NAME \
+             SELECT * FROM read_parquet([{}], union_by_name = true)) WHERE log_item = 0",
             files.join(", ")
         ));
     }

@@ -1,12 +1,13 @@
 //! The configuration as a whole, and the keys before the first section.
 
-use super::key::{ConfigKey, KeyDraft, duration, text};
-use super::values::{absolute, or_word, size_at_least};
+use super::key::{ConfigKey, KeyDraft, duration, optional_text, text};
+use super::values::{absolute, name, or_word, size_at_least};
 use super::{HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, TenantConfig, reading};
 use crate::log::LogOptions;
 use daytable_alert::{AlertRule, DeliveryOptions};
 use daytable_archive::Access;
 use daytable_lifecycle::LifecycleLimits;
+use daytable_model::source_id::HostId;
 use daytable_model::units::ByteSize;
 use daytable_parse::ParseOptions;
 use daytable_parse::redact::{Redaction, Redactor};
@@ -25,6 +26,8 @@ pub(crate) const MEMORY_LEAST: u64 = 64 << 20;
 pub struct Config {
     /// The folder for all data.
     pub data_dir: PathBuf,
+    /// The name of this host in keys. Without one, the machine's id names it.
+    pub host: Option<String>,
     /// How long a stop may take. Records that are not committed by then are read or sent again.
     pub drain_timeout: Duration,
     /// The memory of the process, or `None` for the limit of the control group.
@@ -57,6 +60,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             data_dir: "/var/lib/daytable".into(),
+            host: None,
             drain_timeout: Duration::from_secs(25),
             memory_max: None,
             redact: Vec::new(),
@@ -80,6 +84,11 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
         text("data_dir", "an absolute path", |config: &mut Config| &mut config.data_dir, absolute)
             .default("\"/var/lib/daytable\"")
             .at_restart("The folder for all data: day-tables, catalog, control socket. A folder has one daemon."),
+        optional_text("host", "a name", |config: &mut Config| &mut config.host, name).example("\"web-1\"").at_restart(
+            "The name of this host. It is part of the key of every record, so two hosts with equal logs have different keys, and may share an \
+             account. Without a name here, /etc/machine-id names the host, and where that is missing, its host name. Set a name where machines \
+             are clones that share a machine id, and where containers are made anew. Records that are read again under another name get other keys.",
+        ),
         duration("drain_timeout", |config: &mut Config| &mut config.drain_timeout, DRAIN_TIMEOUT).live(
             "How long a stop may take. It has to be shorter than the time until a kill (Kubernetes 30s, the systemd unit 90s). daytable does not \
              acknowledge records that are not committed by then; they are read or sent again.",
@@ -116,6 +125,13 @@ impl Config {
     /// The limits of the lifecycle, with the bound of this data folder.
     pub fn limits(&self) -> LifecycleLimits {
         LifecycleLimits { max_bytes: self.lifecycle.max_bytes.bytes(&self.data_dir), ..self.lifecycle.limits }
+    }
+
+    /// This host in the keys of records: the configured name, else the machine's id, else the machine's name.
+    pub fn host_id(&self) -> HostId {
+        use daytable_platform::host;
+        let named = self.host.clone().or_else(host::machine_id);
+        HostId::of_name(&named.unwrap_or_else(host::name))
     }
 
     /// Whether the records of one source may be in several tables.

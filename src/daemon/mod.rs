@@ -163,6 +163,7 @@ impl Startup {
             Some(remote) => router(&config.tables).with_bucket_plan(remote.bucket_plan().clone()),
             None => router(&config.tables),
         };
+        let router = router.of_host(config.host_id());
         let limits = HttpLimits {
             connections: budget.connections,
             peers: ConnectionLimiter::new(config.http.per_sender),

@@ -243,7 +243,7 @@ password = \"correct:horse\"
         });
         web.mark(&mut record);
         assert_eq!(record.text("tenant").as_deref(), Some("acme"));
-        let origin = daytable_intake::route::Origin { identity: 1, position: 0, source: "push", tenant: None };
+        let origin = daytable_intake::route::Origin { identity: 1.into(), position: 0, source: "push", tenant: None };
         cache.push(
             web.router(&auth.router),
             &mut batcher,

@@ -103,7 +103,7 @@ pub struct VerifyReport {
 ///
 /// # Errors
 ///
-/// [`StoreError::NoStore`], [`StoreError::NewerFormat`], and [`StoreError::Io`] for missing permissions: the folder cannot be
+/// [`StoreError::NoStore`], [`StoreError::NewerFormat`], [`StoreError::OlderFormat`], and [`StoreError::Io`] for missing permissions: the folder cannot be
 /// verified.
 pub fn verify(request: &VerifyRequest<'_>, on: OnVerifyProgress<'_>) -> Result<VerifyReport, StoreError> {
     let mut verification = Verification {
@@ -142,7 +142,7 @@ pub fn verify(request: &VerifyRequest<'_>, on: OnVerifyProgress<'_>) -> Result<V
 fn is_fatal(error: &StoreError, data_dir: &Path) -> bool {
     match error {
         StoreError::NoStore(_) => !data_dir.join("tables").is_dir(),
-        StoreError::NewerFormat { .. } => true,
+        StoreError::NewerFormat { .. } | StoreError::OlderFormat { .. } => true,
         StoreError::Io { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
         _ => false,
     }

@@ -30,6 +30,7 @@ mod house;
 mod http;
 mod foreign_changes;
 mod journal;
+mod keys;
 mod kill;
 mod life_of_a_day;
 mod lifecycle;

@@ -25,9 +25,9 @@ table = parquet.read_table(path)
 frame = pandas.read_parquet(path)
 row_key = """
     printf('%s-%s-%s',
-        lpad((3155378975999999999 - (epoch_us(Time) * 10 + "Time:ticks" + 621355968000000000))::VARCHAR, 19, '0'),
-        "RowKey:source",
-        lpad(lower(to_hex(281474976710655 - "RowKey:position")), 12, '0'))
+        lpad((3155378975999999999 - (epoch_us(Time) * 10 + log_ticks + 621355968000000000))::VARCHAR, 19, '0'),
+        log_source,
+        lpad(lower(to_hex(281474976710655 - log_position)), 12, '0'))
 """
 print(json.dumps({
     "duckdb": rows("SELECT count(*) FROM DAY")[0][0],
@@ -40,8 +40,8 @@ print(json.dumps({
     "messages": sorted(table.column("Message").to_pylist()),
     "numbers": rows("SELECT sum(n), sum(share) FROM DAY")[0],
     "types": [str(kind) for kind in (table.schema.field("n").type, table.schema.field("Time").type)],
-    "changed": rows('SELECT count(kind), count("kind:Int64") FROM DAY')[0],
-    "rest": rows("""SELECT sum(len(map_keys("Properties:rest"))) FROM DAY""")[0][0],
+    "changed": rows('SELECT count(kind), count("kind_int64") FROM DAY')[0],
+    "rest": rows("""SELECT sum(len(map_keys("log_rest"))) FROM DAY""")[0][0],
     "partitions": rows("SELECT DISTINCT PartitionKey FROM DAY"),
 }))
 "#;

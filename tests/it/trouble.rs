@@ -409,22 +409,24 @@ fn an_older_catalog_is_refused_until_it_is_repaired() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// A data folder of a later version is refused with both versions, and stays unchanged.
+/// A data folder of a later version is refused with both versions, and stays unchanged. So is one of before the first
+/// release.
 #[test]
-fn a_newer_format_is_refused() {
+fn another_format_is_refused() {
     let place = Place::new();
     place.start().stop();
     let path = place.data().join("catalog.db");
     let connection = rusqlite::Connection::open(&path).expect("a database");
-    connection.pragma_update(None, "user_version", 99).expect("there is a format");
-    drop(connection);
-    for output in [
-        place.ask("query", &[]),
-        Command::new(DAYTABLE).arg("run").arg("--config").arg(place.configure(TAIL)).output().expect("run"),
-    ] {
-        let error = error_of(&output);
-        assert_eq!(output.status.code(), Some(69), "{error}");
-        assert!(error.contains("format 99") && error.contains("newer daytable"), "{error}");
+    for (format, advice) in [(99, "newer daytable"), (1, "import them into another folder")] {
+        connection.pragma_update(None, "user_version", format).expect("there is a format");
+        for output in [
+            place.ask("query", &[]),
+            Command::new(DAYTABLE).arg("run").arg("--config").arg(place.configure(TAIL)).output().expect("run"),
+        ] {
+            let error = error_of(&output);
+            assert_eq!(output.status.code(), Some(69), "{error}");
+            assert!(error.contains(&format!("format {format}")) && error.contains(advice), "{error}");
+        }
     }
 }
 

@@ -8,15 +8,27 @@ use crate::counters::SourceCounters;
 use crate::route::{Origin, RouteCaches, Router};
 use daytable_model::batch::Batch;
 use daytable_model::record::Record;
-use daytable_model::time::Ticks;
+use daytable_model::source_id::{HostId, SourceId, SourceStart};
+use daytable_model::time::{self, Ticks};
 use daytable_model::window::Admission;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// 64 random bits, as the identity of a source without a name.
+/// 64 random bits, to name what has no name of its own.
 pub fn random_identity() -> u64 {
     // The keys of `RandomState` are random, and its hash does not reveal them.
     RandomState::new().build_hasher().finish()
+}
+
+/// A source of `host` without a name that begins now: a connection, or a request. Of two of them, the later one has the
+/// later start, also if the clock is set back or did not go on in between.
+pub fn begin_source(host: HostId) -> SourceId {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let now = SourceStart::at(time::now());
+    let after = |last: u64| Some(now.max(SourceStart::new(last).next()).get());
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or_default();
+    SourceId::new(now.max(SourceStart::new(last).next()), host, random_identity())
 }
 
 /// Rows that wait for their submission.
@@ -29,6 +41,11 @@ pub(crate) struct RecordWriter {
 impl RecordWriter {
     pub(crate) fn new(router: Router) -> RecordWriter {
         RecordWriter { router, batcher: Batcher::default(), newest: None }
+    }
+
+    /// The host of the sources.
+    pub(crate) fn host(&self) -> HostId {
+        self.router.host()
     }
 
     /// Writes a record to the batch it belongs to. `lanes` are those of one source, `now` is the time of arrival.

@@ -23,6 +23,7 @@ use daytable_model::batch::Batch;
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::record::Level;
+use daytable_model::source_id::HostId;
 use daytable_model::time::Ticks;
 use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
@@ -55,6 +56,8 @@ pub struct Router {
     plan: Option<Arc<BucketPlan>>,
     /// Whether records of expired days go to their own day.
     keeps_expired: bool,
+    /// The host of the sources.
+    host: HostId,
 }
 
 /// The current routes, which all clones of a router share.
@@ -70,7 +73,24 @@ impl Router {
     pub fn new(routes: Vec<Route>) -> Router {
         let routes: Arc<[Route]> = routes.into();
         let published = PublishedRoutes { version: AtomicU64::new(0), routes: Mutex::new(routes.clone()) };
-        Router { routes, version: 0, published: Arc::new(published), plan: None, keeps_expired: false }
+        Router {
+            routes,
+            version: 0,
+            published: Arc::new(published),
+            plan: None,
+            keeps_expired: false,
+            host: HostId::default(),
+        }
+    }
+
+    /// Returns the same routes for the sources of a host. Their keys contain it.
+    pub fn of_host(self, host: HostId) -> Router {
+        Router { host, ..self }
+    }
+
+    /// The host of the sources.
+    pub fn host(&self) -> HostId {
+        self.host
     }
 
     /// Returns the same routes with a bucket plan, which decides the number of partitions of each instance.
@@ -110,6 +130,7 @@ impl Router {
             published: self.published.clone(),
             plan: self.plan.clone(),
             keeps_expired: self.keeps_expired,
+            host: self.host,
         }
     }
 
@@ -140,7 +161,7 @@ impl Router {
         let is_wanted = |route: &&Route| tables.iter().any(|table| table.same(&route.table));
         let routes: Vec<Route> = self.routes.iter().filter(is_wanted).cloned().collect();
         let router = (!routes.is_empty() && routes.len() == tables.len()).then(|| Router::new(routes))?;
-        Some(Router { plan: self.plan.clone(), keeps_expired: self.keeps_expired, ..router })
+        Some(Router { plan: self.plan.clone(), keeps_expired: self.keeps_expired, host: self.host, ..router })
     }
 
     /// The routes that may accept records of a level.

@@ -1,10 +1,14 @@
 //! Names of columns in Parquet files, of which no two differ by case only: many tools do not distinguish them.
 //!
-//! Where a name is taken, in whatever case, the type of the values is added (`userid:String`), and a number where that is
-//! taken, too (`userid:String:2`).
+//! Where a name is taken, in whatever case, the type of the values is added (`userid_string`), and a number where that is
+//! taken, too (`userid_string_2`). Names of daytable's own begin with `log_`, because records have fields
+//! `day`, `host` and `source` of their own. Engines take all of these names without quotes.
 
 use crate::property::PropertyKind;
 use std::collections::HashSet;
+
+/// The columns by which archives of many hosts are divided: no file has a column of one of these names.
+pub const PARTITION_COLUMNS: [&str; 2] = ["log_day", "log_host"];
 
 /// The names of the columns of one file.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +25,8 @@ impl ColumnNames {
 
     /// The name of a column of values of the type `kind`, which may be called `wanted`.
     pub fn add(&mut self, wanted: &str, kind: PropertyKind) -> String {
-        let typed = format!("{wanted}:{}", kind.name());
-        let numbered = (2..).map(|n: u64| format!("{typed}:{n}"));
+        let typed = format!("{wanted}_{}", kind.name().to_lowercase());
+        let numbered = (2..).map(|n: u64| format!("{typed}_{n}"));
         let mut names = [wanted.to_owned(), typed.clone()].into_iter().chain(numbered);
         // One more than there are taken ones is free.
         names.find(|name| self.taken.insert(name.to_lowercase())).unwrap_or_default()
@@ -38,12 +42,12 @@ mod tests {
         let mut names = ColumnNames::reserving(["Time"]);
         for (wanted, kind, name) in [
             ("status", PropertyKind::Int64, "status"),
-            ("status", PropertyKind::String, "status:String"),
-            ("Status", PropertyKind::String, "Status:String:2"),
-            ("status:string", PropertyKind::Int64, "status:string:Int64"),
-            ("TIME", PropertyKind::DateTime, "TIME:DateTime"),
+            ("status", PropertyKind::String, "status_string"),
+            ("Status", PropertyKind::String, "Status_string_2"),
+            ("status_String", PropertyKind::Int64, "status_String_int64"),
+            ("TIME", PropertyKind::DateTime, "TIME_datetime"),
             ("größe", PropertyKind::Int64, "größe"),
-            ("GRÖßE", PropertyKind::Int64, "GRÖßE:Int64"),
+            ("GRÖßE", PropertyKind::Int64, "GRÖßE_int64"),
         ] {
             assert_eq!(names.add(wanted, kind), name);
         }

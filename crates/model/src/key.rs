@@ -4,19 +4,22 @@
 //! ```text
 //! Log20261121                                             table: name + day (or hour, or month), UTC
 //! web-17                                                  PartitionKey: the instance, encoded; a suffix `~xx` is its bucket
-//! 2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12       RowKey of a record
-//! 2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12_0001  RowKey of its first item, if one entity is too small for the record
-//! └ 19 digits: ─────┘ └ 16 hex: ─────┘ └ 12 hex ─┘
-//!   MAX_TICKS − ticks   source identity  2^48 − 1 − position
+//! 2516070815999999999-b3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a12       RowKey of a record: 65 characters
+//! 2516070815999999999-b3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a12_0001  RowKey of its first item, if one entity is too small
+//! └ 19 digits: ─────┘ └ 12 hex ──┘└4 ┘└ 16 hex: ─────┘ └ 12 hex ─┘
+//!   MAX_TICKS − ticks   start     host  hash             2^48 − 1 − position
+//!                       └ the source: see `source_id` ┘
 //! ```
 //!
-//! Claims, each a property test below: row keys sort the newest record first, and within one tick the latest position
-//! of a source first; every encoding decodes to its input; two instances never share a partition.
+//! Claims, each a property test below: row keys sort the newest record first, within one tick that of the source that
+//! began last, and within a source the latest position; every encoding decodes to its input; two instances never share
+//! a partition.
 //!
 //! The limits are those of Azure Table: table names match `^[A-Za-z][A-Za-z0-9]{2,62}$`; keys have at most 512 UTF-16
 //! units and neither `/ \ # ?` nor control characters.
 
 use crate::property::to_hex;
+use crate::source_id::SourceId;
 use crate::time::{Date, Ticks};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -273,20 +276,22 @@ pub fn instance_of(partition: &str) -> (String, Option<u8>) {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     inverted_ticks: i64,
-    source: u64,
+    source: SourceId,
     inverted_position: u64,
     item: u16,
 }
 
 impl RowKey {
     /// Bytes of [`RowKey::to_bytes`].
-    pub const BYTES: usize = 24;
+    pub const BYTES: usize = 32;
+    /// Characters of the text of a record's key; those of an item's are five more.
+    pub const CHARACTERS: usize = 65;
 
     /// The key of the record that begins at `position` of `source`. Positions beyond [`POSITION_MAX`] are equal.
     #[inline]
-    pub fn new(time: Ticks, source: u64, position: u64) -> RowKey {
+    pub fn new(time: Ticks, source: impl Into<SourceId>, position: u64) -> RowKey {
         let inverted_position = POSITION_MAX - position.min(POSITION_MAX);
-        RowKey { inverted_ticks: time.inverted(), source, inverted_position, item: 0 }
+        RowKey { inverted_ticks: time.inverted(), source: source.into(), inverted_position, item: 0 }
     }
 
     /// The key of item `item` of the record; 0 is the record itself.
@@ -302,7 +307,7 @@ impl RowKey {
     }
 
     /// The identity of the source.
-    pub fn source(&self) -> u64 {
+    pub fn source(&self) -> SourceId {
         self.source
     }
 
@@ -316,26 +321,25 @@ impl RowKey {
         self.item
     }
 
-    /// A fixed-size form that sorts as the keys do: 8 bytes of inverted ticks, 8 of the source, 6 of the inverted
+    /// A fixed-size form that sorts as the keys do: 8 bytes of inverted ticks, 16 of the source, 6 of the inverted
     /// position, 2 of the item, each big-endian.
     pub fn to_bytes(&self) -> [u8; RowKey::BYTES] {
         let mut bytes = [0; RowKey::BYTES];
         bytes[..8].copy_from_slice(&self.inverted_ticks.to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.source.to_be_bytes());
-        bytes[16..22].copy_from_slice(&self.inverted_position.to_be_bytes()[2..]);
-        bytes[22..].copy_from_slice(&self.item.to_be_bytes());
+        bytes[8..24].copy_from_slice(&self.source.to_bytes());
+        bytes[24..30].copy_from_slice(&self.inverted_position.to_be_bytes()[2..]);
+        bytes[30..].copy_from_slice(&self.item.to_be_bytes());
         bytes
     }
 
     /// The inverse of [`RowKey::to_bytes`]; `None` for invalid bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<RowKey> {
-        if bytes.len() != RowKey::BYTES {
-            return None;
-        }
+        let bytes: &[u8; RowKey::BYTES] = bytes.try_into().ok()?;
+        let source = SourceId::from_bytes(*bytes[8..].first_chunk()?);
         let word = |range: std::ops::Range<usize>| bytes[range].iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
         let inverted_ticks = i64::try_from(word(0..8)).ok().filter(|&t| t <= crate::time::MAX_TICKS)?;
-        let item = u16::try_from(word(22..24)).ok()?;
-        Some(RowKey { inverted_ticks, source: word(8..16), inverted_position: word(16..22), item })
+        let item = u16::try_from(word(30..32)).ok()?;
+        Some(RowKey { inverted_ticks, source, inverted_position: word(24..30), item })
     }
 
     /// The inverse of `Display`.
@@ -348,29 +352,29 @@ impl RowKey {
         };
         // Only digits: the parser of numbers would also accept a sign.
         let is_part = |(place, byte): (usize, u8)| match place {
-            19 | 36 => byte == b'-',
-            0..19 | 50.. => byte.is_ascii_digit(),
-            49 => byte == b'_',
+            19 | 52 => byte == b'-',
+            0..19 | 66.. => byte.is_ascii_digit(),
+            65 => byte == b'_',
             _ => byte.is_ascii_hexdigit(),
         };
-        if key.len() != 49 || !text.bytes().enumerate().all(is_part) {
+        if key.len() != RowKey::CHARACTERS || !text.bytes().enumerate().all(is_part) {
             return Err(error());
         }
         let inverted_ticks: i64 = key[..19].parse().map_err(|_| error())?;
         if inverted_ticks > crate::time::MAX_TICKS {
             return Err(error());
         }
-        let source = u64::from_str_radix(&key[20..36], 16).map_err(|_| error())?;
-        let inverted_position = u64::from_str_radix(&key[37..], 16).map_err(|_| error())?;
+        let source = SourceId::parse(&key[20..52]).ok_or_else(error)?;
+        let inverted_position = u64::from_str_radix(&key[53..], 16).map_err(|_| error())?;
         Ok(RowKey { inverted_ticks, source, inverted_position, item })
     }
 
     /// The first and last possible keys of records with `from <= time <= to`; the newest is the first.
     pub fn range(from: Ticks, to: Ticks) -> (RowKey, RowKey) {
-        let first = RowKey { inverted_ticks: to.inverted(), source: 0, inverted_position: 0, item: 0 };
+        let first = RowKey { inverted_ticks: to.inverted(), source: SourceId::FIRST, inverted_position: 0, item: 0 };
         let last = RowKey {
             inverted_ticks: from.inverted(),
-            source: u64::MAX,
+            source: SourceId::LAST,
             inverted_position: POSITION_MAX,
             item: u16::MAX,
         };
@@ -380,7 +384,7 @@ impl RowKey {
 
 impl fmt::Display for RowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:019}-{:016x}-{:012x}", self.inverted_ticks, self.source, self.inverted_position)?;
+        write!(f, "{:019}-{}-{:012x}", self.inverted_ticks, self.source, self.inverted_position)?;
         if self.item > 0 { write!(f, "_{:04}", self.item) } else { Ok(()) }
     }
 }
@@ -401,16 +405,18 @@ mod tests {
     }
 
     fn row_key() -> impl Strategy<Value = RowKey> {
-        (ticks(), any::<u64>(), 0..=POSITION_MAX, 0u16..=9999)
-            .prop_map(|(t, s, p, i)| RowKey::new(t, s, p).with_item(i))
+        (ticks(), any::<[u64; 2]>(), 0..=POSITION_MAX, 0u16..=9999)
+            .prop_map(|(t, [head, hash], p, i)| RowKey::new(t, SourceId::from_parts(head, hash), p).with_item(i))
     }
 
     #[test]
     fn the_designs_example() {
         let midnight = Ticks::from_date(2026, 11, 21).expect("a date");
-        let key = RowKey::new(midnight, 0x1f3a9c2e77b0d4a6, 0x1f5ed);
-        assert_eq!(key.to_string(), "2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12");
-        assert_eq!(key.with_item(1).to_string(), "2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12_0001");
+        let key = RowKey::new(midnight, SourceId::from_parts(0xb3d1_f0a2_7c55_07e1, 0x1f3a_9c2e_77b0_d4a6), 0x1f5ed);
+        let text = "2516070815999999999-b3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a12";
+        assert_eq!(key.to_string(), text);
+        assert_eq!(text.len(), RowKey::CHARACTERS);
+        assert_eq!(key.with_item(1).to_string(), format!("{text}_0001"));
     }
 
     #[test]
@@ -442,10 +448,12 @@ mod tests {
         }
         for key in [
             "",
-            "2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a1",
-            "+516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12",
-            "-516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12",
-            "2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12_+001",
+            "2516070815999999999-b3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a1",
+            "+516070815999999999-b3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a12",
+            "2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12",
+            "2516070815999999999-+3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a12",
+            "-516070815999999999-b3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a12",
+            "2516070815999999999-b3d1f0a27c5507e11f3a9c2e77b0d4a6-fffffffe0a12_+001",
         ] {
             assert!(RowKey::parse(key).is_err(), "{key}");
         }
@@ -462,12 +470,13 @@ mod tests {
     }
 
     proptest! {
-        /// A later record, and within one tick a later position, sorts first; in text, bytes and `Ord` alike.
+        /// A later record, within one tick that of a later source, and within that a later position, sorts first; in text, bytes and `Ord` alike.
         #[test]
         fn order_is_newest_first(a in row_key(), b in row_key(), later in 0..=POSITION_MAX) {
             prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
             prop_assert_eq!(a.cmp(&b), a.to_bytes().cmp(&b.to_bytes()));
             if a.time() > b.time() { prop_assert!(a < b); }
+            if a.time() == b.time() && a.source().start() > b.source().start() { prop_assert!(a < b); }
             let other = RowKey::new(a.time(), a.source(), later);
             if other.position() > a.position() { prop_assert!(other < a); }
         }

@@ -5,6 +5,7 @@
 //! * [`clock`]: what the clocks of a place show, and where days and hours begin by them.
 //! * [`level`]: the level of a record.
 //! * [`record`]: a parsed line, borrowed from the line.
+//! * [`source_id`]: the identity of a source: when it began, its host, a hash.
 //! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
 //! * [`column_name`]: the names that properties have as columns of a Parquet file.
 //! * [`property`]: the values of a row and the names that properties may have.
@@ -28,6 +29,7 @@ pub mod column_name;
 pub mod digits;
 pub mod level;
 pub mod record;
+pub mod source_id;
 pub mod key;
 pub mod stream;
 pub mod line;

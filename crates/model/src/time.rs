@@ -167,9 +167,15 @@ fn put_digits(room: &mut [u8], mut number: i64) {
 
 /// Reads the wall clock. A clock outside the years 1 to 9999 is clamped to them.
 pub fn now() -> Ticks {
-    match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
-        Ok(since) => Ticks::UNIX_EPOCH.plus(since),
-        Err(before) => Ticks::UNIX_EPOCH.minus(before.duration()),
+    std::time::SystemTime::now().into()
+}
+
+impl From<std::time::SystemTime> for Ticks {
+    fn from(time: std::time::SystemTime) -> Ticks {
+        match time.duration_since(std::time::UNIX_EPOCH) {
+            Ok(since) => Ticks::UNIX_EPOCH.plus(since),
+            Err(before) => Ticks::UNIX_EPOCH.minus(before.duration()),
+        }
     }
 }
 

@@ -361,7 +361,7 @@ impl Looked {
     fn assert_put_in(&self, added: Option<&(String, RowKey)>) {
         for (table, rows) in &self.tables {
             for ((partition, key), text) in rows {
-                if key.source() == ADDED {
+                if key.source() == ADDED.into() {
                     assert!(partition == "added" && text.contains("added"), "{partition} {key}: {text}");
                     continue;
                 }

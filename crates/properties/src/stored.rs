@@ -28,6 +28,7 @@ pub(super) fn any_page(bytes: &[u8]) {
         levels: draw.bytes().to_vec(),
         codec: draw.byte(),
         raw_bytes: u32::from(draw.byte()) << draw.byte().min(21),
+        commits: Default::default(),
         checksum: draw.number(),
     };
     let body = draw.0;

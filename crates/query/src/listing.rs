@@ -157,7 +157,7 @@ pub struct ShownSource {
     /// UTF-8 are written `\xFF`.
     #[serde(serialize_with = "path_text::serialize")]
     pub path: PathBuf,
-    /// The 16 hex digits of its row keys.
+    /// The 32 hex digits of its row keys.
     pub identity: String,
     /// Whether it is followed, imported, or a journal.
     pub kind: SourceKind,
@@ -204,7 +204,7 @@ impl ShownSource {
         ShownSource {
             block: state.block.clone(),
             path: state.path.clone(),
-            identity: format!("{:016x}", state.identity),
+            identity: state.identity.to_string(),
             kind: state.kind,
             status: match state.status {
                 SourceStatus::Live => ShownStatus::Live,

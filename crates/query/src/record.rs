@@ -416,7 +416,7 @@ pub(super) mod tests {
             json(&record),
             concat!(
                 r#"{"table":"Log20261121","partition_key":"web-17","#,
-                r#""row_key":"2516070815998769999-0000000000001f3a-fffffffffff8","time":"2026-11-21T00:00:00.123Z","#,
+                r#""row_key":"2516070815998769999-ffffffffffff00000000000000001f3a-fffffffffff8","time":"2026-11-21T00:00:00.123Z","#,
                 r#""level":"error","message":"disk\nfull","source":"/var/log/app.log","#,
                 r#""z":9223372036854775807,"a":0.5,"ok":false,"nan":"NaN","low":"-Infinity"}"#
             )

@@ -22,6 +22,16 @@ pub enum StoreError {
         /// The newest known format.
         known: i64,
     },
+    /// The folder is of a format before the first that this daytable reads.
+    #[error("{} has format {found}, of before the first release, but this daytable reads formats from {known}: export its records with the daytable that wrote it, and import them into another folder", .path.escaped())]
+    OlderFormat {
+        /// The catalog.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The oldest known format.
+        known: i64,
+    },
     /// A foreign file has the name of a file of daytable.
     #[error("{at} is no file of daytable: {1}", at = .0.escaped())]
     Foreign(PathBuf, String),

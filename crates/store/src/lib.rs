@@ -50,6 +50,7 @@ pub use error::StoreError;
 
 pub use format::catalog::accounting::{self, ListenerLedger, SourceReceipt};
 pub use format::catalog::idempotency::{self, IdempotencyKey, StoredAnswer};
+pub use format::commit_range::{CommitRange, SealedCommits};
 pub use format::page_counts::{CountedPage, CountedValues};
 #[cfg(feature = "testing")]
 pub use format::shared_partitions::assert_partitions;

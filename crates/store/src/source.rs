@@ -1,6 +1,7 @@
 //! A *source* as the catalog stores it: its identity, its committed position, and its *ledger*, the counts of its bytes
 //! and records.
 
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -98,8 +99,8 @@ fn is_zero(count: &u64) -> bool {
 /// A file or a journal, as the catalog stores it. A journal has no device, inode, head or marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceState {
-    /// The 16 hex digits in its row keys. Never changes.
-    pub identity: u64,
+    /// The 32 hex digits in its row keys. Never changes.
+    pub identity: SourceId,
     /// The name of its configuration block.
     pub block: String,
     /// Followed, imported, or a journal.
@@ -136,7 +137,7 @@ pub struct SourceState {
 
 impl SourceState {
     /// The state of a source before its first read: live, without a file, at the start.
-    pub fn new(identity: u64, kind: SourceKind, block: String, path: PathBuf) -> SourceState {
+    pub fn new(identity: SourceId, kind: SourceKind, block: String, path: PathBuf) -> SourceState {
         SourceState {
             identity,
             block,
@@ -160,14 +161,14 @@ impl SourceState {
 
 /// The state of a file, for tests.
 #[cfg(any(test, feature = "testing"))]
-pub fn tests_state(identity: u64) -> SourceState {
+pub fn tests_state(number: u64) -> SourceState {
     SourceState {
-        identity,
+        identity: number.into(),
         block: "tail".into(),
         kind: SourceKind::Tail,
         path: "/var/log/app.log".into(),
         device: 1,
-        inode: identity,
+        inode: number,
         generation: 0,
         head: Mark { position: 8, length: 8, hash: 7 },
         position: 64,

@@ -16,8 +16,11 @@ const APPLICATION_ID: i64 = 0x6461_7974;
 /// A later format N adds one entry to the `formats` of each [`Schema`]: the SQL that turns a database of format N - 1
 /// into one of format N. [`open_to_write`] runs the missing entries in one transaction. A reader may open a database
 /// that no writer has upgraded yet. So code that reads additions of format N first checks [`format`](fn@format).
-const FORMAT: i64 = FORMATS as i64;
+const FORMAT: i64 = OLDEST_FORMAT - 1 + FORMATS as i64;
 const FORMATS: usize = 1;
+/// The oldest format that is read, and brought to the newest one. Row keys of format 1 have 49 characters, which no later
+/// key continues.
+const OLDEST_FORMAT: i64 = 2;
 /// How long a connection waits for a lock. In WAL mode, writers never wait for readers. The time covers recovery of a
 /// journal after a kill.
 const BUSY: Duration = Duration::from_secs(5);
@@ -55,7 +58,7 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
     prepare_once(&connection).map_err(sql)?;
     connection.pragma_update(None, "page_size", schema.page_bytes).map_err(sql)?;
     let fresh = is_fresh(&connection).map_err(sql)?;
-    let format = if fresh { 0 } else { check_ours(&connection, path)? };
+    let format = if fresh { OLDEST_FORMAT - 1 } else { check_ours(&connection, path)? };
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
@@ -69,7 +72,8 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(sql)?;
     connection.pragma_update(None, "foreign_keys", false).map_err(sql)?;
     if format < FORMAT {
-        let added = schema.formats.iter().skip(usize::try_from(format).unwrap_or(0)).copied().flatten();
+        let added =
+            schema.formats.iter().skip(usize::try_from(format + 1 - OLDEST_FORMAT).unwrap_or(0)).copied().flatten();
         let added = added.copied().collect::<String>();
         let set_up = format!(
             "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; {added} COMMIT;"
@@ -138,6 +142,9 @@ fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let found = format(connection).map_err(StoreError::sqlite(path))?;
     if found > FORMAT {
         return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
+    }
+    if found < OLDEST_FORMAT {
+        return Err(StoreError::OlderFormat { path: path.into(), found, known: OLDEST_FORMAT });
     }
     Ok(found)
 }

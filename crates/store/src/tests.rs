@@ -99,7 +99,7 @@ fn batch(at: Ticks, partition: &str, rows: &[(Ticks, u64, &str)]) -> Batch {
 fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
     let (sender, receiver) = std::sync::mpsc::channel();
     let intake = store.commit_queue();
-    let known = intake.sources().1.into_iter().find(|state| state.identity == SOURCE);
+    let known = intake.sources().1.into_iter().find(|state| state.identity == SOURCE.into());
     let mut state = known.map_or_else(|| fresh(source::tests_state(SOURCE)), |state| SourceState::clone(&state));
     state.position = position;
     state.ledger.records += batches.iter().map(Batch::records).sum::<u64>();

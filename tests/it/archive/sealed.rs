@@ -34,7 +34,7 @@ impl Sealed {
         let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| step().to_le_bytes()).collect();
         bytes.truncate(length);
         let json = serde_json::json!({
-            "format": 1, "table": table, "generation": generation, "rows": 2, "records": 2, "bytes": length,
+            "format": 2, "table": table, "generation": generation, "rows": 2, "records": 2, "bytes": length,
             "sha256": sha256(&bytes), "content": "0123456789abcdef", "first_key": ["a", "b"], "last_key": ["c", "d"],
             "first_time": null, "last_time": null, "levels": {}, "columns": [], "program": "daytable test",
         });

@@ -37,7 +37,7 @@ impl<'a> JournalCursor<'a> {
     }
 }
 
-/// The identity and the position in the row key of an entry.
+/// What names the source of an entry, and the position in the row key of the entry.
 pub fn origin(cursor: &str) -> (u64, u64) {
     match JournalCursor::read(cursor) {
         Some(cursor) if cursor.number <= POSITION_MAX => (xxh3_64(cursor.sequence.as_bytes()), cursor.number),

@@ -16,6 +16,7 @@ use crate::record_writer::RecordWriter;
 use crate::route::{Origin, RouteCaches, Router};
 use crate::source::ReadFrom;
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::{SourceId, SourceStart};
 use daytable_model::time::{self, Ticks};
 use daytable_store::{CommitQueue, SourceKind, SourceState, Submission, SubmitError};
 use std::path::PathBuf;
@@ -98,7 +99,8 @@ impl JournalFollower {
             None => "journal".to_owned(),
             Some(directory) => format!("journal:{}", directory.escaped()),
         };
-        let identity = xxhash_rust::xxh3::xxh3_64(format!("{}\n{source}", config.name).as_bytes());
+        let name = xxhash_rust::xxh3::xxh3_64(format!("{}\n{source}", config.name).as_bytes());
+        let identity = SourceId::new(SourceStart::NONE, router.host(), name);
         let state = SourceState::new(identity, SourceKind::Journal, config.name.clone(), path);
         let (directory, units) = (config.directory.clone(), config.units.clone());
         let mut follower = JournalFollower {
@@ -330,7 +332,8 @@ impl JournalFollower {
             self.state.ledger.lost_records += 1;
             return;
         };
-        let (identity, position) = origin.unwrap_or_else(|| cursor::origin(cursor));
+        let (name, position) = origin.unwrap_or_else(|| cursor::origin(cursor));
+        let identity = SourceId::new(SourceStart::NONE, self.rows.host(), name);
         let (counters, ledger) = (&*self.counters, &mut self.state.ledger);
         let bytes = entry.bytes();
         count(&counters.bytes, bytes);

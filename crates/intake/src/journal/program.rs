@@ -51,12 +51,6 @@ pub(super) struct JournalProcess {
     stderr: Option<JoinHandle<Vec<u8>>>,
 }
 
-/// The id of this host in its journal (machine-id(5)).
-fn machine_id() -> Option<String> {
-    let id = std::fs::read_to_string("/etc/machine-id").ok()?.trim().to_owned();
-    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
-}
-
 impl JournalQuery {
     /// Whether the query filters entries.
     pub(super) fn is_choosy(&self) -> bool {
@@ -94,7 +88,7 @@ impl JournalQuery {
         // `--follow` reads only the newest boot unless `--merge` is given, and would skip unread entries of earlier boots.
         // `--merge` adds the journals of other machines, of which a host's own journal has none.
         command.args(["--follow", "--no-tail", "--merge"]);
-        if let (None, Some(id)) = (&self.directory, machine_id()) {
+        if let (None, Some(id)) = (&self.directory, daytable_platform::host::machine_id()) {
             command.arg(format!("_MACHINE_ID={id}"));
         }
         JournalProcess::of(&mut command)

@@ -19,6 +19,7 @@
 
 use super::Refusal;
 use super::document_ids::DocumentId;
+use daytable_model::source_id::SourceId;
 
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter, TOO_LONG};
 use super::unread_parts::UnreadParts;
@@ -233,7 +234,7 @@ impl BulkAnswers {
         name: &str,
         target: &ActionTarget<'_>,
         index: Option<&str>,
-        (identity, position): (u64, u64),
+        (identity, position): (SourceId, u64),
         writer: &mut RequestWriter<'_>,
     ) -> Result<usize, Refusal> {
         let memory = self.memory();
@@ -245,7 +246,7 @@ impl BulkAnswers {
         let _ = match target.id.map(RawValue::get) {
             Some(text) if text.starts_with('"') => json.write_str(text),
             Some(number) => write!(json, "{}", quoted(number)),
-            None => write!(json, "\"{identity:016x}{position:012x}\""),
+            None => write!(json, "\"{identity}{position:012x}\""),
         };
         let end = json.len();
         // Rendering needs the memory once more.

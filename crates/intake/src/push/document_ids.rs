@@ -13,6 +13,7 @@
 use super::Refusal;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey};
+use daytable_model::source_id::SourceId;
 use daytable_platform::lock;
 use daytable_store::{IdempotencyKey, StoreError};
 use std::collections::{HashMap, HashSet};
@@ -20,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Identity and position in the row key of a document with an `_id`.
-pub(super) type DocumentId = (u64, u64);
+pub(super) type DocumentId = (SourceId, u64);
 
 /// Questions to the store about committed documents.
 pub trait DocumentLookup: Send + Sync {
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn one_request_at_a_time_has_an_id_and_reserves_all_of_its_ids_or_no_id() {
         let ids = DocumentIds::default();
-        let set = |ids: &[u64]| ids.iter().map(|id| (*id, 0)).collect::<HashSet<DocumentId>>();
+        let set = |ids: &[u64]| ids.iter().map(|id| (SourceId::from(*id), 0)).collect::<HashSet<DocumentId>>();
         let first = ids.reserve(set(&[1, 2]), Duration::ZERO).unwrap_or_else(|_| panic!("free"));
         assert!(matches!(ids.reserve(set(&[2, 3]), Duration::ZERO), Err(Refusal::Busy(_))));
         // The failed reservation left the other id free.

@@ -15,7 +15,7 @@ use super::{PushRequest, PushSettings, Refusal};
 use crate::counters::count;
 use crate::journal::export::{Entry, EntryParser};
 use crate::journal::record::{EntryReading, EntryRecord};
-use crate::record_writer::random_identity;
+use crate::record_writer::begin_source;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::time;
 use std::io::{BufRead, ErrorKind};
@@ -37,7 +37,7 @@ pub(super) fn read(
     mut hand_over: impl FnMut(RequestRows) -> Result<(), Refusal>,
 ) -> Result<u64, Refusal> {
     let reading = EntryReading::new(settings.lines.clone());
-    let mut writer = RequestWriter::new(settings, request, random_identity(), time::now());
+    let mut writer = RequestWriter::new(settings, request, begin_source(settings.router.host()), time::now());
     let mut entries = EntryParser::new(ENTRY_BYTES_MAX);
     let (mut total, mut in_piece) = (0u64, 0);
     let ended = loop {
@@ -108,7 +108,7 @@ fn write(
     // The key is bound to the sender, so no sender overwrites the entries of another. Without a cursor the key is the number of
     // the entry in this upload.
     let key = match origin {
-        Some((identity, position)) => (writer.key_of_name(&[&identity.to_be_bytes()])?.0, position),
+        Some((name, position)) => (writer.key_of_name(&[&name.to_be_bytes()])?.0, position),
         None => (writer.key(index).0, number & POSITION_MAX),
     };
     writer.write(index, InstanceRule::Fields(&["host"]), record, Some(key));

@@ -3,6 +3,7 @@
 use super::known_layouts::KnownLayouts;
 use super::{Encoding, PushSender};
 use crate::route::Router;
+use daytable_model::source_id::{HostId, SourceId, SourceStart};
 use daytable_parse::{Format, FormatChoice, Join, ParseOptions};
 use daytable_store::IdempotencyKey;
 use sha2::{Digest, Sha256};
@@ -142,9 +143,11 @@ pub(super) fn once(request: &PushRequest, key: &str, body: &[u8]) -> Idempotency
     }
 }
 
-/// The identity in the row keys of a request with an idempotency key.
-pub(super) fn identity_of(once: &IdempotencyKey) -> u64 {
-    once.key[..8].iter().fold(0, |identity, byte| identity << 8 | u64::from(*byte))
+/// The identity in the row keys of a request with an idempotency key. It has no start, because each repetition must have
+/// the same keys.
+pub(super) fn identity_of(once: &IdempotencyKey, host: HostId) -> SourceId {
+    let name = once.key[..8].iter().fold(0, |name, byte| name << 8 | u64::from(*byte));
+    SourceId::new(SourceStart::NONE, host, name)
 }
 
 /// A SHA-256 of the parts. Their lengths are hashed, too, so no two lists of parts have the same input.

@@ -10,6 +10,7 @@ use crate::route::{Origin, RouteCaches};
 use daytable_model::batch::Batch;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::record::{Field, Record, Value};
+use daytable_model::source_id::{SourceId, SourceStart};
 use daytable_model::time::Ticks;
 use daytable_parse::{Envelope, Format, ParseOptions, Parsed, RawRecord, SourceProfile};
 use std::borrow::Cow;
@@ -35,7 +36,7 @@ pub(crate) struct RequestWriter<'p> {
     request: &'p PushRequest,
     /// The instance of the request, with its secrets replaced.
     instance: Option<Cow<'p, str>>,
-    identity: u64,
+    identity: SourceId,
     /// The time of arrival.
     pub(super) now: Ticks,
     rows: RecordWriter,
@@ -95,7 +96,7 @@ impl<'p> RequestWriter<'p> {
     pub(crate) fn new(
         settings: &'p PushSettings,
         request: &'p PushRequest,
-        identity: u64,
+        identity: SourceId,
         now: Ticks,
     ) -> RequestWriter<'p> {
         let instance = request.instance.as_deref().map(Cow::Borrowed);
@@ -302,7 +303,7 @@ impl<'p> RequestWriter<'p> {
         index: usize,
         instance: InstanceRule<'_>,
         mut record: Record<'a>,
-        key: Option<(u64, u64)>,
+        key: Option<(SourceId, u64)>,
     ) where
         'p: 'a,
     {
@@ -316,7 +317,7 @@ impl<'p> RequestWriter<'p> {
     }
 
     /// Identity and position of a record without its own name.
-    pub(super) fn key(&self, index: usize) -> (u64, u64) {
+    pub(super) fn key(&self, index: usize) -> (SourceId, u64) {
         (self.identity, index as u64)
     }
 
@@ -325,14 +326,15 @@ impl<'p> RequestWriter<'p> {
     /// # Errors
     ///
     /// The bucket plan is not loaded yet. Without the plan, a repeated record could go to another partition.
-    pub(super) fn key_of_name(&self, name: &[&[u8]]) -> Result<(u64, u64), Refusal> {
+    pub(super) fn key_of_name(&self, name: &[&[u8]]) -> Result<(SourceId, u64), Refusal> {
         if !self.settings.router.is_loaded() {
             return Err(Refusal::Busy("the bucket plan of the remote store is not loaded yet"));
         }
         let PushRequest { sender, endpoint, .. } = self.request;
         let hash = hash(&[&[sender.name.as_bytes(), endpoint.source().as_bytes()], name].concat());
         let word = |at: usize| hash[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        Ok((word(0), word(8) & POSITION_MAX))
+        let identity = SourceId::new(SourceStart::NONE, self.settings.router.host(), word(0));
+        Ok((identity, word(8) & POSITION_MAX))
     }
 
     /// The bytes of the rows so far.

@@ -8,7 +8,7 @@ use super::request_writer::{RefusedRecord, RequestRows, RequestWriter};
 use super::unread_parts::UnreadParts;
 use super::{MemoryPool, MemoryReservation, PushSender, Refusal, bulk, decode, ingest, journal, loki, otlp, reader};
 use crate::counters::{SourceCounters, SourceEvent, count};
-use crate::record_writer::random_identity;
+use crate::record_writer::begin_source;
 use crate::route::Router;
 use crate::source::Source;
 use daytable_model::batch::Batch;
@@ -184,7 +184,8 @@ impl Push {
         memory.set_patience(settings.limits.turn_wait);
         let body = decode(body, request.encoding, settings.limits.decoded_bytes_max, memory)?;
         let once = request.key.as_deref().map(|key| once(request, key, &body));
-        let identity = once.as_ref().map_or_else(random_identity, identity_of);
+        let host = settings.router.host();
+        let identity = once.as_ref().map_or_else(|| begin_source(host), |once| identity_of(once, host));
         let mut writer = RequestWriter::new(settings, request, identity, time::now()).within(memory, body.len())?;
         let mut template = write_body(request, &body, settings, &mut writer)?;
         let mut rows_memory = writer.memory();
@@ -399,7 +400,7 @@ pub fn count_records(
         return Ok(records);
     }
     let body = decode(bytes.to_vec(), encoding, settings.limits.decoded_bytes_max, &mut memory)?;
-    let writer = RequestWriter::new(settings, &request, 7, Ticks::from_date(2026, 11, 21).unwrap_or_default());
+    let writer = RequestWriter::new(settings, &request, 7.into(), Ticks::from_date(2026, 11, 21).unwrap_or_default());
     let mut writer = writer.within(&mut memory, body.len())?;
     let _template = write_body(&request, &body, settings, &mut writer)?;
     Ok(writer.take_rows().accepted as usize)

@@ -66,7 +66,7 @@ pub(super) fn taken(
     take: impl FnOnce(&mut RequestWriter<'_>) -> Result<(), Refusal>,
 ) -> Result<Taken, Refusal> {
     let request = request(endpoint);
-    let mut writer = RequestWriter::new(&SETTING, &request, 7, time::now());
+    let mut writer = RequestWriter::new(&SETTING, &request, 7.into(), time::now());
     take(&mut writer)?;
     Ok(writer.take_rows().into())
 }

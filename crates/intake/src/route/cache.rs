@@ -4,6 +4,7 @@ use super::{Candidates, Placement, Router, Subject};
 use crate::batcher::{Batcher, Slot};
 use daytable_model::key::{RowKey, partition_key};
 use daytable_model::record::{Level, Record};
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
 use std::collections::HashMap;
@@ -38,7 +39,7 @@ struct LastPlacement {
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The identity of the source.
-    pub identity: u64,
+    pub identity: SourceId,
     /// The offset of the record's first byte in the source, or its number.
     pub position: u64,
     /// The path of the file, or the listener.
@@ -122,9 +123,9 @@ fn bucket(buckets: NonZeroU16, origin: Origin<'_>) -> Option<u8> {
     if buckets == NonZeroU16::MIN {
         return None;
     }
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&origin.identity.to_le_bytes());
-    bytes[8..].copy_from_slice(&origin.position.to_le_bytes());
+    let mut bytes = [0; SourceId::BYTES + 8];
+    bytes[..SourceId::BYTES].copy_from_slice(&origin.identity.to_bytes());
+    bytes[SourceId::BYTES..].copy_from_slice(&origin.position.to_le_bytes());
     let bucket = xxhash_rust::xxh3::xxh3_64(&bytes) % u64::from(buckets.get());
     Some(u8::try_from(bucket).unwrap_or(u8::MAX))
 }

@@ -27,7 +27,7 @@ fn push(
     time: Ticks,
     n: u64,
 ) -> Admission {
-    let origin = Origin { identity: 7, position: n, source: "/var/log/app.log", tenant: None };
+    let origin = Origin { identity: 7.into(), position: n, source: "/var/log/app.log", tenant: None };
     cache.push(router, batcher, &Record { level, ..Record::default() }, time, origin, at(21))
 }
 
@@ -179,7 +179,7 @@ proptest! {
         let (mut cache, mut batcher) = (RouteCache::new(&router, &instance, &source), Batcher::default());
         for ((record, tenant), position) in records.iter().zip(0..) {
             let tenant = tenant.as_deref();
-            let origin = Origin { identity: 7, position, source: &source, tenant };
+            let origin = Origin { identity: 7.into(), position, source: &source, tenant };
             cache.push(&router, &mut batcher, record, at(21), origin, at(21));
             let of = Subject { instance: &instance, source: &source, tenant, record };
             let first = conditions.iter().position(|condition| condition.holds(&of));

@@ -65,7 +65,7 @@ pub(super) struct Datagrams {
 impl Datagrams {
     pub(super) fn run(self) {
         let Datagrams { socket, file, block, mut sink, host, stop } = self;
-        let mut counter = KeySequence::new();
+        let mut counter = KeySequence::new(sink.source_host());
         let mut routes = RouteCaches::default();
         let mut peers: HashMap<Option<IpAddr>, DatagramPeer, foldhash::quality::RandomState> = HashMap::default();
         let mut accounts = RateLimiter::new(block.config.per_sender);

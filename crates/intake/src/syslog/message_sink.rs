@@ -4,10 +4,11 @@ use super::framing::SyslogMessage;
 use crate::counters::{SourceCounters, count};
 use crate::delivery::Delivery;
 use crate::own_output;
-use crate::record_writer::{RecordWriter, random_identity};
+use crate::record_writer::{RecordWriter, begin_source};
 use crate::route::{Origin, RouteCaches, Router};
 use crate::syslog::SyslogOptions;
 use daytable_model::record::{Field, Value};
+use daytable_model::source_id::{HostId, SourceId};
 use daytable_model::time::Ticks;
 use daytable_parse::{LineCut, RawRecord, SourceProfile};
 use daytable_store::{CommitQueue, SubmitError};
@@ -40,15 +41,15 @@ impl ListenerContext {
     }
 }
 
-/// The identity and the position in row keys of a connection or a datagram socket: 64 random bits and a counter.
+/// The identity and the position in row keys of a connection or a datagram socket: when it began, and a counter.
 pub(super) struct KeySequence {
-    identity: u64,
+    identity: SourceId,
     next: u64,
 }
 
 impl KeySequence {
-    pub(super) fn new() -> KeySequence {
-        KeySequence { identity: random_identity(), next: 0 }
+    pub(super) fn new(host: HostId) -> KeySequence {
+        KeySequence { identity: begin_source(host), next: 0 }
     }
 
     /// The number of keys so far.
@@ -88,6 +89,11 @@ impl MessageSink {
             is_awaited: false,
             is_closed: false,
         }
+    }
+
+    /// The host of connections and sockets.
+    pub(super) fn source_host(&self) -> HostId {
+        self.rows.host()
     }
 
     /// Writes a message to its batch.

@@ -6,6 +6,7 @@ use super::relp::{self, InvalidFrame, RelpCommand, RelpFrame, RelpFramer};
 use crate::counters::count;
 use crate::route::RouteCaches;
 use crate::syslog::ListenAddress;
+use daytable_model::source_id::HostId;
 use daytable_model::time;
 use daytable_parse::SourceProfile;
 use std::collections::VecDeque;
@@ -34,12 +35,12 @@ struct Relp {
 }
 
 impl Session {
-    pub(super) fn new(block: &ListenerContext, peer: String) -> Session {
+    pub(super) fn new(block: &ListenerContext, peer: String, host: HostId) -> Session {
         let protocol = match block.config.listen {
             ListenAddress::Relp(_) => SessionProtocol::Relp(Box::default()),
             _ => SessionProtocol::Lines(Framer::default()),
         };
-        Session { counter: KeySequence::new(), profile: SourceProfile::default(), peer, protocol }
+        Session { counter: KeySequence::new(host), profile: SourceProfile::default(), peer, protocol }
     }
 
     /// Whether the protocol has answers.

@@ -100,7 +100,7 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     let (block, shared) = (&*state.block, &*state.shared);
     let counters: &SourceCounters = &block.counters;
     let _open = GaugeGuard::new(&counters.connections);
-    let mut session = Session::new(block, peer.name.clone());
+    let mut session = Session::new(block, peer.name.clone(), state.shared.sink.borrow().source_host());
     let mut held = HeldShare::new(&shared.held);
     let end = serve(&mut stream, &mut session, &state, peer.network, &mut held).await;
     let (peer, _counted) = (peer.name, peer.counted);

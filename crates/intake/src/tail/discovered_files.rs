@@ -13,6 +13,7 @@ use super::search::{compare, renamed};
 use crate::counters::SourceEvent;
 use crate::own_output;
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::SourceId;
 use daytable_model::time;
 use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::io;
@@ -230,7 +231,7 @@ impl TailFollower {
             _ => self.ignored.get(&path).and_then(|ignored| ignored.home.clone()).unwrap_or_else(|| path.clone()),
         };
         let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
-        let state = SourceState { status, ..self.sources.begin(SourceKind::Tail, &options.name, home, &stat, head) };
+        let state = SourceState { status, ..self.sources.begin(SourceKind::Tail, options, home, &stat, head) };
         let identity = state.identity;
         let is_old = options.is_older(&stat, state.seen);
         let is_at_end = self.is_first_discovery && self.blocks.begins_at_end(block);
@@ -244,7 +245,7 @@ impl TailFollower {
         if is_utf16(head) {
             tracing::warn!(path = %path.escaped(), "file is UTF-16: its lines are kept with U+FFFD and NUL in them; have it written as UTF-8");
         }
-        tracing::debug!(path = %path.escaped(), identity = format!("{identity:016x}"), "file is followed");
+        tracing::debug!(path = %path.escaped(), %identity, "file is followed");
         let unended_after = options.unended_after.filter(|_| expectation == Expectation::Unended);
         self.follow_reader(reader, block, path, stat);
         if let Some(file) = self.files.file_mut(identity) {
@@ -258,7 +259,7 @@ impl TailFollower {
     /// Goes on with a source in a file that lacks lines after `position`, once nobody writes to its old file any more.
     fn go_back(
         &mut self,
-        identity: u64,
+        identity: SourceId,
         position: u64,
         block: usize,
         path: PathBuf,
@@ -285,7 +286,7 @@ impl TailFollower {
 
     fn apply_relation(
         &mut self,
-        identity: u64,
+        identity: SourceId,
         relation: Relation,
         block: usize,
         path: PathBuf,

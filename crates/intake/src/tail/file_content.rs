@@ -6,6 +6,8 @@
 use super::from_start::FromStart;
 use super::gzip::Gzip;
 use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
+use daytable_model::source_id::SourceStart;
+use daytable_model::time::Ticks;
 use daytable_store::{Mark, SourceState};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -26,6 +28,8 @@ pub(super) struct FileStat {
     pub(super) modified: (i64, i64),
     /// Number of names.
     pub(super) links: u64,
+    /// When the file was made, [`SourceStart::NONE`] where its file system does not say.
+    pub(super) born: SourceStart,
 }
 
 impl FileStat {
@@ -41,6 +45,7 @@ impl FileStat {
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             links: metadata.nlink(),
+            born: metadata.created().map_or(SourceStart::NONE, |born| SourceStart::at(Ticks::from(born))),
         })
     }
 

@@ -29,6 +29,7 @@ use crate::own_output;
 use crate::route::{self, Origin, RouteCache, Router};
 use daytable_model::path_text::PathText;
 use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::source_id::{SourceId, SourceStart};
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
 use daytable_parse::{Assembler, Ending, Format, RawRecord, RestScanner, SourceProfile, cut_record, reuse};
@@ -655,7 +656,8 @@ impl RecordParser {
         }
         let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, context.now);
         count_record(record.level, format, is_invalid_utf8, entry.cut, state, context);
-        let origin = origin.unwrap_or((state.identity, state.position + start as u64));
+        let of_cursor = |(name, position)| (SourceId::new(SourceStart::NONE, context.router.host(), name), position);
+        let origin = origin.map_or((state.identity, state.position + start as u64), of_cursor);
         let host = reading.host(entry);
         let host = host.as_deref().unwrap_or(context.host);
         self.write(record, origin, Some(host), state, context);
@@ -665,7 +667,7 @@ impl RecordParser {
     fn write(
         &mut self,
         record: Record<'_>,
-        (identity, position): (u64, u64),
+        (identity, position): (SourceId, u64),
         host: Option<&str>,
         state: &mut SourceState,
         context: &mut ReadContext<'_>,

@@ -3,6 +3,7 @@
 use super::file_content::{FileContent, FileStat};
 use super::followed_file::{FileAccess, FollowedFile};
 use crate::counters::SourceCounters;
+use daytable_model::source_id::SourceId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::path::Path;
@@ -12,10 +13,10 @@ use std::time::Instant;
 /// All followed files, by the identity of their source.
 pub(super) struct FollowedFiles {
     /// Boxed, because a map of large values leaves much memory unused.
-    followed: BTreeMap<u64, Box<FollowedFile>>,
-    by_file: HashMap<(u64, u64), u64>,
+    followed: BTreeMap<SourceId, Box<FollowedFile>>,
+    by_file: HashMap<(u64, u64), SourceId>,
     /// Files that may have a descriptor, in the order in which they lose it.
-    holders: VecDeque<u64>,
+    holders: VecDeque<SourceId>,
     open_max: usize,
 }
 
@@ -36,7 +37,7 @@ impl FollowedFiles {
     }
 
     /// The sources of all followed files.
-    pub(super) fn identities(&self) -> Vec<u64> {
+    pub(super) fn identities(&self) -> Vec<SourceId> {
         self.followed.keys().copied().collect()
     }
 
@@ -49,20 +50,20 @@ impl FollowedFiles {
     }
 
     /// Follows the file no longer.
-    pub(super) fn remove(&mut self, identity: u64) -> Option<Box<FollowedFile>> {
+    pub(super) fn remove(&mut self, identity: SourceId) -> Option<Box<FollowedFile>> {
         let file = self.followed.remove(&identity)?;
         self.release(identity, &file.stat);
         Some(file)
     }
 
     /// The source has another file from now on.
-    pub(super) fn moved(&mut self, identity: u64, old: &FileStat, new: &FileStat) {
+    pub(super) fn moved(&mut self, identity: SourceId, old: &FileStat, new: &FileStat) {
         self.release(identity, old);
         self.by_file.insert((new.device, new.inode), identity);
     }
 
     /// Removes the file of a source. Another file may get the device and inode.
-    pub(super) fn release(&mut self, identity: u64, stat: &FileStat) {
+    pub(super) fn release(&mut self, identity: SourceId, stat: &FileStat) {
         let file = (stat.device, stat.inode);
         if self.by_file.get(&file) == Some(&identity) {
             self.by_file.remove(&file);
@@ -70,15 +71,15 @@ impl FollowedFiles {
     }
 
     /// The source of a followed file.
-    pub(super) fn of_file(&self, stat: &FileStat) -> Option<u64> {
+    pub(super) fn of_file(&self, stat: &FileStat) -> Option<SourceId> {
         self.by_file.get(&(stat.device, stat.inode)).copied()
     }
 
-    pub(super) fn file(&self, identity: u64) -> Option<&FollowedFile> {
+    pub(super) fn file(&self, identity: SourceId) -> Option<&FollowedFile> {
         self.followed.get(&identity).map(Box::as_ref)
     }
 
-    pub(super) fn file_mut(&mut self, identity: u64) -> Option<&mut FollowedFile> {
+    pub(super) fn file_mut(&mut self, identity: SourceId) -> Option<&mut FollowedFile> {
         self.followed.get_mut(&identity).map(Box::as_mut)
     }
 
@@ -91,7 +92,7 @@ impl FollowedFiles {
     }
 
     /// The sources whose file has more to read, or is due for a check.
-    pub(super) fn due(&self, now: Instant) -> Vec<u64> {
+    pub(super) fn due(&self, now: Instant) -> Vec<SourceId> {
         let is_due = |file: &&FollowedFile| !file.has_ended() && (file.has_more || file.schedule.is_due(now));
         self.iter().filter(is_due).map(|file| file.state().identity).collect()
     }
@@ -110,7 +111,7 @@ impl FollowedFiles {
     /// Removes the files that were read to their end, once that is committed.
     pub(super) fn remove_ended(&mut self, committed: u64) {
         let is_over = |file: &&FollowedFile| file.has_ended() && !file.is_changed && file.submitted <= committed;
-        let over: Vec<u64> = self.iter().filter(is_over).map(|file| file.state().identity).collect();
+        let over: Vec<SourceId> = self.iter().filter(is_over).map(|file| file.state().identity).collect();
         for identity in over {
             self.remove(identity);
         }
@@ -144,7 +145,7 @@ impl FollowedFiles {
     }
 
     /// Opens a followed file again. Fails if its path now leads to another file.
-    pub(super) fn reopen(&mut self, identity: u64) -> io::Result<()> {
+    pub(super) fn reopen(&mut self, identity: SourceId) -> io::Result<()> {
         let Some(file) = self.followed.get(&identity) else { return Ok(()) };
         if file.reader.content.is_some() {
             return Ok(());
@@ -180,7 +181,7 @@ impl FollowedFiles {
     }
 
     /// The path of a source's file, and whether the path leads to it.
-    pub(super) fn place(&self, identity: u64) -> Option<(&Path, FileAccess)> {
+    pub(super) fn place(&self, identity: SourceId) -> Option<(&Path, FileAccess)> {
         self.followed.get(&identity).map(|file| (file.path.as_path(), file.access))
     }
 }

@@ -31,6 +31,7 @@ use super::write_watches::WriteWatches;
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::Router;
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::SourceId;
 use daytable_store::{CommitQueue, SourceStatus, SubmitError};
 use std::collections::HashMap;
 use std::io;
@@ -85,7 +86,7 @@ impl TailFollower {
             timings,
             wakeup,
             watches: WriteWatches::default(),
-            sources: SourceIndex::new(sources),
+            sources: SourceIndex::new(sources, router.host()),
             ignored: IgnoredFiles::default(),
             submissions,
             chunk_reader: ChunkReader::new(router, host),
@@ -199,7 +200,7 @@ impl TailFollower {
     }
 
     /// Reads on in a file if it has changed, or could not be read.
-    pub(super) fn check_file(&mut self, identity: u64) {
+    pub(super) fn check_file(&mut self, identity: SourceId) {
         let now = Instant::now();
         let Some(file) = self.files.file_mut(identity) else { return };
         let unread = file.unread();
@@ -236,7 +237,7 @@ impl TailFollower {
     }
 
     /// Schedules what follows a read: the end of an open record's wait, and the watch of a file that changes rarely.
-    fn schedule_next(&mut self, identity: u64, now: Instant) {
+    fn schedule_next(&mut self, identity: SourceId, now: Instant) {
         let Some(file) = self.files.file_mut(identity).filter(|file| !file.has_more && file.failed.is_none()) else {
             return;
         };
@@ -250,7 +251,7 @@ impl TailFollower {
         }
     }
 
-    fn file_is_quiet(&mut self, identity: u64, now: Instant) {
+    fn file_is_quiet(&mut self, identity: SourceId, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let options = self.blocks.options(file.block);
         file.schedule.after_quiet(now, options.poll, &self.timings);
@@ -298,7 +299,7 @@ impl TailFollower {
     }
 
     /// Reads a chunk. `unread` is the number of unread bytes before the file changed.
-    fn read_chunk(&mut self, identity: u64, tail_end: TailEnd, unread: u64) {
+    fn read_chunk(&mut self, identity: SourceId, tail_end: TailEnd, unread: u64) {
         if self.chunk_reader.refresh_router() {
             self.files.iter_mut().for_each(|file| file.reader.forget_parser());
         }
@@ -316,7 +317,7 @@ impl TailFollower {
     }
 
     /// A file cannot be read: it is tried again later, and the others are read meanwhile.
-    fn read_failed(&mut self, identity: u64, error: io::Error) {
+    fn read_failed(&mut self, identity: SourceId, error: io::Error) {
         let Some(file) = self.files.file_mut(identity) else { return };
         self.blocks.counters(file.block).count(SourceEvent::ReadError, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {
@@ -349,7 +350,7 @@ impl TailFollower {
             file.rewind(committed.get(&file.state().identity), now);
             committed.insert(file.state().identity, Arc::new(file.state().clone()));
         }
-        self.sources = SourceIndex::new(committed.into_values());
+        self.sources = SourceIndex::new(committed.into_values(), self.sources.host());
         self.resume_all();
     }
 

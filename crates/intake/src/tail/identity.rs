@@ -4,9 +4,14 @@
 //! and inode, or the name, select the sources to compare with. The bytes decide. So a renamed, copied, truncated or
 //! compressed file is distinguished from another file with the same inode, name or first line.
 
+use super::options::TailOptions;
+use daytable_model::source_id::SourceStart;
+use daytable_model::time::{self, Ticks};
+use daytable_parse::SourceProfile;
 use daytable_store::source::MARKS_MAX;
 use daytable_store::{Mark, SourceState};
 use memchr::{memchr, memrchr};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of a head at most.
@@ -28,7 +33,7 @@ pub(super) fn head_of(bytes: &[u8], is_complete: bool) -> Option<&[u8]> {
     }
 }
 
-/// The identity of a new file. `generation` distinguishes it from earlier files with the same other values.
+/// What names a new file on its host. `generation` distinguishes it from earlier files with the same other values.
 pub(super) fn identity_of(device: u64, inode: u64, generation: u32, head: &[u8]) -> u64 {
     let mut bytes = Vec::with_capacity(20 + head.len());
     bytes.extend_from_slice(&device.to_le_bytes());
@@ -36,6 +41,31 @@ pub(super) fn identity_of(device: u64, inode: u64, generation: u32, head: &[u8])
     bytes.extend_from_slice(&generation.to_le_bytes());
     bytes.extend_from_slice(head);
     xxh3_64(&bytes)
+}
+
+/// How much later than the birth of a file its first record is, if the file was emptied and written anew. Less is a
+/// clock's hour, or a file that waited for its first record.
+const WRITTEN_ANEW_AFTER: Duration = Duration::from_secs(2 * 3600);
+
+/// When the source of a file began, from the file itself: a data folder that was lost gives the same start again. That is
+/// the birth of the file. The birth of a file that was emptied and written anew (`copytruncate`) is too early, so there,
+/// and where the file system keeps no births, it is the time of the first record.
+pub(super) fn start_of(born: SourceStart, first: Option<Ticks>) -> SourceStart {
+    match first {
+        Some(first) if SourceStart::at(first) > SourceStart::at(born.time().plus(WRITTEN_ANEW_AFTER)) => {
+            SourceStart::at(first)
+        }
+        _ => born,
+    }
+}
+
+/// The time of the record that begins with `head`, as a source of this block reads it.
+pub(super) fn first_time(head: &[u8], options: &TailOptions) -> Option<Ticks> {
+    let text = String::from_utf8_lossy(head);
+    let mut profile = SourceProfile::default();
+    let unwrapped = profile.unwrap(text.trim_end_matches(['\n', '\r']), &options.reading);
+    let envelope = unwrapped.envelope.clone();
+    profile.record(&unwrapped.text, envelope, &options.reading, time::now()).record.time
 }
 
 /// The mark at `position`; `window` ends there.
@@ -207,6 +237,31 @@ mod tests {
             assert_ne!(base, other);
         }
         assert_eq!(base, identity_of(1, 2, 0, b"head\n"));
+    }
+
+    #[test]
+    fn a_file_starts_with_its_birth_or_where_it_was_written_anew() {
+        let at = |minutes: u64| Ticks::from_date(2026, 11, 20).expect("a date").plus(Duration::from_secs(60 * minutes));
+        let born = SourceStart::at(at(0));
+        for (first, start) in [(None, 0), (Some(0), 0), (Some(120), 0), (Some(121), 121)] {
+            assert_eq!(start_of(born, first.map(at)), SourceStart::at(at(start)), "{first:?}");
+        }
+        assert_eq!(start_of(born, Some(Ticks::MIN)), born, "the clock was set back");
+        assert_eq!(start_of(SourceStart::NONE, Some(at(7))), SourceStart::at(at(7)), "no birth is known");
+        assert_eq!(start_of(SourceStart::NONE, None), SourceStart::NONE);
+    }
+
+    #[test]
+    fn the_time_of_the_first_record_is_that_of_its_line() {
+        let options = TailOptions::new("tail", Vec::new());
+        for (head, time) in [
+            (&b"2026-11-20T08:00:00Z INFO one\n"[..], Some("2026-11-20T08:00:00Z")),
+            (b"2026-11-20T08:00:00Z stdout F {\"time\":\"2026-11-20T07:00:00Z\"}\r\n", Some("2026-11-20T07:00:00Z")),
+            (b"no time\n", None),
+            (b"\xff\n", None),
+        ] {
+            assert_eq!(first_time(head, &options), time.and_then(daytable_parse::rfc3339), "{head:?}");
+        }
     }
 
     #[test]

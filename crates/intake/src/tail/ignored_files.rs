@@ -200,7 +200,7 @@ mod tests {
     fn actions_for_an_ignored_file() {
         let timings = TailTimings::default();
         let start = Instant::now();
-        let stat = FileStat { device: 1, inode: 2, size: 3, modified: (4, 5), links: 1 };
+        let stat = FileStat { device: 1, inode: 2, size: 3, modified: (4, 5), links: 1, ..FileStat::default() };
         let grown = FileStat { size: 4, ..stat };
         let rotated = IgnoreReason::NoWholeLine { is_rotated: true };
         for (reason, stamp_now, seconds, next) in [

@@ -20,6 +20,7 @@ use crate::journal::export;
 use crate::journal::record::EntryReading;
 use crate::route::Router;
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use daytable_parse::FormatChoice;
 use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
@@ -126,7 +127,7 @@ pub fn import(
         host,
         intake,
         epoch,
-        known: SourceIndex::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import)),
+        known: SourceIndex::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import), router.host()),
         batcher: Batcher::default(),
         newest: None,
         buffer: Vec::new(),
@@ -264,10 +265,10 @@ impl Importer<'_> {
             }
         }
         let path = path.to_path_buf();
-        Ok(Some(self.known.begin(SourceKind::Import, &self.options.name, path, stat, head)))
+        Ok(Some(self.known.begin(SourceKind::Import, self.options, path, stat, head)))
     }
 
-    fn is_beside(&self, identity: u64, path: &Path) -> bool {
+    fn is_beside(&self, identity: SourceId, path: &Path) -> bool {
         let Some(state) = self.known.source(identity) else { return false };
         let (old, name) = (state.path.file_name().unwrap_or_default(), path.file_name().unwrap_or_default());
         let is_of_name = old == name || is_made_from(old, name) || is_made_from(name, old) || is_next_of(old, name);

@@ -12,6 +12,7 @@ use super::ignored_files::IgnoredFiles;
 use super::names::{homes_of, is_made_from, is_next_of, uncompressed};
 use super::search::{CopyCandidate, compare, copied, last_timed_line};
 use super::source_index::SourceIndex;
+use daytable_model::source_id::SourceId;
 use daytable_parse::ParseOptions;
 use daytable_store::{SourceState, SourceStatus};
 use std::io;
@@ -45,10 +46,10 @@ enum Original {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileMatch {
     /// It is related to this source.
-    Related(u64, Relation),
+    Related(SourceId, Relation),
     /// It is at the path of a source whose file is gone, and has its lines up to this position: the file was restored from
     /// a backup, or an editor saved it without its last lines.
-    GoesBack(u64, u64),
+    GoesBack(SourceId, u64),
     /// It was saved over the path of a source. Either bytes that were read are changed, or the source still has its own
     /// file. It is read from its beginning.
     Rewritten,
@@ -123,14 +124,14 @@ pub(super) struct RelatedFiles<'a> {
 
 impl<'a> RelatedFiles<'a> {
     /// The current state of a source, or its last submitted state.
-    pub(super) fn state_of(&self, identity: u64) -> Option<&'a SourceState> {
+    pub(super) fn state_of(&self, identity: SourceId) -> Option<&'a SourceState> {
         self.files.file(identity).map(FollowedFile::state).or_else(|| self.sources.source(identity).map(Arc::as_ref))
     }
 
     /// The copy of a source beside `path`, unless another source has the file.
     pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> Option<CopyCandidate> {
         copied(state, path, |content, stat| {
-            let is_rival = |identity: &u64| {
+            let is_rival = |identity: &SourceId| {
                 let rival = self.state_of(*identity).filter(|rival| rival.position > state.position);
                 rival.is_some_and(|rival| matches!(compare(content, rival), Ok(Likeness::Same)))
             };
@@ -146,7 +147,7 @@ impl<'a> RelatedFiles<'a> {
         if let Some(home) = self.ignored.get(path).and_then(|ignored| ignored.home.clone()) {
             return Some(home);
         }
-        let is_since = |(_, identity): &(PathBuf, u64)| {
+        let is_since = |(_, identity): &(PathBuf, SourceId)| {
             let seen = self.state_of(*identity).map(|state| state.seen.unix_seconds());
             seen.is_some_and(|seen| stat.modified.0 >= seen - CLOCKS_APART)
         };
@@ -155,12 +156,12 @@ impl<'a> RelatedFiles<'a> {
 
     /// Paths from which a file may have been rotated, each with the last source there. A source whose file is still at the
     /// path is newer than the rotated file, so another source comes first.
-    fn homes_of(&self, path: &Path) -> Vec<(PathBuf, u64)> {
+    fn homes_of(&self, path: &Path) -> Vec<(PathBuf, SourceId)> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         let homes = path.file_name().map(homes_of).unwrap_or_default().into_iter().map(|name| folder.join(name));
         let last = |home: PathBuf| {
-            let has_left = |identity: &u64| self.files.place(*identity) != Some((&*home, FileAccess::Path));
-            let seen = |identity: &u64| (has_left(identity), self.state_of(*identity).map(|state| state.seen));
+            let has_left = |identity: &SourceId| self.files.place(*identity) != Some((&*home, FileAccess::Path));
+            let seen = |identity: &SourceId| (has_left(identity), self.state_of(*identity).map(|state| state.seen));
             let last = self.sources.of_path(&home).into_iter().max_by_key(seen);
             last.map(|identity| (home, identity))
         };

@@ -13,13 +13,14 @@ use super::search::{CopyCandidate, last_timed_line, renamed};
 use super::source_index::NO_INODE;
 use crate::counters::SourceEvent;
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::SourceId;
 use daytable_store::SourceStatus;
 use std::path::PathBuf;
 use std::time::Instant;
 
 impl TailFollower {
     /// Handles a path that leads to another file, or to none.
-    pub(super) fn file_moved(&mut self, identity: u64, unread: u64) {
+    pub(super) fn file_moved(&mut self, identity: SourceId, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (path, stat) = (file.path.clone(), file.stat);
         if let Some((path, _)) = renamed(&path, stat.device, stat.inode) {
@@ -39,7 +40,7 @@ impl TailFollower {
     }
 
     /// A file has no longer the bytes that were read from it: it was truncated, and perhaps written again.
-    pub(super) fn file_rewritten(&mut self, identity: u64, unread: u64) {
+    pub(super) fn file_rewritten(&mut self, identity: SourceId, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
         let mut content = file.reader.content.take();
@@ -61,7 +62,7 @@ impl TailFollower {
         }
     }
 
-    fn rotated(&mut self, identity: u64) {
+    fn rotated(&mut self, identity: SourceId) {
         let Some(file) = self.files.file_mut(identity) else { return };
         self.watches.wake(file);
         if file.status() == SourceStatus::Live {
@@ -71,7 +72,7 @@ impl TailFollower {
     }
 
     /// Continues in a copy beside the file. False if there is no copy.
-    fn go_on_in_copy(&mut self, identity: u64) -> bool {
+    fn go_on_in_copy(&mut self, identity: SourceId) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
         let found = self.related_files().copy_of(file.state(), &file.path);
         let Some(CopyCandidate { path, content, stat }) = found else { return false };
@@ -98,7 +99,7 @@ impl TailFollower {
 
     /// Goes back in the file to the last line that it still has: its writer took lines back. False if that cannot be told
     /// from a file that was truncated and begins with the same lines again, which nothing but a time in them tells.
-    fn go_on_before_change(&mut self, identity: u64, content: &mut Option<FileContent>) -> bool {
+    fn go_on_before_change(&mut self, identity: SourceId, content: &mut Option<FileContent>) -> bool {
         let Some(file) = self.files.file_mut(identity) else { return false };
         let Some(mut content) = content.take().filter(|content| !content.is_compressed()) else { return false };
         let reading = &self.blocks.options(file.block).reading;
@@ -136,7 +137,7 @@ impl TailFollower {
     }
 
     /// Counts the unread bytes of a source as lost, because its file is gone.
-    fn abandon(&mut self, identity: u64, unread: u64) {
+    fn abandon(&mut self, identity: SourceId, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (block, stat) = (file.block, file.stat);
         if unread > 0 {
@@ -157,7 +158,7 @@ impl TailFollower {
     }
 
     /// Ends a source that was read to its end and gets no more bytes.
-    pub(super) fn end(&mut self, identity: u64) {
+    pub(super) fn end(&mut self, identity: SourceId) {
         let Some(file) = self.files.file_mut(identity) else { return };
         file.set_status(SourceStatus::Ended);
         tracing::debug!(path = %file.path.escaped(), "file has ended");

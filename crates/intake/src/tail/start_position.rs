@@ -18,6 +18,7 @@ use super::source_index::SourceIndex;
 use super::wakeup::FolderChanges;
 use crate::adopt::{self, SavedPosition};
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::HostId;
 use daytable_store::{Ledger, SourceKind, SourceState, SourceStatus};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -60,16 +61,17 @@ pub struct AdoptedFile {
     pub begun: StartPosition,
 }
 
-/// Start positions in the files that `blocks` include. `sources` are the known sources. Of several positions in one
+/// Start positions in the files that `blocks` include. `sources` are the known sources, `host` is the host of new ones. Of several positions in one
 /// file, the smallest counts. Fails if a pattern is invalid.
 pub fn start_positions(
     blocks: &[TailOptions],
     positions: &[SavedPosition],
     sources: Vec<Arc<SourceState>>,
+    host: HostId,
 ) -> io::Result<Vec<AdoptedFile>> {
     let patterns = blocks.iter().map(PathPatterns::new).collect::<io::Result<_>>()?;
     let (discovery, found) = discovered(patterns);
-    let mut known = SourceIndex::new(sources);
+    let mut known = SourceIndex::new(sources, host);
     let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
     for SavedPosition { file, offset } in positions {
         match find(file, &found) {
@@ -86,7 +88,7 @@ pub fn start_positions(
     for (path, home, offset) in files.into_values() {
         let home = home.unwrap_or_else(|| path.clone());
         let block = discovery.block_of(&home).or_else(|| discovery.block_of(&path));
-        let (size, begun) = match block.map(|block| source(&mut known, &blocks[block].name, &path, home, offset)) {
+        let (size, begun) = match block.map(|block| source(&mut known, &blocks[block], &path, home, offset)) {
             None => (0, Ok(StartPosition::Refused("no [[tail]] block follows it".into()))),
             Some(Ok((size, begun))) => (size, Ok(begun)),
             Some(Err(error)) => (0, Err(error)),
@@ -195,7 +197,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The source of the file at `path`, with the first path `home`, from `offset` on; and the size of the file.
 fn source(
     known: &mut SourceIndex,
-    block: &str,
+    block: &TailOptions,
     path: &Path,
     home: PathBuf,
     offset: u64,

@@ -13,6 +13,7 @@ use super::followed_file::{FileAccess, FollowedFile};
 use super::followed_files::FollowedFiles;
 use super::options::TailTimings;
 use crate::tail::WatchMode;
+use daytable_model::source_id::SourceId;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -35,7 +36,7 @@ pub(super) struct WriteWatches {
     /// The kernel has no events, or no watches left.
     is_over: bool,
     /// The identities of the sources, by the number of the watch.
-    files: HashMap<i32, u64>,
+    files: HashMap<i32, SourceId>,
     /// By device: whether its file system is local.
     devices: HashMap<u64, bool>,
 }
@@ -44,7 +45,7 @@ pub(super) struct WriteWatches {
 #[derive(Default)]
 pub(super) struct WriteEvents {
     /// The files that were written to.
-    files: Vec<u64>,
+    files: Vec<SourceId>,
     /// Events were lost: any file may have been written to.
     is_all: bool,
 }
@@ -52,7 +53,7 @@ pub(super) struct WriteEvents {
 impl WriteWatches {
     /// Watches the file at `path` for one write, and returns the number of the watch. None if no watch is possible. A
     /// second call for the same file changes nothing.
-    fn watch(&mut self, path: &Path, device: u64, identity: u64) -> Option<i32> {
+    fn watch(&mut self, path: &Path, device: u64, identity: SourceId) -> Option<i32> {
         if self.is_over || !*self.devices.entry(device).or_insert_with(|| is_of_this_machine(path)) {
             return None;
         }
@@ -196,7 +197,7 @@ pub(super) fn fill(mut watches: WriteWatches, path: &Path) -> Option<WriteWatche
     let device = FileStat::at(path).expect("stat").expect("a file").device;
     let events_max = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
     for _ in 0..=events_max.trim().parse::<usize>().expect("a number") {
-        watches.watch(path, device, 0)?;
+        watches.watch(path, device, SourceId::FIRST)?;
         file.write_all(b"a").expect("written");
     }
     Some(watches)
@@ -215,10 +216,10 @@ mod tests {
         std::fs::write(&path, "one\n").expect("written");
         let device = FileStat::at(&path).expect("stat").expect("a file").device;
         let mut watches = WriteWatches::default();
-        let number = watches.watch(&path, device, 7);
-        assert_eq!(watches.watch(&path, device, 7), number, "to ask again changes nothing");
+        let number = watches.watch(&path, device, 7.into());
+        assert_eq!(watches.watch(&path, device, 7.into()), number, "to ask again changes nothing");
         assert_eq!(number.is_some(), is_of_this_machine(&path));
-        assert_eq!(watches.watch(&folder.path().join("none"), device, 8), None, "there is no such file");
+        assert_eq!(watches.watch(&folder.path().join("none"), device, 8.into()), None, "there is no such file");
         if number.is_none() {
             return;
         }
@@ -228,18 +229,18 @@ mod tests {
         let events = watches.events().expect("events");
         let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
         poll(&mut [PollFd::from_borrowed_fd(events, PollFlags::IN)], Some(&patience)).expect("polled");
-        assert_eq!(watches.take_events().files, [7]);
+        assert_eq!(watches.take_events().files, [SourceId::from(7)]);
         file.write_all(b"three\n").expect("written");
         assert!(watches.take_events().files.is_empty(), "one event was asked for");
-        let number = watches.watch(&path, device, 7).expect("watched again");
+        let number = watches.watch(&path, device, 7.into()).expect("watched again");
         watches.unwatch(number);
         file.write_all(b"four\n").expect("written");
         let events_read = watches.take_events();
         assert!(events_read.files.is_empty() && !events_read.is_all, "no event is asked for any more");
-        watches.watch(&path, device, 8).expect("watched again");
+        watches.watch(&path, device, 8.into()).expect("watched again");
         std::fs::remove_file(&path).expect("removed");
         drop(file);
-        assert_eq!(watches.take_events().files, [8], "what is gone is looked at, too");
+        assert_eq!(watches.take_events().files, [SourceId::from(8)], "what is gone is looked at, too");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::select::{find_record, select};
 use crate::stores::Stores;
 use crate::tables::TableError;
 use daytable_model::key::{DayTable, RowKey};
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashSet;
@@ -249,8 +250,9 @@ pub fn groups_around(
 /// Sorts by time, and then gives the records of each file its places in the order of the file. Comparing positions and
 /// times in one sort would be no order.
 fn sort(records: &mut Vec<StoredRecord>) {
-    records.sort_by_key(|record| (record.time(), record.row_key.source(), record.row_key.position()));
-    let mut files: std::collections::BTreeMap<u64, Vec<usize>> = std::collections::BTreeMap::new();
+    // Of two sources, that which began later is the first in the order of keys.
+    records.sort_by_key(|record| (record.time(), Reverse(record.row_key.source()), record.row_key.position()));
+    let mut files: std::collections::BTreeMap<SourceId, Vec<usize>> = std::collections::BTreeMap::new();
     for (at, record) in records.iter().enumerate() {
         files.entry(record.row_key.source()).or_default().push(at);
     }
@@ -270,7 +272,7 @@ fn sort(records: &mut Vec<StoredRecord>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
     time: Ticks,
-    source: u64,
+    source: SourceId,
     position: u64,
 }
 
@@ -282,11 +284,12 @@ impl Place {
 }
 
 impl Place {
-    /// Whether the record is before another: by position within a file, by time between files.
+    /// Whether the record is before another: by position within a file, by time between files, and of one time by when
+    /// their sources began.
     fn is_before(&self, other: &Place) -> bool {
         match self.source == other.source {
             true => self.position < other.position,
-            false => (self.time, self.source) < (other.time, other.source),
+            false => (self.time, Reverse(self.source)) < (other.time, Reverse(other.source)),
         }
     }
 }

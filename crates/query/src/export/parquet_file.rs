@@ -260,7 +260,7 @@ mod tests {
     fn columns_of_a_parquet_file_differ_by_more_than_case() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut spool = RowSpool::new(unnamed_file(folder.path()).expect("a file"), u64::MAX);
-        for (n, name) in (0..).zip(["userId", "userid", "UserID", "USERID:Int64", "größe", "GRÖSSE", "GRÖßE"]) {
+        for (n, name) in (0..).zip(["userId", "userid", "UserID", "USERID_Int64", "größe", "GRÖSSE", "GRÖßE"]) {
             let mut row = AnswerRow::default();
             row.push(name.into(), Some(OwnedValue::Int64(n)));
             spool.push(&row).expect("pushed");
@@ -271,7 +271,7 @@ mod tests {
         let names: Vec<&str> =
             reader.metadata().file_metadata().schema_descr().columns().iter().map(|column| column.name()).collect();
         let distinct =
-            ["userId", "userid:Int64", "UserID:Int64:2", "USERID:Int64:Int64", "größe", "GRÖSSE", "GRÖßE:Int64"];
+            ["userId", "userid_int64", "UserID_int64_2", "USERID_Int64_int64", "größe", "GRÖSSE", "GRÖßE_int64"];
         assert_eq!(names, distinct);
     }
 

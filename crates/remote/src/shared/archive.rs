@@ -162,8 +162,10 @@ impl SharedExecutor {
         rows: impl Iterator<Item = Result<OwnedRow, StepError>>,
         on: &mut OnStepProgress<'_>,
     ) -> Result<Option<(Manifest, PathBuf, TableContent)>, StepError> {
-        let store =
-            Store::open(folder, StoreOptions { commit_interval: Duration::from_secs(1), ..StoreOptions::default() })?;
+        // The service has no time of arrival.
+        let commit_interval = Duration::from_secs(1);
+        let options = StoreOptions { commit_interval, notes_arrival: false, ..StoreOptions::default() };
+        let store = Store::open(folder, options)?;
         let sealed = self.fill(table, rows, &store, on).and_then(|content| {
             if content.rows == 0 {
                 return Ok(None);

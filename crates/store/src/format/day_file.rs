@@ -72,15 +72,18 @@ const TABLES: &str = "
     CREATE TABLE page(
         id INTEGER PRIMARY KEY,
         partition INTEGER NOT NULL,          -- 0 for a shared page (shared_pages.rs)
-        first BLOB NOT NULL,                 -- RowKeys of the newest and the oldest entity, 24 bytes (key.rs)
+        first BLOB NOT NULL,                 -- RowKeys of the newest and the oldest entity, 32 bytes (key.rs)
         last BLOB NOT NULL,
         seq INTEGER NOT NULL,                -- the commit that wrote it, or the highest of those merged into it
         entities INTEGER NOT NULL,
         records INTEGER NOT NULL,            -- entities that are no items
         codec INTEGER NOT NULL,
         raw_bytes INTEGER NOT NULL,
-        checksum INTEGER NOT NULL,           -- of body, header and home (page/home.rs)
-        levels BLOB NOT NULL                 -- records by level and minute (page.rs)
+        checksum INTEGER NOT NULL,           -- of body, header, commits and home (page/address.rs)
+        levels BLOB NOT NULL,                -- records by level and minute (page.rs)
+        commits INTEGER NOT NULL,            -- how many commits its first one is before seq (commit_range.rs)
+        arrived INTEGER NOT NULL,            -- ticks of the latest of its commits
+        arrived_span INTEGER NOT NULL        -- and from the earliest to that
     );
     CREATE INDEX page_of_partition ON page(partition, first);
     CREATE INDEX page_by_time ON page(first, partition);
@@ -610,6 +613,7 @@ pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::commit_range::CommitRange;
     use crate::format::page::PageHeader;
 
     /// Otherwise every later commit would checkpoint, and wait for two more fsyncs.
@@ -628,6 +632,7 @@ mod tests {
             levels: vec![],
             codec: 1,
             raw_bytes: 1 << 20,
+            commits: CommitRange::default(),
             checksum: 0,
         };
         let mut seq = 0;

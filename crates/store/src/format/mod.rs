@@ -1,6 +1,7 @@
 //! The files of a data folder: pages of open days, sealed days, and the catalog.
 
 pub mod catalog;
+pub(crate) mod commit_range;
 pub(crate) mod day_file;
 pub(crate) mod listed_rows;
 pub mod page;

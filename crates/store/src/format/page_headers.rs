@@ -3,7 +3,8 @@
 //! A count over a day needs the header of each page and no body. It reads a row a group instead of a row a page.
 //!
 //! ```text
-//! headers := checksum u64 of the rest | [seq varint, head]* page      partitions of shared pages are elsewhere
+//! headers := checksum u64 of the rest | [seq varint, commits, head]* page     partitions of shared pages are elsewhere
+//! commits := before varint | newest signed, relative to that of the page before | span varint
 //! head    := partition varint | entities varint | records varint | raw_bytes varint | codec u8
 //!                                 | first RowKey | last RowKey, unless there is one entity | checksum u64
 //!                                 | levels length varint | levels
@@ -13,10 +14,12 @@
 //! Pages without a row, and those of a damaged one, are listed from `page`. If the rows do not have as many pages as
 //! `page`, all are.
 
-use super::page::{ByteReader, PageError, PageHeader, put_varint};
+use super::commit_range::CommitRange;
+use super::page::{ByteReader, PageError, PageHeader, put_signed, put_varint};
 use super::page_groups::{self, PAGES_MAX, ids};
 use super::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use daytable_model::key::RowKey;
+use daytable_model::time::Ticks;
 use rusqlite::{CachedStatement, Connection, params};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
@@ -50,8 +53,14 @@ impl<'p> PageHeadersBuilder<'p> {
     pub(crate) fn insert(self, connection: &Connection, first: i64) -> rusqlite::Result<()> {
         for (first, pages) in page_groups::groups(&self.pages, first).filter(|(_, pages)| pages.len() >= PAGES_MIN) {
             let mut out = vec![0; 8];
+            let mut newest = 0;
             for (partition, seq, header, checksum) in pages {
+                let commits = header.commits;
                 put_varint(&mut out, seq.cast_unsigned());
+                put_varint(&mut out, commits.before);
+                put_signed(&mut out, commits.newest.get() - newest);
+                put_varint(&mut out, commits.span);
+                newest = commits.newest.get();
                 put_head(&mut out, *partition, header, *checksum);
             }
             let checksum = xxh3_64(&out[8..]);
@@ -171,11 +180,15 @@ fn decode(ids: &Range<i64>, gone: u64, bytes: &[u8], pages: &mut Vec<PageRow>) -
         return Err(WRONG);
     }
     let mut reader = ByteReader::new(rest);
+    let mut newest = 0i64;
     for id in ids.clone() {
         let seq = reader.varint()?.cast_signed();
+        let before = reader.varint()?;
+        newest = newest.checked_add(reader.signed()?).ok_or(WRONG)?;
+        let commits = CommitRange { before, newest: Ticks::new(newest).ok_or(WRONG)?, span: reader.varint()? };
         let (partition, header, levels) = read_head(&mut reader)?;
         if gone >> (id - ids.start) & 1 == 0 {
-            let header = PageHeader { levels: levels.to_vec(), ..header };
+            let header = PageHeader { levels: levels.to_vec(), commits, ..header };
             pages.push(PageRow { place: PageLocation::Row(id), partition, seq, header, shared: None });
         }
     }
@@ -184,7 +197,7 @@ fn decode(ids: &Range<i64>, gone: u64, bytes: &[u8], pages: &mut Vec<PageRow>) -
 
 /// Writes the header of a page with the stored checksum `noted`.
 fn put_head(out: &mut Vec<u8>, partition: i64, header: &PageHeader, noted: u64) {
-    let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
+    let PageHeader { first, last, entities, records, levels, codec, raw_bytes, commits: _, checksum: _ } = header;
     put_varint(out, partition.cast_unsigned());
     for number in [*entities, *records, *raw_bytes] {
         put_varint(out, u64::from(number));
@@ -210,7 +223,8 @@ fn read_head<'h>(heads: &mut ByteReader<'h>) -> Result<(i64, PageHeader, &'h [u8
     let checksum = u64::from_le_bytes(heads.array()?);
     let levels = heads.varint()?;
     let levels = heads.take(usize::try_from(levels).unwrap_or(usize::MAX))?;
-    let header = PageHeader { first, last, entities, records, levels: Vec::new(), codec, raw_bytes, checksum };
+    let (levels_of, commits) = (Vec::new(), CommitRange::default());
+    let header = PageHeader { first, last, entities, records, levels: levels_of, codec, raw_bytes, commits, checksum };
     Ok((partition, header, levels))
 }
 
@@ -226,7 +240,6 @@ fn key(heads: &mut ByteReader<'_>) -> Result<RowKey, PageError> {
 mod tests {
     use super::super::page_rows::put_header;
     use super::*;
-    use daytable_model::time::Ticks;
     use proptest::prelude::*;
 
     /// A step of a file's life.
@@ -260,7 +273,10 @@ mod tests {
         let entities = if n % 3 == 0 { 1 } else { 2 + n as u32 };
         let last = if entities == 1 { key(n) } else { key(n + 9) };
         let (levels, raw_bytes) = (vec![n as u8; (n % 5) as usize], 1 << 17);
-        PageHeader { first: key(n), last, entities, records: 1, levels, codec: 2, raw_bytes, checksum: n as u64 * 77 }
+        let newest = Ticks::from_unix(1_700_000_000 + n % 7, 0).expect("in range");
+        let commits = CommitRange { before: n as u64 % 3, newest, span: n as u64 % 5 };
+        let checksum = n as u64 * 77;
+        PageHeader { first: key(n), last, entities, records: 1, levels, codec: 2, raw_bytes, commits, checksum }
     }
 
     fn insert(connection: &Connection, first: i64, headers: &[PageHeader]) {
@@ -281,7 +297,7 @@ mod tests {
             let connection = Connection::open_in_memory().expect("a database");
             connection.execute_batch(SCHEMA).expect("a table");
             let page = "CREATE TABLE page(id INTEGER PRIMARY KEY, partition, first, last, seq, entities, records, codec,
-                        raw_bytes, checksum, levels)";
+                        raw_bytes, checksum, levels, commits, arrived, arrived_span)";
             connection.execute_batch(page).expect("a table");
             let (mut next, mut live, mut is_sound) = (1, Vec::new(), true);
             for change in changes {

@@ -1,10 +1,12 @@
 //! Rows of the table `page`: headers, read and written, and their bodies.
 
+use super::commit_range::CommitRange;
 use super::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections};
 use super::shared_partitions::SharedPartitions;
 use crate::StoreError;
 use daytable_model::key::RowKey;
 use daytable_model::property::PropertyKind;
+use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
 use std::sync::Arc;
@@ -92,9 +94,11 @@ impl PageRow {
 impl PageRow {
     /// A page of one record.
     pub(crate) fn alone(id: i64, checksum: u64) -> PageRow {
-        let key = RowKey::new(daytable_model::time::Ticks::MIN, 0, 0);
+        let key = RowKey::new(Ticks::MIN, 0, 0);
         let (levels, codec, raw_bytes) = (Vec::new(), 1, 1);
-        let header = PageHeader { first: key, last: key, entities: 1, records: 1, levels, codec, raw_bytes, checksum };
+        let commits = CommitRange::default();
+        let header =
+            PageHeader { first: key, last: key, entities: 1, records: 1, levels, codec, raw_bytes, commits, checksum };
         PageRow { place: PageLocation::Row(id), partition: 1, seq: 1, header, shared: None }
     }
 }
@@ -137,7 +141,7 @@ impl BodyReader {
 /// The columns for [`read_header`], in its order.
 pub(crate) const HEADER_COLUMNS: &str =
     "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
-     page.checksum, page.levels";
+     page.checksum, page.levels, page.commits, page.arrived, page.arrived_span";
 
 /// Writes the header of a page, with its stored checksum.
 pub(crate) fn put_header(
@@ -150,8 +154,9 @@ pub(crate) fn put_header(
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO page(id, partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO page(id, partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels,
+                              commits, arrived, arrived_span)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute(params![
             id,
@@ -165,6 +170,9 @@ pub(crate) fn put_header(
             header.raw_bytes,
             checksum.cast_signed(),
             header.levels,
+            header.commits.before.cast_signed(),
+            header.commits.newest.get(),
+            header.commits.span.cast_signed(),
         ])
         .map(drop)
 }
@@ -185,6 +193,19 @@ pub(crate) fn put_page(
     Ok(checksum)
 }
 
+/// Reads the range of commits of a page from three columns, of which `first` is the first.
+pub(crate) fn read_commits(row: &Row<'_>, first: usize) -> rusqlite::Result<CommitRange> {
+    let damaged = || {
+        let what = "the time of a commit is out of range".into();
+        rusqlite::Error::FromSqlConversionFailure(first + 1, rusqlite::types::Type::Integer, what)
+    };
+    Ok(CommitRange {
+        before: row.get::<_, i64>(first)?.cast_unsigned(),
+        newest: Ticks::new(row.get(first + 1)?).ok_or_else(damaged)?,
+        span: row.get::<_, i64>(first + 2)?.cast_unsigned(),
+    })
+}
+
 /// Reads a header from the columns of [`HEADER_COLUMNS`].
 pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
     let key = |column| {
@@ -202,6 +223,7 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
         raw_bytes: row.get(8)?,
         checksum: row.get::<_, i64>(9)?.cast_unsigned(),
         levels: row.get(10)?,
+        commits: read_commits(row, 11)?,
     };
     Ok(PageRow {
         place: PageLocation::Row(row.get(0)?),

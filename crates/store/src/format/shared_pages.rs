@@ -86,7 +86,8 @@ pub(crate) fn remove(
     }
     rows.sort_unstable();
     let (rows, owners): (Vec<u32>, Vec<i64>) = rows.into_iter().unzip();
-    let rest = build_rest(&page.page, &rows, &owners);
+    let mut rest = build_rest(&page.page, &rows, &owners);
+    rest.header.commits = row.header.commits;
     let (kept, before) = (u64::from(rest.header.entities), u64::from(row.header.entities));
     if kept + removed != before {
         let what = format!("page {id} has {before} entities, of which {removed} were to go and {kept} to stay");

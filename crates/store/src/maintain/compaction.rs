@@ -21,6 +21,7 @@
 //! older rows of the merged page a second time.
 
 use crate::StoreError;
+use crate::format::commit_range::CommitRange;
 use crate::format::day_file::{DayFile, PageMerge, TINY_BYTES, WrittenPages};
 use crate::format::page::{PAGE_SPAN, Page, PageBuilder, PageHeader, earliest_first_key};
 use crate::format::page_rows::{self, HEADER_COLUMNS, PageLocation, PageRow, read_header};
@@ -828,7 +829,11 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, shared: &SharedPages) -> R
         }
     }
     let built = builder.build();
-    let (new, duplicates) = (built.pages, built.duplicates);
+    let (mut new, duplicates) = (built.pages, built.duplicates);
+    let range = CommitRange::of_all(pages.iter().map(|page| (page.seq, page.header.commits)));
+    for page in &mut new {
+        page.header.commits = range.map_or_else(CommitRange::default, |(_, range)| range);
+    }
     Ok(Some(PageMerge { partition, home, old, new, seq, duplicates, shared_entities }))
 }
 

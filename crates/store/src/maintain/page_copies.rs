@@ -104,7 +104,8 @@ pub(crate) fn without_superseded(file: &DayFile, page: &PageRow) -> Result<Optio
     }
     let mut builder = PageBuilder::new();
     builder.push_rows(&rows, &kept);
-    let new = if kept.is_empty() { Vec::new() } else { builder.build().pages };
+    let mut new = if kept.is_empty() { Vec::new() } else { builder.build().pages };
+    new.iter_mut().for_each(|new| new.header.commits = page.header.commits);
     let duplicates = (rows.len() - kept.len()) as u64;
     let merge = PageMerge {
         partition: page.partition,

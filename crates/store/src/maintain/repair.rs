@@ -219,6 +219,7 @@ fn keep_old_catalog(layout: &FolderLayout) -> Result<OldCatalog, StoreError> {
         // The catalog is intact, but of another program or version.
         Err(
             error @ (StoreError::NewerFormat { .. }
+            | StoreError::OlderFormat { .. }
             | StoreError::Refused(_)
             | StoreError::Io { .. }
             | StoreError::Full(_)),

@@ -27,6 +27,9 @@ pub struct StoreOptions {
     pub idle_day: Duration,
     /// Whether committed rows are forwarded to a remote store.
     pub forwarding: Forwarding,
+    /// Whether rows arrive here, so that the times of their commits are those of their arrival. Not in a folder through which
+    /// rows only pass.
+    pub notes_arrival: bool,
     /// Turns of readers that commits keep free, so that a core is theirs while they work.
     pub reserve: Option<TurnReserve>,
 }
@@ -41,6 +44,7 @@ impl Default for StoreOptions {
             compaction: Thresholds::default(),
             checkpoint_commits: CHECKPOINT_COMMITS,
             idle_day: Duration::from_secs(60),
+            notes_arrival: true,
             reserve: None,
             forwarding: Forwarding::AsRecorded,
         }

@@ -10,6 +10,7 @@ use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
 use crate::source::SourceState;
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -171,7 +172,7 @@ struct State<S> {
     /// Whether sources are stopping. Then `submit` accepts their last submissions even if the outbox is full.
     draining: bool,
     /// The committed state of each source, updated before [`Ack`] callbacks.
-    sources: std::collections::HashMap<u64, Arc<SourceState>>,
+    sources: std::collections::HashMap<SourceId, Arc<SourceState>>,
 }
 
 impl Submission {
@@ -383,7 +384,7 @@ impl<S> WorkQueue<S> {
     }
 
     /// Removes sources that the catalog no longer has.
-    pub(crate) fn forget(&self, identities: &[u64]) {
+    pub(crate) fn forget(&self, identities: &[SourceId]) {
         let mut state = self.lock();
         for identity in identities {
             state.sources.remove(identity);

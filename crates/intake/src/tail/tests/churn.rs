@@ -114,7 +114,7 @@ fn churn(seed: u64, includes_rotated: bool) {
         let sources = bench.intake.sources().1;
         let source = |state: Arc<SourceState>| {
             format!(
-                "{:016x} {:?} {:?} inode {} at {}",
+                "{} {:?} {:?} inode {} at {}",
                 state.identity, state.path, state.status, state.inode, state.position
             )
         };

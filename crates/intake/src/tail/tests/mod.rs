@@ -22,6 +22,7 @@ use crate::tail::follower::TailFollower;
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
 use daytable_store::{CommitQueue, SourceState, SourceStatus, SubmitError, TestCommitter};
@@ -64,7 +65,7 @@ fn router() -> Router {
 /// A row in the form that tests compare.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
-    identity: u64,
+    identity: SourceId,
     position: u64,
     time: Ticks,
     message: String,

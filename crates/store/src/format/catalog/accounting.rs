@@ -21,6 +21,7 @@ use super::source_log::latest as latest_deltas;
 use crate::StoreError;
 use crate::source::Ledger;
 use daytable_model::key::DayTable;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -148,11 +149,11 @@ fn read(connection: &Connection) -> rusqlite::Result<Accounts> {
 fn source_records(connection: &Connection) -> rusqlite::Result<i64> {
     let latest = latest_deltas(connection)?;
     let mut statement = connection.prepare_cached("SELECT identity, ledger FROM source")?;
-    let ledgers = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let ledgers = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
     let mut records = 0;
     for ledger in ledgers {
         let (identity, ledger) = ledger?;
-        let ledger = match latest.get(&identity.cast_unsigned()) {
+        let ledger = match latest.get(&SourceId::from_bytes(identity)) {
             Some(delta) => delta.ledger,
             None => ledger_in(&ledger)?,
         };

@@ -6,6 +6,7 @@ use super::source_rows::KnownSources;
 use crate::StoreError;
 use crate::lock::FileIdentity;
 use crate::sqlite;
+use daytable_model::source_id::SourceId;
 use rusqlite::Connection;
 use rusqlite::Row;
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ pub struct Catalog {
     pub(crate) path: PathBuf,
     /// Records of removed sources, by identity. Such a source may still be in memory and return with its old ledger.
     /// Then its ledger counts these records again, and this entry is removed.
-    pub(super) forgotten: HashMap<u64, i64>,
+    pub(super) forgotten: HashMap<SourceId, i64>,
     /// The fixed values of each source with a row, if the catalog is opened to write.
     pub(super) known: KnownSources,
     /// The source log, if the catalog is opened to write.

@@ -107,7 +107,7 @@ const TABLES: &str = "
         last_success INTEGER NOT NULL
     );
     CREATE TABLE source(                     -- sources at the last checkpoint of the source log (source_log.rs)
-        identity INTEGER PRIMARY KEY,        -- the 16 hex digits of its row keys, as a signed number
+        identity BLOB PRIMARY KEY,           -- the 32 hex digits of its row keys, 16 bytes
         block TEXT NOT NULL,
         kind TEXT NOT NULL,
         path BLOB NOT NULL,

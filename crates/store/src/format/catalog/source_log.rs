@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! sources := checksum u64 | version u8 | source*     xxh3-64 of the rest; a later row wins over an earlier one
-//! source  := identity u64 | length varint of the rest | position varint | 0 or last time + 1 varint | status u8
+//! source  := identity 16 bytes | length varint of the rest | position varint | 0 or last time + 1 varint | status u8
 //!            | seen varint | device varint | inode varint | cursor text | profile text | marks varint, mark*
 //!            | 14 counts varint
 //! mark    := distance before the position varint | length varint | hash u64
@@ -30,6 +30,7 @@ use crate::error::{SourceLogError, source_log_error};
 use crate::format::page::{ByteReader, PageError, put_varint};
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
 use daytable_model::path_text::PathText;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, ErrorCode, params};
 use std::collections::HashMap;
@@ -48,7 +49,7 @@ pub(crate) const CHECKPOINT_COMMITS: u64 = 64;
 /// Bytes of the log from which a checkpoint is due.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
-type ByIdentity<T> = HashMap<u64, T, foldhash::quality::RandomState>;
+type ByIdentity<T> = HashMap<SourceId, T, foldhash::quality::RandomState>;
 
 /// The contents of the table in the writer's memory.
 #[derive(Debug, Default)]
@@ -190,7 +191,7 @@ impl SourceLogRow {
         for count in read.into_iter().chain(passed).chain([late_records]) {
             put_varint(out, count);
         }
-        self.bytes.extend_from_slice(&source.identity.to_le_bytes());
+        self.bytes.extend_from_slice(&source.identity.to_bytes());
         put_varint(&mut self.bytes, self.source.len() as u64);
         self.bytes.extend_from_slice(&self.source);
     }
@@ -322,7 +323,7 @@ fn read_log_row(bytes: &[u8], latest: &mut LatestDeltas) -> Result<(), RowError>
         return Err(RowError::Newer(version));
     }
     while !bytes.rest().is_empty() {
-        let identity = u64::from_le_bytes(bytes.array()?);
+        let identity = SourceId::from_bytes(bytes.array()?);
         let length = usize::try_from(bytes.varint()?).unwrap_or(usize::MAX);
         let source = bytes.take(length)?;
         if let Entry::Vacant(entry) = latest.entry(identity) {
@@ -401,10 +402,10 @@ fn damage(which: String, error: rusqlite::Error) -> rusqlite::Error {
 fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceState>) -> rusqlite::Result<()> {
     // In the order of their rows.
     let mut sources: Vec<&SourceState> = sources.collect();
-    sources.sort_unstable_by_key(|source| source.identity.cast_signed());
+    sources.sort_unstable_by_key(|source| source.identity);
     for source in sources {
         if update_source(connection, source)? == 0 {
-            let (identity, path) = (format!("{:016x}", source.identity), source.path.escaped());
+            let (identity, path) = (source.identity.to_string(), source.path.escaped());
             tracing::error!(identity, %path, "the row of a source was missing in the catalog, and is written again");
             insert_source(connection, source)?;
         }
@@ -504,7 +505,7 @@ mod tests {
         let counts = proptest::collection::vec(number(), 14);
         (who, how, proptest::collection::vec(mark, 0..=MARKS_MAX), counts).prop_map(|(who, how, marks, n)| {
             SourceState {
-                identity: who.0,
+                identity: who.0.into(),
                 position: who.1,
                 device: who.2,
                 inode: who.3,
@@ -784,8 +785,8 @@ mod tests {
         fn moves_round_trip(source in source()) {
             let mut latest = LatestDeltas::default();
             read_log_row(&bytes_of([&source]), &mut latest).expect("what was written");
-            let old = tests_state(source.identity);
-            let mut found = SourceState { inode: old.inode, ..tests_state(source.identity) };
+            let old = tests_state(source.identity.hash());
+            let mut found = SourceState { inode: old.inode, ..tests_state(source.identity.hash()) };
             latest.remove(&source.identity).expect("the source").apply(&mut found);
             prop_assert_eq!(found, source);
         }
@@ -821,7 +822,7 @@ mod tests {
             let dir = tempfile::tempdir().expect("a folder");
             let mut writer = open(dir.path()).expect("opened");
             let reader = Catalog::open_to_read(dir.path()).expect("opened");
-            let mut want: BTreeMap<u64, SourceState> = BTreeMap::new();
+            let mut want: BTreeMap<SourceId, SourceState> = BTreeMap::new();
             for (seq, (sources, what)) in (1..).zip(commits) {
                 // Sometimes another source has the same identity.
                 let sources = sources.into_iter().map(|source| match what {
@@ -829,7 +830,7 @@ mod tests {
                     1 => SourceState { block: "other".into(), kind: SourceKind::Journal, ..source },
                     _ => source,
                 });
-                let sources: BTreeMap<u64, Arc<SourceState>> =
+                let sources: BTreeMap<SourceId, Arc<SourceState>> =
                     sources.map(|source| (source.identity, Arc::new(source))).collect();
                 let no_keys: [IdempotencyKey; 0] = [];
                 let touched: [Touched<'_>; 0] = [];
@@ -850,7 +851,7 @@ mod tests {
                 if what == 2 {
                     writer = open(dir.path()).expect("opened again");
                 }
-                let by_identity = |catalog: &Catalog| -> BTreeMap<u64, SourceState> {
+                let by_identity = |catalog: &Catalog| -> BTreeMap<SourceId, SourceState> {
                     catalog.sources().expect("read").into_iter().map(|source| (source.identity, source)).collect()
                 };
                 prop_assert_eq!(&by_identity(&writer), &want);

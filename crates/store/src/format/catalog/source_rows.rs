@@ -7,6 +7,7 @@ use crate::source::Mark;
 use crate::source::SourceKind;
 use crate::source::SourceState;
 use crate::source::SourceStatus;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use rusqlite::Connection;
 use rusqlite::Row;
@@ -17,7 +18,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
 /// Generation and block of each source, by identity.
-pub(super) type KnownSources = HashMap<u64, (u32, Arc<str>), foldhash::quality::RandomState>;
+pub(super) type KnownSources = HashMap<SourceId, (u32, Arc<str>), foldhash::quality::RandomState>;
 
 /// A mark is 20 bytes: position 8, length 4, hash 8, little-endian.
 const MARK_BYTES: usize = 20;
@@ -49,7 +50,7 @@ pub(super) fn read_known(connection: &Connection) -> rusqlite::Result<KnownSourc
     let mut statement = connection.prepare_cached("SELECT identity, generation, block FROM source")?;
     let rows = statement.query_map([], |row| {
         let block: Arc<str> = row.get_ref(2)?.as_str()?.into();
-        Ok((row.get::<_, i64>(0)?.cast_unsigned(), (row.get(1)?, block)))
+        Ok((SourceId::from_bytes(row.get(0)?), (row.get(1)?, block)))
     })?;
     rows.collect()
 }
@@ -57,8 +58,7 @@ pub(super) fn read_known(connection: &Connection) -> rusqlite::Result<KnownSourc
 /// Inserts the row of a source, with its fixed values and its state.
 pub(super) fn insert_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
     let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '', '')";
-    let (identity, kind, path) =
-        (source.identity.cast_signed(), name_of(source.kind), source.path.as_os_str().as_bytes());
+    let (identity, kind, path) = (source.identity.to_bytes(), name_of(source.kind), source.path.as_os_str().as_bytes());
     let head = mark_bytes(&[source.head]);
     let known = params![identity, source.block, kind, path, source.generation, head];
     connection.prepare_cached(insert)?.execute(known)?;
@@ -70,7 +70,7 @@ pub(super) fn update_source(connection: &Connection, source: &SourceState) -> ru
     let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
                   device = ?8, inode = ?9, profile = ?10, cursor = ?11 WHERE identity = ?1";
     let values = params![
-        source.identity.cast_signed(),
+        source.identity.to_bytes(),
         source.position.cast_signed(),
         mark_bytes(&source.marks),
         source.last_time.map(Ticks::get),
@@ -91,7 +91,7 @@ pub(super) fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
     let ledger: Ledger = serde_json::from_str(&ledger).map_err(|e| from_sql(12, e))?;
     let (kind, status): (SourceKind, SourceStatus) = (by_name(row, 2)?, by_name(row, 11)?);
     Ok(SourceState {
-        identity: number(0)?,
+        identity: SourceId::from_bytes(row.get(0)?),
         block: row.get(1)?,
         kind,
         path: std::ffi::OsString::from_vec(row.get(3)?).into(),

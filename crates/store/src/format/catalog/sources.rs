@@ -8,6 +8,7 @@ use crate::StoreError;
 use crate::error::SourceLogError;
 use crate::source::Ledger;
 use crate::source::SourceState;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 
 impl Catalog {
@@ -38,7 +39,7 @@ impl Catalog {
         sources.retain(|source| latest.contains_key(&source.identity));
         apply(&mut sources, &mut latest);
         for identity in latest.keys() {
-            let identity = format!("{identity:016x}");
+            let identity = identity.to_string();
             tracing::error!(identity, "the catalog lacks the row of a source: its file is read as a new source");
         }
         Ok(sources)
@@ -66,7 +67,7 @@ impl Catalog {
     }
 
     /// Removes sources that ended before `before`. Returns their identities.
-    pub(crate) fn forget_sources(&mut self, before: Ticks) -> Result<Vec<u64>, StoreError> {
+    pub(crate) fn forget_sources(&mut self, before: Ticks) -> Result<Vec<SourceId>, StoreError> {
         let delete = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
                     RETURNING identity, ledger";
         if self.waiting.is_doubtful() {
@@ -77,7 +78,7 @@ impl Catalog {
             let transaction = self.connection.unchecked_transaction()?;
             // The deletion needs the current states.
             self.waiting.enter(&transaction, &[], emptying)?;
-            let forgotten: Vec<(i64, Ledger)> = {
+            let forgotten: Vec<([u8; SourceId::BYTES], Ledger)> = {
                 let mut statement = transaction.prepare(delete)?;
                 let rows = statement.query_map([before.get()], |row| {
                     Ok((row.get(0)?, accounting::ledger_in(&row.get::<_, String>(1)?)?))
@@ -87,7 +88,9 @@ impl Catalog {
             let records: i64 = forgotten.iter().map(|(_, ledger)| ledger.records.cast_signed()).sum();
             transaction.execute("UPDATE state SET records_forgotten = records_forgotten + ?1", [records])?;
             transaction.commit()?;
-            let of = |(identity, ledger): (i64, Ledger)| (identity.cast_unsigned(), ledger.records.cast_signed());
+            let of = |(identity, ledger): ([u8; SourceId::BYTES], Ledger)| {
+                (SourceId::from_bytes(identity), ledger.records.cast_signed())
+            };
             Ok(forgotten.into_iter().map(of).collect::<Vec<_>>())
         })();
         let forgotten = self.sql(result)?;

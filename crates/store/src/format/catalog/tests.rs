@@ -6,6 +6,7 @@ use crate::StoreError;
 use crate::source::tests_state;
 use crate::source::{SourceState, SourceStatus};
 use daytable_model::key::DayTable;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ fn a_commit_is_read_back_by_another() {
     let (old, new) = (day("Log20261120"), day("Log20261121"));
     writer.create_day(&new, 1, "Log20261121.1.db").expect("created");
     writer.create_day(&old, 1, "Log20261120.1.db").expect("created");
-    let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
+    let source = SourceState { identity: SourceId::LAST, position: 77, ..tests_state(1) };
     let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
     writer
         .commit(1, &touched, [&Arc::new(source.clone())].into_iter(), [].iter(), Ticks::new(9), CommitEntry::default())
@@ -78,7 +79,7 @@ fn a_number_that_never_happened_is_not_data_and_not_used_again() {
 }
 
 #[test]
-fn a_newer_format_and_a_foreign_file_are_refused() {
+fn another_format_and_a_foreign_file_are_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     assert!(matches!(Catalog::open_to_read(dir.path()), Err(StoreError::NoStore(_))));
     let catalog = Catalog::open_to_write(dir.path()).expect("opened");
@@ -86,6 +87,12 @@ fn a_newer_format_and_a_foreign_file_are_refused() {
     drop(catalog);
     for error in [Catalog::open_to_write(dir.path()).err(), Catalog::open_to_read(dir.path()).err()] {
         assert!(matches!(error, Some(StoreError::NewerFormat { found: 99, .. })), "{error:?}");
+    }
+    let connection = Connection::open(Catalog::path_in(dir.path())).expect("opened");
+    connection.pragma_update(None, "user_version", 1).expect("set");
+    drop(connection);
+    for error in [Catalog::open_to_write(dir.path()).err(), Catalog::open_to_read(dir.path()).err()] {
+        assert!(matches!(error, Some(StoreError::OlderFormat { found: 1, .. })), "{error:?}");
     }
     let other = tempfile::tempdir().expect("a folder");
     let path = Catalog::path_in(other.path());

@@ -5,7 +5,7 @@
 //! for another file's, may therefore place a page under another address. The stored checksum of a page is
 //!
 //! ```text
-//! stored  := own ^ xxh3-64(commit i64, seeded with address)        own: of header and body, see PageHeader
+//! stored  := own ^ xxh3-64(commit i64 | range of commits, seeded with address)      own: of header and body, see PageHeader
 //! address := xxh3-64(partition's name, seeded with xxh3-64(day-table's name))
 //!          | xxh3-64(list of partitions, …)      of a page of many partitions, see shared_pages.rs
 //! ```
@@ -13,6 +13,7 @@
 //! A reader passes the names under which it will show the rows, so a page of another address has a wrong checksum.
 //! The number of the partition in its file is not covered: it may change when pages are rewritten.
 
+use super::super::commit_range::CommitRange;
 use super::PageHeader;
 use daytable_model::key::DayTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -54,6 +55,9 @@ impl TableAddress {
 impl PageAddress {
     /// Converts the own checksum of a page of commit `seq` into the stored one, and the stored one into the own.
     pub(crate) fn stored_checksum(self, header: &PageHeader, seq: i64) -> u64 {
-        header.checksum ^ xxh3_64_with_seed(&seq.to_le_bytes(), self.0)
+        let mut bytes = [0; 8 + CommitRange::BYTES];
+        bytes[..8].copy_from_slice(&seq.to_le_bytes());
+        bytes[8..].copy_from_slice(&header.commits.to_bytes());
+        header.checksum ^ xxh3_64_with_seed(&bytes, self.0)
     }
 }

@@ -1,5 +1,6 @@
 //! Builds pages of the rows that wait for one partition.
 
+use super::super::commit_range::CommitRange;
 use super::bits::{Sections, put_varint};
 use super::columns_builder::ColumnsBuilder;
 use super::read::Page;
@@ -424,6 +425,7 @@ impl Scratch {
             levels,
             codec,
             raw_bytes: count(raw_bytes.max(strings + meta)),
+            commits: CommitRange::default(),
             checksum: 0,
         };
         header.checksum = header.checksum_of_front(&body[..front]);

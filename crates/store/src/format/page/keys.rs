@@ -3,7 +3,9 @@
 //! ```text
 //! keys := ints                              ticks to the key before, all but the first
 //!         count varint                      sources
-//!         [source u64, position varint]*    all but the first, with their newest position
+//!         [source, position varint]*        all but the first, with their newest position
+//!         source := start signed | host u16, if it is another than that before | hash u64
+//!                   start := (inverted start − that of the source before) << 1 | whether the host is another
 //!         [index, as many bits as the last source has]*   packed
 //!         ints                              bytes to the position before of the same source, all but each one's first
 //!         0 | 1 ints                        item numbers, if there are any
@@ -13,16 +15,17 @@
 //! smaller than their positions.
 
 use super::PageError;
-use super::bits::{BLOCK_ROWS, Bits, SectionCursor, Sections, pack, put_varint, width_of};
+use super::bits::{BLOCK_ROWS, Bits, ByteReader, SectionCursor, Sections, pack, put_signed, put_varint, width_of};
 use super::ints::{self, Ints};
 use daytable_model::key::RowKey;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use std::collections::HashMap;
 
 /// A key beyond what keys can be.
 const OUT_OF_RANGE: PageError = PageError::Damaged("a key is out of range");
 
-type SourceIndex = HashMap<u64, usize, foldhash::fast::FixedState>;
+type SourceIndex = HashMap<SourceId, usize, foldhash::fast::FixedState>;
 
 /// Writes `keys`, which must ascend.
 pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
@@ -32,7 +35,7 @@ pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
     let ticks: Vec<i64> = keys.windows(2).map(|pair| pair[0].time().get() - pair[1].time().get()).collect();
     ints::encode(&ticks, out);
 
-    let mut sources: Vec<(u64, i64)> = Vec::new();
+    let mut sources: Vec<(SourceId, i64)> = Vec::new();
     let mut by_source = SourceIndex::default();
     let mut indices = Vec::with_capacity(keys.len());
     let mut distances = Vec::with_capacity(keys.len());
@@ -56,8 +59,8 @@ pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
         }
     }
     put_varint(&mut out.meta, sources.len() as u64);
-    for ((source, _), first) in sources.iter().zip(firsts).skip(1) {
-        out.meta.extend_from_slice(&source.to_le_bytes());
+    for (pair, first) in sources.windows(2).zip(firsts.into_iter().skip(1)) {
+        put_source(&mut out.meta, pair[1].0, pair[0].0);
         put_varint(&mut out.meta, first);
     }
     pack(&mut out.packed, width_of(sources.len().saturating_sub(1) as u64), indices.into_iter());
@@ -69,6 +72,30 @@ pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
         let items: Vec<i64> = keys.iter().map(|key| i64::from(key.item())).collect();
         ints::encode(&items, out);
     }
+}
+
+/// The inverted start of a source, and the bits of its host.
+fn start_and_host(source: SourceId) -> (i64, u16) {
+    ((source.head() >> 16).cast_signed(), (source.head() & 0xffff) as u16)
+}
+
+/// Writes a source relative to the one before: many requests of one host follow each other.
+fn put_source(out: &mut Vec<u8>, source: SourceId, before: SourceId) {
+    let ((start, host), (start_before, host_before)) = (start_and_host(source), start_and_host(before));
+    put_signed(out, (start - start_before) << 1 | i64::from(host != host_before));
+    if host != host_before {
+        out.extend_from_slice(&host.to_le_bytes());
+    }
+    out.extend_from_slice(&source.hash().to_le_bytes());
+}
+
+fn read_source(meta: &mut ByteReader<'_>, before: SourceId) -> Result<SourceId, PageError> {
+    let (start_before, host_before) = start_and_host(before);
+    let number = meta.signed()?;
+    let start =
+        start_before.checked_add(number >> 1).filter(|start| (0..1 << 48).contains(start)).ok_or(OUT_OF_RANGE)?;
+    let host = if number & 1 == 1 { u16::from_le_bytes(meta.array()?) } else { host_before };
+    Ok(SourceId::from_parts(start.cast_unsigned() << 16 | u64::from(host), u64::from_le_bytes(meta.array()?)))
 }
 
 /// Writes a single key, which the header contains: only the count and the item number.
@@ -115,7 +142,7 @@ pub(super) struct EncodedKeys {
     first: RowKey,
     ticks: Ints,
     /// Each source, and the position of its newest row.
-    sources: Vec<(u64, i64)>,
+    sources: Vec<(SourceId, i64)>,
     indices: Bits,
     distances: Ints,
     items: Option<Ints>,
@@ -128,11 +155,13 @@ impl EncodedKeys {
         let number = cursor.meta.count(count)?;
         let mut sources = Vec::with_capacity(number);
         let is_only = (count, number) == (1, 1);
+        let mut before = first.source();
         for index in 0..number {
             let (source, position) = match index {
                 0 => (first.source(), first.position()),
-                _ => (u64::from_le_bytes(cursor.meta.array()?), cursor.meta.varint()?),
+                _ => (read_source(&mut cursor.meta, before)?, cursor.meta.varint()?),
             };
+            before = source;
             sources.push((source, i64::try_from(position).map_err(|_| OUT_OF_RANGE)?));
         }
         let (indices, distances) = match is_only {
@@ -168,7 +197,7 @@ impl EncodedKeys {
 
     /// The keys. Keys that do not ascend are an error.
     pub(super) fn decode(&self, packed: &[u8]) -> Result<Vec<RowKey>, PageError> {
-        let mut sources: Vec<(u64, i64, bool)> = self.sources.iter().map(|of| (of.0, of.1, true)).collect();
+        let mut sources: Vec<(SourceId, i64, bool)> = self.sources.iter().map(|of| (of.0, of.1, true)).collect();
         let mut keys: Vec<RowKey> = Vec::with_capacity(self.count);
         let mut time = self.first.time().get();
         let mut distances = InOrder::new(&self.distances, packed, self.count.saturating_sub(self.sources.len()));

@@ -74,6 +74,7 @@ pub(crate) use value_counts::{
 pub use words::PageWords;
 pub(crate) use words::{is_of_letters, word_key};
 
+use super::commit_range::CommitRange;
 use daytable_model::key::RowKey;
 use daytable_model::time::Ticks;
 use std::time::Duration;
@@ -119,6 +120,9 @@ pub struct PageHeader {
     pub codec: u8,
     /// Bytes of the entities before encoding. Bounds what decoding allocates.
     pub raw_bytes: u32,
+    /// When its rows arrived. Set when the page is written: a page is built before its commit. The stored checksum covers it
+    /// (`address`).
+    pub commits: CommitRange,
     /// xxh3-64 of the front of the body, seeded with that of the other header fields. The front has the checksum of the
     /// rest. The checksum that a day's file stores also covers the page's address (`address`).
     pub checksum: u64,

@@ -430,7 +430,7 @@ proptest! {
     fn any_bytes_do_not_panic(body in proptest::collection::vec(any::<u8>(), 0..200), entities in 0u32..100, codec in 0u8..8) {
         let key = RowKey::new(Ticks::UNIX_EPOCH, 0, 0);
         let raw_bytes = 1 << 20;
-        let header = PageHeader { first: key, last: key, entities, records: 0, levels: Vec::new(), codec, raw_bytes, checksum: 0 };
+        let header = PageHeader { first: key, last: key, entities, records: 0, levels: Vec::new(), codec, raw_bytes, commits: CommitRange::default(), checksum: 0 };
         if let Ok(page) = Page::decode_unchecked(&header, &body) {
             plain_rows(&[page]);
         }

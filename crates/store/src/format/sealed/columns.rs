@@ -14,6 +14,7 @@ use crate::StoreError;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
@@ -188,11 +189,8 @@ impl SealedFile {
         found.unwrap_or(run.rows.start..run.rows.start)
     }
 
-    fn sources(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u64>, StoreError> {
-        let parse = |text: &[u8]| {
-            let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 16)?;
-            u64::from_str_radix(text, 16).ok()
-        };
+    fn sources(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<SourceId>, StoreError> {
+        let parse = |text: &[u8]| std::str::from_utf8(text).ok().and_then(SourceId::parse);
         let statistics = self.opened.metadata.row_group(group).column(SOURCE).statistics();
         if self.trusts_statistics
             && let Some(of @ Statistics::ByteArray(_)) = statistics

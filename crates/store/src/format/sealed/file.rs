@@ -12,10 +12,12 @@ use super::sieve::{SieveAnswers, SieveSection};
 use super::tail::open_tail;
 use super::{FORMAT, SealedSizes};
 use crate::StoreError;
+use crate::format::commit_range::FooterCommits;
 use daytable_model::key::{DayTable, partition_key};
 use daytable_model::time::Ticks;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ pub(crate) struct FileHeader {
     pub(crate) rows: u64,
     pub(crate) records: u64,
     pub(crate) content: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) commits: Option<FooterCommits>,
     pub(crate) columns: Vec<PropertyColumn>,
 }
 
@@ -78,9 +82,11 @@ impl SealedFile {
         }
         let unreadable = |error: serde_json::Error| foreign(&error.to_string());
         let FormatField { format } = serde_json::from_str(header).map_err(unreadable)?;
-        if format > FORMAT {
-            let (found, known) = (format.into(), FORMAT.into());
-            return Err(StoreError::NewerFormat { path: path.into(), found, known });
+        let (found, known) = (format.into(), FORMAT.into());
+        match format.cmp(&FORMAT) {
+            Ordering::Greater => return Err(StoreError::NewerFormat { path: path.into(), found, known }),
+            Ordering::Less => return Err(StoreError::OlderFormat { path: path.into(), found, known }),
+            Ordering::Equal => {}
         }
         let header: FileHeader = serde_json::from_str(header).map_err(unreadable)?;
         let table = DayTable::parse(&header.table).map_err(|error| foreign(&error.to_string()))?;
@@ -138,6 +144,11 @@ impl SealedFile {
     /// The number of the sealing of that day.
     pub fn generation(&self) -> i64 {
         self.opened.header.generation
+    }
+
+    /// Its commits; `None` if their times are not known.
+    pub(super) fn commits(&self) -> Option<FooterCommits> {
+        self.opened.header.commits
     }
 
     /// Number of entities, including items.

@@ -232,7 +232,7 @@ impl RowGroup {
             for key in self.each_key() {
                 let text = match last.take() {
                     Some((source, text)) if source == key.source() => text,
-                    _ => ByteArray::from(format!("{:016x}", key.source()).into_bytes()),
+                    _ => ByteArray::from(key.source().to_string().into_bytes()),
                 };
                 sources.push(text.clone());
                 last = Some((key.source(), text));

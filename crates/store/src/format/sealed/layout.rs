@@ -9,7 +9,7 @@
 
 use super::survey::{PropertyStats, Survey};
 use super::{COLUMNS_MAX, SealedSizes};
-use daytable_model::column_name::ColumnNames;
+use daytable_model::column_name::{ColumnNames, PARTITION_COLUMNS};
 use daytable_model::property::PropertyKind;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -34,8 +34,8 @@ pub(super) const PROPERTIES: usize = 7;
 pub(super) const REST_DEFINED: i16 = 2;
 
 const FIXED: [&str; PROPERTIES] =
-    ["PartitionKey", "Time", "Time:ticks", "RowKey:source", "RowKey:position", "RowKey:item", "Level"];
-const REST: &str = "Properties:rest";
+    ["PartitionKey", "Time", "log_ticks", "log_source", "log_position", "log_item", "Level"];
+const REST: &str = "log_rest";
 
 /// After the encodings, the data is mostly random: level 3 saves nothing (34.4 bytes a record of `benches/seal.rs`,
 /// 34.2 at level 1).
@@ -92,7 +92,7 @@ impl ColumnLayout {
     pub(super) fn choose(survey: &Survey, entities: u64, sizes: &SealedSizes) -> ColumnLayout {
         let mut seen: Vec<&PropertyStats> = survey.seen().collect();
         seen.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind))));
-        let mut names = ColumnNames::reserving(FIXED.into_iter().chain([REST]));
+        let mut names = ColumnNames::reserving(FIXED.into_iter().chain([REST]).chain(PARTITION_COLUMNS));
         let mut has_dictionary = Vec::new();
         // Rare values cost less in the map than a column of their own does.
         let least = COLUMN_VALUES_MIN.max(entities / COLUMN_SHARE);

@@ -3,6 +3,7 @@
 //! `Log20261120.1.manifest.json` belongs to `Log20261120.1.parquet`. Checksums and keys are text, because
 //! JavaScript's numbers are too small. Unknown fields are ignored, so that a later version may add some.
 
+use super::super::commit_range::SealedCommits;
 use super::{EXTENSION, FORMAT, layout::PropertyColumn};
 use crate::StoreError;
 use crate::private_file;
@@ -46,6 +47,9 @@ pub struct Manifest {
     pub first_time: Option<String>,
     /// The newest time, RFC 3339.
     pub last_time: Option<String>,
+    /// When its rows arrived; `None` if that is not known, as of a table that was read from a remote store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits: Option<SealedCommits>,
     /// Records by level; those without a level under the empty name.
     pub levels: BTreeMap<String, u64>,
     /// The columns of properties, in the order of the file.
@@ -63,6 +67,9 @@ pub enum ManifestError {
     /// Written by a newer daytable.
     #[error("the manifest has format {0}, but this daytable knows formats up to {FORMAT}: use a newer daytable")]
     NewerFormat(u32),
+    /// Of before the first release.
+    #[error("the manifest has format {0}, of before the first release, but this daytable reads formats from {FORMAT}")]
+    OlderFormat(u32),
 }
 
 impl Manifest {
@@ -86,6 +93,9 @@ impl Manifest {
         let FormatField { format } = serde_json::from_slice(json).map_err(damaged)?;
         if format > FORMAT {
             return Err(ManifestError::NewerFormat(format));
+        }
+        if format < FORMAT {
+            return Err(ManifestError::OlderFormat(format));
         }
         let manifest: Manifest = serde_json::from_slice(json).map_err(damaged)?;
         DayTable::parse(&manifest.table).map_err(|error| ManifestError::Damaged(error.to_string()))?;

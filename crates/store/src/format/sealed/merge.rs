@@ -17,6 +17,7 @@ use super::part::InputRows;
 use super::{SealedSizes, is_sealed};
 use crate::StoreError;
 use crate::format::catalog::Committed;
+use crate::format::commit_range::{CommitRange, FooterCommits};
 use crate::format::day_file;
 use crate::format::page::TableAddress;
 use crate::format::page_rows::{HEADER_COLUMNS, read_header};
@@ -79,6 +80,21 @@ impl Inputs {
             }
         };
         self.files.iter().flat_map(of).collect()
+    }
+
+    /// The commits of the day; `None` if their times are not known.
+    pub(super) fn commits(&self) -> Result<Option<FooterCommits>, StoreError> {
+        let mut ranges = Vec::new();
+        for input in &self.files {
+            match input {
+                Input::Open(day) => ranges.extend(day.commits()?),
+                Input::Sealed(file) => match file.commits().and_then(FooterCommits::range) {
+                    Some(range) => ranges.push(range),
+                    None => return Ok(None),
+                },
+            }
+        }
+        Ok(CommitRange::of_all(ranges).and_then(FooterCommits::new))
     }
 
     /// The entities that the files claim.

@@ -11,16 +11,16 @@
 //! |---|---|---|
 //! | `PartitionKey` | text | the instance, as [`daytable_model::key`] encodes it |
 //! | `Time` | timestamp, microseconds, UTC | the record's time |
-//! | `Time:ticks` | INT32 | the 100 ns above the microsecond, 0 to 9 |
-//! | `RowKey:source`, `RowKey:position`, `RowKey:item` | text of 16 hex, INT64, INT32 | the rest of the RowKey, which is `printf('%019d-%s-%012x', 3155378975999999999 - ticks, source, 281474976710655 - position)`, and `_%04d` of the item if that is not 0 |
+//! | `log_ticks` | INT32 | the 100 ns above the microsecond, 0 to 9 |
+//! | `log_source`, `log_position`, `log_item` | text of 32 hex, INT64, INT32 | the rest of the RowKey, which is `printf('%019d-%s-%012x', 3155378975999999999 - ticks, source, 281474976710655 - position)`, and `_%04d` of the item if that is not 0 |
 //! | `Level` | text | the level's name; `Severity` follows from it |
 //! | a property's name | by its type | a column for each property and type that enough entities have, at most [`COLUMNS_MAX`] |
-//! | `Properties:rest` | map of text to text | all others: `name:type` and the value as text |
+//! | `log_rest` | map of text to text | all others: `name:type` and the value as text |
 //!
 //! A property with two types in a day has two columns. The more frequent type has the plain name; the other is called
-//! `name:type`. The same applies to a property whose name differs from an earlier column's only by case, which many
-//! tools do not distinguish. No property's name contains a colon, so these names are unique. The footer states the
-//! property and type of each column.
+//! `name_type` ([`daytable_model::column_name`]). The same applies to a property whose name differs from an earlier column's
+//! only by case, which many tools do not distinguish, and to one that is called like a column of daytable's own. The footer
+//! states the property and type of each column.
 //!
 //! **Integrity.** A checksum covers every byte and is verified before the byte is used. Blocks of 16 KiB of the row
 //! groups have sums in the index. The index and everything after it have a sum in the footer (`bytes`, `tail`). A
@@ -90,7 +90,7 @@ pub use through::OnBytes;
 /// Maximum number of properties with a column of their own.
 pub const COLUMNS_MAX: usize = 512;
 /// The format of a file and its manifest, the only one that this program knows.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Maximum bytes of a row group's entities before encoding. A single larger entity forms a group alone.
 const GROUP_BYTES: usize = 24 << 20;

@@ -14,6 +14,7 @@ use super::survey::Survey;
 use super::{SealedFile, columns::ColumnSet};
 use crate::StoreError;
 use crate::format::catalog::Committed;
+use crate::format::commit_range::CommitRange;
 use crate::format::page::{
     ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, build_rest, put_varint, unpack,
 };
@@ -221,6 +222,17 @@ impl OpenInput {
             );
         }
         Ok(Homes { path: self.path.clone(), table_address: self.table_address, by_id, buckets })
+    }
+
+    /// The last commit and the range of all; `None` without pages.
+    pub(super) fn commits(&self) -> Result<Option<(i64, CommitRange)>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare("SELECT seq, commits, arrived, arrived_span FROM page")?;
+            let pages = statement.query_map([], |row| Ok((row.get(0)?, page_rows::read_commits(row, 1)?)))?;
+            pages.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let pages = read().map_err(StoreError::sqlite(&self.path))?;
+        Ok(CommitRange::of_all(pages.into_iter().filter(|(seq, _)| self.committed.includes(*seq))))
     }
 
     /// Passes every page to `each`.
@@ -491,7 +503,8 @@ impl ScatteredPages {
 /// Adds a page to a bucket, with the stored list of its partitions, if it is no part of one partition.
 fn put_page(out: &mut Vec<u8>, list: &[u8], page: &PageRow, body: &[u8]) {
     let PageRow { place, partition, seq, header, .. } = page;
-    let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum } = header;
+    // The ranges of commits were read before (`OpenInput::commits`), and copies of pages have none.
+    let PageHeader { first, last, entities, records, levels, codec, raw_bytes, commits: _, checksum } = header;
     let (id, part) = match place {
         PageLocation::Row(id) => (*id, 0),
         PageLocation::Part { page, part } => (*page, *part),
@@ -529,7 +542,8 @@ fn take_page<'b>(from: &mut ByteReader<'b>) -> Result<(&'b [u8], PageRow, &'b [u
         from.take(length)
     };
     let (levels, list, body) = (bytes()?.to_vec(), bytes()?, bytes()?);
-    let header = PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum };
+    let commits = CommitRange::default();
+    let header = PageHeader { first, last, entities, records, levels, codec, raw_bytes, commits, checksum };
     let place = PageLocation::Part { page: id, part };
     Ok((list, PageRow { place, partition, seq, header, shared: None }, body))
 }

@@ -28,6 +28,7 @@ use super::writer::ChecksumWriter;
 use super::{FORMAT, Manifest, SealedSizes, program};
 use crate::StoreError;
 use crate::format::catalog::Committed;
+use crate::format::commit_range::SealedCommits;
 use crate::private_file;
 use crate::progress::{OnProgress, Phase, Progress, go_on};
 use crate::sqlite::sync_folder;
@@ -138,6 +139,7 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
         bytes,
         sha256,
         content: tally.content.hex(),
+        commits: inputs.commits()?.and_then(SealedCommits::of),
         first_key: key(&tally.first),
         last_key: key(&tally.last),
         first_time: tally.times.map(|(oldest, _)| oldest.to_string()),
@@ -257,6 +259,7 @@ fn write_file(
         rows: tally.rows,
         records: tally.records,
         content: tally.content.hex(),
+        commits: inputs.commits()?,
         columns: layout.columns.clone(),
     };
     let header = serde_json::to_string(&header).map_err(|error| io(error.into()))?;

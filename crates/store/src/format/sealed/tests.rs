@@ -554,7 +554,7 @@ fn a_property_that_changed_its_type_has_a_column_for_each() {
     let (_, manifest) = place.seal(1, &[place.open_day("Log20261120.1.db", &[rows])]).expect("sealed");
     let names: Vec<_> = manifest.columns.iter().map(|column| (&*column.name, &*column.property)).collect();
     let expected =
-        [("status", "status"), ("Status:String", "Status"), ("status:String:2", "status"), ("time:String", "time")];
+        [("status", "status"), ("Status_string", "Status"), ("status_string_2", "status"), ("time_string", "time")];
     assert_eq!(names, expected);
 }
 

@@ -11,6 +11,7 @@
 use crate::StoreError;
 use crate::format::catalog::accounting::CommitEntry;
 use crate::format::catalog::{Catalog, FileRole, LiveFile, NewFile, Touched};
+use crate::format::commit_range::CommitRange;
 use crate::format::day_file::DayFile;
 use crate::format::page;
 use crate::in_parallel::in_parallel;
@@ -348,7 +349,11 @@ impl Committer {
         let start = Instant::now();
         self.pending.build_rest();
         let mut pending = std::mem::take(&mut self.pending);
-        let seq = self.seq + 1;
+        let (seq, now) = (self.seq + 1, time::now());
+        if self.options.notes_arrival {
+            let inserts = pending.pages.values_mut().flatten();
+            inserts.for_each(|insert| insert.page.header.commits = CommitRange::at(now));
+        }
         self.open_days(pending.pages.keys())?;
         let touched = self.days.iter_mut().filter_map(|(day, open)| Some((day, open, pending.pages.get(day)?)));
         let written = in_parallel(touched.collect(), |(day, open, pages)| -> Result<_, StoreError> {

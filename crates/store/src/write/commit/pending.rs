@@ -13,6 +13,7 @@ use crate::write::options::CommitReport;
 use crate::write::queue::{Ack, Submission};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(super) struct Pending {
     /// Batches of many partitions, with rows of those in `waiting`.
     of_many: Vec<Batch>,
     pub(super) pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
-    pub(super) sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
+    pub(super) sources: HashMap<SourceId, Arc<SourceState>, foldhash::quality::RandomState>,
     pub(super) acks: Vec<Ack>,
     pub(super) keys: PendingKeys,
     /// Whether a caller waits for this commit.
