@@ -9,9 +9,9 @@ use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fi
 use super::place::{TablePlace, TableVisitor};
 use super::sorted::{SortQuestion, Sorting, sorted_bytes};
 use crate::answer::accumulator::Accumulator;
+use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
-use crate::answer::pipes::AnswerBudget;
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
