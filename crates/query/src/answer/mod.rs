@@ -202,7 +202,7 @@ pub fn answer(
         let read = if let Some(question) = groups {
             let mut each = |found| match found {
                 Gathered::Group(values, states) => pipeline.add_group(values, states),
-                Gathered::All(groups) => pipeline.set_groups(groups),
+                Gathered::All(groups) => pipeline.set_groups(*groups),
                 Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
             };
             gather(&selection, &predicate, &question, options.now, &budget, &mut each)

@@ -42,7 +42,7 @@ pub(in crate::answer) enum Gathered {
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
     /// All groups.
-    All(GatheredGroups),
+    All(Box<GatheredGroups>),
     /// A record, which is to be added to its group.
     Record(Box<FullRecord>),
 }
@@ -241,7 +241,7 @@ pub(in crate::answer) fn gather(
         Some(groups) if are_all && groups.are_apart() => {
             let top = question.top.and_then(|top| usize::try_from(top).ok());
             let least = top.map_or(0, |top| groups.least_of_top(top));
-            each(Gathered::All(GatheredGroups { groups, least, bytes: held }));
+            each(Gathered::All(Box::new(GatheredGroups { groups, least, bytes: held })));
         }
         Some(groups) => {
             groups.finish(|values, states| each(Gathered::Group(values, states)));
