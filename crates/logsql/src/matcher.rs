@@ -249,6 +249,15 @@ impl Matcher {
         self.bordered_needle().map(|(text, _)| text)
     }
 
+    /// A word of ASCII letters in lower case that every matching text contains, in any case, if the test is of one.
+    pub fn folded_word(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Phrase(phrase) if phrase.any_case => Some(&*phrase.text),
+            _ => None,
+        }
+        .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase()))
+    }
+
     /// Texts of which every matching text contains one, each with whether its first and its last word are whole words
     /// there. Empty if there are no such texts.
     pub fn needles(&self) -> Vec<(&str, (bool, bool))> {

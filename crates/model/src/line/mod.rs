@@ -469,15 +469,20 @@ impl LineLayout {
 /// Whether a line of this layout may contain `text` although no value of its record does: across the border of a value,
 /// in the text of the layout, or in a part whose written form differs from its stored form. False only if it cannot.
 pub fn may_cross(layout: &str, text: &str) -> bool {
-    may_lie_outside(layout, text, true)
+    may_lie_outside(layout, text, true, false)
+}
+
+/// The same for a word of ASCII letters in lower case that may be written in any case.
+pub fn may_cross_in_any_case(layout: &str, word: &str) -> bool {
+    may_lie_outside(layout, word, true, true)
 }
 
 /// The same for a text that is not within a value as it is, nor escaped as in JSON.
 pub fn may_cross_escaped(layout: &str, text: &str) -> bool {
-    may_lie_outside(layout, text, false)
+    may_lie_outside(layout, text, false, false)
 }
 
-fn may_lie_outside(layout: &str, text: &str, minds_escapes: bool) -> bool {
+fn may_lie_outside(layout: &str, text: &str, minds_escapes: bool, in_any_case: bool) -> bool {
     let text = text.as_bytes();
     if text.is_empty() || text.contains(&(ESCAPE as u8)) || text.contains(&(PIECE_END as u8)) {
         return true;
@@ -490,7 +495,8 @@ fn may_lie_outside(layout: &str, text: &str, minds_escapes: bool) -> bool {
         let is_before_hole = parts.peek().is_some_and(|next| !matches!(next, LayoutPart::Literal(_)));
         match part {
             LayoutPart::Literal(literal) => {
-                let literal = literal.as_bytes();
+                let folded = in_any_case.then(|| literal.to_lowercase());
+                let literal = folded.as_ref().map_or(literal.as_bytes(), String::as_bytes);
                 let ends = |length: &usize| is_before_hole && literal.ends_with(&text[..*length]);
                 let begins = |length: &usize| is_after_hole && literal.starts_with(&text[text.len() - length..]);
                 let is_inside = memchr::memmem::find(literal, text).is_some();
@@ -503,7 +509,11 @@ fn may_lie_outside(layout: &str, text: &str, minds_escapes: bool) -> bool {
             part => {
                 let is_tight = is_before_hole && text.len() > 1;
                 let is_escaped = matches!(part, LayoutPart::Property(_, true));
-                if is_tight || is_written_otherwise(part, text) && (minds_escapes || !is_escaped) {
+                let is_otherwise = match in_any_case {
+                    true => in_each_case(text).iter().any(|text| is_written_otherwise(part, text)),
+                    false => is_written_otherwise(part, text),
+                };
+                if is_tight || is_otherwise && (minds_escapes || !is_escaped) {
                     return true;
                 }
             }
@@ -511,6 +521,13 @@ fn may_lie_outside(layout: &str, text: &str, minds_escapes: bool) -> bool {
         is_after_hole = !matches!(part, LayoutPart::Literal(_));
     }
     false
+}
+
+/// A word in lower and in upper case, and with a capital: the cases that names of levels, months and days have.
+fn in_each_case(word: &[u8]) -> [Vec<u8>; 3] {
+    let mut capital = word.to_ascii_lowercase();
+    capital[..word.len().min(1)].make_ascii_uppercase();
+    [word.to_ascii_lowercase(), word.to_ascii_uppercase(), capital]
 }
 
 /// Whether the written form of a part may contain `text` although no value does.

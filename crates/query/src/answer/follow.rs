@@ -1,7 +1,8 @@
 //! The records of a query as they are committed.
 
+use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, FullRecord};
-use super::pipes::{AnswerBudget, Pipeline, PipelineContext};
+use super::pipes::{Pipeline, PipelineContext};
 use super::plan::pushed_down;
 use super::{AnswerOptions, ParsedQuery};
 use crate::filter::Filter;

@@ -12,6 +12,7 @@
 //! * [`pipes`]: each pipe as a stage that items pass through.
 //! * `row_pipes`: those that look at one row at a time.
 //! * [`accumulator`], [`quantile`]: the functions of `stats`.
+//! * `value_steps`: the steps of `by (…:step)`. `answer_budget`: the memory of an answer.
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
 //! * `columns`: filters, records and groups over columns as they are encoded.
 //! * `math`, `pattern`: the pipes that compute columns.
@@ -26,6 +27,7 @@
 //! ([`AnswerReport::cut`]): it never looks whole.
 
 pub mod accumulator;
+mod answer_budget;
 mod columns;
 pub mod context;
 pub mod doubts;
@@ -40,6 +42,7 @@ pub mod pipes;
 mod plan;
 pub mod quantile;
 mod row_pipes;
+mod value_steps;
 #[cfg(test)]
 mod pipe_tests;
 #[cfg(test)]
@@ -58,6 +61,7 @@ use crate::record::StoredRecord;
 use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
+use answer_budget::AnswerBudget;
 use columns::{
     Gathered, GroupQuestion, SortQuestion, WantedRecords, gather, gather_entries, gather_fields, gather_sorted,
     select_matching,
@@ -69,7 +73,7 @@ use daytable_model::key::partition_key;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
-use pipes::{AnswerBudget, Pipeline, PipelineContext};
+use pipes::{Pipeline, PipelineContext};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -198,7 +202,7 @@ pub fn answer(
         let read = if let Some(question) = groups {
             let mut each = |found| match found {
                 Gathered::Group(values, states) => pipeline.add_group(values, states),
-                Gathered::All(groups) => pipeline.set_groups(groups),
+                Gathered::All(groups) => pipeline.set_groups(*groups),
                 Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
             };
             gather(&selection, &predicate, &question, options.now, &budget, &mut each)

@@ -1,7 +1,8 @@
 //! Pipes on rows: odd values, missing columns, and rows in any order.
 
 use super::accumulator::Accumulator;
-use super::pipes::{AnswerBudget, PipeGrowth, Pipeline, PipelineContext, growth};
+use super::answer_budget::AnswerBudget;
+use super::pipes::{PipeGrowth, Pipeline, PipelineContext, growth};
 use super::{ANSWER_BYTES_MAX, AnswerItem, AnswerRow};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Function};

@@ -3,82 +3,27 @@
 //! A stage that needs all items (`sort`, `stats`) keeps what it must, and passes its rows on at the end. A stage that
 //! needs no more items breaks, which ends the reading of records.
 
-use super::accumulator::{Accumulator, number_value, whole};
+use super::accumulator::{Accumulator, whole};
+use super::answer_budget::AnswerBudget;
 use super::columns::GatheredGroups;
 use super::field_list::{FieldQuestion, FoundField, GatheredField};
 use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::math::decimal;
 use super::order::{compare, compare_values};
 use super::row_pipes::{RowPipe, property_bytes, refused_text, with_fields};
+use super::value_steps::step_start;
 use crate::entity::OwnedValue;
 use daytable_logsql::effect::RowFlow;
-use daytable_logsql::number::{Number, ipv4, plain};
 use daytable_logsql::query::{Aggregate, Expression, FieldPattern, GroupField, SortKey, Step, StepSize};
-use daytable_logsql::unit::{duration_nanos, show_duration, size_bytes};
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
 use daytable_model::property::Property;
-use daytable_model::time::{MAX_TICKS, Ticks, UNIX_EPOCH_TICKS};
-use daytable_platform::budget::{OverBudget, QuestionBudget};
-use std::cell::RefCell;
+use daytable_model::time::Ticks;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Where a stage passes items on.
 pub type Next<'n> = &'n mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
-
-/// The memory that the stages of an answer share. What they charged is given back with the last of them.
-#[derive(Clone, Debug)]
-pub struct AnswerBudget(Rc<SharedBudget>);
-
-#[derive(Debug)]
-struct SharedBudget {
-    question: QuestionBudget,
-    over: RefCell<Option<OverBudget>>,
-}
-
-impl AnswerBudget {
-    /// The memory of a question.
-    pub fn new(question: QuestionBudget) -> AnswerBudget {
-        AnswerBudget(Rc::new(SharedBudget { question, over: RefCell::new(None) }))
-    }
-
-    /// Takes memory for what a stage keeps. False if there is no more: then the answer is cut.
-    fn charge(&self, bytes: usize, kept: &str) -> bool {
-        self.question().charge(bytes, kept).map_err(|over| self.refuse(over)).is_ok()
-    }
-
-    /// The memory that is charged.
-    pub(super) fn question(&self) -> &QuestionBudget {
-        &self.0.question
-    }
-
-    /// Whether the process has memory for the question. If not, the answer is cut.
-    pub(super) fn is_affordable(&self) -> bool {
-        let over = self.question().shortage();
-        let is_affordable = over.is_none();
-        over.into_iter().for_each(|over| self.refuse(over));
-        is_affordable
-    }
-
-    /// Says that there was not enough memory for `kept`.
-    pub(super) fn exhaust(&self, kept: &str) {
-        self.refuse(self.question().exhausted(kept));
-    }
-
-    /// Cuts the answer for this reason, if it is the first one.
-    pub(super) fn refuse(&self, over: OverBudget) {
-        self.0.over.borrow_mut().get_or_insert(over);
-    }
-
-    /// Why the answer was cut, if it was.
-    pub fn over(&self) -> Option<OverBudget> {
-        self.0.over.borrow().clone()
-    }
-}
 
 /// What the stages of one answer know.
 #[derive(Clone)]
@@ -820,98 +765,6 @@ impl GroupStage {
         self.budget.question().release(held);
         ControlFlow::Continue(())
     }
-}
-
-/// The start of the step that contains a value; `None` if the value has no steps.
-pub fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue> {
-    if let (Property::DateTime(time), Some(clock), StepSize::Number(nanos)) = (value, step.clock, step.size) {
-        return Some(OwnedValue::DateTime(clock.step_start(time, Duration::from_nanos(nanos as u64))));
-    }
-    let offset = step.offset.as_ref().map_or(0, |offset| offset.nanos);
-    match (value, step.size) {
-        (Property::DateTime(time), size) => Some(OwnedValue::DateTime(time_step(time, size, offset)?)),
-        (Property::String(text), StepSize::AddressBits(bits)) => {
-            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-            Some(OwnedValue::String(std::net::Ipv4Addr::from(ipv4(text)? & mask).to_string()))
-        }
-        (Property::Int64(n), StepSize::Number(size)) => number_step(Number::Whole(n), size, offset),
-        (Property::Int32(n), StepSize::Number(size)) => number_step(Number::Whole(n.into()), size, offset),
-        (Property::Double(n), StepSize::Number(size)) => number_step(Number::Float(n), size, offset),
-        (Property::String(text), StepSize::Number(size)) => {
-            if let Some(number) = plain(text) {
-                return number_step(number, size, offset);
-            }
-            if let Some(time) = time_of(text) {
-                return Some(OwnedValue::DateTime(time_step(time, StepSize::Number(size), offset)?));
-            }
-            let truncated = |n: i64| Some(floor_to(n, size as i64, offset));
-            if let Some(nanos) = duration_nanos(text) {
-                return truncated(nanos).map(|nanos| OwnedValue::String(show_duration(nanos)));
-            }
-            if let Some(bytes) = size_bytes(text) {
-                return truncated(bytes).map(OwnedValue::Int64);
-            }
-            let address = ipv4(text)?;
-            let truncated = u32::try_from(floor_to(address.into(), size as i64, offset)).ok()?;
-            Some(OwnedValue::String(std::net::Ipv4Addr::from(truncated).to_string()))
-        }
-        (Property::String(text), size) => Some(OwnedValue::DateTime(time_step(time_of(text)?, size, offset)?)),
-        _ => None,
-    }
-}
-
-/// The end of the step of time that begins at `start`, if all times before it are of that step.
-pub(super) fn step_end(start: Ticks, step: &Step) -> Option<Ticks> {
-    let StepSize::Number(nanos) = step.size else { return None };
-    match step.clock {
-        Some(clock) => Some(clock.step_after(start, Duration::from_nanos(nanos as u64))),
-        None => Some(Ticks::new(start.get().saturating_add((nanos / 100.0) as i64)).unwrap_or(Ticks::MAX)),
-    }
-}
-
-/// The time that a text is.
-fn time_of(text: &str) -> Option<Ticks> {
-    // Only a time has four digits and a dash first, and more than a date without a day.
-    let is_like = text.len() >= 10 && text.as_bytes().get(4) == Some(&b'-');
-    let nanos = if is_like { Number::parse(text)? } else { return None };
-    match nanos {
-        Number::Whole(nanos) => Ticks::new(nanos.div_euclid(100).checked_add(UNIX_EPOCH_TICKS)?),
-        Number::Float(_) => None,
-    }
-}
-
-fn floor_to(n: i64, size: i64, offset: i64) -> i64 {
-    let size = size.max(1);
-    n.saturating_sub(n.saturating_sub(offset).rem_euclid(size))
-}
-
-fn number_step(number: Number, size: f64, offset: i64) -> Option<OwnedValue> {
-    if let (Number::Whole(n), true) = (number, size.fract() == 0.0) {
-        return Some(OwnedValue::Int64(floor_to(n, size as i64, offset)));
-    }
-    let (n, offset) = (number.as_f64(), offset as f64);
-    let steps = ((n - offset) / size).floor();
-    Some(number_value(decimal(steps * size + offset, size)))
-}
-
-fn time_step(time: Ticks, size: StepSize, offset: i64) -> Option<Ticks> {
-    let offset = offset / 100;
-    let shifted = Ticks::new((time.get() - offset).clamp(0, MAX_TICKS))?;
-    let start = match size {
-        StepSize::Number(nanos) => {
-            let ticks = ((nanos / 100.0) as i64).max(1);
-            shifted.get() - (shifted.get() - UNIX_EPOCH_TICKS).rem_euclid(ticks)
-        }
-        // The Unix epoch was a Thursday; weeks begin on Monday.
-        StepSize::Week => {
-            let day = daytable_model::time::TICKS_PER_DAY;
-            shifted.get() - (shifted.get() - UNIX_EPOCH_TICKS + 3 * day).rem_euclid(7 * day)
-        }
-        StepSize::Month => Ticks::from_date(shifted.date().year, shifted.date().month, 1)?.get(),
-        StepSize::Year => Ticks::from_date(shifted.date().year, 1, 1)?.get(),
-        StepSize::AddressBits(_) => return None,
-    };
-    Ticks::new((start + offset).clamp(0, MAX_TICKS))
 }
 
 /// The values of one field with their numbers; `None` if the field has too many or too long values.

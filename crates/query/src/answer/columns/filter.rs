@@ -6,7 +6,7 @@ use crate::select::Selection;
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode, passes_as_value};
 use daytable_model::key::instance_of;
 pub(super) use daytable_model::line::MESSAGE_START;
-use daytable_model::line::escape_json;
+use daytable_model::line::{escape_json, may_cross_in_any_case};
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
@@ -614,6 +614,9 @@ impl ColumnFilter {
         if matcher.matches_text("") {
             return Ok(DecidedRows::of(yes, among));
         }
+        if let Some(word) = matcher.folded_word() {
+            return anywhere_in_any_case(word, matcher, view, among);
+        }
         let mut left = among.clone();
         // Where no value decides, the line does: it has names, a time and a level beside the values.
         let mut laid_out = view.laid_out()?.clone();
@@ -635,9 +638,6 @@ impl ColumnFilter {
         let mut open = view.spread.clone();
         left.subtract(&open);
         if !left.is_empty() {
-            let is_part = |named: (&str, PropertyKind)| {
-                named == ("Message", PropertyKind::String) || !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
-            };
             // Of these, the message is more than its column.
             let cut = view.with_layout(|layout| layout.contains(MESSAGE_START))?;
             let matches = |value: Property<'_>| passes_as_value(value, &mut |value| matcher.matches(Some(value)));
@@ -663,6 +663,66 @@ impl ColumnFilter {
         open.subtract(&yes);
         Ok(DecidedRows::of(yes, &open))
     }
+}
+
+/// Decides about the message, all fields and the line, where every text that matches has a word in any case. The values
+/// of columns are looked at once. A line can only match where a value has the word, or where its layout may.
+fn anywhere_in_any_case(
+    word: &str,
+    matcher: &Matcher,
+    view: &BatchView<'_>,
+    among: &RowSet,
+) -> Result<DecidedRows, StoreError> {
+    let batch = view.batch;
+    let (mut yes, mut open) = (RowSet::none(batch.len()), view.spread.clone());
+    let mut laid_out = view.with_layout(|layout| layout.contains('\\') || may_cross_in_any_case(layout, word))?;
+    let cut = view.with_layout(|layout| layout.contains(MESSAGE_START))?;
+    let mut left = among.clone();
+    left.subtract(&open);
+    for column in batch.columns(|name, _| name != LAYOUT[0])? {
+        let named = (column.name(), column.kind());
+        let tests = is_part(named);
+        let read = |value: Property<'_>| {
+            let has_word = has_word_in_any_case(value, word);
+            (has_word, has_word && tests && passes_as_value(value, &mut |value| matcher.matches(Some(value))))
+        };
+        let is_message = named.0 == "Message";
+        column.map(&left, read, |row, (has_word, matches)| {
+            if has_word {
+                laid_out.insert(row);
+            }
+            if matches && !(is_message && cut.contains(row)) {
+                yes.insert(row);
+            }
+        });
+    }
+    laid_out.keep(view.laid_out()?);
+    open.add(&laid_out);
+    open.keep(among);
+    open.subtract(&yes);
+    Ok(DecidedRows::of(yes, &open))
+}
+
+/// Whether a column has texts that a bare word is looked for in.
+fn is_part(named: (&str, PropertyKind)) -> bool {
+    named == ("Message", PropertyKind::String) || !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
+}
+
+/// Whether the text of a value contains a word of ASCII letters in lower case, in any case.
+fn has_word_in_any_case(value: Property<'_>, word: &str) -> bool {
+    let text = value.text();
+    // An escape may stand for any letter.
+    if text.contains('\\') {
+        return true;
+    }
+    // Some letters that are not ASCII are in lower case.
+    if !text.is_ascii() {
+        return text.to_lowercase().contains(word);
+    }
+    let (text, word) = (text.as_bytes(), word.as_bytes());
+    let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
+    let starts = memchr::memchr2_iter(lower, upper, text);
+    { starts }.any(|at| text.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word)))
 }
 
 /// What a condition costs to decide, roughly: keys and levels first, the whole line last.

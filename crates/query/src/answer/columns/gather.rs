@@ -9,9 +9,9 @@ use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fi
 use super::place::{TablePlace, TableVisitor};
 use super::sorted::{SortQuestion, Sorting, sorted_bytes};
 use crate::answer::accumulator::Accumulator;
+use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
-use crate::answer::pipes::AnswerBudget;
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
@@ -42,7 +42,7 @@ pub(in crate::answer) enum Gathered {
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
     /// All groups.
-    All(GatheredGroups),
+    All(Box<GatheredGroups>),
     /// A record, which is to be added to its group.
     Record(Box<FullRecord>),
 }
@@ -241,7 +241,7 @@ pub(in crate::answer) fn gather(
         Some(groups) if are_all && groups.are_apart() => {
             let top = question.top.and_then(|top| usize::try_from(top).ok());
             let least = top.map_or(0, |top| groups.least_of_top(top));
-            each(Gathered::All(GatheredGroups { groups, least, bytes: held }));
+            each(Gathered::All(Box::new(GatheredGroups { groups, least, bytes: held })));
         }
         Some(groups) => {
             groups.finish(|values, states| each(Gathered::Group(values, states)));

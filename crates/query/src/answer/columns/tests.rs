@@ -1,12 +1,15 @@
 //! Columns answer what records answer one by one, in every state of a day.
 
-use super::super::pipes::{AnswerBudget, Pipeline, PipelineContext};
+use super::super::answer_budget::AnswerBudget;
+use super::super::pipes::{Pipeline, PipelineContext};
 use super::super::plan::pushed_down;
 use super::super::{ANSWER_BYTES_MAX, AnswerItem, AnswerOptions, FullRecord, answer, count_answer, range_seconds};
+use super::{GroupQuestion, SortQuestion};
 use crate::{Archives, Filter, Grouping, Stores, select};
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
-use daytable_logsql::{ParsedQuery, Predicate};
+use daytable_logsql::effect::RowFlow;
+use daytable_logsql::{ParsedQuery, Pipe, Predicate};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::{Field, Level, Record, Value};
@@ -146,7 +149,10 @@ fn by_columns(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> 
     lines
 }
 
-const FILTERS: [&str; 44] = [
+const FILTERS: [&str; 47] = [
+    "i(handled)",
+    "i(ERROR)",
+    "i(put)",
     "*",
     "status:=500",
     "status:>=500",
@@ -590,4 +596,56 @@ fn values_that_differ_each_day_take_no_more_memory_than_there_is() {
     let found: u64 = lines[0].trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number");
     // A page is added whole, and two threads share the memory.
     assert!(found < 6000, "{found} values were kept in {bytes} bytes");
+}
+
+/// What follows groups needs no second copy of them, and the first rows of an order no others.
+#[test]
+fn composed_questions_take_the_memory_of_what_they_keep() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reader = days_of_users(dir.path());
+    let greatest = bounded(&reader, "* | sort by (trace desc) | fields trace", 64 << 20).0.swap_remove(0);
+    for (question, bytes_max, wanted) in [
+        ("* | stats by (trace) count() n | filter n:>0 | stats count() c", 1 << 20, r#"{"c":6000}"#),
+        ("* | stats by (trace, user) count() n | math n * 2 as m | stats sum(m) c", 2 << 20, r#"{"c":12000}"#),
+        ("* | sort by (trace desc) | fields trace | limit 1", 64 << 10, &greatest),
+    ] {
+        assert_eq!(bounded(&reader, question, bytes_max), (vec![wanted.to_owned()], None), "{question}");
+    }
+}
+
+#[test]
+fn pipes_in_front_of_a_question_are_computed_on_columns() {
+    for (text, is_told) in [
+        ("* | math a / 1000 as s | stats by (b) avg(s) m", true),
+        ("* | format \"<a> <b>\" as k | top 5 by (k)", true),
+        ("* | extract \"x<n>\" from message | filter n:>3 | stats by (n, level) count() c", true),
+        ("* | math a as x | filter x:>1 | stats count() if (x:>5) n, count() if (b:=1) m", true),
+        ("* | rename a as b | replace (\"x\", \"y\") at b | uniq by (b)", true),
+        ("* | fields a, instance | math a + 1 as b | stats by (instance) max(b) m", true),
+        ("* | copy instance as i | field_values i", true),
+        ("* | sort by (a desc, b) | fields a | limit 10", true),
+        ("* | len(message) as l | sort by (l) | limit 10", true),
+        // A row has no line, and a bare word is looked for in all of its columns.
+        ("* | math a as x | stats by (line) count() n", false),
+        ("* | math a as x | filter word | stats by (x) count() n", false),
+        ("* | math a as x | stats count() if (word) n", false),
+        // One column by two names, or by the beginning of its name.
+        ("* | math a.b as x | math 1 as a_b | stats sum(x) s, sum(a.b) t", false),
+        ("* | delete a* | stats by (ab) count() n", false),
+        ("* | math a as x | stats values(x) v", false),
+        ("* | limit 5 | stats by (a) count() n", false),
+        ("* | sort by (a)", false),
+        ("* | sort by (line) | limit 3", false),
+    ] {
+        let query = ParsedQuery::parse(text).expect(text).planned();
+        let is_of_many = |pipe: &Pipe| !matches!(pipe.effect().flow, RowFlow::Each | RowFlow::Chosen);
+        let at = query.pipes.iter().position(is_of_many).expect("a pipe of many rows");
+        let budget = AnswerBudget::new(MemoryBudget::unshared(ANSWER_BYTES_MAX).question());
+        let context = PipelineContext { now: Ticks::MAX, seconds: None, budget, go_on: &|| true };
+        let mut pipeline = Pipeline::new(&query.pipes, &context);
+        let (before, pipe) = (&query.pipes[..at], &query.pipes[at]);
+        let groups = pipeline.grouping(at).and_then(|grouping| GroupQuestion::new(before, grouping, Ticks::MAX));
+        let found = groups.is_some() || SortQuestion::new(before, pipe, Ticks::MAX).is_some();
+        assert_eq!(found, is_told, "{text} planned as {query}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::computed::ComputedRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
-use crate::answer::pipes::{step_end, step_start};
+use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::Step;
 use daytable_logsql::{Column, FieldName};
