@@ -106,7 +106,7 @@ impl Calendar {
         let places = (length / PLACE_BYTES as u64).clamp(1, PLACES);
         let last = length.saturating_sub(PLACE_BYTES as u64);
         // What was read so far.
-        let mut covered: u64 = 0;
+        let mut covered = 0u64;
         for place in 0..=places {
             // The last place is the end of the file.
             let offset = if place == places { last } else { (length / places * place).min(last) };

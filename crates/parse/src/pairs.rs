@@ -1,7 +1,7 @@
 //! `key=value` pairs in logfmt's syntax, and values typed by their form.
 //!
 //! A key is `[A-Za-z_@][A-Za-z0-9_.@/-]*`. A bare value ends at the next space or tab; it may be empty and may contain
-//! `=`. A quoted value stands in double quotes, with JSON's escapes. A bare value gets a type only if the typed value
+//! `=`. A quoted value stands in double quotes, with JSON's escapes, or in single quotes as it is written. A bare value gets a type only if the typed value
 //! prints as the same text, so `007`, `1.50` and `1e3` stay text. A value in quotes is always text.
 
 use super::scan;
@@ -89,6 +89,7 @@ pub(super) fn pair_at(line: &str, at: usize) -> Option<KeyValue<'_>> {
     let start = equals + 1;
     let (end, quoted) = match bytes.get(start) {
         Some(b'"') => (quoted_end(bytes, start)?, true),
+        Some(b'\'') if let Some(end) = single_quoted_end(bytes, start) => (end, true),
         _ => (scan::space(bytes, start), false),
     };
     if quoted && !bytes.get(end).is_none_or(|byte| is_space(*byte)) {
@@ -123,6 +124,15 @@ pub(super) fn is_space(byte: u8) -> bool {
 /// The text in double quotes that begins at `at`, with its quotes.
 pub(super) fn quoted_at(text: &str, at: usize) -> Option<&str> {
     text.get(at..quoted_end(text.as_bytes(), at)?)
+}
+
+/// The place after the single quote that closes the one at `start`: a space or the end follows. A quote that nothing
+/// closes is a letter of a bare value.
+#[cold]
+fn single_quoted_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let rest = bytes.get(start + 1..)?;
+    let ends = |at: &usize| rest.get(at + 1).is_none_or(|byte| is_space(*byte));
+    memchr::memchr_iter(b'\'', rest).find(ends).map(|at| start + at + 2)
 }
 
 /// The place after the quote that closes the one at `start`.
@@ -282,6 +292,8 @@ mod tests {
             (r#"a="say \"hi\" \\ \u00e9""#, "a", r#"say "hi" \ é"#),
             (r#"a="C:\Users""#, "a", r"C:\Users"),
             (r#"a=b"c"#, "a", "b\"c"),
+            ("a='op=login x=\"y\"' d=1", "a", "op=login x=\"y\""),
+            ("a='b c=d", "a", "'b"),
         ] {
             let pair = pair_at(line, 0).unwrap_or_else(|| panic!("{line}"));
             assert_eq!((pair.key, &*pair.value.text()), (key, value), "{line}");

@@ -190,7 +190,8 @@ impl<'a> RecordBuilder<'a> {
     fn name(&mut self, part: usize, rank: u8, field: Field<'a>) {
         let fits = match &field.value {
             Value::String(text) if part == PID => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
-            Value::String(text) => !text.is_empty(),
+            // Programs that do not know the host write `?`.
+            Value::String(text) => !text.is_empty() && !(part == HOST && text == "?"),
             Value::Int64(_) => part == PID,
             _ => false,
         };

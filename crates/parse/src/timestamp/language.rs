@@ -79,8 +79,8 @@ const MONTHS: [(&str, u32); 69] = [
     ("set", 9),
 ];
 
-/// Weekdays in the same languages, short and full.
-const WEEKDAYS: [&str; 56] = [
+/// Weekdays in the same languages, short and full. `mar` is a month.
+const WEEKDAYS: [&str; 55] = [
     "mo",
     "di",
     "mi",
@@ -97,7 +97,6 @@ const WEEKDAYS: [&str; 56] = [
     "sonnabend",
     "sonntag",
     "lun",
-    "mar",
     "mer",
     "jeu",
     "ven",

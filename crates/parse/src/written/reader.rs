@@ -331,7 +331,8 @@ impl ValueEnd {
                 (memchr3(b'=', b'\n', 0x1b, rest).is_none() && start.begins(rest)).then_some(bytes.len())?
             }
         };
-        text.get(at..end).filter(|value| !value.is_empty())
+        // `?` as a host is none, which the parser decides.
+        text.get(at..end).filter(|value| !value.is_empty() && *value != "?")
     }
 }
 
