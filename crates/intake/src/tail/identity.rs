@@ -4,10 +4,9 @@
 //! and inode, or the name, select the sources to compare with. The bytes decide. So a renamed, copied, truncated or
 //! compressed file is distinguished from another file with the same inode, name or first line.
 
-use super::options::TailOptions;
 use daytable_model::source_id::SourceStart;
 use daytable_model::time::{self, Ticks};
-use daytable_parse::SourceProfile;
+use daytable_parse::{ParseOptions, SourceProfile};
 use daytable_store::source::MARKS_MAX;
 use daytable_store::{Mark, SourceState};
 use memchr::{memchr, memrchr};
@@ -59,13 +58,13 @@ pub(super) fn start_of(born: SourceStart, first: Option<Ticks>) -> SourceStart {
     }
 }
 
-/// The time of the record that begins with `head`, as a source of this block reads it.
-pub(super) fn first_time(head: &[u8], options: &TailOptions) -> Option<Ticks> {
+/// The time of the record that begins with `head`.
+pub(super) fn first_time(head: &[u8], reading: &ParseOptions) -> Option<Ticks> {
     let text = String::from_utf8_lossy(head);
     let mut profile = SourceProfile::default();
-    let unwrapped = profile.unwrap(text.trim_end_matches(['\n', '\r']), &options.reading);
+    let unwrapped = profile.unwrap(text.trim_end_matches(['\n', '\r']), reading);
     let envelope = unwrapped.envelope.clone();
-    profile.record(&unwrapped.text, envelope, &options.reading, time::now()).record.time
+    profile.record(&unwrapped.text, envelope, reading, time::now()).record.time
 }
 
 /// The mark at `position`; `window` ends there.
@@ -253,14 +252,14 @@ mod tests {
 
     #[test]
     fn the_time_of_the_first_record_is_that_of_its_line() {
-        let options = TailOptions::new("tail", Vec::new());
+        let reading = ParseOptions::default();
         for (head, time) in [
             (&b"2026-11-20T08:00:00Z INFO one\n"[..], Some("2026-11-20T08:00:00Z")),
             (b"2026-11-20T08:00:00Z stdout F {\"time\":\"2026-11-20T07:00:00Z\"}\r\n", Some("2026-11-20T07:00:00Z")),
             (b"no time\n", None),
             (b"\xff\n", None),
         ] {
-            assert_eq!(first_time(head, &options), time.and_then(daytable_parse::rfc3339), "{head:?}");
+            assert_eq!(first_time(head, &reading), time.and_then(daytable_parse::rfc3339), "{head:?}");
         }
     }
 

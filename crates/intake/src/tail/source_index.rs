@@ -106,7 +106,7 @@ impl SourceIndex {
         stat: &FileStat,
         head: &[u8],
     ) -> SourceState {
-        let (generation, identity) = self.next_identity(stat, head, first_time(head, options));
+        let (generation, identity) = self.next_identity(stat, head, first_time(head, &options.reading));
         SourceState {
             device: stat.device,
             inode: stat.inode,

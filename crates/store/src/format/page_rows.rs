@@ -142,6 +142,8 @@ impl BodyReader {
 pub(crate) const HEADER_COLUMNS: &str =
     "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
      page.checksum, page.levels, page.commits, page.arrived, page.arrived_span";
+/// The number of these columns: the place of a column behind them.
+pub(crate) const HEADER_COLUMNS_COUNT: usize = 14;
 
 /// Writes the header of a page, with its stored checksum.
 pub(crate) fn put_header(

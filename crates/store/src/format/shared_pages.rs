@@ -11,8 +11,8 @@
 
 use super::page::{EncodedPage, Page, PageBuilder, PageError, PageHeader, TableAddress, build_rest};
 use super::page_rows::{
-    BodyReader, HEADER_COLUMNS, PageLocation, PageRow, damaged, decode, partition_name, put_page, read_body,
-    read_header,
+    BodyReader, HEADER_COLUMNS, HEADER_COLUMNS_COUNT, PageLocation, PageRow, damaged, decode, partition_name, put_page,
+    read_body, read_header,
 };
 use super::shared_partitions::{SharedPartitions, has_any, stored_list};
 use crate::StoreError;
@@ -154,7 +154,7 @@ pub(crate) fn pages_with(
 }
 
 /// The place of the list behind [`HEADER_COLUMNS`].
-const LIST: usize = 11;
+const LIST: usize = HEADER_COLUMNS_COUNT;
 
 /// Passes the partitions of the shared pages up to a commit, some of them more than once.
 pub(crate) fn each_partition(
