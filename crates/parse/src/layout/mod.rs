@@ -46,6 +46,8 @@ pub(super) struct LayoutContext<'g> {
     pub(super) defaults: TimestampDefaults,
     /// The usual format of the source.
     pub(super) usual: Option<Format>,
+    /// Whether the source is new, or its few lines so far had no format.
+    pub(super) is_unknown: bool,
     pub(super) habits: &'g mut Habits,
     /// The full time at the start of the record, if that was read before.
     pub(super) full_time: FullTime,
@@ -116,11 +118,19 @@ pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
 
 /// Whether a line begins with a level and has no time.
 pub(super) fn is_untimed(line: &str) -> bool {
-    let (defaults, mut habits) = (TimestampDefaults::default(), Habits::default());
+    // Any time of reading gives a time of day its date.
+    let defaults = TimestampDefaults { seen: Ticks::MAX, ..TimestampDefaults::default() };
+    let mut habits = Habits::default();
     untimed::untimed(
         line,
         line,
-        &mut LayoutContext { defaults, usual: None, habits: &mut habits, full_time: FullTime::default() },
+        &mut LayoutContext {
+            defaults,
+            usual: None,
+            is_unknown: false,
+            habits: &mut habits,
+            full_time: FullTime::default(),
+        },
     )
     .is_some()
 }

@@ -1,8 +1,8 @@
 //! Lines with a time where no header has one: `tls 2.0 2025-11-21T08:00:00 net/lb …`, `Started GET "/" at 2025-11-21 …`.
 //!
-//! It is the last that is tried, and only in a source whose lines have no known format, or had such times before
-//! ([`super::Habits`]): in other sources a time in the text is text. The first whole point in time of the line counts. The
-//! message is the whole line, because nothing says what the rest means.
+//! It is the last that is tried, and only in a source that is new or whose first lines had no known format, or that had
+//! such times before ([`super::Habits`]): in other sources a time in the text is text. The first whole point in time of the
+//! line counts. The message is the whole line, because nothing says what the rest means.
 
 use super::sketch::Sketch;
 use super::{LayoutContext, late, shape};
