@@ -633,6 +633,7 @@ impl SourceProfile {
                 let mut context = LayoutContext {
                     defaults,
                     usual: self.format,
+                    is_unknown: self.is_unknown(),
                     habits: &mut self.habits,
                     full_time: FullTime::default(),
                 };
@@ -650,7 +651,18 @@ impl SourceProfile {
     }
 
     fn layout<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, full_time: FullTime) -> Option<Parsed<'a>> {
-        layout::read(text, &mut LayoutContext { defaults, usual: self.format, habits: &mut self.habits, full_time })
+        let is_unknown = self.is_unknown();
+        let habits = &mut self.habits;
+        layout::read(text, &mut LayoutContext { defaults, usual: self.format, is_unknown, habits, full_time })
+    }
+
+    /// Whether the source is new, or its few lines so far had no format.
+    fn is_unknown(&self) -> bool {
+        match self.format {
+            None => true,
+            Some(Format::Plain) => self.weight < WEIGHT_MAX,
+            _ => false,
+        }
     }
 
     fn note(&mut self, format: Format) {

@@ -14,12 +14,16 @@ pub(crate) struct Habits {
     is_untimed: bool,
     /// Whether times stand where no header has them.
     is_wide: bool,
+    /// Whether the last record with a header had a time of day and no date.
+    is_clock: bool,
 }
 
 /// The bit of `is_untimed` in the saved number.
 const UNTIMED: u8 = 0x80;
 /// The bit of `is_wide` in the saved number.
 const WIDE: u8 = 0x40;
+/// The bit of `is_clock` in the saved number.
+const CLOCK: u8 = 0x20;
 
 impl Habits {
     /// Whether a word before a colon is a component because nearly all lines have one there.
@@ -29,7 +33,7 @@ impl Habits {
 
     /// The habits of a source whose lines all have such a name.
     pub(super) fn of_colons() -> Habits {
-        Habits { colons: u8::MAX, lines: 8, is_untimed: false, is_wide: false }
+        Habits { colons: u8::MAX, lines: 8, is_untimed: false, is_wide: false, is_clock: false }
     }
 
     pub(crate) fn note_colon(&mut self, colon: bool) {
@@ -42,6 +46,10 @@ impl Habits {
         self.is_wide
     }
 
+    pub(super) fn note_clock(&mut self, is_clock: bool) {
+        self.is_clock = is_clock;
+    }
+
     pub(crate) fn note_wide(&mut self) {
         self.is_wide = true;
     }
@@ -52,12 +60,15 @@ impl Habits {
     }
 
     pub(crate) fn note_time(&mut self, has_time: bool) {
-        self.is_untimed = !has_time;
+        // Programs that write no date write lines without a time, too.
+        self.is_untimed = !has_time || self.is_clock;
     }
 
     /// The number that [`Habits::from_number`] reads.
     pub(crate) fn number(self) -> u16 {
-        let flags = if self.is_untimed { UNTIMED } else { 0 } | if self.is_wide { WIDE } else { 0 };
+        let flags = if self.is_untimed { UNTIMED } else { 0 }
+            | if self.is_wide { WIDE } else { 0 }
+            | if self.is_clock { CLOCK } else { 0 };
         u16::from(self.lines | flags) << 8 | u16::from(self.colons)
     }
 
@@ -65,9 +76,10 @@ impl Habits {
         let [lines, colons] = number.to_be_bytes();
         Habits {
             colons,
-            lines: (lines & !(UNTIMED | WIDE)).min(8),
+            lines: (lines & !(UNTIMED | WIDE | CLOCK)).min(8),
             is_untimed: lines & UNTIMED != 0,
             is_wide: lines & WIDE != 0,
+            is_clock: lines & CLOCK != 0,
         }
     }
 }

@@ -89,6 +89,10 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
             (b'C', b'r') => Level::Critical,
             (b'A', b'l') => Level::Alert,
             (b'E', b'm') => Level::Fatal,
+            // X.Org's: `(EE)`.
+            (b'E', b'E') => Level::Error,
+            (b'W', b'W') => Level::Warn,
+            (b'I', b'I') => Level::Info,
             _ => return None,
         });
     }
@@ -127,6 +131,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || before == Some(b'|') && after.starts_with(b"|")
                 || plain == 0 && before == Some(b'\t') && matches!(after, [b' ', b'A'..=b'Z' | b'a'..=b'z', ..]);
         }
+        2 if is_capital => return before == Some(b'(') && after.starts_with(b") "),
         2 => return matches!(after, [b'(', b'0'..=b'9', b'0'..=b'9', b')', b' ', ..]),
         _ => {}
     }
@@ -142,7 +147,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
         [b',', ..] => matches!(before, Some(b':')),
         [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
-        [b' ', b'[', ..] => plain < 2 && is_capital || plain == 2 && is_spaced,
+        [b' ', b'[', ..] => plain < 2 && is_spaced,
         rest if is_wide(rest) => is_set_apart || is_spaced && is_capital && plain == 0,
         [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
         [b' ', next, ..] if plain == 0 && is_spaced && !next.is_ascii_alphanumeric() => true,

@@ -46,6 +46,8 @@ pub(super) struct LayoutContext<'g> {
     pub(super) defaults: TimestampDefaults,
     /// The usual format of the source.
     pub(super) usual: Option<Format>,
+    /// Whether the source is new, or its few lines so far had no format.
+    pub(super) is_unknown: bool,
     pub(super) habits: &'g mut Habits,
     /// The full time at the start of the record, if that was read before.
     pub(super) full_time: FullTime,
@@ -90,7 +92,12 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
         Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, defaults).is_some(),
         _ if !habits.is_timed() => true,
         _ if habits.is_wide() && wide::is_timed(line, defaults) => true,
-        _ => timed_format(line, defaults).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
+        _ => {
+            timed_format(line, defaults).is_some()
+                || matches!(line.as_bytes(), [b'{', .., b'}'])
+                || is_pair(line)
+                || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
+        }
     }
 }
 
@@ -111,11 +118,19 @@ pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
 
 /// Whether a line begins with a level and has no time.
 pub(super) fn is_untimed(line: &str) -> bool {
-    let (defaults, mut habits) = (TimestampDefaults::default(), Habits::default());
+    // Any time of reading gives a time of day its date.
+    let defaults = TimestampDefaults { seen: Ticks::MAX, ..TimestampDefaults::default() };
+    let mut habits = Habits::default();
     untimed::untimed(
         line,
         line,
-        &mut LayoutContext { defaults, usual: None, habits: &mut habits, full_time: FullTime::default() },
+        &mut LayoutContext {
+            defaults,
+            usual: None,
+            is_unknown: false,
+            habits: &mut habits,
+            full_time: FullTime::default(),
+        },
     )
     .is_some()
 }
@@ -141,9 +156,7 @@ pub(super) fn timed_format(line: &str, defaults: &TimestampDefaults) -> Option<F
         [b'<', ..] if syslog::priority(line).is_some() => Some(Format::Syslog),
         [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, defaults).map(|_| Format::Klog),
         [0x1b, ..] => LineHeader::is_timed(&ansi::strip(line), defaults).then_some(Format::Text),
-        _ => (LineHeader::is_timed(line, defaults)
-            || LineHeader::clocked(line, defaults, &Habits::default()).is_some())
-        .then_some(Format::Text),
+        _ => LineHeader::is_timed(line, defaults).then_some(Format::Text),
     }
 }
 
@@ -207,6 +220,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
 /// Reads a line with a time near its start.
 fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let mut header = LineHeader::timed(line, &context.defaults)?;
+    context.habits.note_clock(false);
     let is_usual = context.usual == Some(Format::Syslog);
     let may_be_syslog = match header.form {
         Form::Bsd => true,
@@ -214,10 +228,9 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
         _ => false,
     };
     if may_be_syslog && syslog::after_the_time(&mut header, is_usual) {
-        // A program that writes its own file names no host, and perhaps a level beside its name.
-        if !header.sketch.has_host
-            && let Some((level, start, end)) = late::level(header.line, header.after_time)
-            && start <= header.at
+        // A program that writes its own file names no host, and perhaps a level beside its name or within its tag.
+        if let Some((level, start, end)) = late::level(header.line, header.after_time)
+            && (start < header.at || start == header.at && !header.sketch.has_host)
         {
             header.sketch.level(level, start, end);
         }

@@ -245,16 +245,16 @@ fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
 }
 
 /// The host that a relay names in words: `Message forwarded from web-1: `.
-fn forwarded<'a>(header: &mut LineHeader<'a>) {
+fn forwarded<'a>(header: &mut LineHeader<'a>) -> bool {
     let rest = header.line.get(header.at..).unwrap_or_default();
     let Some(named) = ["Message forwarded from ", "Forwarded from "].iter().find_map(|words| rest.strip_prefix(*words))
     else {
-        return;
+        return false;
     };
-    if let Some((host, _)) = named.split_once(": ").filter(|(host, _)| !host.contains(' ')) {
-        header.sketch.host(host);
-        header.at = header.line.len() - named.len() + host.len() + 2;
-    }
+    let Some((host, _)) = named.split_once(": ").filter(|(host, _)| !host.contains(' ')) else { return false };
+    header.sketch.host(host);
+    header.at = header.line.len() - named.len() + host.len() + 2;
+    true
 }
 
 /// Reads host, tag and process after a time, as syslog daemons write them. False for any other text.
@@ -262,13 +262,12 @@ fn forwarded<'a>(header: &mut LineHeader<'a>) {
 /// `is_usual`: the previous lines were syslog, so a host without a tag is syslog too.
 pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bool {
     header.skip();
-    forwarded(header);
-    let has_priority = header.sketch.level.is_some();
-    let (line, at) = (header.line, header.at);
-    if header.sketch.has_host {
+    if forwarded(header) {
         tag_at(header);
         return true;
     }
+    let has_priority = header.sketch.level.is_some();
+    let (line, at) = (header.line, header.at);
     if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
         return false;
     }

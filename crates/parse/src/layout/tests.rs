@@ -10,7 +10,13 @@ fn first(text: &str) -> Option<Parsed<'_>> {
     let defaults = TimestampDefaults { seen: now(), ..TimestampDefaults::default() };
     read(
         text,
-        &mut LayoutContext { defaults, usual: None, habits: &mut Habits::default(), full_time: Default::default() },
+        &mut LayoutContext {
+            defaults,
+            usual: None,
+            is_unknown: true,
+            habits: &mut Habits::default(),
+            full_time: Default::default(),
+        },
     )
 }
 
@@ -116,6 +122,7 @@ fn habits_distinguish_a_plain_word_from_a_component() {
     let mut messages = Vec::new();
     for _ in 0..6 {
         let context = &mut LayoutContext {
+            is_unknown: false,
             defaults: TimestampDefaults::default(),
             usual: Some(Format::Text),
             habits: &mut habits,

@@ -90,6 +90,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
 pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let header = LineHeader::clocked(line, &context.defaults, context.habits)?;
     let at = header.at;
+    context.habits.note_clock(true);
     Some(header.sketch.finish(text_after(text, at), Format::Text))
 }
 

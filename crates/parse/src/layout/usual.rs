@@ -141,6 +141,7 @@ mod tests {
         let context = |habits| LayoutContext {
             defaults: TimestampDefaults::default(),
             usual: Some(Format::Text),
+            is_unknown: false,
             habits,
             full_time: Default::default(),
         };

@@ -1,8 +1,8 @@
 //! Lines with a time where no header has one: `tls 2.0 2025-11-21T08:00:00 net/lb …`, `Started GET "/" at 2025-11-21 …`.
 //!
-//! It is the last that is tried, and only in a source whose lines have no known format, or had such times before
-//! ([`super::Habits`]): in other sources a time in the text is text. The first whole point in time of the line counts. The
-//! message is the whole line, because nothing says what the rest means.
+//! It is the last that is tried, and only in a source that is new or whose first lines had no known format, or that had
+//! such times before ([`super::Habits`]): in other sources a time in the text is text. The first whole point in time of the
+//! line counts. The message is the whole line, because nothing says what the rest means.
 
 use super::sketch::Sketch;
 use super::{LayoutContext, late, shape};
@@ -14,13 +14,16 @@ use daytable_model::time::TICKS_PER_DAY;
 
 /// Bytes of a line that are searched.
 const WITHIN: usize = 256;
+/// Words of letters alone that may stand before a time.
+const WORDS_MAX: usize = 2;
 /// Days before the time of reading that seconds since 1970 may be: any number may be such seconds.
 const EPOCH_DAYS: i64 = 20 * 366;
 
 /// Reads such a line.
 pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let is_open = matches!(context.usual, None | Some(Format::Plain)) || context.habits.is_wide();
-    if !is_open {
+    // Tables have lines of their own for what they are: `#Date: …`.
+    if !is_open || line.starts_with('#') && !line.starts_with("##") {
         return None;
     }
     if let Some(parsed) = labelled(text, context) {
@@ -64,13 +67,26 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
         let is_near = found.form != Form::Epoch
             || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
                 && found.time.get() >= seen.saturating_sub(EPOCH_DAYS * TICKS_PER_DAY);
-        (is_word && is_near && line.is_char_boundary(at + found.length)).then_some((at, found))
+        let is_header = ordinary_words(line.get(..at)?) <= WORDS_MAX;
+        (is_word && is_near && is_header && line.is_char_boundary(at + found.length)).then_some((at, found))
     })
+}
+
+/// The words of letters alone before a time: a sentence has more of them than a header.
+fn ordinary_words(text: &str) -> usize {
+    let is_ordinary =
+        |word: &&str| word.len() > 1 && word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
+    text.split([' ', '\t']).filter(is_ordinary).count()
 }
 
 /// Whether groups, numbers and signs alone stand before a level, as in `[0.012s][info][gc] text`.
 fn has_only_marks(line: &str, start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
+    // `2026-13-40 …` is no number.
+    let digits = before.trim_ascii_start().trim_start_matches(|c: char| c.is_ascii_digit());
+    if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(']) {
+        return false;
+    }
     let outer: String = {
         let mut depth = 0usize;
         before
