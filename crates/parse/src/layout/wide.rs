@@ -21,7 +21,7 @@ const EPOCH_DAYS: i64 = 20 * 366;
 
 /// Reads such a line.
 pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let is_open = matches!(context.usual, None | Some(Format::Plain)) || context.habits.is_wide();
+    let is_open = context.is_unknown || context.habits.is_wide();
     // Tables have lines of their own for what they are: `#Date: …`.
     if !is_open || line.starts_with('#') && !line.starts_with("##") {
         return None;
