@@ -15,7 +15,7 @@ use super::layout::{self, Habits, LayoutContext, trace};
 use super::lines::LineCut;
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
-use super::time_fields;
+use super::time_fields::{self, TimeFields};
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};
 use super::written::{self, LayoutCache, LineReader, ReadLayout};
@@ -378,6 +378,7 @@ impl SourceProfile {
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
         let cut = raw.filter(|raw| raw.is_cut());
         let rest = cut.and_then(|raw| raw.cut.as_ref()?.rest.as_ref()).map(|rest| &*rest.object);
+        let knew_time = self.headers.time.name().is_some();
         let (mut parsed, read) = if let Some(record) = cut.and_then(|_| cut_object(text, rest, options, &defaults)) {
             let parsed = Parsed::of(record, Format::Json);
             self.learn(&parsed);
@@ -407,6 +408,10 @@ impl SourceProfile {
                     if parsed.format == Format::Plain {
                         // The plain record may have become a header, and headers are saved: drop the secret.
                         self.headers = Headers::default();
+                    }
+                    if !knew_time {
+                        // A name that was learned from this record may be, or contain, the secret, and is saved as well.
+                        self.headers.time = TimeFields::default();
                     }
                     self.layouts.clean(clean, text, raw, &self.gap)
                 }
