@@ -55,7 +55,7 @@ const EXAMPLES: [(&str, [&str; 3]); 30] = [
         [
             "daytable query 'status:>=500 | stats by (path) count() n' --since 1d",
             "daytable query refused --instance 'web-*' --since yesterday -C 3",
-            "daytable query --key Log20261121/web-2/2516070527989999999-b3d1f0a27c5507e168646c80b1239154-ffffffffff84",
+            "daytable query --level warn --instance web-2 -n 20 --json",
         ],
     ),
     ("open", ["daytable open", "daytable open --data data", "daytable open --url https://logs.example"]),

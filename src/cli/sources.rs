@@ -165,7 +165,7 @@ mod tests {
         let shown = columns(&[ShownSource::of(&state)]).to_string();
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines.len(), 2, "{shown}");
-        assert!(lines[1].contains(r"/nowhere/a\nb\x1b.log  0000000000000007  gone"), "{shown}");
+        assert!(lines[1].contains(r"/nowhere/a\nb\x1b.log  ffffffffffff00000000000000000007  gone"), "{shown}");
         assert!(lines[1].ends_with("lost_bytes=5"), "{shown}");
     }
 }

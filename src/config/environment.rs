@@ -108,11 +108,16 @@ impl Variable {
     }
 }
 
+/// Letters of a key up to which another name than its own is not taken for a slip.
+const SHORT_KEY: usize = 4;
+
 /// Whether a name is that of a key, or nearly so.
 fn resembles_key(name: &str) -> bool {
     let first = name.split('_').next().unwrap_or_default();
     let sections = [&NAMES.tables[..], &NAMES.blocks].concat();
-    did_you_mean(name, &NAMES.top).is_some()
+    // Too many words are near a short key, like `home` near `host`.
+    let is_near = |key: &str| name == key || key.len() > SHORT_KEY;
+    did_you_mean(name, &NAMES.top).is_some_and(is_near)
         || (first != name && (sections.contains(&first) || did_you_mean(first, &sections).is_some()))
 }
 

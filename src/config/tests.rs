@@ -137,6 +137,7 @@ fn the_sample_with_every_key() {
         },
     ];
     expected.store.azure.connection_string_file = Some("/run/credentials/daytable.service/azure".into());
+    expected.host = Some("web-1".into());
     let tls = TlsOptions {
         cert_file: "/etc/daytable/cert.pem".into(),
         key_file: "/etc/daytable/key.pem".into(),

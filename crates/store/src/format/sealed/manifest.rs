@@ -149,8 +149,9 @@ mod tests {
         for (json, reason) in [
             ("", "damaged"),
             ("[]", "damaged"),
-            ("{\"format\":1}", "missing field `table`"),
-            ("{\"format\":2}", "use a newer daytable"),
+            ("{\"format\":2}", "missing field `table`"),
+            ("{\"format\":3}", "use a newer daytable"),
+            ("{\"format\":1}", "of before the first release"),
         ] {
             let error = Manifest::from_json(json.as_bytes()).expect_err(json);
             assert!(error.to_string().contains(reason), "{error}");
