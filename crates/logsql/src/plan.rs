@@ -25,6 +25,7 @@ impl ParsedQuery {
         lower_filters(&mut query);
         drop_unused(&mut query.pipes);
         merge_limits(&mut query.pipes);
+        drop_order_of_records(&mut query.pipes);
         query
     }
 }
@@ -206,6 +207,23 @@ fn merge_limits(pipes: &mut Vec<Pipe>) {
     *pipes = merged;
 }
 
+/// Replaces the first `sort` if it asks for the order in which records come anyway, the newest first.
+fn drop_order_of_records(pipes: &mut Vec<Pipe>) {
+    let time = FieldName::new("time");
+    let keeps = |pipe: &Pipe| {
+        let effect = pipe.effect();
+        matches!(effect.flow, RowFlow::Each | RowFlow::Chosen) && !effect.may_change(&time)
+    };
+    let Some(at) = pipes.iter().position(|pipe| !keeps(pipe)) else { return };
+    let Pipe::Sort { by, offset, limit, rank: None } = &pipes[at] else { return };
+    let is_of_records = matches!(&**by, [key] if key.is_descending && key.field.column() == Column::Time);
+    if is_of_records {
+        let (offset, limit) = (Some(*offset).filter(|offset| *offset > 0).map(Pipe::Offset), limit.map(Pipe::Limit));
+        pipes.splice(at..=at, offset.into_iter().chain(limit));
+        merge_limits(pipes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,6 +329,28 @@ mod tests {
             ("* | format \"<a>\" as b | limit 5 | limit 7", "* | limit 5 | format \"<a>\" as b"),
             ("* | offset 2 | limit 5 | offset 1", "* | offset 2 | limit 5 | offset 1"),
             ("* | top 5 by (a) | limit 2", "* | top 5 by (a) | limit 2"),
+        ]);
+    }
+
+    #[test]
+    fn the_order_of_records_is_not_made_again() {
+        assert_plans(&[
+            ("* | sort by (_time desc) | limit 10", "* | limit 10"),
+            (
+                "* | math a + 1 as b | sort by (time desc) offset 3 limit 10",
+                "* | offset 3 | limit 10 | math a + 1 as b",
+            ),
+            ("* | last 5 by (time)", "* | limit 5"),
+            ("* | sort by (time desc)", "*"),
+            ("* | sort by (time)", "* | sort by (time)"),
+            ("* | sort by (time desc, a)", "* | sort by (time desc, a)"),
+            ("* | sort by (time desc) rank as r", "* | sort by (time desc) rank as r"),
+            ("* | math 1 as time | sort by (time desc)", "* | math 1 as time | sort by (time desc)"),
+            (
+                "* | stats by (time) count() n | sort by (time desc)",
+                "* | stats by (time) count() n | sort by (time desc)",
+            ),
+            ("* | sort by (a) | sort by (time desc)", "* | sort by (a) | sort by (time desc)"),
         ]);
     }
 

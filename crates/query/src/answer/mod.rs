@@ -110,7 +110,7 @@ impl AnswerOptions {
 pub struct AnswerReport {
     /// Archived days that were read or are missing.
     pub archives: ArchiveReport,
-    /// Records that matched the filter of the query.
+    /// Records that matched the filter of the query and those filters behind pipes that its plan moves there.
     pub matched: u64,
     /// Records and rows that the sink got.
     pub given: u64,

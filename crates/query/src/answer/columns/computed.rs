@@ -16,7 +16,8 @@
 //!
 //! A thread remembers combinations from batch to batch, up to some memory, and then begins anew.
 
-use super::groups::GroupStep;
+use super::computed_rows::{ComputedRows, Outcome};
+use super::group_step::GroupStep;
 use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
 use crate::answer::item::{AnswerRow, value_bytes};
 use crate::answer::row_pipes::{RowPipe, refused_text};
@@ -24,7 +25,6 @@ use crate::entity::OwnedValue;
 use daytable_logsql::effect::{KeptColumns, PipeEffect, RowFlow, fields_of, may_be_same};
 use daytable_logsql::query::{Aggregate, FieldPattern};
 use daytable_logsql::{Column, Expression, FieldName, Fields, Pipe};
-use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, TextRefusal};
@@ -78,16 +78,6 @@ struct SliceState {
     /// Memory of the outcomes, and of all.
     made: usize,
     bytes: usize,
-}
-
-/// The columns that the pipes make; `None` of a record that they drop.
-type Outcome = Option<Arc<[Option<OwnedValue>]>>;
-
-/// What pipes compute for the rows of a batch.
-pub(super) struct ComputedRows {
-    /// The place of each row's outcome.
-    places: Vec<u32>,
-    outcomes: Vec<Outcome>,
 }
 
 /// What all slices compute for the rows of a batch.
@@ -408,17 +398,17 @@ impl Slice {
             });
         }
         state.batch += 1;
-        let mut computed = ComputedRows { places: numbers, outcomes: Vec::new() };
+        let (mut places, mut outcomes) = (numbers, Vec::new());
         for row in rows.iter() {
             let combination = combinations[row];
             if combination == NO_NUMBER {
                 return Err(ComputeError::Refused(TextRefusal::TooLong(REMEMBERED_BYTES)));
             }
-            computed.places[row] = self.place(state, combination as usize, &mut computed.outcomes)?;
+            places[row] = self.place(state, combination as usize, &mut outcomes)?;
         }
         let of_inputs = state.inputs.iter().map(ValueNumbers::bytes).sum::<usize>();
         state.bytes = state.made + of_inputs + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
-        Ok(computed)
+        Ok(ComputedRows::new(places, outcomes))
     }
 
     /// The place of a combination's outcome among those of the batch.
@@ -474,32 +464,5 @@ impl Slice {
             }
         }
         Ok(Some(self.outputs.iter().map(|name| row.field(name).map(OwnedValue::from)).collect()))
-    }
-}
-
-impl ComputedRows {
-    /// Removes the rows that the pipes drop.
-    fn drop_from(&self, rows: &mut RowSet) {
-        let dropped: Vec<usize> =
-            rows.iter().filter(|row| self.outcomes[self.places[*row] as usize].is_none()).collect();
-        dropped.into_iter().for_each(|row| rows.remove(row));
-    }
-
-    /// Applies `read` to the values of a column of some rows, once an outcome, and passes the results on.
-    pub(super) fn each<T: Copy>(
-        &self,
-        column: usize,
-        rows: &RowSet,
-        mut read: impl FnMut(Property<'_>) -> T,
-        mut each: impl FnMut(usize, T),
-    ) {
-        let mut known: Vec<Option<T>> = vec![None; self.outcomes.len()];
-        rows.for_each(|row| {
-            let place = self.places[row] as usize;
-            let value = self.outcomes[place].as_ref().and_then(|values| values[column].as_ref());
-            if let Some(value) = value {
-                each(row, *known[place].get_or_insert_with(|| read(value.as_property())));
-            }
-        });
     }
 }

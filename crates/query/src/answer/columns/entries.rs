@@ -4,7 +4,7 @@
 //! record is made only where columns do not tell its labels.
 
 use super::filter::ColumnFilter;
-use super::groups::GroupStep;
+use super::group_step::GroupStep;
 use super::kept::KeptRecords;
 use super::matching::{self, Made};
 use super::place::TableVisitor;

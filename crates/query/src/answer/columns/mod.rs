@@ -9,18 +9,21 @@
 //! * `entries`: records by the values that make the labels of entries in the language of Loki.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
-//! * `computed`: columns that pipes compute in front of a pipe that groups.
+//! * `group_step`: groups by the groups of fewer fields.
+//! * `computed`, `computed_rows`: columns that pipes compute in front of a pipe that groups.
 //! * `sorted`: the first records of an order.
 //! * `names`: the names of fields, by the headers of pages and files.
 //! * `counted`: what a page's numbers of records by value tell, without its columns.
 //! * `place`: a table in the data folder or in its archive.
 
 mod computed;
+mod computed_rows;
 mod counted;
 mod entries;
 mod fields;
 mod filter;
 mod gather;
+mod group_step;
 mod groups;
 mod kept;
 mod matching;

@@ -271,7 +271,8 @@ const STEPS: [&str; 28] = [
 ];
 
 /// Pipes that may be last.
-const ENDS: [&str; 24] = [
+const ENDS: [&str; 25] = [
+    "sort by (_time desc) limit 4 offset 1",
     "stats by (k) count() n",
     "stats by (user) avg(s) a, sum(score) b",
     "stats by (instance) count() n, max(s) m, min(path) p",

@@ -1,6 +1,6 @@
 //! The values of a field in a batch, and small numbers that stand for values.
 
-use super::computed::ComputedRows;
+use super::computed_rows::ComputedRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
