@@ -541,13 +541,22 @@ impl SourceProfile {
     }
 
     /// Gives a record without a time that of the field that is the time in this source.
-    #[inline]
+    #[inline(always)]
     fn settle_time(&mut self, parsed: &mut Parsed<'_>, defaults: &TimestampDefaults) {
-        if parsed.record.time.is_none() && !parsed.record.fields.is_empty() && has_named_fields(parsed.format) {
-            parsed.record.time = time_fields::of_audit(&parsed.record.message);
-            if parsed.record.time.is_none() {
-                self.headers.time.settle(&mut parsed.record, defaults);
-            }
+        if parsed.record.time.is_none() {
+            self.find_time(parsed, defaults);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_time(&mut self, parsed: &mut Parsed<'_>, defaults: &TimestampDefaults) {
+        if parsed.record.fields.is_empty() || !has_named_fields(parsed.format) {
+            return;
+        }
+        parsed.record.time = time_fields::of_audit(&parsed.record.message);
+        if parsed.record.time.is_none() {
+            self.headers.time.settle(&mut parsed.record, defaults);
         }
     }
 

@@ -21,6 +21,9 @@ use super::offset::{WrittenZone, ends_word, two, zone};
 use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
+/// Bytes before the first digit of a date that begins with names.
+const NAMES_MAX: usize = 20;
+
 /// The written parts of a date.
 #[derive(Clone, Copy)]
 enum WrittenDate {
@@ -79,6 +82,10 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
 
 /// The timestamp at the start of a text that begins with the name of a month or a weekday.
 pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+    // Most words begin no date, and each word of a line without a time is asked.
+    if !bytes.iter().take(NAMES_MAX).any(u8::is_ascii_digit) {
+        return None;
+    }
     let mut cursor = DigitCursor { bytes, at: 0 };
     if weekday(&mut cursor) {
         let _comma = cursor.eat(b',');
