@@ -35,8 +35,9 @@ impl CommitRange {
     /// The range of pages, each with its last commit, relative to the last commit of all; and that commit. The times are
     /// unknown if those of one page are. `None` without pages.
     pub(crate) fn of_all(pages: impl IntoIterator<Item = (i64, CommitRange)>) -> Option<(i64, CommitRange)> {
-        let (mut commits, mut times, mut is_known): (Option<(i64, i64)>, Option<(Ticks, Ticks)>, bool) =
-            (None, None, true);
+        let mut commits: Option<(i64, i64)> = None;
+        let mut times: Option<(Ticks, Ticks)> = None;
+        let mut is_known = true;
         for (last, range) in pages {
             let first = last.saturating_sub_unsigned(range.before);
             commits = Some(commits.map_or((first, last), |(a, b)| (a.min(first), b.max(last))));
