@@ -8,7 +8,7 @@
 //! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
 //! * [`property`]: the values of a row and the names that properties may have.
 //! * [`field_properties`]: which property each field of a record has, also where names collide.
-//! * [`column_name`]: the names that columns of files and answers get.
+//! * [`column_name`]: names of columns in Parquet files.
 //! * [`batch`]: rows of one table and partition, the unit of a commit.
 //! * [`entity`]: writes a record as one row, or as a master row and its items.
 //! * [`window`]: which days accept records, and which days have expired.
