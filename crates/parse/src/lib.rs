@@ -135,6 +135,11 @@ pub fn rfc3339(text: &str) -> Option<Ticks> {
     timestamp::leading(text).and_then(|(time, length)| (length == text.len()).then_some(time))
 }
 
+/// What looks like a time in the text of a record that has none: the first point in time within its first line.
+pub fn likely_time<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<&'a str> {
+    layout::wide::likely(text.lines().next()?, defaults)
+}
+
 /// A record, and the format that was recognised.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed<'a> {

@@ -191,7 +191,7 @@ impl<'a> RecordBuilder<'a> {
         let fits = match &field.value {
             Value::String(text) if part == PID => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
             // Programs that do not know the host write `?`.
-            Value::String(text) => !text.is_empty() && !(part == HOST && text == "?"),
+            Value::String(text) => !(text.is_empty() || part == HOST && text == "?"),
             Value::Int64(_) => part == PID,
             _ => false,
         };

@@ -26,13 +26,16 @@ pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<(S
     let end = scan::space(bytes, at);
     let pid = line.get(at..end).filter(|pid| is_number(pid));
     let at = if pid.is_some() { skip_spaces(bytes, end) } else { at };
-    // CockroachDB writes a space after the line, and groups before the text.
-    let word = scan::space(bytes, at);
     let close = bytes.get(at..)?.iter().take(200).position(|byte| *byte == b']').map(|close| at + close);
-    let bare = line.get(at..word).and_then(source).filter(|_| pid.is_some());
-    let ((file, number), end) = match bare {
-        Some(bare) => (bare, word),
-        None => (source(line.get(at..close?)?)?, close? + 1),
+    let bracketed = close.and_then(|close| Some((source(line.get(at..close)?)?, close + 1)));
+    let ((file, number), end) = match bracketed {
+        Some(bracketed) => bracketed,
+        // CockroachDB writes a space after the line, and groups before the text.
+        None => {
+            pid?;
+            let word = scan::space(bytes, at);
+            (source(line.get(at..word)?)?, word)
+        }
     };
     if let Some(pid) = pid {
         sketch.pid(pid);

@@ -50,7 +50,7 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     while at < end {
         let start = at + bytes[at..end].iter().take_while(|byte| !is_letter(**byte)).count();
         let stop = start + bytes.get(start..)?.iter().take_while(|byte| is_letter(**byte)).count();
-        let Some(word) = line.get(start..stop).filter(|word| !word.is_empty()) else { return None };
+        let word = line.get(start..stop).filter(|word| !word.is_empty())?;
         if let Some(level) = level_of(word, plain == 0)
             && is_marked(bytes, start, stop, word, plain)
         {

@@ -26,7 +26,7 @@ pub(super) mod trace;
 mod trailing;
 mod untimed;
 mod usual;
-mod wide;
+pub(crate) mod wide;
 
 pub(super) use habits::Habits;
 pub use syslog::facility_name;
@@ -40,6 +40,9 @@ use general::LineHeader;
 use memchr::memchr;
 use sketch::Sketch;
 use std::borrow::Cow;
+
+/// Bytes of a level and its marks behind a tag.
+const LEVEL_BYTES_MAX: usize = 16;
 
 /// The context for reading a record.
 pub(super) struct LayoutContext<'g> {
@@ -229,7 +232,11 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
     };
     if may_be_syslog && syslog::after_the_time(&mut header, is_usual) {
         // A program that writes its own file names no host, and perhaps a level beside its name or within its tag.
-        if let Some((level, start, end)) = late::level(header.line, header.after_time)
+        let until = header.line.len().min(header.at + LEVEL_BYTES_MAX);
+        let head = header.line.get(..until).unwrap_or_default();
+        let tag = head.get(header.after_time..header.at).unwrap_or_default();
+        if (!header.sketch.has_host || memchr(b'(', tag.as_bytes()).is_some())
+            && let Some((level, start, end)) = late::level(head, header.after_time)
             && (start < header.at || start == header.at && !header.sketch.has_host)
         {
             header.sketch.level(level, start, end);

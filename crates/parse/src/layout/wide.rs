@@ -52,6 +52,17 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
 
 /// The first point in time in a line, and its place.
 fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    any_stamp(line, defaults, WORDS_MAX)
+}
+
+/// The text of the first point in time in a line, also within a sentence.
+pub(crate) fn likely<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<&'a str> {
+    let (at, stamp) = any_stamp(line, defaults, usize::MAX)?;
+    line.get(at..at + stamp.length)
+}
+
+/// The first point in time with at most so many ordinary words before it.
+fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
     let is_border = |byte: u8| {
         matches!(
@@ -67,7 +78,7 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
         let is_near = found.form != Form::Epoch
             || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
                 && found.time.get() >= seen.saturating_sub(EPOCH_DAYS * TICKS_PER_DAY);
-        let is_header = ordinary_words(line.get(..at)?) <= WORDS_MAX;
+        let is_header = ordinary_words(line.get(..at)?) <= words_max;
         (is_word && is_near && is_header && line.is_char_boundary(at + found.length)).then_some((at, found))
     })
 }
