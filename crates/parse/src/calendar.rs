@@ -20,6 +20,11 @@ const YEAR_BACK: i64 = 30 * TICKS_PER_DAY;
 /// By how much a time of day may be earlier than the one before it on one day.
 const DAY_BACK: i64 = TICKS_PER_DAY / 24;
 
+/// A file whose times go back more often than this, and have fewer lines for each of these turns, is not in order: it has
+/// its years and days from the time at which it was written alone.
+const TURNS_OF_FEW: usize = 4;
+const LINES_OF_TURN: usize = 8;
+
 /// What the times of a source leave out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Missing {
@@ -149,8 +154,9 @@ impl Calendar {
         let back = if self.missing == Missing::Date { DAY_BACK } else { YEAR_BACK };
         let turns = times.windows(2).filter(|pair| pair[1] < pair[0] - back).count();
         let Some(first) = times.first() else { return };
+        let is_in_order = turns <= TURNS_OF_FEW || turns * LINES_OF_TURN <= times.len();
         let turns = i64::try_from(turns).unwrap_or(0);
-        if turns == 0 {
+        if turns == 0 || !is_in_order {
             return;
         }
         let last = times.last().unwrap_or(first);
@@ -238,6 +244,18 @@ mod tests {
             ),
         ] {
             assert_eq!(times(lines, written), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_in_order_goes_back_no_decades() {
+        let days = [
+            "Oct 11", "Feb  5", "Nov  1", "Jan  2", "Aug 24", "Mar  1", "Dec 24", "Feb 28", "Sep  9", "Jan 20",
+            "Nov 11",
+        ];
+        let lines: Vec<String> = days.map(|day| format!("{day} 01:00:00 a b[1]: x")).into();
+        for time in times(&lines.join("\n"), "2026-11-21T12:00:00Z") {
+            assert!(["2025", "2026"].contains(&&time[..4]), "{time}");
         }
     }
 

@@ -17,7 +17,8 @@
 
 use super::clock::{DigitCursor, Seconds};
 use super::language;
-use super::offset::{WrittenZone, ends_word, two, zone};
+use super::offset::{ends_word, two};
+use super::written_zone::{WrittenZone, zone};
 use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 

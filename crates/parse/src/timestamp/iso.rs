@@ -1,7 +1,8 @@
 //! RFC 3339 and its variants: the form of most logs, so the reader makes as few tests as possible.
 
 use super::clock::{fraction, leap};
-use super::offset::{WrittenZone, ends_word, two, zone};
+use super::offset::{ends_word, two};
+use super::written_zone::{WrittenZone, zone};
 use super::{Form, Stamp, TimestampDefaults, point};
 use daytable_model::time::TICKS_PER_SECOND;
 

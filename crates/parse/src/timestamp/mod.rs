@@ -25,14 +25,15 @@ mod epoch;
 mod iso;
 mod language;
 mod offset;
+mod written_zone;
 pub(crate) mod zone;
 
 pub(super) use epoch::read as epoch;
 
 use daytable_model::record::Value;
 use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_MINUTE, Ticks};
-use offset::WrittenZone;
 use std::ops::RangeInclusive;
+use written_zone::WrittenZone;
 use zone::Zone;
 
 /// The years of a valid timestamp. Go and .NET write year 1 for a missing time, Windows 1601, other programs 9999.
@@ -137,7 +138,7 @@ pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Optio
     let has_seconds = text.get(..cursor.at)?.iter().filter(|byte| **byte == b':').count() > 1;
     let has_half = text.get(..cursor.at)?.ends_with(b"M");
     (has_seconds || has_half).then_some(())?;
-    let (zone, length) = offset::zone(cursor.rest())?;
+    let (zone, length) = written_zone::zone(cursor.rest())?;
     cursor.at += length;
     // No record is of a year that no clock shows.
     let seen = defaults.seen.get().min(Ticks::from_date(9000, 1, 1)?.get());
@@ -187,7 +188,7 @@ fn point(date: (i32, u32, u32), since_midnight: i64, zone: WrittenZone, defaults
         WrittenZone::Unwritten => defaults.zone.to_utc(Ticks::new(shown)?, defaults.seen),
         WrittenZone::Named(zone) => zone.to_utc(Ticks::new(shown)?, defaults.seen),
         WrittenZone::Short(number) => {
-            let (name, minutes) = offset::abbreviation(number);
+            let (name, minutes) = written_zone::abbreviation(number);
             defaults.zone.to_utc_as(name, Ticks::new(shown)?).or_else(|| east(minutes))
         }
     }
