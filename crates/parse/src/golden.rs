@@ -11,7 +11,7 @@ const OUTPUTS_RIGHT_MIN: usize = 97;
 const DATAGRAMS_RIGHT_MIN: usize = 95;
 
 /// An entry of a list: a source, and what its records mean.
-struct Entry<'a> {
+struct GoldenEntry<'a> {
     name: &'a str,
     zone: Zone,
     /// When the file was written last, or when the datagram came.
@@ -20,16 +20,16 @@ struct Entry<'a> {
     records: Vec<(String, &'a str)>,
 }
 
-fn entries<'a>(list: &'a str, seen: &str) -> Vec<Entry<'a>> {
+fn entries<'a>(list: &'a str, seen: &str) -> Vec<GoldenEntry<'a>> {
     let time = |text: &str| crate::rfc3339(text).expect("a time");
-    let mut entries: Vec<Entry<'a>> = Vec::new();
+    let mut entries: Vec<GoldenEntry<'a>> = Vec::new();
     let mut lines = String::new();
     for line in list.lines() {
         if let Some(head) = line.strip_prefix("== ") {
             assert!(lines.is_empty(), "before {head}: lines without what they mean");
             let (name, settings) = head.split_once(" | ").unwrap_or((head, ""));
             let setting = |name: &str| settings.split(' ').find_map(|setting| setting.strip_prefix(name));
-            entries.push(Entry {
+            entries.push(GoldenEntry {
                 name,
                 zone: setting("zone=").map_or(Zone::Utc, |zone| zone.parse().expect("a zone")),
                 seen: time(setting("file=").unwrap_or(seen)),
@@ -121,7 +121,7 @@ fn score(list: &str, results: &[(&str, Vec<String>)]) -> usize {
 
 /// The entries of the first list, each with what is wrong.
 fn outputs() -> Vec<(&'static str, Vec<String>)> {
-    let read = |entry: &Entry<'static>| {
+    let read = |entry: &GoldenEntry<'static>| {
         let text: String = entry.records.iter().map(|(lines, _)| lines.as_str()).collect();
         let options = ParseOptions { zone: entry.zone, ..ParseOptions::default() };
         let mut records = Records::new(text.as_bytes(), options, 1 << 20);
@@ -154,7 +154,7 @@ fn owned(record: Record<'_>) -> Record<'static> {
 
 /// The entries of the second list, each with what is wrong.
 fn datagrams() -> Vec<(&'static str, Vec<String>)> {
-    let read = |entry: &Entry<'static>| {
+    let read = |entry: &GoldenEntry<'static>| {
         let options = ParseOptions { zone: entry.zone, ..ParseOptions::default() };
         let mut profile = SourceProfile::default();
         let wrong = entry.records.iter().filter_map(|(lines, expected)| {
