@@ -137,9 +137,10 @@ impl Calendar {
                         return Ok(calendar);
                     }
                 }
-                if let Some(time) = time_in(line, zone, leap_year()).filter(|_| calendar.is_needed()) {
-                    times.push(time.get());
-                }
+                // Other lines may have whole times, of any year.
+                let is_of_year = |time: &Ticks| (leap_year().get() - time.get()).abs() < 368 * TICKS_PER_DAY;
+                let time = time_in(line, zone, leap_year()).filter(|time| calendar.is_needed() && is_of_year(time));
+                times.extend(time.map(Ticks::get));
             }
             if calendar.missing == Missing::Nothing && place == 0 {
                 return Ok(calendar);
@@ -257,6 +258,12 @@ mod tests {
         for time in times(&lines.join("\n"), "2026-11-21T12:00:00Z") {
             assert!(["2025", "2026"].contains(&&time[..4]), "{time}");
         }
+    }
+
+    #[test]
+    fn whole_times_between_others_are_no_turns() {
+        let lines = "Oct 11 22:14:15 a b[1]: x\nFeb  5 17:32:18 a b[1]: x\n2024-03-01T10:00:00Z INFO b\n2012-03-01T10:00:00Z INFO b";
+        assert_eq!(times(lines, "2026-11-21T12:00:00Z")[..2], ["2025-10-11T22:14:15Z", "2026-02-05T17:32:18Z"]);
     }
 
     #[test]

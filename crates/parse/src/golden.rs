@@ -88,7 +88,7 @@ fn wrong_output(record: &Record<'_>, expected: &str) -> Option<String> {
 /// What is wrong in the record of a datagram, if anything is.
 fn wrong_datagram(record: &Record<'_>, expected: &str) -> Option<String> {
     let parts: Vec<_> = expected.splitn(4, " | ").collect();
-    let [host, time, severity, text] = parts[..] else { panic!("HOST | TIME | LEVEL | TEXT: {expected}") };
+    let [host, time, severity, text] = <[&str; 4]>::try_from(parts).expect("HOST | TIME | LEVEL | TEXT");
     let mut wrong = Vec::new();
     let named = record.text("host");
     if !is_one_of(named.as_deref().unwrap_or("-"), host) {

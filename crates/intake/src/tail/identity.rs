@@ -46,6 +46,9 @@ pub(super) fn identity_of(device: u64, inode: u64, generation: u32, head: &[u8])
 /// clock's hour, or a file that waited for its first record.
 const WRITTEN_ANEW_AFTER: Duration = Duration::from_secs(2 * 3600);
 
+/// A time without a year or a day is another time when it is read so much earlier.
+const SOME_DAYS: Duration = Duration::from_secs(500 * 86_400);
+
 /// When the source of a file began, from the file itself: a data folder that was lost gives the same start again. That is
 /// the birth of the file. The birth of a file that was emptied and written anew (`copytruncate`) is too early, so there,
 /// and where the file system keeps no births, it is the time of the first record.
@@ -58,13 +61,18 @@ pub(super) fn start_of(born: SourceStart, first: Option<Ticks>) -> SourceStart {
     }
 }
 
-/// The time of the record that begins with `head`.
+/// The time of the record that begins with `head`. None if it lacks the year or the day: what is missing depends on when it
+/// is read, and a file that is read again must have the same start.
 pub(super) fn first_time(head: &[u8], reading: &ParseOptions) -> Option<Ticks> {
     let text = String::from_utf8_lossy(head);
-    let mut profile = SourceProfile::default();
-    let unwrapped = profile.unwrap(text.trim_end_matches(['\n', '\r']), reading);
-    let envelope = unwrapped.envelope.clone();
-    profile.record(&unwrapped.text, envelope, reading, time::now()).record.time
+    let read_at = |seen: Ticks| {
+        let mut profile = SourceProfile::default();
+        let unwrapped = profile.unwrap(text.trim_end_matches(['\n', '\r']), reading);
+        let envelope = unwrapped.envelope.clone();
+        profile.record(&unwrapped.text, envelope, reading, seen).record.time
+    };
+    let now = time::now();
+    read_at(now).filter(|time| read_at(now.minus(SOME_DAYS)) == Some(*time))
 }
 
 /// The mark at `position`; `window` ends there.
@@ -208,6 +216,15 @@ mod tests {
     use proptest::prelude::*;
 
     const NO: u64 = 0;
+
+    #[test]
+    fn a_first_time_that_depends_on_when_it_is_read_is_none() {
+        let time = |head: &str| first_time(head.as_bytes(), &ParseOptions::default()).map(|time| time.to_string());
+        assert_eq!(time("2026-11-21T08:00:00Z INFO a\n").as_deref(), Some("2026-11-21T08:00:00Z"));
+        assert_eq!(time("Nov 21 08:00:00 web sshd[1]: a\n"), None);
+        assert_eq!(time("08:00:00.123 INFO a\n"), None);
+        assert_eq!(time("no time\n"), None);
+    }
 
     #[test]
     fn heads() {
