@@ -12,6 +12,7 @@
 
 mod checks;
 mod files;
+mod times;
 
 use super::args::{DaemonArgs, JsonArgs};
 use super::exit::CliError;

@@ -15,9 +15,10 @@ use crate::http::{ImportRequest, PASSED_FILES_MAX};
 use crate::remote::{local_limits, local_rules};
 use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::route::Router;
-use daytable_intake::tail::{self, ImportFile, ImportProgress, TailOptions};
+use daytable_intake::tail::{self, ImportFile, ImportProgress, TailOptions, UNTIMED_FILES_MAX};
 use daytable_lifecycle::retained_rules::retain_rules;
 use daytable_model::path_text::PathText;
+use daytable_model::safe_text::SafeLine;
 use daytable_model::time::now;
 use daytable_store::outbox::bucket_plans;
 use daytable_store::{Store, StoreOptions};
@@ -71,7 +72,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 }
             }
         }
-        let before = done;
+        let before = done.clone();
         let mut show = |progress: ImportProgress| {
             done = ImportProgress {
                 files: before.files + progress.files,
@@ -80,6 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 bytes_total: before.bytes + progress.bytes_total,
                 records: before.records + progress.records,
                 late_records: before.late_records + progress.late_records,
+                untimed: before.untimed.iter().cloned().chain(progress.untimed).take(UNTIMED_FILES_MAX).collect(),
             };
             bar.set_length(done.bytes_total.max(done.bytes));
             bar.set_position(done.bytes);
@@ -231,6 +233,13 @@ fn summary(progress: &ImportProgress) -> String {
     );
     if late_records > 0 {
         summary.push_str(&format!("; {late_records} dated before keep went to today's table"));
+    }
+    for file in &progress.untimed {
+        let (path, likely) = (SafeLine(&file.path), SafeLine(&file.likely_time));
+        summary.push_str(&format!(
+            "\n{path}: no record has a time, although {likely} looks like one; they have the time of this import: \
+             a pattern (--format) can name it"
+        ));
     }
     summary
 }

@@ -142,7 +142,7 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
         let is_more = records.turn(seen, each).map_err(failed)?;
         written?;
         if !is_more {
-            summary.note_time_field(records.profile().time_field());
+            summary.note_time(records.profile());
             return Ok(summary);
         }
     }

@@ -34,6 +34,11 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         outboxes.iter().try_for_each(|outbox| output.json(outbox))?;
     } else {
         output.line(columns(&sources))?;
+        let times: Vec<String> = sources.iter().filter_map(time_of).collect();
+        if !times.is_empty() {
+            output.line("")?;
+            times.iter().try_for_each(|time| output.line(time))?;
+        }
         if !unended.is_empty() {
             output.line("")?;
             output.line(unended_columns(&unended))?;
@@ -150,6 +155,16 @@ fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {
             source.losses(),
         ]
     })
+}
+
+/// Which field is the time of a source, or only looks like one.
+fn time_of(source: &ShownSource) -> Option<String> {
+    let path = SafeLine(&source.path.text()).to_string();
+    if let Some(name) = &source.time_field {
+        return Some(format!("{path}: the time is {}", SafeLine(name)));
+    }
+    let likely = source.likely_time.as_ref()?;
+    Some(format!("{path}: no record has a time, although {} looks like one", SafeLine(likely)))
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@
 //!   level.
 //! * `calendar`: the year and the day that times leave out, from the time and the order of a file.
 //! * `time_fields`: which field is the time, where no name is known.
+//! * `time_doubt`: what looks like a time, where no record has one.
 //! * `builder`: builds a record from names and values. `clef`: renders the message of a Serilog event.
 //! * `timestamp`: the forms of timestamps. `zone` in it: the time zone of a source.
 //! * `scan`: finds the end of a short piece of a line. `spare`: memory of the record before.
@@ -101,6 +102,7 @@ mod scan;
 mod source_profile;
 mod spare;
 mod structured;
+mod time_doubt;
 mod time_fields;
 mod timestamp;
 mod w3c;
@@ -133,11 +135,6 @@ use std::ops::Range;
 /// The time of a text that is nothing but a complete timestamp, as RFC 3339 has it.
 pub fn rfc3339(text: &str) -> Option<Ticks> {
     timestamp::leading(text).and_then(|(time, length)| (length == text.len()).then_some(time))
-}
-
-/// What looks like a time in the text of a record that has none: the first point in time within its first line.
-pub fn likely_time<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<&'a str> {
-    layout::wide::likely(text.lines().next()?, defaults)
 }
 
 /// A record, and the format that was recognised.

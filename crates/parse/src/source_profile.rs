@@ -407,7 +407,9 @@ impl SourceProfile {
                 Some(clean) => {
                     if parsed.format == Format::Plain {
                         // The plain record may have become a header, and headers are saved: drop the secret.
+                        let doubt = std::mem::take(&mut self.headers.doubt);
                         self.headers = Headers::default();
+                        self.headers.doubt = doubt;
                     }
                     if !knew_time {
                         // A name that was learned from this record may be, or contain, the secret, and is saved as well.
@@ -418,6 +420,7 @@ impl SourceProfile {
             },
         };
         parsed.record.line = Some(Box::new(line));
+        self.headers.doubt.note(&parsed.record);
         parsed
     }
 
@@ -498,6 +501,7 @@ impl SourceProfile {
         self.settle_time(&mut parsed, &defaults);
         self.learn(&parsed);
         parsed.record.line = Some(Box::new(self.layouts.read_line(line, &parsed.record, read)));
+        self.headers.doubt.note(&parsed.record);
         Some(parsed)
     }
 
@@ -598,6 +602,11 @@ impl SourceProfile {
     /// The field that is the time, where no name is known for it; of a date and a clock both names, with `and` between.
     pub fn time_field(&self) -> Option<&str> {
         self.headers.time.name()
+    }
+
+    /// What looks like a time, where no record had one: the name of a field, or a part of a text.
+    pub fn likely_time(&self) -> Option<&str> {
+        self.headers.doubt.likely()
     }
 
     /// The share of the last records (at most 32) with that format, 0 to 1; 0 before the first.

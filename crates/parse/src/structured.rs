@@ -5,6 +5,7 @@
 //! candidates.
 
 use super::calendar::Calendar;
+use super::time_doubt::TimeDoubt;
 use super::time_fields::TimeFields;
 use super::timestamp::TimestampDefaults;
 use super::{
@@ -20,6 +21,8 @@ pub(super) struct Headers {
     csv: Option<Table>,
     /// The field that is the time, where no name is known for it.
     pub(super) time: TimeFields,
+    /// What looks like a time, where no record has one.
+    pub(super) doubt: TimeDoubt,
     /// The year and the day that times leave out.
     pub(super) calendar: Calendar,
 }
@@ -33,6 +36,8 @@ struct Table {
 
 /// What stands before the saved name of a field that is the time.
 const TIME_MARK: char = '=';
+/// What stands before what looks like a time.
+const DOUBT_MARK: char = '!';
 /// What stands before what is known about missing years and days.
 const CALENDAR_MARK: char = '~';
 
@@ -49,6 +54,8 @@ impl Headers {
         for line in saved.lines() {
             if let Some(calendar) = line.strip_prefix(CALENDAR_MARK) {
                 headers.calendar = Calendar::restore(calendar);
+            } else if let Some(doubt) = line.strip_prefix(DOUBT_MARK) {
+                headers.doubt = TimeDoubt::restore(doubt);
             } else if let Some(name) = line.strip_prefix(TIME_MARK) {
                 headers.time = TimeFields::restore(name);
             } else if !headers.w3c.learn(line) {
@@ -69,7 +76,9 @@ impl Headers {
             saved.push(if table.is_confirmed { '+' } else { '?' });
             saved.push_str(table.header.save());
         }
-        for (mark, line) in [(TIME_MARK, self.time.save()), (CALENDAR_MARK, self.calendar.save())] {
+        let known =
+            [(TIME_MARK, self.time.save()), (DOUBT_MARK, self.doubt.save()), (CALENDAR_MARK, self.calendar.save())];
+        for (mark, line) in known {
             let Some(line) = line else { continue };
             if !saved.is_empty() {
                 saved.push('\n');

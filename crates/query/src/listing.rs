@@ -2,6 +2,7 @@
 
 use daytable_model::path_text;
 use daytable_model::time::Ticks;
+use daytable_parse::SourceProfile;
 use daytable_store::{Ledger, Reader, SourceKind, SourceState, SourceStatus, StoreError, TableSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -174,6 +175,13 @@ pub struct ShownSource {
     pub lag_bytes: Option<u64>,
     /// When it last advanced, RFC 3339.
     pub seen: String,
+    /// The field that is the time of its records, where no name is known for it; of a date and a clock both names, with
+    /// `and` between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_field: Option<String>,
+    /// What looks like a time, where no record had one: the name of a field, or a part of a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub likely_time: Option<String>,
     /// The ledger.
     #[serde(flatten)]
     pub ledger: Ledger,
@@ -201,6 +209,7 @@ impl ShownSource {
     fn with_size(state: &SourceState, size: Option<u64>) -> ShownSource {
         let extension = state.path.extension().and_then(|extension| extension.to_str());
         let compressed = matches!(extension, Some("gz" | "zst"));
+        let profile = SourceProfile::restore(&state.profile);
         ShownSource {
             block: state.block.clone(),
             path: state.path.clone(),
@@ -216,6 +225,8 @@ impl ShownSource {
             size,
             lag_bytes: size.filter(|_| !compressed).map(|size| size.saturating_sub(state.position)),
             seen: state.seen.to_string(),
+            time_field: profile.time_field().map(str::to_owned),
+            likely_time: profile.likely_time().map(str::to_owned),
             ledger: state.ledger,
         }
     }

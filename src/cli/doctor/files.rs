@@ -1,4 +1,4 @@
-//! The checks of files: what the blocks `[[tail]]` read, why other files are left alone, and the times of the newest records.
+//! The checks of files: what the blocks `[[tail]]` read, and why other files are left alone.
 //!
 //! A running daemon surveys the files itself ([`survey`]), because its user and its name spaces may be others than those of this
 //! command.
@@ -8,30 +8,13 @@ use super::super::exit::CliError;
 use super::CheckResult;
 use crate::config::Config;
 use daytable_intake::tail::{SurveyedPath, UnreadReason, survey};
-use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
-use daytable_model::time::{TICKS_PER_SECOND, Ticks};
+use daytable_model::time::Ticks;
 use daytable_model::units::show_duration;
-use daytable_query::answer::{AnswerItem, AnswerOptions, answer};
-use daytable_query::{Archives, Filter, Stores};
-use daytable_store::Reader;
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
 
 const CHECK: &str = "files";
 /// Paths that a result names.
 const NAMED_MAX: usize = 5;
-/// Files, last written first, whose newest records are compared with the clock.
-const COMPARED_MAX: usize = 20;
-/// Zones are at most 14 hours away from UTC.
-const ZONE_MAX: Duration = Duration::from_secs(15 * 3600);
-/// Offsets of zones are whole numbers of this many seconds.
-const QUARTER: i64 = 900;
-/// Seconds within which a difference is a whole number of quarter hours.
-const NEAR: i64 = 30;
-/// Seconds within which a clock is right.
-const RIGHT: i64 = 600;
-
 /// The files, as the running daemon finds them, or as this process does.
 pub(super) fn surveyed(config: &Config, control: Option<Control>) -> Result<Vec<SurveyedPath>, CliError> {
     let Some(control) = control else {
@@ -197,82 +180,6 @@ fn expired(config: &Config, block: &str, read: &[&SurveyedPath], now: Ticks) -> 
     })
 }
 
-/// Whether the newest records have the times at which they were written.
-pub(super) fn times(data_dir: &Path, surveyed: &[SurveyedPath], now: Ticks) -> Vec<CheckResult> {
-    const CHECK: &str = "times";
-    let Ok(reader) = Reader::open(data_dir) else { return Vec::new() };
-    let archives = Archives::Skip;
-    let stores = Stores::local(&reader, &archives);
-    let written = |found: &SurveyedPath| Ticks::from_unix(found.modified?, 0).filter(|_| found.reason.is_none());
-    let mut files: Vec<(Ticks, &str)> =
-        surveyed.iter().filter_map(|found| Some((written(found)?, found.path.as_str()))).collect();
-    files.sort_by_key(|(written, _)| std::cmp::Reverse(*written));
-    let mut results = Vec::new();
-    let mut compared = 0;
-    for (written, path) in files.into_iter().take(COMPARED_MAX) {
-        let newest = newest(&stores, Some(path), written.minus(ZONE_MAX), written.plus(ZONE_MAX), now);
-        let Some((time, _)) = newest else { continue };
-        compared += 1;
-        if let Some(off) = zone_error(time, written) {
-            results.push(CheckResult::warn(
-                CHECK,
-                format!("the newest record of {path} is of {time}, {off} the file was last written"),
-                "set `zone` of its [[tail]] to the zone of its times: daytable parse --explain FILE shows how they are read",
-            ));
-        }
-    }
-    // Listeners have no file with a time.
-    let ahead = newest(&stores, None, now.plus(Duration::from_secs(RIGHT.unsigned_abs())), now.plus(ZONE_MAX), now);
-    if let Some((time, source)) = ahead.filter(|_| results.is_empty())
-        && let Some(off) = zone_error(time, now)
-    {
-        results.push(CheckResult::warn(
-            CHECK,
-            format!("the newest record of {source} is of {time}, {off} now"),
-            "set `zone` of its block, or the clock and the zone of its sender",
-        ));
-    }
-    if results.is_empty() && compared > 0 {
-        results.push(CheckResult::ok(CHECK, format!("the newest records of {compared} files are of the right time")));
-    }
-    results
-}
-
-/// The time and source of the newest record of a source, or of all, in `since..until`.
-fn newest(
-    stores: &Stores<'_>,
-    source: Option<&str>,
-    since: Ticks,
-    until: Ticks,
-    now: Ticks,
-) -> Option<(Ticks, String)> {
-    let mut query = ParsedQuery::parse("").ok()?;
-    if let Some(source) = source {
-        query.filter = Expression::Field(FieldName::new("source"), Test::Exact(source.to_owned()));
-    }
-    let filter = Filter { since: Some(since), until: Some(until), limit: Some(1), ..Filter::default() };
-    let mut newest = None;
-    let mut each = |item: AnswerItem| {
-        if let AnswerItem::Record(record) = item {
-            let record = record.record();
-            newest = Some((record.row_key.time(), record.source.clone()));
-        }
-        ControlFlow::Break(())
-    };
-    let options = AnswerOptions { filter, ..AnswerOptions::at(now) };
-    answer(stores, &query, &options, &|| true, &mut each).ok()?;
-    newest
-}
-
-/// How a time differs from the time of writing, if a wrong zone explains the difference: "2h before".
-fn zone_error(time: Ticks, written: Ticks) -> Option<String> {
-    let off = (time.get() - written.get()) / TICKS_PER_SECOND;
-    let beyond = (off.abs() + NEAR).rem_euclid(QUARTER);
-    let (size, side) = (Duration::from_secs(((off.abs() + NEAR) / QUARTER * QUARTER).unsigned_abs()), off.signum());
-    let word = if side < 0 { "before" } else { "after" };
-    (off.abs() > RIGHT && beyond <= 2 * NEAR).then(|| format!("{} {word}", show_duration(size)))
-}
-
 /// Some of the paths.
 fn named(paths: &[&str]) -> String {
     let shown = paths.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
@@ -284,18 +191,6 @@ fn named(paths: &[&str]) -> String {
 mod tests {
     use super::super::CheckStatus;
     use super::*;
-
-    #[test]
-    fn a_wrong_zone_is_a_whole_number_of_quarter_hours() {
-        let written = Ticks::from_unix(1_800_000_000, 0).expect("a time");
-        let off = |seconds: i64| zone_error(Ticks::from_unix(1_800_000_000 + seconds, 0).expect("a time"), written);
-        assert_eq!(off(-7200).as_deref(), Some("2h before"));
-        assert_eq!(off(7190).as_deref(), Some("2h after"));
-        assert_eq!(off(-20_703).as_deref(), Some("345m before"));
-        for near in [0, 5, -599, 700, 7300, -7000] {
-            assert_eq!(off(near), None, "{near}");
-        }
-    }
 
     #[test]
     fn paths_of_one_reason_share_a_line() {

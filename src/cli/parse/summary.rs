@@ -2,8 +2,7 @@
 
 use daytable_model::record::Record;
 use daytable_model::safe_text::SafeLine;
-use daytable_model::time::Ticks;
-use daytable_parse::{Format, Parsed, RawRecord, TimestampDefaults, Zone, likely_time};
+use daytable_parse::{Format, Parsed, RawRecord, SourceProfile};
 use std::fmt;
 
 /// Examples of records with other formats.
@@ -19,7 +18,7 @@ pub(super) struct ParseSummary {
     with_level: u64,
     /// The field that is the time of records, where no name is known for it.
     time_field: Option<String>,
-    /// What looks like a time in the first record without one.
+    /// What looks like a time, where no record has one.
     likely_time: Option<String>,
     /// By the number of the format: the count of records, and the first records with their places.
     formats: [(u64, Vec<(u64, String)>); Format::ALL.len()],
@@ -49,9 +48,10 @@ impl ParseSummary {
         self.formats[format.number()].0 += 1;
     }
 
-    /// Notes the field that is the time of the records.
-    pub(super) fn note_time_field(&mut self, name: Option<&str>) {
-        self.time_field = name.map(str::to_owned);
+    /// Notes what is the time of the records, or looks like one.
+    pub(super) fn note_time(&mut self, profile: &SourceProfile) {
+        self.time_field = profile.time_field().map(str::to_owned);
+        self.likely_time = profile.likely_time().map(str::to_owned);
     }
 
     /// Adds a record at `offset`.
@@ -60,10 +60,6 @@ impl ParseSummary {
         self.records += 1;
         self.with_time += u64::from(parsed.record.time.is_some());
         self.with_level += u64::from(parsed.record.level.is_some());
-        if parsed.record.time.is_none() && self.with_time == 0 && self.likely_time.is_none() {
-            let defaults = TimestampDefaults { zone: Zone::Utc, seen: Ticks::MAX };
-            self.likely_time = likely_time(&raw.text, &defaults).map(str::to_owned);
-        }
         let (count, first) = &mut self.formats[parsed.format.number()];
         *count += 1;
         if first.len() < SHOWN {
@@ -106,7 +102,7 @@ impl fmt::Display for ParseSummary {
         if let Some(name) = &self.time_field {
             write!(f, ", the time is {}", SafeLine(name))?;
         }
-        if let Some(likely) = self.likely_time.as_ref().filter(|_| self.with_time == 0) {
+        if let Some(likely) = &self.likely_time {
             let likely = SafeLine(likely);
             write!(f, "\n  none has a time, although {likely} looks like one: a pattern (format) can name it")?;
         }
@@ -134,15 +130,14 @@ mod tests {
     fn the_field_that_is_the_time_and_what_looks_like_one_are_named() {
         let shown = summary("{\"expires_at\":\"2026-11-21T08:00:00Z\",\"a\":1}\n");
         assert!(
-            shown.ends_with(
-                "none has a time, although 2026-11-21T08:00:00Z looks like one: a pattern (format) can name it"
-            ),
+            shown.ends_with("none has a time, although expires_at looks like one: a pattern (format) can name it"),
             "{shown}"
         );
         let shown = summary("{\"published\":\"2026-11-21T08:00:00Z\",\"a\":1}\n");
         assert!(shown.ends_with("1 with a time, 0 with a level, the time is published"), "{shown}");
     }
 
+    use daytable_model::time::Ticks;
     use daytable_parse::{ParseOptions, Records};
 
     fn summary(text: &str) -> String {
@@ -152,7 +147,7 @@ mod tests {
             summary.add(offset + raw.start as u64, raw, &parsed);
         };
         while records.turn(Ticks::UNIX_EPOCH, &mut each).expect("memory") {}
-        summary.note_time_field(records.profile().time_field());
+        summary.note_time(records.profile());
         summary.to_string()
     }
 

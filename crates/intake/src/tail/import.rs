@@ -22,7 +22,7 @@ use crate::route::Router;
 use daytable_model::path_text::PathText;
 use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
-use daytable_parse::FormatChoice;
+use daytable_parse::{FormatChoice, SourceProfile};
 use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -30,6 +30,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+/// Files without times that an import names.
+pub const UNTIMED_FILES_MAX: usize = 5;
 /// Bytes of rows that are submitted at once.
 const SUBMISSION_BYTES: usize = 4 << 20;
 
@@ -54,7 +56,7 @@ impl ImportFile {
 }
 
 /// The progress of an import.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImportProgress {
     /// Files that are complete, and the number of all files.
@@ -69,6 +71,19 @@ pub struct ImportProgress {
     pub records: u64,
     /// New records that went to today's table, because the day of their time had expired.
     pub late_records: u64,
+    /// The first files with new records of which none has a time although something looks like one; at most
+    /// [`UNTIMED_FILES_MAX`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untimed: Vec<UntimedFile>,
+}
+
+/// A file of which no record has a time, although something looks like one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UntimedFile {
+    /// Its path. Bytes that are not UTF-8 are written `\xFF`.
+    pub path: String,
+    /// The name of a field, or a part of a text.
+    pub likely_time: String,
 }
 
 /// The result of an import.
@@ -149,7 +164,7 @@ pub fn import(
             Err(Interrupted::Store(refused)) => return Err(refused.into()),
         }
         import.progress.files += 1;
-        progress(import.progress);
+        progress(import.progress.clone());
     }
     import.wait()?;
     Ok(ImportSummary { progress: import.progress, failed })
@@ -220,7 +235,7 @@ impl Importer<'_> {
             self.progress.records = records + reader.state.ledger.records - known_records;
             self.progress.late_records = self.counters.late_records();
             self.progress.bytes = before + reader.content.as_ref().map_or(0, |content| content.bytes_before(position));
-            progress(self.progress);
+            progress(self.progress.clone());
             match outcome {
                 Ok(ReadOutcome::More) if self.batcher.bytes() >= SUBMISSION_BYTES => self.submit(&reader.state)?,
                 Ok(ReadOutcome::More) => {}
@@ -236,9 +251,22 @@ impl Importer<'_> {
             }
         };
         self.progress.bytes = before + stat.size;
+        if self.progress.records > records {
+            self.note_untimed(path, &reader.state.profile);
+        }
         self.submit(&reader.state)?;
         self.known.put(reader.state);
         Ok(result?)
+    }
+
+    /// Notes a file if no record of it has a time although something looks like one.
+    fn note_untimed(&mut self, path: &Path, profile: &str) {
+        let profile = SourceProfile::restore(profile);
+        if let Some(likely) = profile.likely_time()
+            && self.progress.untimed.len() < UNTIMED_FILES_MAX
+        {
+            self.progress.untimed.push(UntimedFile { path: path.text().into_owned(), likely_time: likely.to_owned() });
+        }
     }
 
     /// The source that a file continues, or a new source; none for an empty file.

@@ -53,7 +53,7 @@ mod survey;
 mod wakeup;
 
 pub use check::{FileCheck, check};
-pub use import::{ImportError, ImportFile, ImportProgress, ImportSummary, import};
+pub use import::{ImportError, ImportFile, ImportProgress, ImportSummary, UNTIMED_FILES_MAX, UntimedFile, import};
 pub use options::{TailOptions, WatchMode};
 pub use path_patterns::PathPatterns;
 pub use source::{PreparedTail, Tail};
