@@ -94,3 +94,40 @@ fn the_doctor_finds_a_wrong_zone() {
     let said = text(&daytable("CET-1CEST", &["doctor", "--config", path.to_str().expect("text")]).stdout);
     assert!(said.contains("warn  zone: TZ=\"CET-1CEST\" names no dates"), "{said}");
 }
+
+/// A file without times, one whose time has an unknown name, and a host in the future: who asks is told which.
+#[test]
+fn what_is_no_time_and_who_is_in_the_future_is_named() {
+    let place = Place::new();
+    let config = "[[tail]]\nname = \"app\"\ninclude = [\"LOGS/*.log\"]\ninstance = \"{stem}\"\n";
+    let path = place.configure(config);
+    append(&place.log("none.log"), b"{\"expires_at\":\"2026-11-21T08:00:00Z\",\"a\":1}\n");
+    append(&place.log("named.log"), b"{\"published\":\"2026-11-21T08:00:00Z\",\"a\":1}\n");
+    // 100 minutes and a few: no wrong zone explains it.
+    let ahead = time::now().plus(Duration::from_secs(100 * 60)).to_string();
+    append(&place.log("fast.log"), format!("{ahead} WARN disk full\n{ahead} WARN disk fuller\n").as_bytes());
+    let daemon = place.start_with(config);
+    wait_for("the records are there", PATIENCE, || (place.try_records().len() == 4).then_some(()));
+    let (none, named) = (place.log("none.log").display().to_string(), place.log("named.log").display().to_string());
+    let listed = place.said("sources", &[]);
+    let untimed = format!("{none}: no record has a time, although expires_at looks like one");
+    assert!(listed.contains(&untimed), "{listed}");
+    assert!(listed.contains(&format!("{named}: the time is published\n")), "{listed}");
+    let fast = place.log("fast.log").display().to_string();
+    assert!(!listed.contains(&format!("{fast}:")), "{listed}");
+    assert_eq!(place.ledger("named.log")["time_field"], "published");
+    assert_eq!(place.ledger("none.log")["likely_time"], "expires_at");
+    let said = text(&daytable("UTC", &["doctor", "--config", path.to_str().expect("text")]).stdout);
+    let untimed = format!("no record of {none} has a time, although expires_at looks like one");
+    for expected in
+        [untimed, "warn  times: fast: 2 records are in the future, the newest of ".into(), format!(" now, from {fast}")]
+    {
+        assert!(said.contains(&expected), "{expected} is not in\n{said}");
+    }
+    daemon.stop();
+    let other = place.path("other.log");
+    fs::write(&other, "{\"expires_at\":\"2026-11-21T08:00:00Z\",\"b\":1}\n").expect("written");
+    let said = place.said("import", &[other.to_str().expect("text")]);
+    let untimed = "other.log: no record has a time, although expires_at looks like one";
+    assert!(said.contains(untimed), "{said}");
+}
