@@ -22,9 +22,6 @@ use super::written_zone::{WrittenZone, zone};
 use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
-/// Bytes before the first digit of a date that begins with names.
-const NAMES_MAX: usize = 20;
-
 /// The written parts of a date.
 #[derive(Clone, Copy)]
 enum WrittenDate {
@@ -84,7 +81,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
 /// The timestamp at the start of a text that begins with the name of a month or a weekday.
 pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     // Most words begin no date, and each word of a line without a time is asked.
-    if !bytes.iter().take(NAMES_MAX).any(u8::is_ascii_digit) {
+    if !begins_with_english(bytes) && !language::may_begin(bytes) {
         return None;
     }
     let mut cursor = DigitCursor { bytes, at: 0 };
@@ -127,6 +124,34 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
         None => (WrittenDate::Short(month, day), Form::Other),
     };
     finish(date, since_midnight, offset, &cursor, form, defaults)
+}
+
+/// Whether a text begins like the English name of a month or a weekday.
+#[inline]
+fn begins_with_english(bytes: &[u8]) -> bool {
+    let [a, b, c, ..] = bytes else { return false };
+    matches!(
+        &[a | 0x20, b | 0x20, c | 0x20],
+        b"jan"
+            | b"feb"
+            | b"mar"
+            | b"apr"
+            | b"may"
+            | b"jun"
+            | b"jul"
+            | b"aug"
+            | b"sep"
+            | b"oct"
+            | b"nov"
+            | b"dec"
+            | b"mon"
+            | b"tue"
+            | b"wed"
+            | b"thu"
+            | b"fri"
+            | b"sat"
+            | b"sun"
+    )
 }
 
 /// `2026-11-21` and a time; `:` separates its parts, or `.` if the date has `-` before the time.

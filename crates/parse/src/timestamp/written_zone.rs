@@ -134,8 +134,15 @@ fn after_offset(text: &[u8]) -> usize {
 fn named(text: &[u8]) -> Option<(WrittenZone, usize)> {
     let length = text.iter().take(5).take_while(|byte| byte.is_ascii_uppercase()).count();
     let name = text.get(..length)?;
+    // Cheap tests for the levels and names that follow most times.
+    if length == 1 {
+        return if matches!(name, b"A" | b"E" | b"I" | b"P") { iana(text) } else { None };
+    }
+    if !matches!(name.last(), Some(b'A' | b'B' | b'C' | b'K' | b'T')) {
+        return None;
+    }
     let Some(number) = NAMES.iter().position(|(known, _)| *known == name) else {
-        return iana(text);
+        return None;
     };
     match text.get(length..)? {
         rest @ [b'+' | b'-', ..] if NAMES[number].1 == 0 => {
