@@ -85,7 +85,7 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
         return None;
     }
     let mut cursor = DigitCursor { bytes, at: 0 };
-    if weekday(&mut cursor) {
+    if !is_short_month(bytes) && weekday(&mut cursor) {
         let _comma = cursor.eat(b',');
         if !cursor.eat(b' ') {
             return None;
@@ -124,6 +124,16 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
         None => (WrittenDate::Short(month, day), Form::Other),
     };
     finish(date, since_midnight, offset, &cursor, form, defaults)
+}
+
+/// Whether a text begins with the short English name of a month, which is the name of no weekday.
+#[inline]
+fn is_short_month(bytes: &[u8]) -> bool {
+    let [a, b, c, b' ' | b'-' | b'/', ..] = bytes else { return false };
+    matches!(
+        &[a | 0x20, b | 0x20, c | 0x20],
+        b"jan" | b"feb" | b"mar" | b"apr" | b"may" | b"jun" | b"jul" | b"aug" | b"sep" | b"oct" | b"nov" | b"dec"
+    )
 }
 
 /// Whether a text begins like the English name of a month or a weekday.

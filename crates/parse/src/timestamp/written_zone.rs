@@ -148,6 +148,8 @@ fn named(text: &[u8]) -> Option<(WrittenZone, usize)> {
         rest @ [b'+' | b'-', ..] if NAMES[number].1 == 0 => {
             offset(rest).or_else(|| short_offset(rest)).map(|(east, more)| (WrittenZone::East(east), length + more))
         }
+        // These are the same in every zone that uses them.
+        _ if matches!(name, b"UTC" | b"GMT") => Some((WrittenZone::East(0), length)),
         _ => Some((WrittenZone::Short(number), length)),
     }
 }
