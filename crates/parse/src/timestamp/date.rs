@@ -42,7 +42,10 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (4, Some(b' ')) => {
             let digits = cursor.digits(4)?;
             cursor.at += 1;
-            if let Some(month) = month(&mut cursor) {
+            // A time of day follows most such dates.
+            if cursor.peek().is_some_and(|byte| !byte.is_ascii_digit())
+                && let Some(month) = month(&mut cursor)
+            {
                 let _space = cursor.eat(b' ');
                 let _padding = cursor.eat(b' ');
                 let day = cursor.number(1, 2)?;

@@ -141,9 +141,7 @@ fn named(text: &[u8]) -> Option<(WrittenZone, usize)> {
     if !matches!(name.last(), Some(b'A' | b'B' | b'C' | b'K' | b'T')) {
         return None;
     }
-    let Some(number) = NAMES.iter().position(|(known, _)| *known == name) else {
-        return None;
-    };
+    let number = NAMES.iter().position(|(known, _)| *known == name)?;
     match text.get(length..)? {
         rest @ [b'+' | b'-', ..] if NAMES[number].1 == 0 => {
             offset(rest).or_else(|| short_offset(rest)).map(|(east, more)| (WrittenZone::East(east), length + more))
