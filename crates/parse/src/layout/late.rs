@@ -13,6 +13,8 @@ use daytable_model::record::Level;
 
 /// Bytes of a line that are searched.
 const WITHIN: usize = 160;
+/// Bytes of the longest word for a level.
+const LEVEL_BYTES_MAX: usize = 40;
 
 /// Levels in other languages, in small letters.
 const WORDS: [(&str, Level); 24] = [
@@ -48,22 +50,30 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let end = (from + WITHIN).min(bytes.len());
     let (mut at, mut plain) = (from, 0);
     while at < end {
-        let start = at + bytes[at..end].iter().take_while(|byte| !is_letter(**byte)).count();
-        let stop = start + bytes.get(start..)?.iter().take_while(|byte| is_letter(**byte)).count();
-        let word = line.get(start..stop).filter(|word| !word.is_empty())?;
-        if let Some(level) = level_of(word, plain == 0)
+        let start = at + bytes[at..end].iter().position(|byte| is_letter(*byte))?;
+        let stop =
+            bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
+        let before = start.checked_sub(1).map(|before| bytes[before]);
+        let after = bytes.get(stop).copied();
+        if may_be_level(before, after, stop - start)
+            && let Some(word) = line.get(start..stop)
+            && let Some(level) = level_of(word, plain == 0)
             && is_marked(bytes, start, stop, word, plain)
         {
             return Some((level, start, stop));
         }
-        let before = start.checked_sub(1).and_then(|before| bytes.get(before));
-        // Text in quotes and sentences hold no header.
-        if matches!(before, Some(b'"' | b'\'')) || matches!(bytes.get(stop..), Some([b'.' | b'!' | b'?', b' ', ..])) {
+        // Text in quotes and sentences hold no header, and pairs after words are those of a text.
+        let is_end = match after {
+            Some(b'.' | b'!' | b'?') => bytes.get(stop + 1) == Some(&b' '),
+            Some(b'=') => plain > 0,
+            _ => false,
+        };
+        if is_end || matches!(before, Some(b'"' | b'\'')) {
             return None;
         }
-        let is_alone = before.is_none_or(|byte| matches!(byte, b' ' | b'\t'))
-            && bytes.get(stop).is_none_or(|byte| matches!(byte, b' ' | b'\t' | b':' | b','));
-        plain += usize::from(is_alone && word.bytes().all(|byte| byte.is_ascii_alphabetic()));
+        let is_alone =
+            matches!(before, None | Some(b' ' | b'\t')) && matches!(after, None | Some(b' ' | b'\t' | b':' | b','));
+        plain += usize::from(is_alone && bytes[start..stop].is_ascii());
         if plain > 2 {
             return None;
         }
@@ -72,8 +82,20 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     None
 }
 
+#[inline]
 fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || !byte.is_ascii()
+}
+
+/// Whether the signs around a word allow a level: a cheap test before [`level_of`] and [`is_marked`].
+#[inline]
+fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
+    length <= LEVEL_BYTES_MAX
+        && !matches!(before, Some(b'0'..=b'9' | b'-' | b'_' | b'.' | b'"' | b'\''))
+        && matches!(
+            after,
+            None | Some(b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(')
+        )
 }
 
 /// The level of a word. Some words are levels only where nothing else stands before them.

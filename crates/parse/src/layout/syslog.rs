@@ -170,6 +170,11 @@ fn unescape(text: &str) -> Cow<'_, str> {
 pub(super) fn before_the_time<'a>(header: &mut LineHeader<'a>, defaults: &TimestampDefaults) -> bool {
     let (line, from) = (header.line, header.at);
     let bytes = line.as_bytes();
+    // In most messages the first word is neither a counter nor a name with a colon.
+    let first = bytes.get(from..scan::space(bytes, from)).unwrap_or_default();
+    if !first.iter().any(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'*' | b'.')) {
+        return false;
+    }
     let begins = |at: &usize| *at == from || matches!(bytes[*at - 1], b' ' | b':' | b'*' | b'.');
     // Each piece before the time must be a name or a number.
     let found = (from..bytes.len().min(from + ORIGIN_BYTES_MAX))

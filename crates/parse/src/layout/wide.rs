@@ -72,7 +72,7 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
     };
     (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1])).find_map(|at| {
         let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
-        let found = timestamp::at_start(bytes.get(at..)?, defaults).filter(|_| begins)?;
+        let found = begins.then(|| timestamp::at_start(bytes.get(at..)?, defaults)).flatten()?;
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric());
         let seen = defaults.seen.get();
         let is_near = found.form != Form::Epoch

@@ -22,9 +22,6 @@ use super::written_zone::{WrittenZone, zone};
 use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
-/// Bytes before the first digit of a date that begins with names.
-const NAMES_MAX: usize = 20;
-
 /// The written parts of a date.
 #[derive(Clone, Copy)]
 enum WrittenDate {
@@ -45,7 +42,10 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (4, Some(b' ')) => {
             let digits = cursor.digits(4)?;
             cursor.at += 1;
-            if let Some(month) = month(&mut cursor) {
+            // A time of day follows most such dates.
+            if cursor.peek().is_some_and(|byte| !byte.is_ascii_digit())
+                && let Some(month) = month(&mut cursor)
+            {
                 let _space = cursor.eat(b' ');
                 let _padding = cursor.eat(b' ');
                 let day = cursor.number(1, 2)?;
@@ -84,11 +84,11 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
 /// The timestamp at the start of a text that begins with the name of a month or a weekday.
 pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     // Most words begin no date, and each word of a line without a time is asked.
-    if !bytes.iter().take(NAMES_MAX).any(u8::is_ascii_digit) {
+    if !begins_with_english(bytes) && !language::may_begin(bytes) {
         return None;
     }
     let mut cursor = DigitCursor { bytes, at: 0 };
-    if weekday(&mut cursor) {
+    if !is_short_month(bytes) && weekday(&mut cursor) {
         let _comma = cursor.eat(b',');
         if !cursor.eat(b' ') {
             return None;
@@ -127,6 +127,44 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
         None => (WrittenDate::Short(month, day), Form::Other),
     };
     finish(date, since_midnight, offset, &cursor, form, defaults)
+}
+
+/// Whether a text begins with the short English name of a month, which is the name of no weekday.
+#[inline]
+fn is_short_month(bytes: &[u8]) -> bool {
+    let [a, b, c, b' ' | b'-' | b'/', ..] = bytes else { return false };
+    matches!(
+        &[a | 0x20, b | 0x20, c | 0x20],
+        b"jan" | b"feb" | b"mar" | b"apr" | b"may" | b"jun" | b"jul" | b"aug" | b"sep" | b"oct" | b"nov" | b"dec"
+    )
+}
+
+/// Whether a text begins like the English name of a month or a weekday.
+#[inline]
+fn begins_with_english(bytes: &[u8]) -> bool {
+    let [a, b, c, ..] = bytes else { return false };
+    matches!(
+        &[a | 0x20, b | 0x20, c | 0x20],
+        b"jan"
+            | b"feb"
+            | b"mar"
+            | b"apr"
+            | b"may"
+            | b"jun"
+            | b"jul"
+            | b"aug"
+            | b"sep"
+            | b"oct"
+            | b"nov"
+            | b"dec"
+            | b"mon"
+            | b"tue"
+            | b"wed"
+            | b"thu"
+            | b"fri"
+            | b"sat"
+            | b"sun"
+    )
 }
 
 /// `2026-11-21` and a time; `:` separates its parts, or `.` if the date has `-` before the time.

@@ -141,22 +141,47 @@ const WEEKDAYS: [&str; 55] = [
 /// The letters that come next, small, if a dot or a space and a number may follow, and their length.
 fn letters(cursor: &DigitCursor<'_>) -> Option<(String, usize)> {
     let rest = cursor.rest();
-    let length = rest.iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count();
+    let length = run(rest);
     let word = std::str::from_utf8(rest.get(..length)?).ok().filter(|word| word.len() > 1)?;
     Some((word.to_lowercase(), length))
 }
 
 /// Whether a number follows `at` bytes ahead, after a dot and marks.
-fn is_beside_number(cursor: &DigitCursor<'_>, at: usize) -> bool {
-    let mut rest = cursor.rest().get(at..).unwrap_or_default().iter().skip_while(|byte| matches!(byte, b'.' | b','));
+fn is_beside_number(text: &[u8], at: usize) -> bool {
+    let mut rest = text.get(at..).unwrap_or_default().iter().skip_while(|byte| matches!(byte, b'.' | b','));
     matches!(rest.next(), Some(b' ' | b'-' | b'/')) && rest.find(|byte| **byte != b' ').is_some_and(u8::is_ascii_digit)
+}
+
+/// Whether a text may begin with one of these names: a cheap test, which most words fail.
+#[inline]
+pub(super) fn may_begin(text: &[u8]) -> bool {
+    /// The first letters of the names, a bit each from `a` on.
+    const FIRST: u32 = {
+        let (letters, mut bits, mut at) = (b"adefgjlmnoqstvw", 0, 0);
+        while at < letters.len() {
+            bits |= 1 << (letters[at] - b'a');
+            at += 1;
+        }
+        bits
+    };
+    let Some(first) = text.first().map(|first| (first | 0x20).wrapping_sub(b'a')) else { return false };
+    if first > 25 || FIRST & 1 << first == 0 {
+        return false;
+    }
+    let length = run(text);
+    (2..=13).contains(&length) && is_beside_number(text, length)
+}
+
+/// The number of letters at the start of a text, counted to 16.
+fn run(text: &[u8]) -> usize {
+    text.iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count()
 }
 
 /// The month whose name comes next.
 #[cold]
 pub(super) fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
-    let run = cursor.rest().iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count();
-    if !(3..=12).contains(&run) || !is_beside_number(cursor, run) {
+    let run = run(cursor.rest());
+    if !(3..=12).contains(&run) || !is_beside_number(cursor.rest(), run) {
         return None;
     }
     let (word, length) = letters(cursor).filter(|(word, _)| word.chars().count() > 2)?;
@@ -171,8 +196,8 @@ pub(super) fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
 /// Whether the name of a weekday comes next, before a number.
 #[cold]
 pub(super) fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
-    let run = cursor.rest().iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count();
-    if !(2..=13).contains(&run) || !is_beside_number(cursor, run) {
+    let run = run(cursor.rest());
+    if !(2..=13).contains(&run) || !is_beside_number(cursor.rest(), run) {
         return false;
     }
     let Some((word, length)) = letters(cursor).filter(|(word, _)| WEEKDAYS.contains(&word.as_str())) else {

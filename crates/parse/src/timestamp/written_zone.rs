@@ -134,13 +134,20 @@ fn after_offset(text: &[u8]) -> usize {
 fn named(text: &[u8]) -> Option<(WrittenZone, usize)> {
     let length = text.iter().take(5).take_while(|byte| byte.is_ascii_uppercase()).count();
     let name = text.get(..length)?;
-    let Some(number) = NAMES.iter().position(|(known, _)| *known == name) else {
-        return iana(text);
-    };
+    // Cheap tests for the levels and names that follow most times.
+    if length == 1 {
+        return if matches!(name, b"A" | b"E" | b"I" | b"P") { iana(text) } else { None };
+    }
+    if !matches!(name.last(), Some(b'A' | b'B' | b'C' | b'K' | b'T')) {
+        return None;
+    }
+    let number = NAMES.iter().position(|(known, _)| *known == name)?;
     match text.get(length..)? {
         rest @ [b'+' | b'-', ..] if NAMES[number].1 == 0 => {
             offset(rest).or_else(|| short_offset(rest)).map(|(east, more)| (WrittenZone::East(east), length + more))
         }
+        // These are the same in every zone that uses them.
+        _ if matches!(name, b"UTC" | b"GMT") => Some((WrittenZone::East(0), length)),
         _ => Some((WrittenZone::Short(number), length)),
     }
 }

@@ -70,8 +70,10 @@ impl<'a> LineHeader<'a> {
         let start = self.at;
         let length =
             self.bytes().get(start..).map_or(0, |rest| rest.iter().take_while(|b| b.is_ascii_uppercase()).count());
-        let level = self.line.get(start..start + length).and_then(Level::from_word);
-        let Some(level) = level.filter(|_| self.bytes().get(start + length) == Some(&b'[')) else { return false };
+        if length < 3 || self.bytes().get(start + length) != Some(&b'[') {
+            return false;
+        }
+        let Some(level) = self.line.get(start..start + length).and_then(Level::from_word) else { return false };
         self.at = start + length;
         if self.bracketed(defaults).is_none() {
             self.at = start;
