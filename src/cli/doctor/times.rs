@@ -137,8 +137,9 @@ fn untimed(sources: &[SourceState]) -> Vec<CheckResult> {
              daytable parse --explain --format regex:PATTERN FILE",
         )
     });
-    let rest = (more > 0)
-        .then(|| CheckResult::warn(CHECK, format!("the same is true of {more} more files"), "`daytable sources` names them"));
+    let rest = (more > 0).then(|| {
+        CheckResult::warn(CHECK, format!("the same is true of {more} more files"), "`daytable sources` names them")
+    });
     named.chain(rest).collect()
 }
 
