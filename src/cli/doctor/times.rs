@@ -112,7 +112,7 @@ fn ahead(stores: &Stores<'_>, now: Ticks) -> Vec<CheckResult> {
     }
     if more > 0 {
         let found = format!("{more} more instances have records in the future");
-        let advice = "are there so many, look at the clock of this host first: timedatectl";
+        let advice = "with so many at once, look at the clock of this host first: timedatectl";
         results.push(CheckResult::warn(CHECK, found, advice));
     }
     results
@@ -137,8 +137,9 @@ fn untimed(sources: &[SourceState]) -> Vec<CheckResult> {
              daytable parse --explain --format regex:PATTERN FILE",
         )
     });
-    let rest = (more > 0)
-        .then(|| CheckResult::warn(CHECK, format!("so it is with {more} more files"), "`daytable sources` names them"));
+    let rest = (more > 0).then(|| {
+        CheckResult::warn(CHECK, format!("the same is true of {more} more files"), "`daytable sources` names them")
+    });
     named.chain(rest).collect()
 }
 
@@ -200,7 +201,7 @@ mod tests {
             found[0].starts_with("no record of /0.log has a time, although expires_at looks like one"),
             "{found:?}"
         );
-        assert_eq!(found[5], "so it is with 2 more files");
+        assert_eq!(found[5], "the same is true of 2 more files");
         let ended = SourceState { status: SourceStatus::Ended, ..file(1) };
         assert!(untimed(&[ended]).is_empty());
     }
