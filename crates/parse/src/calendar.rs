@@ -164,8 +164,11 @@ impl Calendar {
         // How long before the end the first record was, if each turn is one year or one day.
         let round = if self.missing == Missing::Date { TICKS_PER_DAY } else { 365 * TICKS_PER_DAY + TICKS_PER_DAY / 4 };
         let before = turns * round - (first - last);
+        // How long before the end of writing the last record was: less than a year, or a day. Years differ by a day.
+        let difference = if self.missing == Missing::Date { DAY_BACK } else { 2 * TICKS_PER_DAY };
+        let since_last = (written.get() - last + difference).rem_euclid(round) - difference;
         let slack = round / 4;
-        self.until = Ticks::new(written.get() - before + slack);
+        self.until = Ticks::new(written.get() - since_last - before + slack);
     }
 }
 
