@@ -40,7 +40,7 @@ fn questions() -> Vec<(&'static str, String)> {
         ("hits a millisecond", "/api/hits?q=*&step=1ms".into()),
         ("count a millisecond", "/api/count?every=1ms&by=level,instance".into()),
         ("values of a field", "/api/values?field=message&limit=1000000".into()),
-        ("export as Parquet", "/api/export?form=parquet".into()),
+        ("export as Parquet", "/api/export?format=parquet".into()),
         ("a million records", "/api/query?n=1000000".into()),
         ("texts of pipes", own("query", format!("* {}", format.repeat(6)))),
         ("50,000 entries", loki("{instance=~\".+\"}".into())),
