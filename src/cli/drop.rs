@@ -145,12 +145,13 @@ fn older_tables(listed: &[ListedTable], end: Ticks, name: Option<&Pattern>) -> V
 /// The first of these day-tables, until they have as many bytes together. Without so many bytes, all of them.
 fn oldest_with(tables: Vec<DayTable>, listed: &[ListedTable], bytes: u64) -> Vec<DayTable> {
     let mut had = 0;
-    let is_needed = |table: &DayTable| {
+    let counted = tables.into_iter().filter_map(|table| Some((bytes_of(&table, listed)?, table)));
+    let needed = counted.take_while(|(of_table, _)| {
         let is_needed = had < bytes;
-        had += bytes_of(table, listed).unwrap_or(0);
+        had += of_table;
         is_needed
-    };
-    tables.into_iter().filter(|table| bytes_of(table, listed).is_some()).take_while(is_needed).collect()
+    });
+    needed.map(|(_, table)| table).collect()
 }
 
 fn bytes_of(table: &DayTable, listed: &[ListedTable]) -> Option<u64> {

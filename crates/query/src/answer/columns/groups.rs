@@ -9,9 +9,9 @@ use super::counted::{AlikeRecords, CountedFields, PageNumbers, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::group_step::GroupStep;
 use super::kept::KeptRecords;
-use super::matching::{self, Made};
+use super::matching;
 use super::place::TableVisitor;
-use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values, is_value_of};
+use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values, is_value_of, open_rows};
 use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
 use crate::answer::quantile::QuantileSketch;
 use crate::answer::value_steps::{step_end, step_start};
@@ -487,14 +487,11 @@ impl BatchVisitor for Gathering<'_> {
         state.matched += rows.count() as u64;
         let by_record = self.by_record(batch, &rows)?;
         if !by_record.is_empty() {
-            let mut others = by_record.clone();
-            records.iter().for_each(|(row, _)| others.remove(*row));
-            let Made::Records(others) = matching::make(&self.columns, batch, &others)? else {
+            rows.subtract(&by_record);
+            let Some(records) = matching::make_rest(&self.columns, batch, &by_record, records)? else {
                 return Ok(self.elsewhere());
             };
-            let own = records.into_iter().filter(|(row, _)| by_record.contains(*row));
-            rows.subtract(&by_record);
-            if !state.records.add(own.chain(others).map(|(_, record)| record)) {
+            if !state.records.add(records.into_iter()) {
                 return Ok(self.elsewhere());
             }
         }
@@ -669,14 +666,7 @@ impl Gathering<'_> {
 
     /// The rows whose values columns do not have as the record has them.
     fn by_record(&self, batch: &ColumnBatch, rows: &RowSet) -> Result<RowSet, StoreError> {
-        let mut open = batch.spread()?;
-        for field in self.fields() {
-            if let Some(of_field) = Values::of(field, batch, self.columns.table())?.open() {
-                open.add(of_field);
-            }
-        }
-        open.keep(rows);
-        Ok(open)
+        open_rows(self.fields(), batch, self.columns.table(), rows)
     }
 
     /// The group of each row; [`NO_NUMBER`] of a row without one.

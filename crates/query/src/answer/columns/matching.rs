@@ -53,6 +53,20 @@ pub(super) fn make(filter: &ColumnFilter, batch: &ColumnBatch, wanted: &RowSet) 
     Ok(Made::Records(made))
 }
 
+/// The records of some rows, of which `decided` has those that were made to decide. `None` if a record cannot be made.
+pub(super) fn make_rest(
+    filter: &ColumnFilter,
+    batch: &ColumnBatch,
+    wanted: &RowSet,
+    decided: Vec<(usize, FullRecord)>,
+) -> Result<Option<Vec<FullRecord>>, StoreError> {
+    let mut rest = wanted.clone();
+    decided.iter().for_each(|(row, _)| rest.remove(*row));
+    let Made::Records(rest) = make(filter, batch, &rest)? else { return Ok(None) };
+    let own = decided.into_iter().filter(|(row, _)| wanted.contains(*row));
+    Ok(Some(own.chain(rest).map(|(_, record)| record).collect()))
+}
+
 /// The rows of some records that match, and records that match because columns leave them open.
 type DecidedRecords = (RowSet, Vec<(usize, FullRecord)>);
 

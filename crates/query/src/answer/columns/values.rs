@@ -48,6 +48,23 @@ pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> 
     }
 }
 
+/// Those of some rows in which only the record has the value of one of the fields.
+pub(super) fn open_rows<'f>(
+    fields: impl Iterator<Item = &'f FieldName>,
+    batch: &ColumnBatch,
+    table: &Arc<str>,
+    rows: &RowSet,
+) -> Result<RowSet, StoreError> {
+    let mut open = batch.spread()?;
+    for field in fields {
+        if let Some(of_field) = Values::of(field, batch, table)?.open() {
+            open.add(of_field);
+        }
+    }
+    open.keep(rows);
+    Ok(open)
+}
+
 impl<'b> Values<'b> {
     /// The values of a field.
     pub(super) fn of(field: &FieldName, batch: &'b ColumnBatch, table: &Arc<str>) -> Result<Values<'b>, StoreError> {
