@@ -220,7 +220,7 @@ impl BatchVisitor for Sorting<'_> {
             let Some(records) = matching::make_rest(&self.columns, batch, &by_record, records)? else {
                 return Ok(self.elsewhere());
             };
-            if !state.records.add(records.into_iter()) {
+            if !state.records.add(records) {
                 return Ok(self.elsewhere());
             }
         }
