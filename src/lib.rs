@@ -21,6 +21,7 @@
 pub mod log;
 pub mod verify;
 pub mod metrics;
+pub mod mcp;
 pub mod http;
 pub mod config;
 pub mod remote;

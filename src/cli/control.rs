@@ -116,10 +116,15 @@ impl Control {
         };
         let status = line()?.split(' ').nth(1).and_then(|status| status.trim().parse::<u16>().ok());
         let status = status.ok_or(ControlError::Protocol("it has no status"))?;
-        let mut rest = BodyRest::UntilEnd;
+        let (mut rest, mut warnings) = (BodyRest::UntilEnd, String::new());
         loop {
-            let line = line()?.to_ascii_lowercase();
+            let written = line()?;
+            let line = written.to_ascii_lowercase();
             match line.trim().split_once(':') {
+                // Its value is JSON, whose case matters.
+                Some(("daytable-warnings", _)) => {
+                    warnings = written.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default();
+                }
                 Some(("content-length", length)) => {
                     let length =
                         length.trim().parse().map_err(|_| ControlError::Protocol("its length is not a number"))?;
@@ -130,7 +135,7 @@ impl Control {
                 _ => {}
             }
         }
-        let mut response = ControlResponse { body: BufReader::new(Body { stream, rest }), path };
+        let mut response = ControlResponse { body: BufReader::new(Body { stream, rest }), path, warnings };
         if (200..300).contains(&status) {
             return Ok(response);
         }
@@ -155,6 +160,7 @@ fn send_files(stream: &UnixStream, bytes: &[u8], files: &[File]) -> io::Result<u
 pub(super) struct ControlResponse {
     body: BufReader<Body>,
     path: PathBuf,
+    warnings: String,
 }
 
 impl ControlResponse {
@@ -178,12 +184,18 @@ impl ControlResponse {
         self.next(fault)?.ok_or(ControlError::Protocol(fault))
     }
 
+    /// What looks wrong in the request, as the header `daytable-warnings` has it; empty without one.
+    pub(super) fn warnings(&self) -> &str {
+        &self.warnings
+    }
+
     /// All further lines.
     pub(super) fn all<T: DeserializeOwned>(mut self, fault: &'static str) -> Result<Vec<T>, ControlError> {
         std::iter::from_fn(|| self.next(fault).transpose()).collect()
     }
 
-    fn line(&mut self) -> Result<Option<String>, ControlError> {
+    /// The next line without its newline, whatever it says, or `None` at the end.
+    pub(super) fn line(&mut self) -> Result<Option<String>, ControlError> {
         let mut line = String::new();
         let read = (&mut self.body).take(LINE_BYTES_MAX).read_line(&mut line);
         let read = read.map_err(|source| ControlError::Socket { path: self.path.clone(), source })?;

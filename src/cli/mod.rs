@@ -39,6 +39,7 @@ mod hosts;
 mod import;
 mod locate;
 mod man;
+mod mcp;
 mod open;
 mod output;
 mod pager;
@@ -110,6 +111,8 @@ enum Command {
     /// Print records as they are committed
     #[command(aliases = ["follow", "logs"])]
     Tail(tail::Args),
+    /// Answer an agent: the Model Context Protocol over standard input and output
+    Mcp(mcp::Args),
     /// Count the records of a query by time, level and instance
     Count(count::Args),
     /// Ask in SQL: runs an installed duckdb with a view `logs` of all records
@@ -292,6 +295,7 @@ impl Command {
             Command::Open(args) => open::run(&args),
             Command::Export(args) => export::run(args),
             Command::Tail(args) => tail::run(args),
+            Command::Mcp(args) => mcp::run(&args),
             Command::Count(args) => count::run(args),
             Command::Sql(args) => sql::run(&args),
             Command::Tables(args) => tables::run(&args),

@@ -112,7 +112,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if args.follow {
         args.form.check_endless()?;
         let sources = args.sources.open()?;
-        let plan = FollowPlan { first: args.n.unwrap_or(FIRST_RECORDS), limit: None };
+        let plan = FollowPlan { first: args.n.unwrap_or(FIRST_RECORDS), limit: None, act: None };
         if !sources.is_quiet() {
             warn_of(&doubts(&sources.stores(), &query, &remarks, &options, DOUBTS_TIME_MAX)?);
         }

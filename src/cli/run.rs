@@ -6,11 +6,14 @@ use super::locate::load_config;
 use crate::config::environment;
 use crate::config::{Config, Listen, PushAccess};
 use daytable_intake::glob::Pattern;
+use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::tail::TailOptions;
 use tracing::level_filters::LevelFilter;
 
 /// The name of the block that `--tail` makes.
 const BLOCK: &str = "command-line";
+/// The name of the block that `--docker` makes.
+const DOCKER_BLOCK: &str = "docker";
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
@@ -19,6 +22,10 @@ pub(super) struct Args {
     /// Files to read in addition to the configured ones; may be given several times
     #[arg(long, value_name = "GLOB", value_parser = pattern)]
     tail: Vec<String>,
+    /// The logs of Docker's containers, by their names and images; of another data root with --docker=DIR
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "/var/lib/docker",
+          value_parser = pattern)]
+    docker: Option<String>,
     /// The address to listen on, or off, instead of the configured one
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
@@ -56,6 +63,12 @@ impl Args {
         if !self.tail.is_empty() {
             let reading = config.reading();
             config.sources.tails.push(TailOptions { reading, ..TailOptions::new(BLOCK, self.tail) });
+        }
+        if let Some(root) = self.docker {
+            let include = vec![format!("{}/containers/*/*-json.log*", root.trim_end_matches('/'))];
+            let block = TailOptions::new(DOCKER_BLOCK, include);
+            let (reading, instance) = (config.reading(), InstanceTemplate::of_field("container"));
+            config.sources.tails.push(TailOptions { reading, instance, containers: true, ..block });
         }
         config
     }

@@ -1,19 +1,20 @@
 //! `daytable tail`: prints the last records, and then records as they are committed.
 
-use super::answer_output::{AnswerArgs, AnswerPrinter};
+use super::answer_output::{AnswerArgs, AnswerFormat, AnswerPrinter};
 use super::args::{DOUBTS_TIME_MAX, DataArgs, FilterArgs, warn_of};
 use super::control::Control;
 use super::exit::CliError;
 use super::locate;
 use daytable_logsql::ParsedQuery;
-use daytable_model::safe_text::SafeLines;
+use daytable_model::safe_text::{SafeLine, SafeLines};
 use daytable_model::time::now;
 use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::{AnswerFollower, AnswerItem, AnswerOptions};
 use daytable_query::{Archives, Stores};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// Commits happen at most every 250 ms, unless a push waits for one.
@@ -28,12 +29,16 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     data: DataArgs,
-    /// Records to begin with: the newest that are there
-    #[arg(short, alias = "lines", value_name = "N", default_value_t = FIRST_RECORDS)]
-    n: u64,
+    /// Records to begin with, the newest that are there: 10, or none with --exec
+    #[arg(short, alias = "lines", value_name = "N")]
+    n: Option<u64>,
     /// End after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Run this program for each record as well, with the record as JSON on its standard input: one after the other, without
+    /// a shell
+    #[arg(long, value_name = "PROGRAM")]
+    exec: Option<PathBuf>,
     #[command(flatten)]
     form: AnswerArgs,
 }
@@ -44,19 +49,32 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let (query, remarks, options) = args.filters.parse(now(), &zone, None)?;
     let printer = args.form.printer(&zone, &query, &options);
     let reader = args.data.reader()?;
-    let plan = FollowPlan { first: args.n, limit: args.limit };
+    let first = args.n.unwrap_or(if args.exec.is_some() { 0 } else { FIRST_RECORDS });
+    let act = args.exec.map(|program| (program, AnswerArgs::of(AnswerFormat::Json).printer(&zone, &query, &options)));
+    let plan = FollowPlan { first, limit: args.limit, act };
     let stores = Stores::local(&reader, &Archives::Skip);
     warn_of(&doubts(&stores, &query, &remarks, &options, DOUBTS_TIME_MAX)?);
     follow(&args.data.dir(), &stores, &query, &options, plan, &printer)
 }
 
-/// How many records are followed.
-#[derive(Clone, Copy)]
+/// How many records are followed, and what is done with them.
 pub(super) struct FollowPlan {
     /// Records that are there, to begin with.
     pub(super) first: u64,
     /// Records after which to end.
     pub(super) limit: Option<u64>,
+    /// A program that is run for each record, and the printer of its standard input.
+    pub(super) act: Option<(PathBuf, AnswerPrinter)>,
+}
+
+/// Runs a program with a record on its standard input, and waits for its end.
+fn act(program: &Path, record: &[u8]) -> io::Result<ExitStatus> {
+    let mut child = Command::new(program).stdin(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that does not read its input is no error.
+        let _ = stdin.write_all(record);
+    }
+    child.wait()
 }
 
 /// Prints the newest records in the order of their times, and then records as they are committed.
@@ -78,21 +96,37 @@ pub(super) fn follow(
     let mut options = options.clone();
     options.filter.limit = plan.limit;
     let mut follower = AnswerFollower::from_now(stores.reader, query, &options)?;
-    let (mut lines, mut written) = (Vec::new(), Ok(()));
-    let mut each = |item: AnswerItem, lines: &mut Vec<u8>| {
-        written = printer.item(&item, lines);
+    let (mut lines, mut inputs, mut written) = (Vec::new(), Vec::new(), Ok(()));
+    let mut each = |item: AnswerItem, lines: &mut Vec<u8>, inputs: &mut Vec<Vec<u8>>| {
+        written = printer.item(&item, lines).and_then(|()| match &plan.act {
+            None => Ok(()),
+            Some((_, json)) => {
+                inputs.push(Vec::new());
+                inputs.last_mut().map_or(Ok(()), |input| json.item(&item, input))
+            }
+        });
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let mut flow = follower.newest(stores, query, &options, plan.first, &mut |item| each(item, &mut lines))?;
+    let mut flow =
+        follower.newest(stores, query, &options, plan.first, &mut |item| each(item, &mut lines, &mut inputs))?;
     loop {
         let mut out = io::stdout().lock();
         out.write_all(&lines).and_then(|()| out.flush()).map_err(CliError::output)?;
         drop(out);
         lines.clear();
+        for input in inputs.drain(..) {
+            let Some((program, _)) = &plan.act else { continue };
+            let shown = || SafeLine(&program.to_string_lossy()).to_string();
+            match act(program, &input) {
+                Ok(status) if status.success() => {}
+                Ok(status) => eprintln!("daytable: {} ended with {status}", shown()),
+                Err(source) => return Err(CliError::Input { path: program.clone(), source }),
+            }
+        }
         if flow.is_break() {
             return written;
         }
         std::thread::sleep(POLL_INTERVAL);
-        flow = follower.step(stores.reader, &mut |item| each(item, &mut lines))?;
+        flow = follower.step(stores.reader, &mut |item| each(item, &mut lines, &mut inputs))?;
     }
 }

@@ -6,7 +6,9 @@ use super::options::SectionOptions;
 use super::section::Section;
 use super::table::TableConfig;
 use super::values::{name, secret_file};
+use daytable_alert::action::WebhookAddress;
 use daytable_alert::delivery::receiver_address;
+use daytable_alert::mail::{MailRelay, mail_address};
 use daytable_alert::{AlertRule, DeliveryOptions, RULES_MAX, Threshold};
 use daytable_logsql::number::Number;
 use std::collections::BTreeMap;
@@ -53,12 +55,35 @@ impl SectionOptions for DeliveryOptions {
             optional_text("page_url", "an http:// or https:// address", |alerts: &mut DeliveryOptions| &mut alerts.page_url, receiver_address)
                 .example("\"https://logs.example.org\"")
                 .live("The address of daytable's page for people. Alerts then have a link to their records."),
+            optional_text("mail_relay", "an smtp:// or smtps:// address", |alerts: &mut DeliveryOptions| &mut alerts.mail_relay, MailRelay::parse)
+                .example("\"smtp://127.0.0.1:25\"")
+                .live(
+                    "The relay that takes the mail of rules. `smtp://` uses STARTTLS where the relay offers it and is another host; `smtps://` has TLS from the \
+                     first byte.",
+                ),
+            optional_text("mail_from", "an address", |alerts: &mut DeliveryOptions| &mut alerts.mail_from, mail_address)
+                .example("\"daytable <daytable@example.org>\"")
+                .live("The sender of the mail."),
+            optional_text("mail_user", "a name", |alerts: &mut DeliveryOptions| &mut alerts.mail_user, user)
+                .example("\"daytable\"")
+                .live("The user at the relay, whose password `mail_password_file` has."),
+            optional_text("mail_password_file", file, |alerts: &mut DeliveryOptions| &mut alerts.mail_password_file, secret_file)
+                .example("\"/run/credentials/daytable.service/mail\"")
+                .live("A file with the password of `mail_user`. It is sent by TLS, or to a relay on this host."),
+            truth("allow_run", |alerts: &mut DeliveryOptions| &mut alerts.allow_run)
+                .live("Whether rules may run programs (`run`), as the user of the daemon."),
         ]
     }
 
     fn complete(&mut self, section: &Section<'_>, _: &[TableConfig]) {
         if self.user.is_some() && self.token_file.is_none() {
             section.problem("has a `user`, whose password `token_file` names");
+        }
+        if self.mail_user.is_some() != self.mail_password_file.is_some() {
+            section.problem("needs `mail_user` and `mail_password_file` together");
+        }
+        if self.mail_relay.is_some() != self.mail_from.is_some() {
+            section.problem("needs `mail_relay` and `mail_from` together");
         }
         if self.cert_file.is_some() != self.key_file.is_some() {
             section.problem("needs `cert_file` and `key_file` together");
@@ -87,7 +112,7 @@ pub(super) fn doc() -> SectionDoc {
 }
 
 /// The blocks `[[alert]]` of a file.
-pub(super) fn read(file: &mut Section<'_>) -> Vec<AlertRule> {
+pub(super) fn read(file: &mut Section<'_>, delivery: &DeliveryOptions) -> Vec<AlertRule> {
     let (keys, mut rules): (_, Vec<AlertRule>) = (keys(), Vec::new());
     for mut section in file.sections("alert", "[[alert]]") {
         let rule_name = section.text("name", name);
@@ -103,6 +128,15 @@ pub(super) fn read(file: &mut Section<'_>) -> Vec<AlertRule> {
                     Some(at) => section.report_within(&query, at.start, &error),
                     None => section.problem(format_args!("`{}` {error}", error.key)),
                 },
+            }
+            let actions = &rule.actions;
+            if !actions.mail.is_empty() && delivery.mail_relay.is_none() {
+                section.problem(
+                    "`mail` needs a relay: write mail_relay = \"smtp://127.0.0.1:25\" and mail_from in [alerts]",
+                );
+            }
+            if !actions.run.is_empty() && !delivery.allow_run {
+                section.problem("`run` starts a program, which only allow_run = true in [alerts] allows");
             }
             if rules.iter().any(|other| other.name == rule.name) {
                 section.problem(format_args!("two alerts are called {:?}", rule.name));
@@ -159,7 +193,34 @@ fn keys() -> Vec<ConfigKey<AlertRule>> {
         })
         .example("{ summary = \"{path} takes {value} ns\" }")
         .live("Texts for people. `{value}` stands for the value, `{instance}` for a field of `by`."),
+        optional_text("webhook", "an http:// or https:// address", |rule: &mut AlertRule| &mut rule.actions.webhook, WebhookAddress::parse)
+            .example("\"https://hooks.example.org/alerts\"")
+            .live("An address that gets a POST when an alert begins and when it ends."),
+        optional_text("webhook_file", file(), |rule: &mut AlertRule| &mut rule.actions.webhook_file, secret_file)
+            .example("\"/etc/daytable/webhook\"")
+            .live("A file with the address, where the address is a secret. daytable reads a changed file again."),
+        optional_text("webhook_token_file", file(), |rule: &mut AlertRule| &mut rule.actions.webhook_token_file, secret_file)
+            .example("\"/etc/daytable/webhook-token\"")
+            .live("A file with a bearer token for the address."),
+        optional_text("webhook_body", "a text with places in braces", |rule: &mut AlertRule| &mut rule.actions.webhook_body, |text| Ok::<_, String>(text.to_owned()))
+            .example("'{\"text\": \"{alert} {status}: {summary}\"}'")
+            .live(
+                "The body of the POST; by default a JSON document of everything. Places: {id}, {status} (firing or resolved), {alert}, {value}, {since}, {until}, \
+                 {query}, {url}, and the names of labels and annotations. In a body that begins with { or [, values are escaped for JSON.",
+            ),
+        texts("mail", "a list of addresses", 0, |rule: &mut AlertRule| &mut rule.actions.mail, mail_address)
+            .live("People who get mail when an alert begins and when it ends. [alerts] names the relay."),
+        texts("run", "a program and its arguments", 0, |rule: &mut AlertRule| &mut rule.actions.run, |text| Ok::<_, String>(text.to_owned()))
+            .live(
+                "A program that is run when an alert begins, by its absolute path and without a shell, for at most 30 seconds. It gets the JSON document on its \
+                 standard input, and DAYTABLE_ALERT, DAYTABLE_ID, DAYTABLE_VALUE, DAYTABLE_SINCE, DAYTABLE_QUERY and DAYTABLE_URL as variables. Its \
+                 arguments have the places of `webhook_body`. Needs allow_run = true in [alerts].",
+            ),
     ]
+}
+
+fn file() -> &'static str {
+    "an absolute path, or \"%d/NAME\""
 }
 
 fn map_of(section: &mut Section<'_>, key: &'static str) -> BTreeMap<String, String> {

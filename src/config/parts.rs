@@ -129,7 +129,7 @@ impl ConfigPart for AlertSections {
     }
 
     fn read(&self, file: &mut Section<'_>, config: &mut Config) {
-        config.alert_rules = alerts::read(file);
+        config.alert_rules = alerts::read(file, &config.alerts);
     }
 
     fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {

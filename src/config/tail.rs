@@ -1,6 +1,6 @@
 //! `[[tail]]`: the files to read.
 
-use super::key::{ConfigKey, KeyDraft, bytes, choice, duration, text, texts, whole};
+use super::key::{ConfigKey, KeyDraft, bytes, choice, duration, text, texts, truth, whole};
 use super::reading;
 use super::section::Section;
 use super::sources::{BlockSummary, READ_FROM, SourceBlock};
@@ -59,6 +59,15 @@ impl SourceBlock for TailOptions {
                  `*` matches any part of a name, `**` any number of folders, and at the end any file below them. A path that does not match adds no fields; \
                  `daytable check` warns of a pattern that no file of `include` can match.",
             ),
+            truth("containers", |tail: &mut TailOptions| &mut tail.containers).live(
+                "Whether the files are logs of containers. Then `container`, `container_id`, `image`, `compose.project` and `compose.service` are fields of their \
+                 records, read from the files that Docker or Podman keeps beside them, and `namespace`, `pod` and `container` of a pod, from its path. \
+                 `instance = \"{field:container}\"` names the instances by them.",
+            ),
+            texts("container_labels", "a list of labels", 0, |tail: &mut TailOptions| &mut tail.container_labels, |text| {
+                Ok::<_, String>(text.to_owned())
+            })
+            .live("Labels of containers that become fields, too, as in [\"team\"]."),
             KeyDraft::by_hand(
                 "fields",
                 "texts by their names, { NAME = \"…\" }",

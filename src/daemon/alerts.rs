@@ -6,7 +6,7 @@
 use crate::config::Config;
 use crate::metrics::CounterRegistry;
 use crate::remote::RemoteStore;
-use daytable_alert::{Alert, AlertBoard, AlertEngine, AlertRule, DeliveryOptions, RuleStatus, deliver};
+use daytable_alert::{Alert, AlertBoard, AlertEngine, AlertRule, DeliveryPlan, RuleStatus, deliver};
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableStore;
@@ -31,7 +31,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// The running alerts.
 pub(super) struct Alerts {
     rules: mpsc::Sender<Vec<AlertRule>>,
-    delivery: Reloadable<DeliveryOptions>,
+    delivery: Reloadable<DeliveryPlan>,
     is_stopping: Arc<AtomicBool>,
     stop_delivery: watch::Sender<()>,
     thread: JoinHandle<()>,
@@ -56,15 +56,15 @@ impl Alerts {
         let work = move || worker.work(first, &changed_rules);
         let thread = std::thread::Builder::new().name("alerts".into()).spawn(work);
         let thread = thread.map_err(|source| StoreError::Io { path: config.data_dir.clone(), source })?;
-        let delivery = Reloadable::new(config.alerts.clone());
+        let delivery = Reloadable::new(DeliveryPlan::new(&config.alerts, &config.alert_rules));
         let (stop_delivery, stopped) = watch::channel(());
-        tokio::spawn(deliver(board, delivery.clone(), stopped));
+        tokio::spawn(deliver(board, config.data_dir.clone(), delivery.clone(), stopped));
         Ok(Alerts { rules, delivery, is_stopping, stop_delivery, thread })
     }
 
     /// Applies the rules and receivers of a configuration.
     pub(super) fn change(&self, config: &Config) {
-        self.delivery.store(config.alerts.clone());
+        self.delivery.store(DeliveryPlan::new(&config.alerts, &config.alert_rules));
         // The send fails only if the thread has ended.
         let _ = self.rules.send(config.alert_rules.clone());
     }

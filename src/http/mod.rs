@@ -62,6 +62,7 @@ mod follow;
 mod health;
 mod long_head;
 pub mod loki;
+mod mcp;
 mod page;
 mod params;
 mod passed_files;

@@ -348,7 +348,7 @@ pub(super) fn with_format(format: ResponseFormat, body: Body) -> Response {
 }
 
 /// The header with what looks wrong in a request that is answered: a JSON array in ASCII.
-const WARNINGS: HeaderName = HeaderName::from_static("daytable-warnings");
+pub(super) const WARNINGS: HeaderName = HeaderName::from_static("daytable-warnings");
 
 /// A response with the header of its warnings.
 pub(super) fn with_warnings(mut response: Response, warnings: Option<HeaderValue>) -> Response {

@@ -5,7 +5,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{control, health, loki, page, push, read, read_auth};
+use super::{control, health, loki, mcp, page, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 37] = [
+const PATHS: [&str; 38] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -35,6 +35,7 @@ const PATHS: [&str; 37] = [
     read::SOURCES,
     read::ALERTS,
     read::STATUS,
+    mcp::MCP,
     page::PAGE,
     page::FILES,
     page::LINK,
@@ -77,7 +78,9 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
     let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
     let may_ask = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_ask);
-    let mut routes = read::routes().merge(reload).route_layer(may_read).merge(loki::routes().route_layer(may_ask));
+    let tools = mcp::routes().route_layer(from_fn(read_auth::no_browser));
+    let mut routes =
+        read::routes().merge(reload).merge(tools).route_layer(may_read).merge(loki::routes().route_layer(may_ask));
     routes = routes.merge(health::routes());
     routes = routes.merge(page::routes(kind.clone()));
     if matches!(kind, ListenerKind::Unix) {

@@ -21,7 +21,11 @@ struct Webhook {
 
 impl Webhook {
     fn start() -> Webhook {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Webhook::start_at(0)
+    }
+
+    fn start_at(port: u16) -> Webhook {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let messages: Arc<Mutex<Vec<Value>>> = Arc::default();
         let received = messages.clone();
@@ -45,6 +49,11 @@ impl Webhook {
             }
         });
         Webhook { port, messages }
+    }
+
+    /// All messages, as they were received.
+    fn all(&self) -> Vec<Value> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The alerts of all messages about a rule with a status, each with its labels.
@@ -227,6 +236,161 @@ fn a_receiver_that_asks_for_a_certificate_gets_one() {
     daemon.stop();
 }
 
+/// The address of a webhook is a secret, its body is what the rule says, and a beginning and an end are one message each.
+#[test]
+fn a_webhook_gets_the_beginning_and_the_end_in_its_own_words() {
+    let (place, webhook) = (Place::new(), Webhook::start());
+    fs::write(place.path("hook"), format!("http://127.0.0.1:{}/T0/s3cr3t\n", webhook.port)).expect("written");
+    let rule = rule(
+        "Errors",
+        &format!(
+            "query = \"boom\"\nby = [\"instance\", \"path\"]\nabove = 0\nperiod = \"4s\"\nwebhook_file = \"{}\"\n\
+             annotations = {{ summary = \"{{value}} of {{path}}\" }}\n\
+             webhook_body = '{{\"text\": \"{{alert}} is {{status}}: {{summary}}\", \"id\": \"{{id}}\"}}'",
+            place.path("hook").display()
+        ),
+    );
+    let daemon = place.start_with(&format!("{TAIL}{rule}"));
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    // The value of the label is JSON of its own, and a place.
+    place.write("app.log", &[format!(r#"{{"time":"{now}","msg":"boom","path":"\"}},{{value}}\\"}}"#)]);
+    let messages = wait_for("both messages", PATIENCE, || Some(webhook.all()).filter(|all| all.len() >= 2));
+    let text = |at: usize| messages[at]["text"].as_str().expect("a text").to_owned();
+    assert_eq!(text(0), "Errors is firing: 1 of \"},{value}\\");
+    assert!(text(1).starts_with("Errors is resolved: "), "{messages:?}");
+    assert_eq!(messages[0]["id"], messages[1]["id"]);
+    // Nothing is repeated after a restart, and nobody shows the address.
+    wait_for("the receiver is known", PATIENCE, || {
+        shown(&daemon)["receivers"].as_array()?.iter().find(|one| one["sent"] == 2).map(drop)
+    });
+    let said = format!("{}{}", shown(&daemon), place.said("status", &[]));
+    assert!(said.contains("webhook of Errors") && !said.contains("s3cr3t"), "{said}");
+    daemon.stop();
+    let daemon = place.start_with(&format!("{TAIL}{rule}"));
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    place.write("app.log", &[format!(r#"{{"time":"{now}","msg":"boom","path":"another"}}"#)]);
+    let messages = wait_for("another alert", PATIENCE, || Some(webhook.all()).filter(|all| all.len() >= 4));
+    assert_eq!(messages[2]["text"], "Errors is firing: 1 of another", "the first was told again");
+    daemon.stop();
+}
+
+/// A webhook that refuses is tried again; an alert that began and ended meanwhile is told as both.
+#[test]
+fn an_alert_that_is_over_before_its_webhook_answers_is_told() {
+    let place = Place::new();
+    let port = free_port();
+    let rule = rule(
+        "Short",
+        &format!("query = \"boom\"\nabove = 0\nperiod = \"2s\"\nwebhook = \"http://127.0.0.1:{port}/hook\""),
+    );
+    let daemon = place.start_with(&format!("{TAIL}{rule}"));
+    place.write("app.log", &lines(1, "boom"));
+    wait_for("the trouble is shown", PATIENCE, || {
+        place.said("status", &[]).contains("alerts to webhook of Short are not sent").then_some(())
+    });
+    wait_for("its end", PATIENCE, || shown(&daemon)["alerts"].as_array().is_some_and(Vec::is_empty).then_some(()));
+    let webhook = Webhook::start_at(port);
+    let messages = wait_for("both messages", PATIENCE, || Some(webhook.all()).filter(|all| all.len() >= 2));
+    assert_eq!([&messages[0]["status"], &messages[1]["status"]], ["firing", "resolved"]);
+    assert_eq!((&messages[0]["id"], &messages[0]["endsAt"]), (&messages[1]["id"], &Value::Null));
+    assert_eq!(messages[1]["labels"], serde_json::json!({ "alertname": "Short" }));
+    daemon.stop();
+}
+
+/// A program gets the alert once, its arguments are no words of a shell, and it is run only where that is allowed.
+#[test]
+fn a_program_is_run_once_and_without_a_shell() {
+    let place = Place::new();
+    let (script, said) = (place.path("act"), place.path("said"));
+    let text = format!(
+        "#!/bin/sh\n{{ echo \"$DAYTABLE_ALERT|$1|$2\"; cat; echo; }} >>{}\ntest -z \"$SECRET\"\n",
+        said.display()
+    );
+    fs::write(&script, text).expect("written");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, executable).expect("permitted");
+    let acting = rule(
+        "Act",
+        &format!(
+            "query = \"boom\"\nby = [\"path\"]\nabove = 0\nperiod = \"3s\"\nrun = [\"{}\", \"{{path}}\", \"x y\"]",
+            script.display()
+        ),
+    );
+    // Without the owner's word it is a mistake of the configuration.
+    let config = place.configure(&format!("{TAIL}{acting}"));
+    let checked = Command::new(crate::place::DAYTABLE).arg("check").arg(&config).output().expect("daytable can be run");
+    let refused = String::from_utf8_lossy(&checked.stderr);
+    assert!(!checked.status.success() && refused.contains("allow_run = true"), "{refused}");
+
+    let daemon = place.start_with(&format!("{TAIL}[alerts]\nallow_run = true\n{acting}"));
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    place.write(
+        "app.log",
+        &[format!(r#"{{"time":"{now}","msg":"boom","path":"$(touch {0}/no); `id`"}}"#, place.path("").display())],
+    );
+    wait_for("the program was run", PATIENCE, || {
+        shown(&daemon)["receivers"].as_array()?.iter().find(|one| one["sent"] == 1).map(drop)
+    });
+    wait_for("its end", PATIENCE, || shown(&daemon)["alerts"].as_array().is_some_and(Vec::is_empty).then_some(()));
+    daemon.stop();
+    let said = fs::read_to_string(said).expect("the program was run");
+    let (first, document) = said.split_once('\n').expect("two lines");
+    assert!(first.starts_with("Act|$(touch ") && first.ends_with("`id`|x y"), "{said}");
+    let document: Value = serde_json::from_str(document).expect("one document: it was run once");
+    assert_eq!((&document["status"], &document["alert"]), (&"firing".into(), &"Act".into()));
+    assert!(!place.path("no").exists());
+}
+
+/// A mail of a real server of mail has the alert, and content of logs is no header of it.
+#[test]
+fn mail_reaches_a_relay() {
+    const RELAY: &str = "
+import sys, time
+from aiosmtpd.controller import Controller
+class Keep:
+    async def handle_DATA(self, server, session, envelope):
+        with open(sys.argv[2], 'ab') as file:
+            file.write(envelope.content + b'\\n--- to ' + ','.join(envelope.rcpt_tos).encode() + b'\\n')
+        return '250 kept'
+controller = Controller(Keep(), hostname='127.0.0.1', port=int(sys.argv[1]))
+controller.start()
+while True: time.sleep(60)
+";
+    let (place, port) = (Place::new(), free_port());
+    let mails = place.path("mails");
+    let mut relay = Command::new(installed("target/venv/bin/python"));
+    relay.args(["-c", RELAY, &port.to_string()]).arg(&mails);
+    let _relay = Server::start(relay, port);
+    let sending = format!(
+        "[alerts]\nmail_relay = \"smtp://127.0.0.1:{port}\"\nmail_from = \"daytable <daytable@example.org>\"\n"
+    );
+    let rule = rule(
+        "Mailed",
+        "query = \"boom\"\nby = [\"path\"]\nabove = 0\nperiod = \"3s\"\nmail = [\"ops@example.org\", \"Night <night@example.org>\"]",
+    );
+    let daemon = place.start_with(&format!("{TAIL}{sending}{rule}"));
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    place.write("app.log", &[format!(r#"{{"time":"{now}","msg":"boom","path":"a\r\nBcc: evil@example.org"}}"#)]);
+    let said = wait_for("both mails", PATIENCE, || {
+        let said = fs::read_to_string(&mails).ok()?;
+        (said.matches("--- to ops@example.org,night@example.org").count() == 2).then_some(said)
+    });
+    assert_eq!(said.matches("--- to").count(), 2, "{said}");
+    for wanted in [
+        "From: daytable <daytable@example.org>",
+        "To: ops@example.org, Night <night@example.org>",
+        "firing Mailed",
+        "resolved Mailed",
+        "query: boom",
+    ] {
+        assert!(said.contains(wanted), "{wanted} in {said}");
+    }
+    assert!(!said.lines().any(|line| line.starts_with("Bcc:")), "{said}");
+    let ids: Vec<&str> = said.lines().filter(|line| line.starts_with("Message-ID:")).collect();
+    assert_eq!((ids.len(), ids.iter().filter(|id| id.contains("-firing@example.org")).count()), (2, 1), "{ids:?}");
+    daemon.stop();
+}
+
 /// Kills between the evaluation, the state and the message, each several times. Needs a build with failpoints.
 #[cfg(feature = "failpoints")]
 #[test]
@@ -253,6 +417,51 @@ fn a_kill_at_each_step_of_an_alert_loses_and_repeats_nothing() {
         webhook.wait(&name, "firing");
         webhook.wait(&name, "resolved");
         assert_eq!(webhook.of(&name, "firing").len(), 1, "{name} was told twice");
+        daemon.stop();
+    };
+    std::thread::scope(|scope| {
+        for case in cases {
+            let play = &play;
+            scope.spawn(move || play(case));
+        }
+    });
+}
+
+/// A kill between a message and its note repeats the message with the same key, and leaves none out.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_kill_at_each_step_of_an_action_leaves_none_out() {
+    let points = ["alerts-evaluated", "alerts-saved", "alert-told", "replace-written", "replace-renamed"];
+    let cases = points.iter().flat_map(|point| [1, 2, 3].map(|times| (*point, times)));
+    let play = |(point, times): (&str, u32)| {
+        let (place, webhook, name) = (Place::new(), Webhook::start(), format!("{point}-{times}"));
+        let rule = rule(
+            &name,
+            &format!("query = \"boom\"\nabove = 2\nperiod = \"6s\"\nwebhook = \"http://127.0.0.1:{}/\"", webhook.port),
+        );
+        let config = format!("{TAIL}{rule}");
+        let daemon = place.start_with(&config);
+        wait_for("the first state", PATIENCE, || place.data().join("alerts.json").exists().then_some(()));
+        daemon.stop();
+        place.write("app.log", &lines(3, "boom"));
+        let mut command = Command::new(crate::place::DAYTABLE);
+        command.arg("run").arg("--config").arg(place.configure(&config));
+        command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
+        let mut daemon = place.spawn_command(command);
+        // Two messages are told, so a third time may not come; the daemon is killed then, wherever it is.
+        wait_for(&format!("{name} kills, or all is told"), PATIENCE, || {
+            let is_told = || webhook.all().iter().any(|message| message["status"] == "resolved");
+            (daemon.has_ended() || is_told()).then_some(())
+        });
+        daemon.kill();
+        let daemon = place.start_with(&config);
+        let messages = wait_for(&format!("{name} is told"), PATIENCE, || {
+            let all = webhook.all();
+            all.iter().any(|message| message["status"] == "resolved").then_some(all)
+        });
+        assert_eq!(messages[0]["status"], "firing", "{name}: {messages:?}");
+        assert!(messages.iter().all(|message| message["id"] == messages[0]["id"]), "{name}: {messages:?}");
+        assert!(messages.len() <= 4, "one repeat a kill: {name}: {messages:?}");
         daemon.stop();
     };
     std::thread::scope(|scope| {

@@ -11,6 +11,7 @@ mod client;
 mod place;
 mod server;
 
+mod agents;
 mod alerts;
 mod archive;
 mod azure;
@@ -22,6 +23,7 @@ mod followers;
 mod administration;
 mod adopt;
 mod commands;
+mod containers;
 mod bulk_create;
 mod formats;
 mod push_auth;

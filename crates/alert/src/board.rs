@@ -69,10 +69,20 @@ pub struct BoardContent {
     pub receivers: BTreeMap<String, ReceiverStatus>,
     /// The ends that each receiver knows.
     accepted: BTreeMap<String, BTreeSet<String>>,
+    /// The rule of each receiver that is the action of a rule.
+    rules_of: BTreeMap<String, String>,
     /// The last evaluation of all rules.
     pub evaluated_at: Option<Ticks>,
     /// Rises with each change of the alerts.
     pub version: u64,
+}
+
+/// Who hears of alerts: a receiver, or the action of a rule.
+pub(crate) struct Recipient {
+    /// The address of a receiver, or the name of an action.
+    pub(crate) name: String,
+    /// The rule of an action.
+    pub(crate) rule: Option<String>,
 }
 
 /// The current alerts. Cheap to clone; all clones show the same.
@@ -109,13 +119,16 @@ impl AlertBoard {
         }
     }
 
-    /// The receivers are these from now on.
-    pub(crate) fn set_receivers(&self, addresses: &[String]) {
+    /// The receivers and the actions are these from now on.
+    pub(crate) fn set_recipients(&self, recipients: Vec<Recipient>) {
         let mut content = lock(&self.0.0);
-        content.receivers.retain(|address, _| addresses.contains(address));
-        content.accepted.retain(|address, _| addresses.contains(address));
-        for address in addresses {
-            content.receivers.entry(address.clone()).or_default();
+        let is_known = |name: &String| recipients.iter().any(|recipient| recipient.name == *name);
+        content.receivers.retain(|name, _| is_known(name));
+        content.accepted.retain(|name, _| is_known(name));
+        content.rules_of.clear();
+        for Recipient { name, rule } in recipients {
+            content.receivers.entry(name.clone()).or_default();
+            content.rules_of.extend(rule.map(|rule| (name, rule)));
         }
     }
 
@@ -132,6 +145,14 @@ impl AlertBoard {
         }
     }
 
+    /// A receiver knows the ends of these alerts.
+    pub(crate) fn note_accepted(&self, address: &str, ended: &[Alert]) {
+        let mut content = lock(&self.0.0);
+        if content.receivers.contains_key(address) {
+            content.accepted.entry(address.to_owned()).or_default().extend(ended.iter().map(Alert::identity));
+        }
+    }
+
     /// There is nothing to send to a receiver, so an earlier failure does not matter any more.
     pub(crate) fn note_idle(&self, address: &str) {
         if let Some(receiver) = lock(&self.0.0).receivers.get_mut(address) {
@@ -139,13 +160,19 @@ impl AlertBoard {
         }
     }
 
-    /// Keeps of `ended` the alerts whose end a receiver does not know yet.
-    pub(crate) fn retain_unknown(&self, ended: &mut Vec<Alert>) {
+    /// Keeps of `ended` the alerts whose end a receiver, or an action of their rule, does not know yet. A receiver does not hear
+    /// the end of an alert that `lasts` again.
+    pub(crate) fn retain_unknown(&self, ended: &mut Vec<Alert>, lasts: impl Fn(&Alert) -> bool) {
         let mut content = lock(&self.0.0);
-        let BoardContent { receivers, accepted, .. } = &mut *content;
+        let BoardContent { receivers, accepted, rules_of, .. } = &mut *content;
         ended.retain(|alert| {
-            let identity = alert.identity();
-            !receivers.keys().all(|address| accepted.get(address).is_some_and(|known| known.contains(&identity)))
+            let (identity, lasts) = (alert.identity(), lasts(alert));
+            let waits = |name: &String| match rules_of.get(name) {
+                Some(rule) => *rule == alert.rule,
+                None => !lasts,
+            };
+            let knows = |name: &String| accepted.get(name).is_some_and(|known| known.contains(&identity));
+            receivers.keys().any(|name| waits(name) && !knows(name))
         });
         let waiting: BTreeSet<String> = ended.iter().map(Alert::identity).collect();
         accepted.values_mut().for_each(|known| known.retain(|identity| waiting.contains(identity)));
@@ -159,6 +186,12 @@ pub fn show_labels(labels: &BTreeMap<String, String>) -> String {
 }
 
 impl Alert {
+    /// An identifier of the rule, the labels and the start: 32 hexadecimal digits, the same in each message about this alert.
+    pub fn id(&self) -> String {
+        let Alert { rule, labels, starts_at, .. } = self;
+        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(format!("{rule:?} {labels:?} {}", starts_at.get()).as_bytes()))
+    }
+
     /// The labels and the end: what a receiver has to know once.
     fn identity(&self) -> String {
         let labels = self.labels.iter().map(|(name, value)| format!("{name}={value:?},")).collect::<String>();

@@ -1,11 +1,15 @@
-//! Sends alerts to receivers with Alertmanager's interface: `POST /api/v2/alerts`.
+//! Sends alerts to receivers with Alertmanager's interface, `POST /api/v2/alerts`, and starts the tasks of the rules' actions.
 //!
 //! Each receiver has a task of its own, so that one that does not answer delays no other. A message has all alerts that last,
 //! and those whose end the receiver does not know yet. It is sent at each change, and again after `resend`, because
 //! Alertmanager forgets an alert that is not sent again. A message that is not accepted is tried again, at longer and longer
 //! intervals.
 
-use crate::board::{Alert, AlertBoard, BoardContent};
+use crate::AlertRule;
+use crate::action::ActionOptions;
+use crate::board::{Alert, AlertBoard, BoardContent, Recipient};
+use crate::mail::MailRelay;
+use crate::notify::{DeliveryLedger, Notifier, Target};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use daytable_model::path_text::PathText;
@@ -17,6 +21,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Certificate, Client, Identity, StatusCode, Url};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,8 +32,8 @@ const MESSAGE_ALERTS_MAX: usize = 500;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const REQUEST_MAX: Duration = Duration::from_secs(15);
 /// The first pause after a failure, and the longest.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_secs(1);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// An alert that is not sent again for so many `resend` is over for the receiver.
 const VALID_RESENDS: u32 = 4;
 /// Bytes of a file with a secret or a certificate.
@@ -60,6 +65,16 @@ pub struct DeliveryOptions {
     pub resend: Duration,
     /// The address of the page, for links to the records.
     pub page_url: Option<String>,
+    /// The relay that takes the mail of rules.
+    pub mail_relay: Option<MailRelay>,
+    /// The sender of the mail.
+    pub mail_from: Option<String>,
+    /// The user at the relay.
+    pub mail_user: Option<String>,
+    /// A file with the password of `mail_user`.
+    pub mail_password_file: Option<PathBuf>,
+    /// Whether rules may run programs.
+    pub allow_run: bool,
 }
 
 impl Default for DeliveryOptions {
@@ -74,7 +89,31 @@ impl Default for DeliveryOptions {
             allow_http: false,
             resend: Duration::from_secs(60),
             page_url: None,
+            mail_relay: None,
+            mail_from: None,
+            mail_user: None,
+            mail_password_file: None,
+            allow_run: false,
         }
+    }
+}
+
+/// Where alerts go: to the receivers, and to the actions of their rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryPlan {
+    options: DeliveryOptions,
+    actions: Vec<(String, ActionOptions)>,
+}
+
+impl DeliveryPlan {
+    /// The plan of a configuration.
+    pub fn new(options: &DeliveryOptions, rules: &[AlertRule]) -> DeliveryPlan {
+        let actions = rules.iter().map(|rule| (rule.name.clone(), rule.actions.clone())).collect();
+        DeliveryPlan { options: options.clone(), actions }
+    }
+
+    fn targets(&self) -> Vec<Target> {
+        self.actions.iter().flat_map(|(rule, actions)| Target::all_of(rule, actions)).collect()
     }
 }
 
@@ -100,20 +139,34 @@ pub fn receiver_address(text: &str) -> Result<String, &'static str> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Sends the alerts of `board` until the other end of `stop` is dropped. Runs within a runtime.
-pub async fn deliver(board: AlertBoard, options: Reloadable<DeliveryOptions>, mut stop: watch::Receiver<()>) {
+/// Sends the alerts of `board` until the other end of `stop` is dropped. `data_dir` has the ledger of what actions were told.
+/// Runs within a runtime.
+pub async fn deliver(
+    board: AlertBoard,
+    data_dir: PathBuf,
+    plan: Reloadable<DeliveryPlan>,
+    mut stop: watch::Receiver<()>,
+) {
     // reqwest uses the default cryptography provider of the process. An existing default provider stays.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+    let ledger = Arc::new(DeliveryLedger::open(&data_dir));
     loop {
-        let current = options.load();
-        board.set_receivers(&current.receivers);
-        let mut receivers = JoinSet::new();
-        for address in &current.receivers {
-            let receiver = Receiver { address: address.clone(), board: board.clone(), options: (*current).clone() };
-            receivers.spawn(receiver.work());
+        let current = plan.load();
+        let (options, targets) = (&current.options, current.targets());
+        let receivers = options.receivers.iter().map(|address| Recipient { name: address.clone(), rule: None });
+        let actions = targets.iter().map(|target| Recipient { name: target.name(), rule: Some(target.rule.clone()) });
+        board.set_recipients(receivers.chain(actions).collect());
+        let mut tasks = JoinSet::new();
+        for address in &options.receivers {
+            let receiver = Receiver { address: address.clone(), board: board.clone(), options: options.clone() };
+            tasks.spawn(receiver.work());
+        }
+        for target in targets {
+            let notifier = Notifier { target, board: board.clone(), options: options.clone(), ledger: ledger.clone() };
+            tasks.spawn(notifier.work());
         }
         // A change ends the tasks: a message that is under way is sent again.
-        while *options.load() == *current {
+        while *plan.load() == *current {
             if tokio::time::timeout(OPTIONS_INTERVAL, stop.changed()).await.is_ok() {
                 return;
             }
@@ -156,12 +209,15 @@ impl Receiver {
     }
 
     async fn send(&self, content: &BoardContent) -> Result<(), String> {
-        let alerts: Vec<&Alert> = content.firing.iter().chain(&content.ended).collect();
+        // An alert that lasts again has no end for a receiver, which knows it by its labels.
+        let lasts = |ended: &&Alert| content.firing.iter().any(|alert| alert.labels == ended.labels);
+        let ended = content.ended.iter().filter(|alert| !lasts(alert));
+        let alerts: Vec<&Alert> = content.firing.iter().chain(ended).collect();
         if alerts.is_empty() {
             self.board.note_idle(&self.address);
             return Ok(());
         }
-        let client = self.client()?;
+        let client = self.options.client(true)?;
         for alerts in alerts.chunks(MESSAGE_ALERTS_MAX) {
             let message = message(alerts, &self.options, time::now());
             let mut request = client.post(format!("{}{PATH}", self.address)).header(CONTENT_TYPE, "application/json");
@@ -170,45 +226,22 @@ impl Receiver {
             }
             let sent = request.body(message.to_string()).send().await;
             let response = sent.map_err(|error| shown_error(&error))?;
-            check_answer(response).await?;
+            check_answer(response, " (is the address that of Alertmanager?)").await?;
             failpoint!("alerts-sent");
         }
         self.board.note_delivery(&self.address, &content.ended, Ok(()));
         Ok(())
     }
 
-    /// A client for each message: a replaced certificate has effect at once, and messages are few.
-    fn client(&self) -> Result<Client, String> {
-        let mut builder = Client::builder()
-            .http1_only()
-            .connect_timeout(CONNECT_MAX)
-            .timeout(REQUEST_MAX)
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
-        if let Some(file) = &self.options.ca_file {
-            let pem = read_file(file)?;
-            let authorities = Certificate::from_pem_bundle(pem.as_bytes());
-            let authorities = authorities.map_err(|error| format!("{}: {error}", file.escaped()))?;
-            builder = builder.tls_certs_merge(authorities);
-        }
-        if let (Some(cert_file), Some(key_file)) = (&self.options.cert_file, &self.options.key_file) {
-            let pem = format!("{}\n{}", read_file(cert_file)?, read_file(key_file)?);
-            let identity = Identity::from_pem(pem.as_bytes());
-            builder = builder.identity(identity.map_err(|error| format!("{}: {error}", cert_file.escaped()))?);
-        }
-        builder.build().map_err(|error| shown_error(&error))
-    }
-
     fn credentials(&self) -> Result<Option<HeaderValue>, String> {
-        let DeliveryOptions { token_file, user, allow_http, .. } = &self.options;
+        let DeliveryOptions { token_file, user, .. } = &self.options;
         let Some(file) = token_file else { return Ok(None) };
         let secret = read_file(file)?;
         let text = match user {
             Some(user) => format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{}", secret.trim()))),
             None => format!("Bearer {}", secret.trim()),
         };
-        if self.address.starts_with("http://") && !allow_http {
+        if !self.options.may_send_secret_to(&self.address) {
             return Err("a secret is not sent without TLS: use https, or allow_http = true".into());
         }
         let mut value = HeaderValue::from_str(&text).map_err(|_| format!("{} has no usable text", file.escaped()))?;
@@ -217,13 +250,44 @@ impl Receiver {
     }
 }
 
+impl DeliveryOptions {
+    /// A client for each message: a replaced certificate has effect at once, and messages are few. The certificate of
+    /// `cert_file` is shown to receivers only.
+    pub(crate) fn client(&self, shows_certificate: bool) -> Result<Client, String> {
+        let mut builder = Client::builder()
+            .http1_only()
+            .connect_timeout(CONNECT_MAX)
+            .timeout(REQUEST_MAX)
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
+        if let Some(file) = &self.ca_file {
+            let pem = read_file(file)?;
+            let authorities = Certificate::from_pem_bundle(pem.as_bytes());
+            let authorities = authorities.map_err(|error| format!("{}: {error}", file.escaped()))?;
+            builder = builder.tls_certs_merge(authorities);
+        }
+        if let (true, Some(cert_file), Some(key_file)) = (shows_certificate, &self.cert_file, &self.key_file) {
+            let pem = format!("{}\n{}", read_file(cert_file)?, read_file(key_file)?);
+            let identity = Identity::from_pem(pem.as_bytes());
+            builder = builder.identity(identity.map_err(|error| format!("{}: {error}", cert_file.escaped()))?);
+        }
+        builder.build().map_err(|error| shown_error(&error))
+    }
+
+    /// Whether a secret may be sent to an address: by TLS, or where the configuration allows it.
+    pub(crate) fn may_send_secret_to(&self, address: &str) -> bool {
+        address.starts_with("https://") || self.allow_http
+    }
+}
+
 /// The text of a small file. Errors name the file, never its content.
-fn read_file(path: &Path) -> Result<String, String> {
+pub(crate) fn read_file(path: &Path) -> Result<String, String> {
     small_file::read(path, FILE_BYTES_MAX).map_err(|error| format!("{} cannot be read: {error}", path.escaped()))
 }
 
 /// An error with its causes.
-fn shown_error(error: &reqwest::Error) -> String {
+pub(crate) fn shown_error(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -233,7 +297,8 @@ fn shown_error(error: &reqwest::Error) -> String {
     text
 }
 
-async fn check_answer(mut response: reqwest::Response) -> Result<(), String> {
+/// Whether a message was accepted; `not_found` is added where the path does not exist.
+pub(crate) async fn check_answer(mut response: reqwest::Response, not_found: &str) -> Result<(), String> {
     let status = response.status();
     if status.is_success() {
         return Ok(());
@@ -247,7 +312,7 @@ async fn check_answer(mut response: reqwest::Response) -> Result<(), String> {
     }
     let shown: String =
         String::from_utf8_lossy(&body).chars().filter(|c| !c.is_control()).take(ANSWER_SHOWN_MAX).collect();
-    let hint = if status == StatusCode::NOT_FOUND { " (is the address that of Alertmanager?)" } else { "" };
+    let hint = if status == StatusCode::NOT_FOUND { not_found } else { "" };
     Err(format!("the receiver answered {status}{hint}: {shown}"))
 }
 
@@ -270,7 +335,7 @@ fn message(alerts: &[&Alert], options: &DeliveryOptions, now: Ticks) -> Value {
 }
 
 /// The address of the page with a query.
-fn link(page: &str, query: &str) -> String {
+pub(crate) fn link(page: &str, query: &str) -> String {
     let page = page.trim_end_matches('/');
     Url::parse_with_params(&format!("{page}/"), [("q", query), ("since", "1h")])
         .map_or_else(|_| page.into(), String::from)

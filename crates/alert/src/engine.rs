@@ -23,8 +23,8 @@ const WINDOWS_PER_PASS_MAX: usize = 64;
 const GAP_MAX: Duration = Duration::from_secs(60);
 /// The longest time that unread records let windows wait.
 const LAG_MAX: Duration = Duration::from_secs(3600);
-/// How long the end of an alert is offered to a receiver that does not answer. The receiver then ended the alert itself.
-const ENDED_KEPT: Duration = Duration::from_secs(3600);
+/// How long the end of an alert is offered to a receiver that does not answer. An Alertmanager then ended the alert itself.
+const ENDED_KEPT: Duration = LATE_MAX;
 /// Ends of alerts that are kept.
 const ENDED_MAX: usize = 10_000;
 
@@ -212,14 +212,13 @@ impl AlertEngine {
         Ok(())
     }
 
-    /// Keeps the ends of alerts that a receiver does not know. An alert that lasts again has no end.
+    /// Keeps the ends of alerts that a receiver or an action does not know.
     fn settle_ends(&mut self, now: Ticks) {
         let SavedAlerts { rules, ended, .. } = &mut self.saved;
         let lasts =
             |alert: &Alert| rules.values().flat_map(RuleState::alerts).any(|other| other.labels == alert.labels);
-        let is_recent = |alert: &Alert| alert.ends_at.is_some_and(|end| now.since(end) < ENDED_KEPT);
-        ended.retain(|alert| is_recent(alert) && !lasts(alert));
-        self.board.retain_unknown(ended);
+        ended.retain(|alert| alert.ends_at.is_some_and(|end| now.since(end) < ENDED_KEPT));
+        self.board.retain_unknown(ended, lasts);
         if ended.len() > ENDED_MAX {
             ended.drain(..ended.len() - ENDED_MAX);
         }

@@ -24,18 +24,25 @@
 //! * [`rule`]: a rule, its checks, and its labels. `question`: its query, prepared.
 //! * `state`: windows, episodes, alerts. Pure; the time is an argument.
 //! * `engine`: a pass over all rules. `saved`: the state as bytes. [`board`]: the current alerts, for all who show them.
-//! * [`delivery`]: sends alerts to receivers with Alertmanager's interface.
+//! * [`delivery`]: sends alerts to receivers with Alertmanager's interface, and starts `notify` for the actions of rules.
+//! * [`action`]: the actions of a rule, beside the receivers: `webhook`, [`mail`], `program`. `template`: texts with places.
 
+pub mod action;
 pub mod board;
 pub mod delivery;
 mod engine;
+pub mod mail;
+mod notify;
+mod program;
 mod question;
 pub mod rule;
 mod saved;
 mod state;
+mod template;
+mod webhook;
 
 pub use board::{Alert, AlertBoard, RuleStatus};
-pub use delivery::{DeliveryOptions, deliver};
+pub use delivery::{DeliveryOptions, DeliveryPlan, deliver};
 pub use engine::{AlertEngine, WouldAlert, preview};
 pub use rule::{AlertRule, RuleError, Threshold};
 

@@ -1,6 +1,7 @@
 //! The query of a rule, prepared to be asked for any window.
 
-use crate::rule::{AlertRule, RuleError, label_name, placeholders};
+use crate::rule::{AlertRule, RuleError, label_name};
+use crate::template::placeholders;
 use crate::{GROUPS_MAX, LABEL_BYTES_MAX};
 use daytable_logsql::number::Number;
 use daytable_logsql::query::{Aggregate, Function, GroupField, Times};
@@ -92,6 +93,7 @@ impl AlertRule {
                 ));
             }
         }
+        self.actions.check(self, &question.by)?;
         Ok(question)
     }
 }

@@ -1,5 +1,7 @@
 //! A rule: a query, a period and a limit.
 
+use crate::action::ActionOptions;
+use crate::template::fill;
 use daytable_logsql::FieldName;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -49,6 +51,8 @@ pub struct AlertRule {
     pub labels: BTreeMap<String, String>,
     /// Texts for people, with `{value}` and `{FIELD}` for the value and the fields of the group.
     pub annotations: BTreeMap<String, String>,
+    /// What happens when an alert begins and ends, beside the messages to receivers.
+    pub actions: ActionOptions,
 }
 
 /// The problem of a rule.
@@ -84,6 +88,7 @@ impl AlertRule {
             forget: Duration::from_secs(86_400),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            actions: ActionOptions::default(),
         }
     }
 
@@ -104,14 +109,11 @@ impl AlertRule {
 
     /// The annotations of the alert of a group.
     pub(crate) fn annotations_of(&self, by: &[FieldName], group: &[String], value: f64) -> BTreeMap<String, String> {
-        let fill = |text: &String| {
-            let mut filled = text.replace("{value}", &show(value));
-            for (field, value) in by.iter().zip(group) {
-                filled = filled.replace(&format!("{{{}}}", field.written()), value);
-            }
-            filled
+        let value_of = |name: &str| match name {
+            "value" => Some(show(value)),
+            name => by.iter().zip(group).find(|(field, _)| field.written() == name).map(|(_, value)| value.into()),
         };
-        self.annotations.iter().map(|(name, text)| (name.clone(), fill(text))).collect()
+        self.annotations.iter().map(|(name, text)| (name.clone(), fill(text, value_of))).collect()
     }
 
     /// What the values of the rule depend on. Another state belongs to another fingerprint.
@@ -138,14 +140,6 @@ pub(crate) fn label_name(field: &FieldName) -> String {
     let name: String =
         field.written().chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
-}
-
-/// The names in braces.
-pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
-    let names = text.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name));
-    names.filter(|name| {
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@'))
-    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ const STATE_BYTES_MAX: u64 = 64 << 20;
 pub enum StateFile {
     /// `alerts.json`: how far the alerts were evaluated.
     Alerts,
+    /// `alert-deliveries.json`: which actions were told of which alerts.
+    AlertDeliveries,
     /// `verified.json`: what the last daily verification found.
     Verified,
 }
@@ -25,6 +27,7 @@ impl StateFile {
     fn path_in(self, data_dir: &Path) -> PathBuf {
         data_dir.join(match self {
             StateFile::Alerts => "alerts.json",
+            StateFile::AlertDeliveries => "alert-deliveries.json",
             StateFile::Verified => "verified.json",
         })
     }

@@ -17,6 +17,7 @@
 //!
 //! An imported file may have entries of the journal instead of lines (`entries`).
 
+use super::containers::ContainerFields;
 use super::file_content::FileContent;
 use super::holes::{Stop, StopKind, ZeroSearch};
 use super::identity::{Fit, MARK_BYTES_MAX, mark_at, note_marks};
@@ -36,6 +37,7 @@ use daytable_parse::{Assembler, Ending, Format, RawRecord, RestScanner, SourcePr
 use daytable_store::{Mark, SourceState};
 use memchr::{memchr, memmem, memrchr};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
@@ -89,6 +91,8 @@ struct RecordParser {
     named_by: Option<Box<str>>,
     /// The fields from this path; none until the first record.
     file_fields: Option<Vec<(String, String)>>,
+    /// The fields of the container whose log this is.
+    container: ContainerFields,
 }
 
 /// The outside parts that reading needs.
@@ -621,6 +625,7 @@ impl RecordParser {
             named_by: (text != lossy).then(|| lossy.into()),
             source: text.into_owned(),
             file_fields: None,
+            container: ContainerFields::default(),
         }
     }
 
@@ -674,7 +679,13 @@ impl RecordParser {
     ) {
         // It borrows the fields of the path, too.
         let mut record: Record<'_> = record;
-        let fields = self.file_fields.get_or_insert_with(|| fields_of(context.options, &self.source));
+        let options = context.options;
+        let path = self.named_by.as_deref().unwrap_or(&self.source);
+        if options.containers && self.container.refresh(Path::new(path), &options.container_labels) {
+            self.file_fields = None;
+        }
+        let container = self.container.fields();
+        let fields = self.file_fields.get_or_insert_with(|| fields_of(options, &self.source, container));
         if !fields.is_empty() {
             // First, because a query by name gets the first field: a line must not forge a field of the path.
             let fields = fields
@@ -731,11 +742,19 @@ fn count_record(
     }
 }
 
-/// The fields of every record of the file at `path`: those of the block, and those of the path.
-fn fields_of(options: &TailOptions, path: &str) -> Vec<(String, String)> {
+/// The fields of every record of the file at `path`: those of the block, those of the path, and those of its container.
+fn fields_of(options: &TailOptions, path: &str, container: &[(String, String)]) -> Vec<(String, String)> {
     let of_path = options.fields_from_path.iter().flat_map(|pattern| pattern.of(path));
     let of_path = of_path.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    options.fields.iter().cloned().chain(of_path).collect()
+    let mut fields: Vec<(String, String)> = options.fields.iter().cloned().chain(of_path).collect();
+    // Of two fields of one name the configured one counts.
+    let configured = fields.len();
+    for (name, value) in container {
+        if !fields[..configured].iter().any(|(own, _)| own == name) {
+            fields.push((name.clone(), value.clone()));
+        }
+    }
+    fields
 }
 
 /// The offset after the last newline of a plain file of `size` bytes; none if the last 2 MiB have no newline. Zeros at the

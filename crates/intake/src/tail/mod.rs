@@ -23,6 +23,7 @@ mod blocks;
 mod change;
 mod check;
 mod chunk_reader;
+mod containers;
 mod discovered_files;
 mod discovery;
 mod file_content;

@@ -41,6 +41,10 @@ pub struct TailOptions {
     pub instance: InstanceTemplate,
     /// The fields that a path adds to the records of its file.
     pub fields_from_path: Option<PathFields>,
+    /// Whether the files are logs of containers, whose names and images are fields.
+    pub containers: bool,
+    /// Labels of containers that become fields, too.
+    pub container_labels: Vec<String>,
     /// Fields of every record, as names and values.
     pub fields: Vec<(String, String)>,
 }
@@ -62,6 +66,8 @@ impl TailOptions {
             poll: Duration::from_millis(250),
             instance: InstanceTemplate::default(),
             fields_from_path: None,
+            containers: false,
+            container_labels: Vec::new(),
             fields: Vec::new(),
         }
     }
