@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;
 
 /// Three examples of each command, in the order of the page. `--help`, the manual pages and the page show them.
-const EXAMPLES: [(&str, [&str; 3]); 30] = [
+const EXAMPLES: [(&str, [&str; 3]); 31] = [
     (
         "run",
         [
@@ -69,8 +69,13 @@ const EXAMPLES: [(&str, [&str; 3]); 30] = [
     ),
     (
         "tail",
-        ["daytable tail", "daytable tail --instance web-1 --instance db", "daytable tail -n 0 --level warn --json"],
+        [
+            "daytable tail",
+            "daytable tail -n 0 --level warn --json",
+            "daytable tail level:error --exec /usr/local/bin/act",
+        ],
     ),
+    ("mcp", ["daytable mcp", "daytable mcp --data data", "daytable mcp --data /var/lib/daytable"]),
     (
         "count",
         [

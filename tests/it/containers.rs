@@ -38,7 +38,7 @@ impl Container {
 }
 
 fn fields(record: &Value) -> Vec<&str> {
-    let names = ["container", "image", "compose.project", "compose.service", "team", "level"];
+    let names = ["container", "image", "compose_project", "compose_service", "team", "level"];
     names.iter().map(|name| record[*name].as_str().unwrap_or("-")).collect()
 }
 
