@@ -24,6 +24,7 @@ mod adopt;
 mod commands;
 mod bulk_create;
 mod formats;
+mod forward;
 mod push_auth;
 mod golden;
 mod house;

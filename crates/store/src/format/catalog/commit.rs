@@ -5,6 +5,8 @@ use super::accounting::CommitEntry;
 use super::commit_clock as clock;
 use super::database::Catalog;
 use super::files::Touched;
+use super::forwarding;
+use super::hosts;
 use super::idempotency;
 use super::idempotency::IdempotencyKey;
 use super::source_log;
@@ -152,6 +154,8 @@ impl Catalog {
                 let keep = "UPDATE day SET expires = max(coalesce(expires, 0), ?2) WHERE name = ?1 AND state = 'open'";
                 transaction.prepare_cached(keep)?.execute(params![day.to_string(), until.get()])?;
             }
+            forwarding::put_checksum(&transaction, seq, entry.checksum)?;
+            entry.hosts.values().try_for_each(|advance| hosts::put_position(&transaction, advance, time::now()))?;
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }
