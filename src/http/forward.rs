@@ -13,8 +13,8 @@ use axum::extract::{Query, Request as HttpRequest, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use daytable_forward::intake::{ForwardIntake, IntakeError, ListedHost};
-use daytable_forward::protocol::{self, HelloRequest, JoinRequest};
+use daytable_forward::intake::{Compared, ForwardIntake, IntakeError, ListedHost};
+use daytable_forward::protocol::{self, CountsMessage, HelloRequest, JoinRequest};
 use daytable_intake::push::Refusal;
 use daytable_store::catalog::hosts::{HostCredential, SecretHash};
 use serde::{Deserialize, Serialize};
@@ -27,11 +27,15 @@ use tokio::time::timeout;
 pub(super) const JOIN: &str = protocol::JOIN;
 pub(super) const HELLO: &str = protocol::HELLO;
 pub(super) const ROWS: &str = protocol::ROWS;
+pub(super) const COUNTS: &str = protocol::COUNTS;
 pub(super) const HOSTS: &str = "/api/hosts";
 pub(super) const CONTROL_HOSTS: &str = "/-/hosts";
 const INVITE: &str = "/-/hosts/invite";
 const REVOKE: &str = "/-/hosts/revoke";
 const FORGET: &str = "/-/hosts/forget";
+const VERIFY: &str = "/-/hosts/verify";
+/// How long a comparison waits for hosts. The command waits for an answer of the daemon a little longer.
+const VERIFY_MAX: Duration = Duration::from_secs(50);
 
 /// When a host should try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -45,7 +49,12 @@ pub(super) struct ForwardContext {
 
 /// The routes of hosts.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: ForwardContext) -> Router<S> {
-    Router::new().route(JOIN, post(join)).route(HELLO, post(hello)).route(ROWS, post(rows)).with_state(context)
+    Router::new()
+        .route(JOIN, post(join))
+        .route(HELLO, post(hello))
+        .route(ROWS, post(rows))
+        .route(COUNTS, post(counts))
+        .with_state(context)
 }
 
 /// The list of hosts, for readers.
@@ -60,6 +69,7 @@ pub(super) fn control_routes() -> Router<Arc<ServerContext>> {
         .route(INVITE, post(invite))
         .route(REVOKE, post(revoke))
         .route(FORGET, post(forget))
+        .route(VERIFY, post(verify))
 }
 
 /// A host, as `daytable hosts --json` shows it.
@@ -296,6 +306,43 @@ async fn invite(
         invited.map_err(|error| ApiError::Refused(error.to_string()))
     });
     Ok(axum::Json(InviteLine { url, code: code.await? }).into_response())
+}
+
+async fn counts(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
+    let answer = async {
+        let credential = authenticate(&context, bearer(&request)).await?;
+        let message: CountsMessage = message(&context, request).await?;
+        let intake = context.intake.clone();
+        blocking(move || intake.counts(credential, &message)).await
+    };
+    answer.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
+}
+
+/// A host, as `daytable verify --fleet --json` shows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ComparedLine {
+    /// Its name.
+    pub host: String,
+    /// Whether it answered.
+    pub answered: bool,
+    /// Records that were compared.
+    pub records: u64,
+    /// Records that were not: of tables that are called otherwise here, and of days that are gone here.
+    pub elsewhere: u64,
+    /// Day-tables that lack records here, with the records there and here.
+    pub lacking: Vec<(String, u64, u64)>,
+}
+
+async fn verify(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
+    let intake = intake(&context)?;
+    let compared = command(move || Ok(intake.compare_all(VERIFY_MAX)?)).await?;
+    let line = |(host, compared): (String, Option<Compared>)| {
+        let answered = compared.is_some();
+        let Compared { records, elsewhere, lacking } = compared.unwrap_or_default();
+        serde_json::to_string(&ComparedLine { host, answered, records, elsewhere, lacking }).unwrap_or_default() + "\n"
+    };
+    let lines: String = compared.into_iter().map(line).collect();
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
 }
 
 async fn revoke(

@@ -92,7 +92,7 @@ pub use api::{Api, ImportRequest, RestoreRequest};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use error::{ApiError, ApiResult};
-pub use forward::{HostLine, InviteLine};
+pub use forward::{ComparedLine, HostLine, InviteLine};
 pub use listen::{BindError, Listener};
 pub use params::{
     ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, QueryParams, Summary, SummaryParams,

@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 42] = [
+const PATHS: [&str; 43] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -55,6 +55,7 @@ const PATHS: [&str; 42] = [
     forward::JOIN,
     forward::HELLO,
     forward::ROWS,
+    forward::COUNTS,
     forward::HOSTS,
     forward::CONTROL_HOSTS,
     loki::COUNTED,

@@ -498,3 +498,30 @@ fn damaged_bodies_are_refused_and_nothing_else_is_harmed() {
     daemon.stop();
     running.stop();
 }
+
+#[test]
+fn verify_compares_with_what_the_hosts_have() {
+    let central = Central::new();
+    let running = central.start();
+    let hosts = [Host::joined(&central, "web-1"), Host::joined(&central, "web-2")];
+    let daemons: Vec<Daemon> = hosts.iter().map(Host::start).collect();
+    hosts.iter().for_each(|host| host.write("app.log", &lines("request", 0..100)));
+    append(&hosts[0].place.log("app.log"), b"{\"log_host\":\"mine\",\"message\":\"own\",\"n\":1.50}\n");
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 201);
+    let verdict = || {
+        let output = central.place.ask("verify", &["--fleet"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = verdict();
+    assert_eq!((code, said.trim()), (Some(0), "whole: 2 hosts, 201 records"));
+    let table = central.place.json("tables", &[])[0]["table"].as_str().expect("a table").to_owned();
+    central.place.said("drop", &["--yes", &table]);
+    let (code, said) = verdict();
+    assert_eq!(code, Some(65), "{said}");
+    assert!(said.contains("web-1 has 101 records") && said.contains("web-2 has 100 records"), "{said}");
+    for daemon in daemons {
+        daemon.stop();
+    }
+    running.stop();
+    assert_eq!(verdict().0, Some(75), "no host can be asked");
+}

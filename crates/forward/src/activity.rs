@@ -5,7 +5,7 @@
 //! other one is refused while the earlier one is heard of.
 
 use crate::protocol::HostReport;
-use daytable_store::forward::position::Origin;
+use daytable_store::forward::position::FolderOrigin;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -42,13 +42,13 @@ pub enum Unheard {
 
 /// The hosts that were heard of.
 #[derive(Debug, Default)]
-pub struct Activity(HashMap<Origin, HostActivity>);
+pub struct Activity(HashMap<FolderOrigin, HostActivity>);
 
 impl Activity {
     /// A process says hello.
     pub fn hello(
         &mut self,
-        origin: Origin,
+        origin: FolderOrigin,
         (instance, turn): (u64, u64),
         report: HostReport,
         now: Instant,
@@ -90,7 +90,7 @@ impl Activity {
     }
 
     /// A process sends rows.
-    pub fn rows(&mut self, origin: &Origin, instance: u64, now: Instant) -> Result<(), Unheard> {
+    pub fn rows(&mut self, origin: &FolderOrigin, instance: u64, now: Instant) -> Result<(), Unheard> {
         match self.0.get_mut(origin) {
             Some(host) if host.owner.0 == instance => {
                 host.seen = now;
@@ -102,12 +102,12 @@ impl Activity {
     }
 
     /// What is known of a host.
-    pub fn of(&self, origin: &Origin) -> Option<&HostActivity> {
+    pub fn of(&self, origin: &FolderOrigin) -> Option<&HostActivity> {
         self.0.get(origin)
     }
 
     /// Forgets a host.
-    pub fn forget(&mut self, origin: &Origin) {
+    pub fn forget(&mut self, origin: &FolderOrigin) {
         self.0.remove(origin);
     }
 }
@@ -116,7 +116,7 @@ impl Activity {
 mod tests {
     use super::*;
 
-    const ORIGIN: Origin = Origin([7; 16]);
+    const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
 
     #[test]
     fn a_restarted_daemon_is_heard_and_a_copy_is_not() {
@@ -138,6 +138,6 @@ mod tests {
         assert_eq!(hello(2, 5, 121), Ok(()), "the other one is silent");
         assert_eq!(activity.rows(&ORIGIN, 2, now), Ok(()));
         assert_eq!(activity.rows(&ORIGIN, 1, now), Err(Unheard::Unknown));
-        assert_eq!(activity.rows(&Origin([8; 16]), 2, now), Err(Unheard::Unknown));
+        assert_eq!(activity.rows(&FolderOrigin([8; 16]), 2, now), Err(Unheard::Unknown));
     }
 }

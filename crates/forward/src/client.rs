@@ -2,7 +2,8 @@
 
 use crate::options::{ForwardOptions, is_plain};
 use crate::protocol::{
-    ErrorAnswer, HELLO, HelloAnswer, HelloRequest, JOIN, JoinAnswer, JoinRequest, MESSAGE_BYTES_MAX, ROWS, RowsAnswer,
+    COUNTS, CountsAnswer, CountsMessage, ErrorAnswer, HELLO, HelloAnswer, HelloRequest, JOIN, JoinAnswer, JoinRequest,
+    MESSAGE_BYTES_MAX, ROWS, RowsAnswer,
 };
 use daytable_model::path_text::PathText;
 use daytable_platform::small_file;
@@ -133,6 +134,15 @@ impl Client {
     /// The receiver cannot be reached, or refuses.
     pub async fn rows(&self, body: Vec<u8>) -> Result<RowsAnswer, ClientError> {
         self.post(ROWS, "application/vnd.daytable.rows", body).await
+    }
+
+    /// Says which records this host has.
+    ///
+    /// # Errors
+    ///
+    /// The receiver cannot be reached, or refuses.
+    pub async fn counts(&self, message: &CountsMessage) -> Result<CountsAnswer, ClientError> {
+        self.post(COUNTS, "application/json", json(message)).await
     }
 
     async fn post<T: DeserializeOwned>(

@@ -1,7 +1,10 @@
 //! The receiver: checks requests of hosts, and submits their rows. It knows no HTTP, only the status of an answer.
 
 use crate::activity::{Activity, Unheard};
-use crate::protocol::{HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RowsAnswer, RowsHead, RowsMode};
+use crate::protocol::{
+    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RowsAnswer, RowsHead,
+    RowsMode,
+};
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
 use daytable_model::time;
@@ -9,7 +12,8 @@ use daytable_model::window::Window;
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, SecretHash};
-use daytable_store::forward::position::{ForwardPosition, HostAdvance, Origin, checksum_with};
+use daytable_store::forward::inventory;
+use daytable_store::forward::position::{FolderOrigin, ForwardPosition, HostAdvance, checksum_with};
 use daytable_store::forward::receive::{ReceiveError, Receiver};
 use daytable_store::forward::wire::{self, BodyError, BodyLimits};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
@@ -134,6 +138,17 @@ pub struct IntakeCounters {
     pub refused: AtomicU64,
 }
 
+/// The records of a host, compared with those that are here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Records that the host has, of days that were compared.
+    pub records: u64,
+    /// Records of tables that are called otherwise here, and of days that are gone here.
+    pub elsewhere: u64,
+    /// Day-tables that lack records here, or have others: with the records there, and here.
+    pub lacking: Vec<(String, u64, u64)>,
+}
+
 /// A host, as it is listed.
 #[derive(Clone, Debug)]
 pub struct ListedHost {
@@ -153,8 +168,10 @@ pub struct ForwardIntake {
     places: Reloadable<Places>,
     activity: Mutex<Activity>,
     /// A lock for each host, so that its requests are handled one after the other.
-    turns: Mutex<HashMap<Origin, Arc<Mutex<()>>>>,
+    turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
     attempts: Mutex<Option<(Instant, u32)>>,
+    /// The number of the last question for the records of all hosts, and the answers to it.
+    question: Mutex<(u64, HashMap<FolderOrigin, Compared>)>,
     /// What was received since this process started.
     pub counters: IntakeCounters,
 }
@@ -175,6 +192,7 @@ impl ForwardIntake {
             activity: Mutex::default(),
             turns: Mutex::default(),
             attempts: Mutex::default(),
+            question: Mutex::default(),
             counters: IntakeCounters::default(),
         })
     }
@@ -242,7 +260,7 @@ impl ForwardIntake {
         found.map(|credential| (hash, credential)).ok_or(IntakeError::Credential)
     }
 
-    fn bind(&self, hash: SecretHash, credential: &HostCredential, origin: Origin) -> Result<(), IntakeError> {
+    fn bind(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
         let is_bound = match credential.origin {
             Some(bound) => bound == origin,
             None => self.steps.bind_origin(hash, origin)?,
@@ -286,7 +304,8 @@ impl ForwardIntake {
             .read(|reader| Ok((reader.catalog().forwarding_host(&origin)?, reader.catalog().host_history(&origin)?)))?;
         // Its credential was bound a moment ago.
         let host = host.ok_or(IntakeError::Credential)?;
-        Ok(HelloAnswer { name: host.name, epoch: host.epoch, position: host.position, history })
+        let asked = lock(&self.question).0;
+        Ok(HelloAnswer { name: host.name, epoch: host.epoch, position: host.position, history, asked })
     }
 
     /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much memory in all before it is
@@ -414,6 +433,82 @@ impl ForwardIntake {
         }
     }
 
+    /// A host says which records it has. They are compared with those that are here.
+    ///
+    /// # Errors
+    ///
+    /// The credential is of another folder, or the records here cannot be read.
+    pub fn counts(
+        &self,
+        (hash, credential): (SecretHash, HostCredential),
+        message: &CountsMessage,
+    ) -> Result<CountsAnswer, IntakeError> {
+        self.bind(hash, &credential, message.origin)?;
+        let origin = message.origin;
+        let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?.ok_or(IntakeError::Credential)?;
+        if !host.position.is_between_commits() {
+            return Err(misplaced(host.position, ForwardPosition { commit: message.commit, ..host.position }));
+        }
+        let places = self.places.load();
+        let mut compared = Compared::default();
+        for day in &message.days {
+            let Ok(table) = DayTable::parse(&day.table) else {
+                return Err(IntakeError::Message("a day-table has a name that is none".into()));
+            };
+            // A table that is called otherwise here, or a day that is gone here, cannot be compared.
+            if places.of(&table, RowKey::new(table.start(), 0, 0)).as_ref() != Some(&table) {
+                compared.elsewhere += day.records;
+                continue;
+            }
+            let here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
+            compared.records += day.records;
+            let lacks = here.records < day.records || here.records == day.records && here.checksum != day.checksum;
+            if lacks {
+                compared.lacking.push((day.table.clone(), day.records, here.records));
+            }
+        }
+        let lacking = compared.lacking.len() as u64;
+        let mut question = lock(&self.question);
+        if question.0 == message.asked {
+            question.1.insert(origin, compared);
+        }
+        Ok(CountsAnswer { lacking })
+    }
+
+    /// Asks all hosts which records they have, waits for their answers for so long, and compares. A host is asked with its next
+    /// message, so this takes ten seconds at least. `None` for hosts that did not answer.
+    ///
+    /// # Errors
+    ///
+    /// The catalog cannot be read.
+    pub fn compare_all(&self, patience: Duration) -> Result<Vec<(String, Option<Compared>)>, StoreError> {
+        let asked = {
+            let mut question = lock(&self.question);
+            // Hosts know the numbers of earlier processes.
+            question.0 = question.0.max(u64::try_from(time::now().get()).unwrap_or(0)) + 1;
+            question.1.clear();
+            question.0
+        };
+        let until = Instant::now() + patience;
+        loop {
+            let hosts = self.read(|reader| reader.catalog().forwarding_hosts())?;
+            let all: Vec<(String, FolderOrigin)> = hosts
+                .into_iter()
+                .filter(|host| !host.is_revoked)
+                .filter_map(|host| Some((host.name, host.origin?)))
+                .collect();
+            let answers = {
+                let question = lock(&self.question);
+                if question.0 == asked { question.1.clone() } else { HashMap::new() }
+            };
+            let is_over = Instant::now() >= until;
+            if is_over || all.iter().all(|(_, origin)| answers.contains_key(origin)) {
+                return Ok(all.into_iter().map(|(name, origin)| (name, answers.get(&origin).cloned())).collect());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// All hosts.
     ///
     /// # Errors
@@ -448,7 +543,7 @@ impl ForwardIntake {
     ///
     /// The store cannot be written.
     pub fn forget(&self, name: &str) -> Result<bool, StoreError> {
-        let gone: Vec<Origin> = self
+        let gone: Vec<FolderOrigin> = self
             .read(|reader| reader.catalog().forwarding_hosts())?
             .into_iter()
             .filter(|host| host.name == name)

@@ -1,6 +1,7 @@
 //! The messages between a host and its receiver: JSON, but for the bodies with rows ([`daytable_store::forward::wire`]).
 
-use daytable_store::forward::position::{ForwardPosition, Origin};
+use daytable_store::forward::inventory::DayCount;
+use daytable_store::forward::position::{FolderOrigin, ForwardPosition};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -10,6 +11,9 @@ pub const JOIN: &str = "/forward/v1/join";
 pub const HELLO: &str = "/forward/v1/hello";
 /// Sends rows.
 pub const ROWS: &str = "/forward/v1/rows";
+
+/// Says which records a host has, when it was asked.
+pub const COUNTS: &str = "/forward/v1/counts";
 
 /// Bytes of a message of JSON at most.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
@@ -59,7 +63,7 @@ pub struct HostReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HelloRequest {
     /// Its folder.
-    pub origin: Origin,
+    pub origin: FolderOrigin,
     /// Its process.
     pub instance: u64,
     /// Ascends within a process, so that a repeated message is known.
@@ -79,6 +83,29 @@ pub struct HelloAnswer {
     pub position: ForwardPosition,
     /// Earlier positions: commits and their checksums.
     pub history: Vec<(i64, u64)>,
+    /// The number of the last question for the records of the host; 0 if there was none.
+    #[serde(default)]
+    pub asked: u64,
+}
+
+/// The records of a host, when everything of them was received.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CountsMessage {
+    /// The folder.
+    pub origin: FolderOrigin,
+    /// The number of the question.
+    pub asked: u64,
+    /// Where the host is.
+    pub commit: i64,
+    /// Its day-tables.
+    pub days: Vec<DayCount>,
+}
+
+/// The answer to [`CountsMessage`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CountsAnswer {
+    /// Day-tables that lack records here.
+    pub lacking: u64,
 }
 
 /// What a request with rows is for.
@@ -97,7 +124,7 @@ pub enum RowsMode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RowsHead {
     /// The folder.
-    pub origin: Origin,
+    pub origin: FolderOrigin,
     /// The process.
     pub instance: u64,
     /// What it is for.

@@ -12,11 +12,12 @@
 
 use crate::client::{Client, ClientError};
 use crate::options::ForwardOptions;
-use crate::protocol::{HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead, RowsMode};
+use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead, RowsMode};
 use crate::secret;
 use daytable_model::time;
 use daytable_platform::lock;
-use daytable_store::forward::position::{ForwardPosition, Origin, checksum_with};
+use daytable_store::forward::inventory;
+use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::reader::{Behind, CopyCursor, ForwardError, ForwardReader};
 use daytable_store::forward::wire::{self, WirePage};
 use daytable_store::{CommitQueue, ForwardSteps, Reader, StoreError};
@@ -113,11 +114,12 @@ impl Sender {
             queue: queue.clone(),
             status: status.clone(),
             stop: stop.clone(),
-            origin: Origin([0; 16]),
+            origin: FolderOrigin([0; 16]),
             instance: secret::instance()?,
             turn: 0,
             noted: None,
             losses: None,
+            counted: 0,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("forward".into()).spawn(move || session.work(&runtime))?;
@@ -157,12 +159,14 @@ struct Work {
     queue: CommitQueue,
     status: Arc<SenderStatus>,
     stop: Arc<AtomicBool>,
-    origin: Origin,
+    origin: FolderOrigin,
     instance: u64,
     turn: u64,
     /// The position in the catalog, and when it was written.
     noted: Option<(ForwardPosition, Instant)>,
     losses: Option<(BTreeMap<String, u64>, Instant)>,
+    /// The last question for the records of this host that was answered.
+    counted: u64,
 }
 
 /// Why a session ends.
@@ -296,6 +300,9 @@ impl Work {
                     // The receiver has all rows of the commits up to there.
                     self.note(up_to, true)?;
                     lock(&self.status.state).behind = Behind::default();
+                    if answer.asked > self.counted {
+                        self.count(runtime, &client, &answer, up_to)?;
+                    }
                     let left = HELLO_EVERY.saturating_sub(said.elapsed());
                     self.queue.wait_for_commit(up_to.commit, left);
                 }
@@ -304,6 +311,7 @@ impl Work {
                 said = Instant::now();
                 reader.forget_gone()?;
                 let now = self.hello(runtime, &client, &reader)?;
+                answer.asked = now.asked;
                 if (now.epoch, now.position) != (answer.epoch, answer.position) {
                     // Another position than the one that was answered: begin anew.
                     return Err(
@@ -362,6 +370,27 @@ impl Work {
         }
         self.losses = Some((losses.clone(), Instant::now()));
         Ok(losses)
+    }
+
+    /// Counts the records of this host, of which the receiver has all, and says so. Nothing is sent meanwhile, so both count the
+    /// same commits; if others came here, it is done again with the next message.
+    fn count(
+        &mut self,
+        runtime: &tokio::runtime::Runtime,
+        client: &Client,
+        answer: &HelloAnswer,
+        up_to: ForwardPosition,
+    ) -> Result<(), SessionEnd> {
+        let reader = Reader::open(&self.data_dir)?;
+        let counted = inventory::count_sent(&reader, &answer.name, &|| !self.is_stopping())?;
+        let Some(days) = counted else { return Err(SessionEnd::Stopped) };
+        if reader.catalog().forward_state()?.committed != up_to.commit {
+            return Ok(());
+        }
+        let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days };
+        self.request(runtime, client.counts(&message))?;
+        self.counted = answer.asked;
+        Ok(())
     }
 
     /// Decides how to go on from the receiver's position: from there (`None`), or by a comparison from a commit on that both

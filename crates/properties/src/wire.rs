@@ -157,5 +157,5 @@ fn packed(encoding: Encoding, body: &[u8]) -> Option<Vec<u8>> {
 
 /// Any bytes are a body with rows of another daytable, or an error; also with checksums that are right.
 pub(super) fn any_forward(bytes: &[u8]) {
-    daytable_store::forward::wire::assert_body(bytes);
+    daytable_store::forward::samples::assert_body(bytes);
 }

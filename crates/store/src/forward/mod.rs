@@ -12,7 +12,11 @@
 //! such pages alone (`Committer::held`). Where the pages are gone nevertheless, because the receiver was put back, or is
 //! new, whole pages and days are sent to be *compared*: the receiver leaves out rows that it has already, by key and content.
 
-pub mod position;
+pub mod inventory;
 pub mod reader;
 pub mod receive;
+#[cfg(any(test, feature = "testing"))]
+pub mod samples;
 pub mod wire;
+
+pub use crate::format::forward_position as position;

@@ -17,6 +17,7 @@ use daytable_model::field_properties::property_again;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::line::LAYOUT;
 use daytable_model::property::{PROPERTY_NAME_UNITS_MAX, Property};
+use daytable_model::record::Level;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ impl<'a> Receiver<'a> {
         rows: &mut dyn Iterator<Item = usize>,
         ambiguous: &HashSet<String>,
     ) -> Result<(), ReceiveError> {
-        let mut known: Option<KnownRows> = None;
+        let mut known: Option<KnownRows<'a>> = None;
         let mut place: Option<(RowKey, Option<DayTable>)> = None;
         for row in rows {
             let key = *keys.get(row).ok_or_else(|| BodyError::Damaged("a row has no key".into()))?;
@@ -116,7 +117,7 @@ impl<'a> Receiver<'a> {
                 self.rows.expired += u64::from(is_record);
                 continue;
             };
-            let mut properties: Vec<(&str, Property<'_>)> = page.properties(row).collect();
+            let properties: Vec<(&str, Property<'_>)> = page.properties(row).collect();
             if properties.len() > PROPERTIES_MAX {
                 return Err(BodyError::Damaged("a row has too many properties".into()).into());
             }
@@ -126,36 +127,35 @@ impl<'a> Receiver<'a> {
                     return Err(BodyError::Damaged("a row has a property twice".into()).into());
                 }
             }
-            let own = rename_own(&mut properties);
-            let layout = own.as_ref().and_then(|renamed| renamed_layout(&properties, renamed));
-            if let Some(own) = &own {
-                let named = |(name, _): &mut (&str, Property<'_>)| *name == LOG_HOST;
-                properties.retain_mut(|property| !named(property));
-                properties.push((&own.name, own.value()));
-            }
-            if let Some(layout) = &layout {
-                properties.iter_mut().filter(|(name, _)| *name == LAYOUT).for_each(|(_, value)| {
-                    *value = Property::String(layout);
-                });
-            }
-            if is_record {
-                if !properties.iter().any(|(name, _)| *name == HOST) {
-                    properties.push((HOST, Property::String(self.log_host)));
-                }
-                properties.push((LOG_HOST, Property::String(self.log_host)));
-            }
-            if let Some(reader) = self.existing {
-                if known.as_ref().is_none_or(|known| known.table != day) {
-                    known = Some(KnownRows::of(reader, &day, partition, (keys, row))?);
-                }
-                if known.as_mut().map_or(Ok(false), |known| known.has(key, page.level(row), &properties))? {
-                    self.rows.known += u64::from(is_record);
-                    continue;
-                }
-            }
-            self.write((day, partition.clone()), key, page.level(row), &properties);
-            self.rows.records += u64::from(is_record);
+            let log_host = self.log_host;
+            as_received(properties, log_host, is_record, |properties| {
+                self.add_row((day, partition), (keys, row), page.level(row), properties, &mut known)
+            })?;
         }
+        Ok(())
+    }
+
+    fn add_row(
+        &mut self,
+        (day, partition): (DayTable, &Arc<str>),
+        (keys, row): (&[RowKey], usize),
+        level: Option<Level>,
+        properties: &[(&str, Property<'_>)],
+        known: &mut Option<KnownRows<'a>>,
+    ) -> Result<(), StoreError> {
+        let Some(key) = keys.get(row).copied() else { return Ok(()) };
+        let is_record = key.item() == 0;
+        if let Some(reader) = self.existing {
+            if known.as_ref().is_none_or(|known| known.table != day) {
+                *known = Some(KnownRows::of(reader, &day, partition, (keys, row))?);
+            }
+            if known.as_mut().map_or(Ok(false), |known| known.has(key, level, properties))? {
+                self.rows.known += u64::from(is_record);
+                return Ok(());
+            }
+        }
+        self.write((day, partition.clone()), key, level, properties);
+        self.rows.records += u64::from(is_record);
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl<'a> Receiver<'a> {
         &mut self,
         place: (DayTable, Arc<str>),
         key: RowKey,
-        level: Option<daytable_model::record::Level>,
+        level: Option<Level>,
         properties: &[(&str, Property<'_>)],
     ) {
         let bytes: usize = properties.iter().map(|(_, value)| 16 + length(value)).sum();
@@ -223,6 +223,34 @@ fn is_property_name(name: &str) -> bool {
         && name.encode_utf16().count() <= PROPERTY_NAME_UNITS_MAX
 }
 
+/// Passes the properties of a row as they are received of a host: those of a record with its name, and a field `log_host` of
+/// its own under another one.
+pub(super) fn as_received<T>(
+    properties: Vec<(&str, Property<'_>)>,
+    log_host: &str,
+    is_record: bool,
+    pass: impl FnOnce(&[(&str, Property<'_>)]) -> T,
+) -> T {
+    let own = rename_own(&properties);
+    let layout = own.as_ref().and_then(|own| renamed_layout(&properties, own));
+    let mut properties = properties;
+    if let Some(own) = &own {
+        properties.retain(|(name, _)| *name != LOG_HOST);
+        properties.push((&own.name, own.value()));
+    }
+    if let Some(layout) = &layout {
+        let layouts = properties.iter_mut().filter(|(name, _)| *name == LAYOUT);
+        layouts.for_each(|(_, value)| *value = Property::String(layout));
+    }
+    if is_record {
+        if !properties.iter().any(|(name, _)| *name == HOST) {
+            properties.push((HOST, Property::String(log_host)));
+        }
+        properties.push((LOG_HOST, Property::String(log_host)));
+    }
+    pass(&properties)
+}
+
 /// A field `log_host` of the record itself, under its other name.
 struct OwnField {
     name: String,
@@ -235,7 +263,7 @@ impl OwnField {
     }
 }
 
-fn rename_own(properties: &mut [(&str, Property<'_>)]) -> Option<OwnField> {
+fn rename_own(properties: &[(&str, Property<'_>)]) -> Option<OwnField> {
     let value = properties.iter().find(|(name, _)| *name == LOG_HOST).map(|(_, value)| *value)?;
     let is_free = |name: &String| !properties.iter().any(|(known, _)| known == name);
     let name = (2..).map(|n| property_again(LOG_HOST, n)).find(is_free)?;
@@ -296,7 +324,7 @@ impl<'r> KnownRows<'r> {
     fn has(
         &mut self,
         key: RowKey,
-        level: Option<daytable_model::record::Level>,
+        level: Option<Level>,
         properties: &[(&str, Property<'_>)],
     ) -> Result<bool, StoreError> {
         let Some(scan) = &mut self.scan else { return Ok(false) };

@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
-use crate::forward::position::{ForwardPosition, Origin};
+use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::write::commit::{CommitQueue, Committer};
 use daytable_model::time;
 
@@ -36,7 +36,7 @@ impl ForwardSteps {
     }
 
     /// Gives the folder another origin: it is a copy of one that goes on elsewhere.
-    pub fn renew_origin(&self) -> Result<Origin, StoreError> {
+    pub fn renew_origin(&self) -> Result<FolderOrigin, StoreError> {
         self.run(Committer::renew_origin)
     }
 
@@ -56,12 +56,12 @@ impl ForwardSteps {
     }
 
     /// Binds a credential to the origin that shows it first. Returns whether it is bound to this one.
-    pub fn bind_origin(&self, credential: SecretHash, origin: Origin) -> Result<bool, StoreError> {
+    pub fn bind_origin(&self, credential: SecretHash, origin: FolderOrigin) -> Result<bool, StoreError> {
         self.run(move |committer| committer.catalog().bind_origin(&credential, &origin, time::now()))
     }
 
     /// Records the report of a host.
-    pub fn note_report(&self, origin: Origin, report: String) -> Result<(), StoreError> {
+    pub fn note_report(&self, origin: FolderOrigin, report: String) -> Result<(), StoreError> {
         self.run(move |committer| committer.catalog().note_report(&origin, &report, time::now()))
     }
 

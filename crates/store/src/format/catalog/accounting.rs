@@ -19,7 +19,7 @@
 use super::database::Catalog;
 use super::source_log::latest as latest_deltas;
 use crate::StoreError;
-use crate::forward::position::{HostAdvance, Origin};
+use crate::format::forward_position::{FolderOrigin, HostAdvance};
 use crate::source::Ledger;
 use daytable_model::key::DayTable;
 use daytable_model::source_id::SourceId;
@@ -69,7 +69,7 @@ pub struct ListenerLedger {
 }
 
 /// The counts of a commit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommitEntry<'t> {
     pub(crate) stamp: Option<super::commit_clock::CommitTime>,
     pub(crate) records: u64,
@@ -82,7 +82,7 @@ pub(crate) struct CommitEntry<'t> {
     /// The checksum of all commits, with this one.
     pub(crate) checksum: u64,
     /// Hosts that forwarded rows of it.
-    pub(crate) hosts: &'t HashMap<Origin, HostAdvance, foldhash::quality::RandomState>,
+    pub(crate) hosts: Option<&'t HashMap<FolderOrigin, HostAdvance, foldhash::quality::RandomState>>,
 }
 
 /// All accounts, at one moment.

@@ -20,7 +20,7 @@ use crate::sqlite;
 use daytable_model::time;
 use daytable_model::time::Ticks;
 use rusqlite::params;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -155,7 +155,8 @@ impl Catalog {
                 transaction.prepare_cached(keep)?.execute(params![day.to_string(), until.get()])?;
             }
             forwarding::put_checksum(&transaction, seq, entry.checksum)?;
-            entry.hosts.values().try_for_each(|advance| hosts::put_position(&transaction, advance, time::now()))?;
+            let mut advances = entry.hosts.into_iter().flat_map(HashMap::values);
+            advances.try_for_each(|advance| hosts::put_position(&transaction, advance, time::now()))?;
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }

@@ -7,7 +7,7 @@
 
 use super::database::Catalog;
 use crate::StoreError;
-use crate::forward::position::{ForwardPosition, Origin};
+use crate::format::forward_position::{FolderOrigin, ForwardPosition};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Commits whose checksums are kept: three days of four commits a second.
@@ -17,7 +17,7 @@ pub(crate) const CHECKSUMS_KEPT: i64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardState {
     /// The folder.
-    pub origin: Origin,
+    pub origin: FolderOrigin,
     /// The last commit.
     pub committed: i64,
     /// The checksum of all commits.
@@ -44,7 +44,7 @@ impl Catalog {
             let select = "SELECT id, checksum, committed, records_in FROM origin, state";
             self.connection().prepare_cached(select)?.query_row([], |row| {
                 Ok(ForwardState {
-                    origin: Origin(row.get(0)?),
+                    origin: FolderOrigin(row.get(0)?),
                     checksum: row.get::<_, i64>(1)?.cast_unsigned(),
                     committed: row.get(2)?,
                     records: u64::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
@@ -66,11 +66,11 @@ impl Catalog {
     }
 
     /// Gives the folder another origin: it is a copy of one that goes on elsewhere.
-    pub(crate) fn renew_origin(&mut self) -> Result<Origin, StoreError> {
+    pub(crate) fn renew_origin(&mut self) -> Result<FolderOrigin, StoreError> {
         self.change(|transaction| {
             transaction.execute("UPDATE forward_target SET commits = 0, checksum = 0", [])?;
             let renew = "UPDATE origin SET id = randomblob(16) RETURNING id";
-            transaction.query_row(renew, [], |row| row.get(0)).map(Origin)
+            transaction.query_row(renew, [], |row| row.get(0)).map(FolderOrigin)
         })
     }
 

@@ -6,7 +6,7 @@
 
 use super::database::Catalog;
 use crate::StoreError;
-use crate::forward::position::{ForwardPosition, HostAdvance, Origin};
+use crate::format::forward_position::{FolderOrigin, ForwardPosition, HostAdvance};
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -39,7 +39,7 @@ pub struct HostCredential {
     /// The name of the host.
     pub name: String,
     /// The origin that used it first.
-    pub origin: Option<Origin>,
+    pub origin: Option<FolderOrigin>,
 }
 
 /// A host that forwards here.
@@ -48,7 +48,7 @@ pub struct ForwardingHost {
     /// The name: the value of `log_host`. Empty fields are those of an invited host that was not heard of.
     pub name: String,
     /// Its folder; `None` if it was not heard of yet.
-    pub origin: Option<Origin>,
+    pub origin: Option<FolderOrigin>,
     /// Raised whenever both sides went back to a common commit.
     pub epoch: i64,
     /// How far it was received.
@@ -151,7 +151,7 @@ fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
     let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(ForwardingHost {
         name: row.get(0)?,
-        origin: Some(Origin(row.get(1)?)),
+        origin: Some(FolderOrigin(row.get(1)?)),
         epoch: row.get(2)?,
         position: ForwardPosition {
             commit: row.get(3)?,
@@ -174,14 +174,14 @@ impl Catalog {
         self.sql((|| {
             let select = "SELECT name, origin FROM host_credential WHERE hash = ?1";
             let found = self.connection().prepare_cached(select)?.query_row([credential], |row| {
-                Ok(HostCredential { name: row.get(0)?, origin: row.get::<_, Option<[u8; 16]>>(1)?.map(Origin) })
+                Ok(HostCredential { name: row.get(0)?, origin: row.get::<_, Option<[u8; 16]>>(1)?.map(FolderOrigin) })
             });
             found.optional()
         })())
     }
 
     /// The host with this origin.
-    pub fn forwarding_host(&self, origin: &Origin) -> Result<Option<ForwardingHost>, StoreError> {
+    pub fn forwarding_host(&self, origin: &FolderOrigin) -> Result<Option<ForwardingHost>, StoreError> {
         self.sql((|| {
             let mut statement = self.connection().prepare_cached(&format!("{HOSTS} WHERE origin = ?1"))?;
             statement.query_row([origin.0], read_host).optional()
@@ -189,7 +189,7 @@ impl Catalog {
     }
 
     /// Earlier positions of a host, by commit.
-    pub fn host_history(&self, origin: &Origin) -> Result<Vec<(i64, u64)>, StoreError> {
+    pub fn host_history(&self, origin: &FolderOrigin) -> Result<Vec<(i64, u64)>, StoreError> {
         let select = "SELECT history FROM host WHERE origin = ?1";
         let found = self.connection().query_row(select, [origin.0], |row| row.get::<_, Vec<u8>>(0)).optional();
         Ok(entries_of(&self.sql(found)?.unwrap_or_default()))
@@ -275,7 +275,7 @@ impl Catalog {
     pub(crate) fn bind_origin(
         &mut self,
         credential: &SecretHash,
-        origin: &Origin,
+        origin: &FolderOrigin,
         now: Ticks,
     ) -> Result<bool, StoreError> {
         self.change(|transaction| {
@@ -297,7 +297,7 @@ impl Catalog {
     }
 
     /// Records the report of a host, and when it came.
-    pub(crate) fn note_report(&mut self, origin: &Origin, report: &str, now: Ticks) -> Result<(), StoreError> {
+    pub(crate) fn note_report(&mut self, origin: &FolderOrigin, report: &str, now: Ticks) -> Result<(), StoreError> {
         let update = "UPDATE host SET report = ?2, seen = ?3 WHERE origin = ?1";
         self.change(|transaction| transaction.execute(update, params![origin.0, report, now.get()]).map(drop))
     }

@@ -7,7 +7,7 @@ use crate::format::catalog::LiveFile;
 use crate::format::catalog::accounting::{self, SourceReceipt};
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
 use crate::format::day_file::WrittenPages;
-use crate::forward::position::{ForwardPosition, Origin, checksum_with};
+use crate::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use crate::write::queue::{CommitOutcome, Submission};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
@@ -136,7 +136,7 @@ impl Committer {
     }
 
     /// Gives the folder another origin.
-    pub(crate) fn renew_origin(&mut self) -> Result<Origin, StoreError> {
+    pub(crate) fn renew_origin(&mut self) -> Result<FolderOrigin, StoreError> {
         let origin = self.catalog.renew_origin()?;
         self.hold_for_receivers()?;
         Ok(origin)

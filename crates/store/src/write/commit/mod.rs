@@ -393,7 +393,7 @@ impl Committer {
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
         let (records, rows, receipts, kept) = (pending.records, pending.report.rows, &pending.receipts, &pending.kept);
         let replaced = rows.saturating_sub(noted.cast_unsigned());
-        let hosts = &pending.hosts;
+        let hosts = Some(&pending.hosts);
         let entry = CommitEntry { stamp, records, rows, replaced, receipts, kept, checksum, hosts };
         let keys = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;

@@ -6,7 +6,7 @@
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
 use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder, RowOfMany, WaitingRows};
-use crate::forward::position::{HostAdvance, Origin};
+use crate::forward::position::{FolderOrigin, HostAdvance};
 use crate::in_parallel::{cores, on_cores};
 use crate::source::SourceState;
 use crate::write::idempotency::PendingKeys;
@@ -38,7 +38,7 @@ pub(super) struct Pending {
     pub(super) acks: Vec<Ack>,
     pub(super) keys: PendingKeys,
     /// Hosts that forward here, with their last position in this commit.
-    pub(super) hosts: HashMap<Origin, HostAdvance, foldhash::quality::RandomState>,
+    pub(super) hosts: HashMap<FolderOrigin, HostAdvance, foldhash::quality::RandomState>,
     /// Whether a caller waits for this commit.
     pub(super) is_awaited: bool,
     pub(super) newest: Option<Ticks>,

@@ -7,9 +7,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Which folder a sender is: 128 random bits, made with its catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Origin(pub [u8; 16]);
+pub struct FolderOrigin(pub [u8; 16]);
 
-impl fmt::Display for Origin {
+impl fmt::Display for FolderOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -20,25 +20,25 @@ impl fmt::Display for Origin {
 #[error("an origin has 32 hexadecimal digits")]
 pub struct OriginError;
 
-impl FromStr for Origin {
+impl FromStr for FolderOrigin {
     type Err = OriginError;
 
-    fn from_str(text: &str) -> Result<Origin, OriginError> {
+    fn from_str(text: &str) -> Result<FolderOrigin, OriginError> {
         if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(OriginError);
         }
-        u128::from_str_radix(text, 16).map(|number| Origin(number.to_be_bytes())).map_err(|_| OriginError)
+        u128::from_str_radix(text, 16).map(|number| FolderOrigin(number.to_be_bytes())).map_err(|_| OriginError)
     }
 }
 
-impl Serialize for Origin {
+impl Serialize for FolderOrigin {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Origin, D::Error> {
+impl<'de> Deserialize<'de> for FolderOrigin {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<FolderOrigin, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
@@ -87,7 +87,7 @@ pub fn checksum_with(checksum: u64, stored: u64) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostAdvance {
     /// The host.
-    pub origin: Origin,
+    pub origin: FolderOrigin,
     /// The epoch after it.
     pub epoch: i64,
     /// The position that the request begins at.
@@ -108,11 +108,11 @@ mod tests {
     proptest! {
         #[test]
         fn origins_are_read_as_they_are_written(bytes: [u8; 16], text in ".{0,40}") {
-            let origin = Origin(bytes);
+            let origin = FolderOrigin(bytes);
             prop_assert_eq!(origin.to_string().parse(), Ok(origin));
             let json = serde_json::to_string(&origin).expect("plain data");
-            prop_assert_eq!(serde_json::from_str::<Origin>(&json).expect("the same"), origin);
-            if let Ok(origin) = text.parse::<Origin>() {
+            prop_assert_eq!(serde_json::from_str::<FolderOrigin>(&json).expect("the same"), origin);
+            if let Ok(origin) = text.parse::<FolderOrigin>() {
                 prop_assert_eq!(origin.to_string(), text.to_ascii_lowercase());
             }
         }
