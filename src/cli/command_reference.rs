@@ -152,11 +152,19 @@ const EXAMPLES: [(&str, [&str; 3]); 31] = [
         ],
     ),
     (
+        "join",
+        [
+            "daytable join https://logs.example:7878 k3vn-8qzt-x2ma-p7rd",
+            "daytable join http://127.0.0.1:7878 k3vn-8qzt-x2ma-p7rd --config daytable.toml",
+            "daytable join https://logs.example:7878 k3vn-8qzt-x2ma-p7rd --ca-file /etc/daytable/logs-ca.pem",
+        ],
+    ),
+    (
         "hosts",
         [
-            "daytable hosts --config daytable.toml",
-            "daytable hosts --config daytable.toml --json",
-            "daytable hosts --config daytable.toml --forget web-17-1f3a9c2e77b0d4a6",
+            "daytable hosts --data data",
+            "daytable hosts invite web-1 --data data",
+            "daytable hosts enrol 'node-*' --expires 30d --url https://logs.example:7878",
         ],
     ),
     (

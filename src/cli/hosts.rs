@@ -1,47 +1,290 @@
-//! `daytable hosts`: lists the daytables that share a remote store, by their own reports.
+//! `daytable hosts`: the daytables that forward to this one, and those that share its remote store; who may forward.
 
-use super::args::JsonArgs;
+use super::args::{DataArgs, JsonArgs};
+use super::control::Control;
 use super::exit::CliError;
-use super::locate::load_config;
+use super::locate::{config_of, load_named_config};
 use super::output::Output;
-use crate::remote::{BucketStatus, QUERY_PATIENCE, RemoteError};
-use daytable_remote::shared::Notes;
-use daytable_remote::tables::AzureTables;
-use daytable_remote::tables::connect::account;
-use serde::Serialize;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use crate::config::{Config, Listen};
+use crate::http::{HostLine, InviteLine};
+use clap::Subcommand;
+use daytable_forward::intake::{ListedHost, invite};
+use daytable_forward::protocol::HostReport;
+use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
+use daytable_store::{Reader, Store, StoreError, StoreOptions};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Args {
-    /// The configuration with the remote store
+    #[command(subcommand)]
+    command: Option<HostsCommand>,
+    #[command(flatten)]
+    data: DataArgs,
+    /// The configuration, whose data folder is meant unless --data names it, and whose remote store may be shared
     #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Forget this daytable, and stop waiting for the rows in its outbox
+    config: Option<PathBuf>,
+    /// Forget this daytable of a shared remote store, and stop waiting for the rows in its outbox
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
     #[command(flatten)]
     output: JsonArgs,
 }
 
-/// One daytable.
-#[derive(Serialize)]
-struct HostRow {
-    host: String,
-    seen: String,
-    holds: BTreeMap<String, String>,
-    /// Instances with more partitions than configured.
-    spread: Vec<BucketStatus>,
+#[derive(Debug, Subcommand)]
+enum HostsCommand {
+    /// Print the command that a host runs to forward to this daytable. Its code works once, for ten minutes
+    Invite(InviteArgs),
+    /// Print the command that hosts of a pattern run to forward to this daytable. Its code works again, until it expires
+    Enrol(EnrolArgs),
+    /// End the credentials of a host at once. Its records stay
+    Revoke(NameArgs),
+    /// End the credentials of a host, and take it off the list. Its records stay
+    Forget(NameArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct InviteArgs {
+    /// The name of the host: the field log_host of its records
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The address of this daytable as the host sees it, where it is not that of the listener
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct EnrolArgs {
+    /// The pattern of the names, as in 'node-*'
+    #[arg(value_name = "PATTERN")]
+    pattern: String,
+    /// How long the code works
+    #[arg(long, value_name = "DURATION", value_parser = life)]
+    expires: Duration,
+    /// The address of this daytable as the hosts see it, where it is not that of the listener
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct NameArgs {
+    /// The name of the host
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+fn life(text: &str) -> Result<Duration, UnitError> {
+    parse_duration(text)
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = load_config(Some(&args.config))?;
-    let Some(remote) = config.store.remote() else {
+    match &args.command {
+        Some(HostsCommand::Invite(args)) => print_invitation(&args.data, &args.name, args.url.as_deref(), None),
+        Some(HostsCommand::Enrol(args)) => {
+            print_invitation(&args.data, &args.pattern, args.url.as_deref(), Some(args.expires))
+        }
+        Some(HostsCommand::Revoke(args)) => change(args, "revoke"),
+        Some(HostsCommand::Forget(args)) => change(args, "forget"),
+        None => list(args),
+    }
+}
+
+/// Asks the daemon, or writes to the folder of none.
+fn print_invitation(data: &DataArgs, name: &str, url: Option<&str>, life: Option<Duration>) -> Result<(), CliError> {
+    let data_dir = data.dir();
+    let invited = match Control::connect(&data_dir)? {
+        Some(control) => {
+            let seconds = life.map_or_else(String::new, |life| format!("&seconds={}", life.as_secs()));
+            let target = format!("/-/hosts/invite?name={}{seconds}", encoded(name));
+            control.post(&target, "")?.only::<InviteLine>("it has no code")?
+        }
+        None => {
+            let code = offline(&data_dir, |store| {
+                invite(&store.forwarding(), name, life).map_err(|error| CliError::Unavailable(error.to_string()))
+            })?;
+            InviteLine { url: config_of(&data_dir).and_then(|config| address(&config)), code }
+        }
+    };
+    let Some(url) = url.map(str::to_owned).or(invited.url) else {
+        let reason = "this daytable has no listener for hosts: set `listen` of [http], or name its address by --url";
+        return Err(CliError::Unavailable(reason.into()));
+    };
+    let mut output = Output::new();
+    output.line(format_args!("daytable join {} {}", url.trim_end_matches('/'), invited.code))?;
+    output.flush()?;
+    if url.contains("://127.") || url.contains("://localhost") {
+        eprintln!(
+            "  other hosts do not see this address: set `listen` and `tls` of [http], or name another one by --url"
+        );
+    }
+    Ok(())
+}
+
+/// The address of the listener of a configuration.
+fn address(config: &Config) -> Option<String> {
+    let Listen::Tcp(address) = config.http.listen else { return None };
+    let scheme = if config.http.tls.is_some() { "https" } else { "http" };
+    match address.ip().is_loopback() {
+        true => Some(format!("{scheme}://{address}")),
+        false => Some(format!("{scheme}://{}:{}", daytable_platform::host::name(), address.port())),
+    }
+}
+
+/// A text in the address of a request.
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// Works on a folder without a daemon.
+fn offline<T>(data_dir: &Path, work: impl FnOnce(&Store) -> Result<T, CliError>) -> Result<T, CliError> {
+    // Opening to write would create an absent folder.
+    drop(Reader::open(data_dir)?);
+    let store = Store::open(data_dir, StoreOptions::default())?;
+    let result = work(&store);
+    store.close()?;
+    result
+}
+
+fn change(args: &NameArgs, what: &str) -> Result<(), CliError> {
+    let (data_dir, name) = (args.data.dir(), &args.name);
+    let is_changed = match Control::connect(&data_dir)? {
+        Some(control) => match control.post(&format!("/-/hosts/{what}?name={}", encoded(name)), "") {
+            Ok(_) => true,
+            Err(super::control::ControlError::Refused { status: 404, .. }) => false,
+            Err(error) => return Err(error.into()),
+        },
+        None => offline(&data_dir, |store| {
+            let steps = store.forwarding();
+            Ok(if what == "revoke" { steps.revoke(name)? } else { steps.forget(name)? })
+        })?,
+    };
+    if !is_changed {
+        return Err(CliError::NotFound(format!("the host {name}")));
+    }
+    let mut output = Output::new();
+    match what {
+        "revoke" => output.line(format_args!("{name} forwards no more: its credentials have ended"))?,
+        _ => output.line(format_args!("forgot {name}"))?,
+    }
+    output.flush()
+}
+
+fn list(args: &Args) -> Result<(), CliError> {
+    let config = load_named_config(args.config.as_deref())?;
+    let data_dir = args.data.dir_of(config.as_ref());
+    let mut output = Output::new();
+    if args.forget.is_some() {
+        return shared(args, config.as_ref(), &mut output);
+    }
+    let hosts = hosts(&data_dir);
+    let silent_after = config.as_ref().map_or(Duration::from_secs(600), |config| config.hosts.silent_after);
+    match hosts {
+        Ok(hosts) => {
+            for host in &hosts {
+                if args.output.json {
+                    output.json(host)?;
+                } else {
+                    output.line(shown(host, silent_after))?;
+                }
+            }
+            let is_shared = config.as_ref().is_some_and(|config| config.store.remote().is_some());
+            if hosts.is_empty() && !is_shared && !args.output.json {
+                output.flush()?;
+                eprintln!("  no host forwards here: `daytable hosts invite NAME` prints the command for one");
+            }
+        }
+        // The folder of a shared store may be on another host.
+        Err(CliError::Store(StoreError::NoStore(_))) if config.is_some() => {}
+        Err(error) => return Err(error),
+    }
+    if config.as_ref().is_some_and(|config| config.store.remote().is_some()) {
+        shared(args, config.as_ref(), &mut output)?;
+    } else if args.config.is_some() && args.forget.is_some() {
+        return Err(CliError::Unavailable("the store of this configuration is not shared".into()));
+    }
+    output.flush()
+}
+
+/// The hosts that forward to a data folder, by its daemon or by its catalog.
+pub(super) fn hosts(data_dir: &Path) -> Result<Vec<HostLine>, CliError> {
+    if let Some(control) = Control::connect(data_dir)? {
+        return Ok(control.fetch("/-/hosts")?.all("it has no hosts")?);
+    }
+    let hosts = Reader::open(data_dir)?.catalog().forwarding_hosts()?;
+    let listed = |host: daytable_store::catalog::hosts::ForwardingHost| {
+        let report: HostReport = serde_json::from_str(&host.report).unwrap_or_default();
+        HostLine::new(&ListedHost { host, report, silent: None })
+    };
+    Ok(hosts.into_iter().map(listed).collect())
+}
+
+fn shown(host: &HostLine, silent_after: Duration) -> String {
+    let HostLine { host: name, seen, silent_seconds, records, behind_records, behind_bytes, behind_seconds, .. } = host;
+    if host.origin.is_none() {
+        return format!("{name}  forwards: invited, and not heard of yet");
+    }
+    let seen = seen.as_deref().unwrap_or("never");
+    let behind = match behind_records {
+        0 => "behind by nothing".to_owned(),
+        _ => format!(
+            "behind by {behind_records} records, {}, {}",
+            ByteSize::new(*behind_bytes),
+            show_duration(Duration::from_secs(*behind_seconds))
+        ),
+    };
+    let lost: u64 = host.lost.values().sum();
+    let mut line = format!(
+        "{name}  forwards: seen {seen}  {records} records  {behind}  lost there {lost}  version {}",
+        host.version
+    );
+    if host.expired > 0 {
+        line.push_str(&format!("  too late {}", host.expired));
+    }
+    if host.revoked {
+        line.push_str("  revoked");
+    } else if silent_seconds.is_some_and(|silent| silent > silent_after.as_secs()) {
+        line.push_str("  silent");
+    }
+    line
+}
+
+/// The daytables that share a remote store, by their own reports.
+#[cfg(feature = "azure")]
+fn shared(args: &Args, config: Option<&Config>, output: &mut Output) -> Result<(), CliError> {
+    use crate::remote::{BucketStatus, QUERY_PATIENCE, RemoteError};
+    use daytable_remote::shared::Notes;
+    use daytable_remote::tables::AzureTables;
+    use daytable_remote::tables::connect::account;
+    use std::collections::BTreeMap;
+
+    /// One daytable.
+    #[derive(serde::Serialize)]
+    struct HostRow {
+        host: String,
+        seen: String,
+        holds: BTreeMap<String, String>,
+        /// Instances with more partitions than configured.
+        spread: Vec<BucketStatus>,
+    }
+
+    let Some(remote) = config.and_then(|config| config.store.remote()) else {
         return Err(CliError::Unavailable("the store of this configuration is not shared".into()));
     };
     let account = account(remote.connection_string_file.as_deref()).map_err(RemoteError::from)?;
     let tables = AzureTables::new(account, QUERY_PATIENCE)?;
-    let (notes, mut output) = (Notes(&tables), Output::new());
+    let notes = Notes(&tables);
     if let Some(host) = &args.forget {
         if !notes.forget_host(host)? {
             return Err(CliError::NotFound(host.clone()));
@@ -68,4 +311,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
     }
     output.flush()
+}
+
+#[cfg(not(feature = "azure"))]
+fn shared(_args: &Args, _config: Option<&Config>, _output: &mut Output) -> Result<(), CliError> {
+    Err(CliError::Unavailable("this daytable was built without remote stores".into()))
 }

@@ -34,9 +34,9 @@ pub mod exit;
 mod export;
 mod folder;
 mod healthcheck;
-#[cfg(feature = "azure")]
 mod hosts;
 mod import;
+mod join;
 mod locate;
 mod man;
 mod mcp;
@@ -138,8 +138,9 @@ enum Command {
     Stress(stress::Args),
     /// Copy tables from one store to another, and compare them. Run it again to resume; once complete, it does nothing
     Copy(copy::Args),
-    /// List the daytables that share a remote store, or forget one of them
-    #[cfg(feature = "azure")]
+    /// Forward the records of this host to another daytable, with a code of `daytable hosts invite` there
+    Join(join::Args),
+    /// List the daytables that forward to this one, or share its remote store; invite them, and end that
     Hosts(hosts::Args),
     /// Rebuild the catalog from the files of the data folder
     Repair(repair::Args),
@@ -309,7 +310,7 @@ impl Command {
             #[cfg(feature = "azure")]
             Command::Stress(args) => stress::run(&args),
             Command::Copy(args) => copy::run(&args),
-            #[cfg(feature = "azure")]
+            Command::Join(args) => join::run(&args),
             Command::Hosts(args) => hosts::run(&args),
             Command::Repair(args) => repair::run(&args),
             Command::Healthcheck(args) => healthcheck::run(&args),

@@ -12,19 +12,24 @@
 //! without a result: the store of an archive does not answer, or a file changed and no `--config` says whether daytable still reads it.
 //! Doubts are printed too, are not findings, and are counted at the end of the line: `; 2 could not be checked`.
 //!
+//! With `--fleet`, the hosts that forward to a daytable say which records they have, and these are compared with those that are
+//! there: `whole: 12 hosts, 3104221 records`. A host that does not answer is exit code 75.
+//!
 //! With `--json`, each finding is an object (`finding`, `where`, `file`, `found`, `advice`; `doubt` for a doubt). The last object is
 //! the verdict (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`, `missing`, `twice`, `findings`, `doubts`). The
 //! exit code is 0 without findings, 65 with findings, and another code where the check is impossible (66: no data folder).
 
 use super::args::{DataArgs, JsonArgs};
+use super::control::Control;
 use super::exit::CliError;
 use super::folder::StepBar;
 use super::locate::{self, load_named_config};
 use super::output::Output;
+use crate::http::ComparedLine;
 use crate::verify::{Share, VerifyRequest, verify};
 use daytable_lifecycle::progress::StepProgress;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -36,6 +41,9 @@ pub(super) struct Args {
     /// Read archives to the last byte. Otherwise daytable only checks that they exist
     #[arg(long)]
     archives: bool,
+    /// Compare with the hosts that forward to this daytable: numbers and checksums of the records of each host and day
+    #[arg(long, conflicts_with = "archives")]
+    fleet: bool,
     #[command(flatten)]
     output: JsonArgs,
 }
@@ -43,6 +51,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let named = load_named_config(args.config.as_deref())?;
     let data_dir = args.data.dir_of(named.as_ref());
+    if args.fleet {
+        return verify_fleet(args, &data_dir);
+    }
     let (access, tails, sequence, is_routed) = match named.or_else(|| locate::config_of(&data_dir)) {
         Some(config) => {
             let is_routed = config.is_routed();
@@ -86,5 +97,53 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         0 => Ok(()),
         1 => Err(CliError::NotWhole("1 finding".into())),
         found => Err(CliError::NotWhole(format!("{found} findings"))),
+    }
+}
+
+/// Compares the records of hosts with those that they have.
+fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
+    let Some(control) = Control::connect(data_dir)? else {
+        let reason = "no daemon runs on this folder, so no host can be asked: start it, and try again";
+        return Err(CliError::Incomplete(reason.into()));
+    };
+    let hosts: Vec<ComparedLine> = control.post("/-/hosts/verify", "")?.all("it has no hosts")?;
+    let mut output = Output::new();
+    let (mut lacking, mut silent, mut records) = (0, 0, 0);
+    for host in &hosts {
+        records += host.records;
+        silent += usize::from(!host.answered);
+        lacking += host.lacking.len();
+        if args.output.json {
+            output.json(host)?;
+            continue;
+        }
+        if !host.answered {
+            output.line(format_args!("{} did not answer: is its daemon running, and does it forward?", host.host))?;
+        }
+        for (table, there, here) in &host.lacking {
+            output.line(format_args!(
+                "{} has {there} records in {table}, and {here} of them are here as they are there",
+                host.host
+            ))?;
+        }
+        if host.elsewhere > 0 {
+            let what =
+                "records of tables that are called otherwise here, or of days that are gone here, were not compared";
+            output.line(format_args!("{}: {} {what}", host.host, host.elsewhere))?;
+        }
+    }
+    let verdict = match (lacking, silent) {
+        (0, 0) => "whole",
+        (0, _) => "whole as far as hosts answered",
+        _ => "not whole",
+    };
+    if !args.output.json {
+        output.line(format_args!("{verdict}: {} hosts, {records} records", hosts.len()))?;
+    }
+    output.flush()?;
+    match (lacking, silent) {
+        (0, 0) => Ok(()),
+        (0, silent) => Err(CliError::Incomplete(format!("{silent} hosts did not answer"))),
+        (lacking, _) => Err(CliError::NotWhole(format!("{lacking} day-tables lack records"))),
     }
 }

@@ -2,10 +2,11 @@
 
 use super::key::{ConfigKey, KeyDraft, duration, optional_text, text};
 use super::values::{absolute, name, or_word, size_at_least};
-use super::{HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, TenantConfig, reading};
+use super::{HostsConfig, HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, TenantConfig, reading};
 use crate::log::LogOptions;
 use daytable_alert::{AlertRule, DeliveryOptions};
 use daytable_archive::Access;
+use daytable_forward::options::ForwardOptions;
 use daytable_lifecycle::LifecycleLimits;
 use daytable_model::source_id::HostId;
 use daytable_model::units::ByteSize;
@@ -52,6 +53,10 @@ pub struct Config {
     pub lifecycle: LifecycleConfig,
     /// `[store]`
     pub store: StoreConfig,
+    /// `[[forward]]`, in the order of the file.
+    pub forward: Vec<ForwardOptions>,
+    /// `[hosts]`
+    pub hosts: HostsConfig,
     /// `[log]`
     pub log: LogOptions,
 }
@@ -73,6 +78,8 @@ impl Default for Config {
             alert_rules: Vec::new(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
+            forward: Vec::new(),
+            hosts: HostsConfig::default(),
             log: LogOptions::default(),
         }
     }

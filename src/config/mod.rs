@@ -14,7 +14,7 @@
 //!
 //! * `parts`: the list of all sections; `sources`: the list of the blocks of sources. `options`: the options of a section.
 //! * `key`: rows, and what can be in a row. `section`: one table of the file, and its problems. `values`: shared readers.
-//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`, [`tenants`]; and per
+//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`, [`tenants`], `forward`; and per
 //!   inline table: `tls`, `allowance`, `reading`.
 //! * `file`: the whole configuration. `load` reads it. [`credentials`]: the separate file of credentials.
 //! * [`environment`]: a variable for each key. [`changes`]: what differs between two configurations.
@@ -30,6 +30,7 @@ pub mod credentials;
 pub mod environment;
 pub mod error;
 mod file;
+mod forward;
 pub mod http;
 mod journal;
 mod key;
@@ -57,6 +58,7 @@ pub use environment::Variable;
 pub use error::{ConfigError, Problem};
 pub use file::Config;
 pub(crate) use file::MEMORY_LEAST;
+pub use forward::HostsConfig;
 pub use http::{HttpConfig, Listen, PushAccess, PushAccessError};
 pub use lifecycle::{FolderBound, LifecycleConfig};
 pub use remote::{RemoteConfig, SendOrder, WhenFull};

@@ -4,7 +4,7 @@ use super::changes::Changes;
 use super::key::{self, SectionDoc, SectionPlace, bare};
 use super::options::SectionOptions;
 use super::section::Section;
-use super::{Config, SourceBlocks, alerts, allowance, file, reading, table, tenants, tls};
+use super::{Config, SourceBlocks, alerts, allowance, file, forward, reading, table, tenants, tls};
 
 /// One section of the file, or blocks.
 pub(super) trait ConfigPart {
@@ -29,11 +29,9 @@ pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
     parts.push(Box::new(TenantSections));
     parts.extend([section(|config| &mut config.archives), section(|config| &mut config.alerts)]);
     parts.push(Box::new(AlertSections));
-    parts.extend([
-        section(|config| &mut config.lifecycle),
-        section(|config| &mut config.store),
-        section(|config| &mut config.log),
-    ]);
+    parts.extend([section(|config| &mut config.lifecycle), section(|config| &mut config.store)]);
+    parts.push(Box::new(ForwardSections));
+    parts.extend([section(|config| &mut config.hosts), section(|config| &mut config.log)]);
     parts
 }
 
@@ -117,6 +115,23 @@ impl ConfigPart for TenantSections {
 
     fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
         tenants::compare(&before.tenants, &mut now.tenants, changes);
+    }
+}
+
+/// The blocks `[[forward]]`.
+struct ForwardSections;
+
+impl ConfigPart for ForwardSections {
+    fn docs(&self) -> Vec<SectionDoc> {
+        vec![forward::doc()]
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        config.forward = forward::read(file, config.store.remote().is_some());
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        forward::compare(&before.forward, &mut now.forward, changes);
     }
 }
 

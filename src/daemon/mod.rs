@@ -24,6 +24,7 @@ mod alerts;
 mod api;
 mod budget;
 mod error;
+mod forwarding;
 mod life;
 mod log_entries;
 mod loss_report;
@@ -55,6 +56,7 @@ use alerts::{AlertInputs, Alerts};
 use api::ApiContext;
 use budget::Budget;
 use daytable_alert::AlertBoard;
+use daytable_forward::intake::{ForwardIntake, Places};
 use daytable_intake::push::Push;
 use daytable_intake::rate_limit::ConnectionLimiter;
 use daytable_intake::route::Router;
@@ -72,6 +74,7 @@ use daytable_platform::reloadable::Reloadable;
 use daytable_platform::{lock, memory};
 use daytable_query::Archives;
 use daytable_store::{Forwarding, Store};
+use forwarding::{ForwardingView, Senders};
 use life::LifecycleApi;
 use loss_report::LossReporter;
 use reader_pool::ReaderPool;
@@ -219,6 +222,9 @@ struct Daemon {
     /// Whether replayable sources wait for the bucket plan.
     are_sources_waiting: bool,
     outbox: Option<Box<dyn RemoteOutbox>>,
+    forwarding: Arc<Senders>,
+    places: Reloadable<Places>,
+    forwarding_view: ForwardingView,
     background: Background,
     watchdog: Watchdog,
     metrics: Arc<Metrics>,
@@ -258,7 +264,11 @@ impl Daemon {
         );
         let push = Arc::new(push);
         sources.add_push(push.clone(), budget);
+        let places = Reloadable::new(forwarding::places(&config.tables));
+        let hosts = ForwardIntake::new(store.commit_queue(), store.forwarding(), readers.clone(), places.clone());
+        let forwarding_view = ForwardingView::new(hosts.clone(), config.hosts.silent_after);
         let (sampled, board) = (lifecycle.clone(), AlertBoard::default());
+        let forwarded = forwarding_view.clone();
         metrics.connect(MetricSources {
             counters: counters.clone(),
             push: push.clone(),
@@ -266,6 +276,7 @@ impl Daemon {
             lifecycle: Box::new(move || sampled.sample()),
             alerts: board.clone(),
             remote: outbox.as_ref().map(|outbox| outbox.sample()),
+            forward: Box::new(move || forwarded.sample()),
         });
 
         let reading = Reloadable::new(config.reading());
@@ -295,12 +306,17 @@ impl Daemon {
                 readiness: readiness.clone(),
                 verifying: verifying.clone(),
                 alerts: board.clone(),
+                forwarding: forwarding_view.clone(),
                 since: time::now(),
             },
             reloads: reload_requests,
         };
         let server_context = ServerContext::new(api, metrics.http.clone(), readiness.clone(), server.limits());
         server_context.tenants.store(Tenants::new(&config.tenants).map_err(DaemonError::TenantToken)?);
+        // The context was made above, so it has no receiver yet.
+        let _ = server_context.forward.set(hosts);
+        // Before a day is merged or sealed.
+        let forwarding = Arc::new(Senders::new(&config, store, &forwarding_view)?);
         let mut servers = JoinSet::new();
         let control = Listener::unix(&daytable_store::control_socket(&config.data_dir))?;
         let routes = http::router(server_context.clone(), ListenerKind::Unix, Some(push.clone()));
@@ -315,6 +331,7 @@ impl Daemon {
         // If the start fails, a source must not wait for commits that may fail as well.
         sources.apply(&config, &source_context).inspect_err(|_| source_context.intake.drain())?;
         readiness.listeners_bound();
+        forwarding.apply(&config)?;
 
         // Before the lifecycle seals a day: see `AlertEngine::open`.
         let inputs = AlertInputs { archives: archives.clone(), remote: remote_store, counters: counters.clone() };
@@ -366,6 +383,9 @@ impl Daemon {
             source_context,
             are_sources_waiting,
             outbox,
+            forwarding,
+            places,
+            forwarding_view,
             background,
             watchdog,
             metrics,
@@ -388,7 +408,7 @@ impl Daemon {
             let request = tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
                 () = self.watchdog.died() => return Err(DaemonError::Died),
-                () = part_ended(&self.sources, self.outbox.as_deref()) => return Err(DaemonError::Died),
+                () = part_ended(&self.sources, self.outbox.as_deref(), &self.forwarding) => return Err(DaemonError::Died),
                 _ = self.hang_up.recv() => None,
                 Some(request) = self.reloads.recv() => Some(request),
                 () = plan_loaded(&self.router), if self.are_sources_waiting => {
@@ -437,10 +457,13 @@ impl Daemon {
         if let Some(outbox) = &outbox {
             outbox.release_waiters();
         }
+        let forwarding = self.forwarding;
         let stopped = tokio::task::spawn_blocking(move || {
             if let Some(sources) = Arc::into_inner(sources) {
                 sources.into_inner().unwrap_or_else(PoisonError::into_inner).stop();
             }
+            // The last rows of the sources may go in this moment; the rest goes after the next start.
+            forwarding.stop();
             // A step ends soon, unless a request is under way. A step that is cut short is resumed as after a kill.
             let deadline = Instant::now() + LIFECYCLE_PATIENCE;
             let is_working = || !lifecycle_thread.is_finished() || !alerts_thread.is_finished();
@@ -528,7 +551,7 @@ async fn release_memory() {
 }
 
 /// Returns once a source or the outbox has ended, which they do by themselves only by a fault.
-async fn part_ended(sources: &Mutex<Sources>, outbox: Option<&dyn RemoteOutbox>) {
+async fn part_ended(sources: &Mutex<Sources>, outbox: Option<&dyn RemoteOutbox>, forwarding: &Senders) {
     let sources_ended = || match sources.try_lock() {
         Ok(sources) => sources.have_ended(),
         // A reload is changing the sources.
@@ -536,7 +559,7 @@ async fn part_ended(sources: &Mutex<Sources>, outbox: Option<&dyn RemoteOutbox>)
         // A reload panicked, so some sources may not run.
         Err(TryLockError::Poisoned(_)) => true,
     };
-    while !sources_ended() && !outbox.is_some_and(|outbox| outbox.has_ended()) {
+    while !sources_ended() && !outbox.is_some_and(|outbox| outbox.has_ended()) && !forwarding.have_ended() {
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }

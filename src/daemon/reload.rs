@@ -142,9 +142,14 @@ impl Daemon {
         self.reading.store(config.reading());
         self.tails.store(config.sources.tails.clone());
         self.server.apply(&config.http, prepared.server, &self.server_context, &self.push, &mut self.servers);
+        self.places.store(super::forwarding::places(&config.tables));
+        self.forwarding_view.change(config.hosts.silent_after);
         let applied = self.apply_sources(&config).await;
+        let (forwarding, forwarded) = (self.forwarding.clone(), config.clone());
+        let forwarded = tokio::task::spawn_blocking(move || forwarding.apply(&forwarded)).await;
         self.config = config;
-        applied
+        applied?;
+        forwarded.map_err(|_| DaemonError::Died)?.map_err(DaemonError::Store)
     }
 
     /// Starts the sources that waited for the bucket plan.

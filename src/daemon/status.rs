@@ -5,6 +5,7 @@
 //! up.
 
 use super::alerts::{self, ShownAlert};
+use super::forwarding::ForwardingView;
 use super::life::LifecycleApi;
 use super::reader_pool::ReaderPool;
 use super::verify::Verifying;
@@ -117,6 +118,7 @@ pub(super) struct StatusContext {
     pub(super) readiness: Arc<Readiness>,
     pub(super) verifying: Reloadable<Verifying>,
     pub(super) alerts: AlertBoard,
+    pub(super) forwarding: ForwardingView,
     /// When the daemon began to listen.
     pub(super) since: Ticks,
 }
@@ -143,6 +145,7 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
     troubles.extend(tables.iter().filter_map(table_trouble));
     let (alerts, alert_troubles) = alerts::state(&of.alerts);
     troubles.extend(alert_troubles.into_iter().map(|(place, found)| Trouble { place, found }));
+    troubles.extend(of.forwarding.troubles().into_iter().map(|(place, found)| Trouble { place, found }));
     let (last, findings) = {
         let verify = lock(&of.metrics.verify);
         let last = Some(verify.last_run).filter(|last| *last > 0).and_then(|last| Ticks::from_unix(last, 0));

@@ -10,8 +10,9 @@ use super::readiness::Readiness;
 use super::scans::Scans;
 use super::session::Sessions;
 use super::tenants::Tenants;
+use daytable_forward::intake::ForwardIntake;
 use daytable_platform::reloadable::Reloadable;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The listener of a client, and so the client's permissions.
@@ -37,6 +38,8 @@ pub struct ServerContext {
     pub(super) sessions: Sessions,
     /// The tenants of the routes of Loki.
     pub tenants: Reloadable<Tenants>,
+    /// The receiver of hosts, once the daemon has one.
+    pub forward: OnceLock<Arc<ForwardIntake>>,
     pub(super) scans: Scans,
     followers: Arc<Semaphore>,
     imports: Arc<Semaphore>,
@@ -53,6 +56,7 @@ impl ServerContext {
         Arc::new(ServerContext {
             sessions: Sessions::default(),
             tenants: Reloadable::new(Tenants::default()),
+            forward: OnceLock::new(),
             scans: Scans::new(&limits),
             followers: Arc::new(Semaphore::new(limits.followers)),
             imports: Arc::new(Semaphore::new(1)),

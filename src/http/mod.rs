@@ -11,9 +11,12 @@
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
 //! | `GET /api/patterns` | both | lines without their changing parts, counted, JSON |
 //! | `/loki/api/v1/*` | both | [`loki`]: what Grafana and `logcli` ask of Loki |
+//! | `POST /forward/v1/*` | both | hosts that forward here: [`daytable_forward`] |
+//! | `GET /api/hosts` | both | those hosts, NDJSON |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
 //! | `GET /`, `/page/*`, `/open/*` | both, without credentials | the page, and its sessions |
 //! | `POST /-/open` | the unix socket | a link for the page, for one use |
+//! | `GET /-/hosts`, `POST /-/hosts/*` | the unix socket | hosts that forward here: listed, invited, revoked, forgotten |
 //! | `POST /-/reload` | both | reloads the configuration: the changes, or the error |
 //! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive |
 //! | `GET /-/status` | the unix socket | the state of the daemon |
@@ -41,6 +44,7 @@
 //! | all routes | `routes`, `context`, `params`, `response`, `error`, `counters` |
 //! | reading | `read`, `follow`, [`loki`], `question`, [`read_auth`], `read_token`, `session`, `tenants` |
 //! | the page | `page`, the files in `src/page` |
+//! | hosts | `forward` |
 //! | pushes | `push`, `upload`, [`push_auth`], `push_refusal`, `credential_store`, `usage` |
 //! | operators | `control`, `health` |
 //!
@@ -59,6 +63,7 @@ mod counters;
 mod credential_store;
 mod error;
 mod follow;
+mod forward;
 mod health;
 mod long_head;
 pub mod loki;
@@ -88,6 +93,7 @@ pub use api::{Api, ImportRequest, RestoreRequest};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use error::{ApiError, ApiResult};
+pub use forward::{ComparedLine, HostLine, InviteLine};
 pub use listen::{BindError, Listener};
 pub use params::{
     ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, QueryParams, Summary, SummaryParams,

@@ -285,7 +285,7 @@ impl PushContext {
     }
 
     /// Reads a body, without decoding it.
-    async fn read_body(
+    pub(super) async fn read_body(
         &self,
         parts: &Parts,
         body: &mut BodyDataStream,

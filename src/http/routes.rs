@@ -5,7 +5,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{control, health, loki, mcp, page, push, read, read_auth};
+use super::{control, forward, health, loki, mcp, page, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 38] = [
+const PATHS: [&str; 44] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -53,6 +53,12 @@ const PATHS: [&str; 38] = [
     push::LOKI,
     push::BULK,
     push::UPLOAD,
+    forward::JOIN,
+    forward::HELLO,
+    forward::ROWS,
+    forward::COUNTS,
+    forward::HOSTS,
+    forward::CONTROL_HOSTS,
     loki::COUNTED,
 ];
 
@@ -79,16 +85,21 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
     let may_ask = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_ask);
     let tools = mcp::routes().route_layer(from_fn(read_auth::no_browser));
+    let read = read::routes().merge(forward::read_routes());
     let mut routes =
-        read::routes().merge(reload).merge(tools).route_layer(may_read).merge(loki::routes().route_layer(may_ask));
+        read.merge(reload).merge(tools).route_layer(may_read).merge(loki::routes().route_layer(may_ask));
     routes = routes.merge(health::routes());
     routes = routes.merge(page::routes(kind.clone()));
     if matches!(kind, ListenerKind::Unix) {
-        let control = control::routes().merge(page::control_route());
+        let control = control::routes().merge(page::control_route()).merge(forward::control_routes());
         routes = routes.merge(control.route_layer(from_fn(read_auth::no_browser)));
     }
     if let Some(push) = push {
         let push = push::PushContext { push, readiness: context.readiness.clone() };
+        if let Some(intake) = context.forward.get() {
+            let hosts = forward::ForwardContext { intake: intake.clone(), push: push.clone() };
+            routes = routes.merge(forward::routes(hosts));
+        }
         routes = routes.merge(push::routes(push, kind));
     }
     routes

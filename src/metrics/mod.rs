@@ -25,7 +25,9 @@ mod reference;
 
 pub use histogram::BucketHistogram;
 pub use registry::CounterRegistry;
-pub use snapshot::{LifecycleSample, MetricSources, RemoteSample};
+pub use snapshot::{
+    ForwardSample, HOSTS_SHOWN_MAX, HostSample, LifecycleSample, MetricSources, RemoteSample, SenderSample,
+};
 pub use totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};
 
 use crate::http::HttpCounters;

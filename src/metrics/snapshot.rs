@@ -31,6 +31,46 @@ pub struct MetricSources {
     pub alerts: AlertBoard,
     /// Reads the state of the outbox, if there is a remote store.
     pub remote: Option<Box<dyn Fn() -> RemoteSample + Send + Sync>>,
+    /// Reads the state of the senders, and of the hosts that forward here.
+    pub forward: Box<dyn Fn() -> ForwardSample + Send + Sync>,
+}
+
+/// The senders of `[[forward]]`, and the hosts that forward here, at the moment of a scrape.
+#[derive(Default)]
+pub struct ForwardSample {
+    /// Each sender.
+    pub senders: Vec<SenderSample>,
+    /// Each host, at most [`HOSTS_SHOWN_MAX`].
+    pub hosts: Vec<HostSample>,
+}
+
+/// Hosts that have metrics of their own at most.
+pub const HOSTS_SHOWN_MAX: usize = 2000;
+
+/// A sender.
+pub struct SenderSample {
+    /// The address of its receiver.
+    pub to: String,
+    /// Records that were sent and stored.
+    pub records: u64,
+    /// Failed requests.
+    pub failures: u64,
+    /// Records that the receiver lacks.
+    pub behind_records: u64,
+    /// Seconds since the first of them was committed.
+    pub behind_seconds: f64,
+}
+
+/// A host that forwards here.
+pub struct HostSample {
+    /// Its name.
+    pub host: String,
+    /// Records that were received of it.
+    pub records: u64,
+    /// Records that it has and that were not received, by its last report.
+    pub behind_records: u64,
+    /// Seconds since it was heard of.
+    pub silent_seconds: f64,
 }
 
 /// The lifecycle of the data folder at the moment of a scrape.
@@ -110,6 +150,7 @@ pub(super) struct Snapshot {
     pub(super) lifecycle: LifecycleSample,
     pub(super) alerts: BoardContent,
     pub(super) remote: RemoteSample,
+    pub(super) forward: ForwardSample,
 }
 
 pub(super) fn read(counter: &AtomicU64) -> u64 {
@@ -128,7 +169,8 @@ impl Snapshot {
             process: ProcessSample::read(),
             ..Snapshot::default()
         };
-        if let Some(MetricSources { counters, push, intake, lifecycle, alerts, remote }) = sources {
+        if let Some(MetricSources { counters, push, intake, lifecycle, alerts, remote, forward }) = sources {
+            snapshot.forward = forward();
             snapshot.registry = counters.load();
             snapshot.held_bytes = push.memory().reserved() as u64;
             snapshot.waiting_bytes = intake.waiting_bytes() as u64;

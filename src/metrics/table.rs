@@ -2,11 +2,12 @@
 
 use super::family::Presence::{Always, Configured, Event, Source, While};
 use super::family::{Family, Metric, MetricKind, Presence};
-use super::snapshot::{Snapshot, SourceSample, read};
+use super::snapshot::{HostSample, Snapshot, SourceSample, read};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_model::record::Level;
 use daytable_net::tls;
 use daytable_parse::Format;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
 type Collect = fn(&Snapshot, &mut Family);
@@ -105,7 +106,21 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| s.sources.iter().for_each(|SourceSample { counters, events, .. }| {
             f.count(&[&counters.name], events.get(&SourceEvent::Rewrite).copied().unwrap_or(0));
         })),
+    gauge("daytable_forward_behind_records", &["to"], "records", Configured, "Records that the receiver of a [[forward]] lacks.",
+        |s, f| s.forward.senders.iter().for_each(|sender| f.count(&[&sender.to], sender.behind_records))),
+    gauge("daytable_forward_behind_seconds", &["to"], "seconds", Configured, "Age of the oldest record that the receiver of a [[forward]] lacks.",
+        |s, f| s.forward.senders.iter().for_each(|sender| f.set(&[&sender.to], sender.behind_seconds))),
+    counter("daytable_forward_failures_total", &["to"], "requests", Configured, "Requests to the receiver of a [[forward]] that failed; each is sent again.",
+        |s, f| s.forward.senders.iter().for_each(|sender| f.count(&[&sender.to], sender.failures))),
+    counter("daytable_forward_records_total", &["to"], "records", Configured, "Records that the receiver of a [[forward]] stored.",
+        |s, f| s.forward.senders.iter().for_each(|sender| f.count(&[&sender.to], sender.records))),
     histogram("daytable_fsync_seconds", "seconds", "Seconds an fsync took.", |s, f| f.histogram(&s.commits.fsync_seconds)),
+    gauge("daytable_host_behind_records", &["host"], "records", Configured, "Records that a host has and that were not received of it, by its last report. Hosts of one name count together.",
+        |s, f| hosts(s, f, |hosts| hosts.iter().map(|host| host.behind_records).sum::<u64>() as f64)),
+    counter("daytable_host_records_total", &["host"], "records", Configured, "Records that were received of a host.",
+        |s, f| hosts(s, f, |hosts| hosts.iter().map(|host| host.records).sum::<u64>() as f64)),
+    gauge("daytable_host_silent_seconds", &["host"], "seconds", Configured, "Seconds since a host that forwards here was heard of.",
+        |s, f| hosts(s, f, |hosts| hosts.iter().map(|host| host.silent_seconds).fold(0.0, f64::max))),
     counter("daytable_http_requests_total", &["code", "route"], "requests", Event, "Requests that were answered.",
         |s, f| s.http.requests().iter().for_each(|((code, route), count)| f.count(&[&code.to_string(), route], *count))),
     counter("daytable_idempotency_keys_dropped_total", &[], "keys", Always,
@@ -282,6 +297,13 @@ pub(super) const TABLE: &[Metric] = &[
 /// One sample for each pair of a label's value and a count.
 fn each(family: &mut Family, counts: &[(&'static str, u64)]) {
     counts.iter().for_each(|(label, count)| family.count(&[label], *count));
+}
+
+/// One sample for each name of a host.
+fn hosts(snapshot: &Snapshot, family: &mut Family, value: fn(&[&HostSample]) -> f64) {
+    let mut by_name: BTreeMap<&str, Vec<&HostSample>> = BTreeMap::new();
+    snapshot.forward.hosts.iter().for_each(|host| by_name.entry(&host.host).or_default().push(host));
+    by_name.iter().for_each(|(name, hosts)| family.set(&[name], value(hosts)));
 }
 
 /// One sample for each source.

@@ -26,6 +26,7 @@ mod commands;
 mod containers;
 mod bulk_create;
 mod formats;
+mod forward;
 mod push_auth;
 mod golden;
 mod house;

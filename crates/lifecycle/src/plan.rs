@@ -75,6 +75,8 @@ pub struct TableState {
     pub watched: Duration,
     /// Whether the table was created while the clock was behind. Its name then does not tell the age of its records.
     pub is_behind: bool,
+    /// Whether a receiver lacks rows of the day. Then it is neither sealed nor dropped, but for its bytes.
+    pub is_unforwarded: bool,
     /// Until when an import of expired records keeps the day.
     pub kept_until: Option<Ticks>,
     /// Its steps that kills interrupted.

@@ -47,6 +47,8 @@ pub enum HoldReason {
     OverLimit(NonZeroU16),
     /// This number of days of the table always stays.
     Floor(u16),
+    /// A receiver of `[[forward]]` lacks rows of it.
+    Unforwarded,
     /// The outbox of a daemon may hold rows for the day.
     HostHolds {
         /// The host of the daemon.
@@ -93,6 +95,7 @@ impl HoldReason {
             HoldReason::Imported { .. } => "imported",
             HoldReason::OverLimit(_) => "over_limit",
             HoldReason::Floor(_) => "floor",
+            HoldReason::Unforwarded => "unforwarded",
             HoldReason::HostHolds { .. } => "host_holds",
             HoldReason::HostSilent { .. } => "host_silent",
             HoldReason::Landing { .. } => "landing",
@@ -129,6 +132,9 @@ impl fmt::Display for HoldReason {
             HoldReason::Imported { until } => write!(f, "`import --keep-expired` keeps it until {until}"),
             HoldReason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
             HoldReason::Floor(min) => write!(f, "{min} of its table's days with records stay in any case (`min_tables`)"),
+            HoldReason::Unforwarded => f.write_str(
+                "a receiver of [[forward]] lacks rows of it, which are sent first; `daytable status` says why they are not",
+            ),
             HoldReason::HostHolds { host, oldest } => {
                 write!(f, "the outbox of {host} holds rows from {oldest} on, which are sent first")
             }

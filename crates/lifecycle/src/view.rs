@@ -30,7 +30,7 @@ impl View {
             true => watch.watched.saturating_sub(watch.newest_since),
             false => Duration::ZERO,
         };
-        let table = |day| table_of(data_dir, day, &watch, &state.interrupted);
+        let table = |day| table_of(data_dir, day, &watch, &state.interrupted, state.forwarded);
         let tables: Vec<TableState> = state.days.iter().map(table).collect();
         let day_bytes = tables.iter().map(|state| state.bytes).sum::<u64>();
         let journals = state.days.iter().flat_map(|day| &day.files).map(|file| journal_bytes(data_dir, file));
@@ -76,7 +76,13 @@ pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLi
     (rules.collect(), limits)
 }
 
-fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime, interrupted: &[InterruptedStep]) -> TableState {
+fn table_of(
+    data_dir: &Path,
+    day: &Day,
+    watch: &WatchedTime,
+    interrupted: &[InterruptedStep],
+    forwarded: Option<i64>,
+) -> TableState {
     let of_role = |sealed: bool| day.files.iter().filter(move |file| (file.role == FileRole::Sealed) == sealed);
     let rows =
         |files: &mut dyn Iterator<Item = &LiveFile>| files.map(|file| u64::try_from(file.entities).unwrap_or(0)).sum();
@@ -92,6 +98,7 @@ fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime, interrupted: &[Inte
         sealed: of_role(true)
             .filter_map(|file| Some(SealedGeneration { generation: file.generation(), seal: file.seal.clone()? }))
             .max_by_key(|sealed| sealed.generation),
+        is_unforwarded: forwarded.is_some_and(|forwarded| last_commit.is_some_and(|last| last > forwarded)),
         is_behind: day.is_behind,
         kept_until: day.kept_until,
         bytes: day.files.iter().map(|file| file_bytes(data_dir, file)).sum(),

@@ -7,7 +7,7 @@
 //! | module | subject |
 //! |---|---|
 //! | `lines` | lines of files: records, times, patterns |
-//! | `wire` | bytes from a socket: syslog, RELP, journals, pushed bodies, answers of Azure |
+//! | `wire` | bytes from a socket: syslog, RELP, journals, pushed bodies, rows of other daytables, answers of Azure |
 //! | `text` | text by people and other programs: configuration, queries, schedules, keys, other collectors' positions |
 //! | `stored` | bytes by the store: pages, shared pages, sealed days, manifests |
 //! | `folder` | a damaged data folder: each returned row was written before |
@@ -44,13 +44,14 @@ pub struct Target {
 }
 
 /// Every property, by name.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     Target { name: "accounts", holds: text::any_account },
     Target { name: "answers", holds: wire::any_answer },
     Target { name: "configs", holds: text::any_config },
     Target { name: "databases", holds: text::any_database },
     Target { name: "exports", holds: wire::any_export },
     Target { name: "folders", holds: folder::any_folder },
+    Target { name: "forwards", holds: wire::any_forward },
     Target { name: "keys", holds: text::any_key },
     Target { name: "logql", holds: text::any_logql },
     Target { name: "manifests", holds: stored::any_manifest },

@@ -131,3 +131,13 @@ fn the_folder_has_days_of_each_kind() {
     ];
     assert_eq!(names, wanted);
 }
+
+#[test]
+#[ignore = "writes fuzz/corpus/forwards anew"]
+fn make_bodies() {
+    let folder = Path::new(crate::ROOT).join("fuzz/corpus/forwards");
+    for (number, rows) in [1, 7, 300].into_iter().enumerate() {
+        let body = daytable_store::forward::samples::sample_body(rows);
+        fs::write(folder.join(format!("p{number}")), body).expect("written");
+    }
+}

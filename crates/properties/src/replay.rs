@@ -23,7 +23,7 @@ macro_rules! replayed {
 }
 
 replayed! {
-    accounts answers configs databases exports folders keys logql manifests pages partitions patterns positions
+    accounts answers configs databases exports folders forwards keys logql manifests pages partitions patterns positions
     pushes queries records rows schedules sealed streams timestamps
 }
 

@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | `format` | the files: [`page`], [`sealed`], the day file, the [`catalog`] | the modules below |
 //! | `read` | readers in any process: scan, follow, count | `format` |
+//! | [`forward`] | pages of commits as they cross a wire, and become rows again | `format`, `read` |
 //! | [`outbox`] | day files whose rows go to a remote store | `format`, `read` |
 //! | `maintain` | compaction, [`check`], repair, backup, orphans | `format`, `outbox` |
 //! | `write` | the bounded [`queue`], the committer behind it, recovery, the steps of the lifecycle | all of them |
@@ -31,6 +32,7 @@
 
 pub mod error;
 mod format;
+pub mod forward;
 mod in_parallel;
 mod layout;
 mod lock;
@@ -50,6 +52,7 @@ mod write;
 pub use error::StoreError;
 
 pub use format::catalog::accounting::{self, ListenerLedger, SourceReceipt};
+pub use format::catalog::forwarding::ForwardState;
 pub use format::catalog::idempotency::{self, IdempotencyKey, StoredAnswer};
 pub use format::commit_range::{CommitRange, SealedCommits};
 pub use format::page_counts::{CountedPage, CountedValues};
@@ -75,6 +78,7 @@ pub use read::{FollowPosition, MinuteCount, Range, Reader, Row, SnapshotTimes, T
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 pub use state_file::StateFile;
 pub use write::commit::{CommitQueue, RestoreTarget, SealTarget};
+pub use write::forwarding::ForwardSteps;
 pub use write::lifecycle_steps::{LifecycleState, LifecycleSteps};
 pub use write::options::{CommitReport, StoreOptions};
 pub use write::outbox_removal::OutboxRemover;

@@ -10,7 +10,7 @@ use std::path::Path;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates in an order in which each uses only crates above it.
-pub(super) const CRATES: [&str; 14] = [
+pub(super) const CRATES: [&str; 15] = [
     "model",
     "logsql",
     "platform",
@@ -20,6 +20,7 @@ pub(super) const CRATES: [&str; 14] = [
     "net",
     "store",
     "archive",
+    "forward",
     "query",
     "alert",
     "lifecycle",

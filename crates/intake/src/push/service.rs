@@ -88,7 +88,8 @@ impl PendingResponse {
     /// The request was not committed.
     pub fn answer(&self, outcome: CommitOutcome) -> Result<PushResponse, Refusal> {
         let (accepted, refused) = match outcome {
-            CommitOutcome::NotCommitted => return Err(NOT_COMMITTED),
+            // Pushes have no position.
+            CommitOutcome::NotCommitted | CommitOutcome::Misplaced => return Err(NOT_COMMITTED),
             CommitOutcome::OtherBody => return Err(Refusal::OtherBody),
             CommitOutcome::Repeated(first) => (first.records, first.refused),
             CommitOutcome::Committed => (self.accepted, self.refused),
@@ -276,7 +277,7 @@ impl Push {
                 counters.count(SourceEvent::PartsUnread, pending.unread.count.into());
             }
             CommitOutcome::Repeated(_) => counters.count(SourceEvent::PushRepeated, 1),
-            CommitOutcome::OtherBody | CommitOutcome::NotCommitted => {}
+            CommitOutcome::OtherBody | CommitOutcome::NotCommitted | CommitOutcome::Misplaced => {}
         }
     }
 

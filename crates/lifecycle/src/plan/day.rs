@@ -91,6 +91,7 @@ fn expired(view: &View, rule: &TableRule, state: &TableState, expires: Ticks, dr
         {
             Outlook::stays(HoldReason::Grace { until: *until })
         }
+        _ if state.is_unforwarded && state.rows() > 0 => Outlook::stays(HoldReason::Unforwarded),
         _ => drop_step(state, drops, StepReason::Expired(expires)),
     }
 }
@@ -123,7 +124,8 @@ pub(super) fn ripen(view: &View, rule: &TableRule, state: &TableState, ripe: Urg
         if state.is_closed {
             return Some(PlannedStep { step, why: StepReason::Begun });
         }
-        if is_due {
+        // A day is sealed once all of it was forwarded: its commits are not apart any more then.
+        if is_due && !state.is_unforwarded {
             let why =
                 if state.sealed.is_some() { StepReason::Late(state.unsealed_rows) } else { StepReason::Over(over) };
             return Some(PlannedStep { step, why });

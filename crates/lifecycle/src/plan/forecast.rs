@@ -88,6 +88,7 @@ impl TableState {
             sealed: None,
             bytes: 0,
             watched: Duration::ZERO,
+            is_unforwarded: false,
             is_behind: false,
             kept_until: None,
             interrupted: Vec::new(),

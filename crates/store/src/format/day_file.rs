@@ -168,6 +168,8 @@ pub(crate) struct WrittenPages {
     pub(crate) shared: Vec<SharedRow>,
     /// The partitions of the shared pages.
     pub(crate) partitions: Vec<i64>,
+    /// The stored checksums of all pages of a commit, in their order.
+    pub(crate) checksums: Vec<u64>,
 }
 
 /// The file of an open day, opened to write. Only the committer has one.
@@ -559,6 +561,7 @@ fn insert(
             }
         };
         groups.push(partition, seq, page, checksum);
+        written.checksums.push(checksum);
         entities += i64::from(page.header.entities);
     }
     groups.insert(&transaction, next)?;

@@ -37,6 +37,11 @@ impl SharedPartitions {
         Ok(SharedPartitions { stored: stored.into(), parts })
     }
 
+    /// Its stored form.
+    pub(crate) fn stored(&self) -> &[u8] {
+        &self.stored
+    }
+
     /// The address of the page.
     pub(crate) fn address(&self, table: TableAddress) -> PageAddress {
         table.of_many(&self.stored)

@@ -59,6 +59,8 @@ pub(crate) struct Compactor {
     days: HashMap<DayTable, Day>,
     commits: VecDeque<(Instant, i64)>,
     settled: i64,
+    /// Pages of later commits are left as they are: a receiver lacks them.
+    held: i64,
     settled_after: Duration,
     thresholds: Thresholds,
     /// Pages that were merged since [`Compactor::take_merged`].
@@ -148,6 +150,7 @@ impl Compactor {
             days: HashMap::new(),
             commits: VecDeque::new(),
             settled: 0,
+            held: i64::MAX,
             settled_after,
             thresholds,
             merged: 0,
@@ -206,14 +209,27 @@ impl Compactor {
         }
     }
 
+    /// Leaves pages of later commits than this one as they are. While there are settled ones, nothing is merged at all.
+    pub(crate) fn hold_after(&mut self, commit: i64) {
+        self.held = commit;
+    }
+
+    /// Whether pages wait that a receiver lacks.
+    fn is_held(&self) -> bool {
+        self.held < self.settled
+    }
+
     /// Whether a step would do something now.
     pub(crate) fn has_work(&self) -> bool {
-        self.days.values().any(Day::has_work)
+        !self.is_held() && self.days.values().any(Day::has_work)
     }
 
     /// A day that a step would do something for.
     pub(crate) fn next_day(&mut self) -> Option<DayTable> {
         self.settle();
+        if self.is_held() {
+            return None;
+        }
         self.days.iter().find(|(_, day)| day.has_work()).map(|(name, _)| name.clone())
     }
 
@@ -239,6 +255,9 @@ impl Compactor {
     /// Merges all that it can until then, of several days at once, before the files are closed.
     pub(crate) fn finish(&mut self, files: HashMap<&DayTable, &mut DayFile>, until: Instant) -> Result<(), StoreError> {
         self.settle();
+        if self.is_held() {
+            return Ok(());
+        }
         let (settled, mut files) = (self.settled, files);
         let days = self.days.iter_mut().filter_map(|(name, day)| Some((name, day, files.remove(name)?)));
         let merged = in_parallel(days.collect(), |(name, day, file)| day.work(name, file, settled, until, true));

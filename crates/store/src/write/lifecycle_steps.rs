@@ -31,6 +31,8 @@ pub struct LifecycleState {
     pub last_run: Option<Ticks>,
     /// Steps that kills interrupted, and that did not end since.
     pub interrupted: Vec<InterruptedStep>,
+    /// The last commit that all receivers of [`crate::forward`] have; none without receivers.
+    pub forwarded: Option<i64>,
 }
 
 impl LifecycleState {
@@ -50,6 +52,7 @@ impl LifecycleState {
             pressure: catalog.pressure()?,
             last_run: catalog.last_run()?,
             interrupted: catalog.interrupted_steps()?,
+            forwarded: catalog.forwarded()?,
         })
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
+use crate::forward::position::HostAdvance;
 use crate::source::SourceState;
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
@@ -39,6 +40,9 @@ pub struct Submission {
     pub receipts: Vec<SourceReceipt>,
     /// The idempotency key, if a repeated submission must be written only once.
     pub idempotency: Option<IdempotencyKey>,
+    /// The host that forwarded the rows, and how far it was received with them. The rows are written only if the host was
+    /// received up to where this submission begins.
+    pub host: Option<HostAdvance>,
     /// Completed when the outcome is known.
     pub ack: Ack,
 }
@@ -52,6 +56,8 @@ pub enum CommitOutcome {
     Repeated(StoredAnswer),
     /// The same key was committed before with another body. No row was written.
     OtherBody,
+    /// The host was received up to another position than the one where the submission begins. No row was written.
+    Misplaced,
     /// The submission is not on disk. If the commit failed in its last step, recovery may still find it. A repeat with
     /// the same key then gets the right answer.
     NotCommitted,
@@ -157,6 +163,9 @@ struct Queue<S> {
     waiting_bytes_max: AtomicUsize,
     state: Mutex<State<S>>,
     changed: Condvar,
+    /// The last commit of this process, and who waits for the next one.
+    last_commit: Mutex<i64>,
+    announced: Condvar,
     beats: AtomicU64,
     ended: AtomicBool,
 }
@@ -203,7 +212,18 @@ impl<S> WorkQueue<S> {
         let ended = AtomicBool::new(false);
         let waiting_bytes_max = AtomicUsize::new(WAITING_BYTES_MAX);
         let state = Mutex::new(state);
-        WorkQueue { queue: Arc::new(Queue { waiting_bytes_max, state, changed: Condvar::new(), beats, ended }) }
+        let (last_commit, announced) = (Mutex::new(0), Condvar::new());
+        WorkQueue {
+            queue: Arc::new(Queue {
+                waiting_bytes_max,
+                state,
+                changed: Condvar::new(),
+                last_commit,
+                announced,
+                beats,
+                ended,
+            }),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
@@ -381,6 +401,25 @@ impl<S> WorkQueue<S> {
         for source in sources {
             state.sources.insert(source.identity, source);
         }
+    }
+
+    /// Tells those who wait that a commit is on disk.
+    pub(crate) fn announce(&self, seq: i64) {
+        *self.queue.last_commit.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = seq;
+        self.queue.announced.notify_all();
+    }
+
+    /// Waits until a later commit than `after` is on disk, or until `timeout`. Returns the last commit, as far as this process
+    /// made it: 0 before its first one.
+    pub fn wait_for_commit(&self, after: i64, timeout: Duration) -> i64 {
+        let last = self.queue.last_commit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let waited = self.queue.announced.wait_timeout_while(last, timeout, |last| *last <= after);
+        *waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+    }
+
+    /// Wakes those who wait for a commit.
+    pub fn wake_followers(&self) {
+        self.queue.announced.notify_all();
     }
 
     /// Removes sources that the catalog no longer has.

@@ -1,6 +1,7 @@
 //! A data folder that is open to write: the thread of the committer, and the handles to it.
 
 use super::commit::{CommitQueue, Committer};
+use super::forwarding::ForwardSteps;
 use super::lifecycle_steps::LifecycleSteps;
 use super::options::StoreOptions;
 use super::outbox_removal::OutboxRemover;
@@ -45,6 +46,11 @@ impl Store {
     /// The steps of the lifecycle.
     pub fn steps(&self) -> LifecycleSteps {
         LifecycleSteps { queue: self.queue.clone() }
+    }
+
+    /// The steps of forwarding.
+    pub fn forwarding(&self) -> ForwardSteps {
+        ForwardSteps { queue: self.queue.clone() }
     }
 
     /// The handle that removes forwarded rows.

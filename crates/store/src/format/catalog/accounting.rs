@@ -19,6 +19,7 @@
 use super::database::Catalog;
 use super::source_log::latest as latest_deltas;
 use crate::StoreError;
+use crate::format::forward_position::{FolderOrigin, HostAdvance};
 use crate::source::Ledger;
 use daytable_model::key::DayTable;
 use daytable_model::source_id::SourceId;
@@ -26,7 +27,7 @@ use daytable_model::time::Ticks;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Records of a listener, or of daytable itself, in one submission, and the losses since the submission before.
@@ -78,6 +79,10 @@ pub(crate) struct CommitEntry<'t> {
     pub(crate) receipts: &'t [SourceReceipt],
     /// Expired days that an import keeps, and until when.
     pub(crate) kept: &'t [(DayTable, Ticks)],
+    /// The checksum of all commits, with this one.
+    pub(crate) checksum: u64,
+    /// Hosts that forwarded rows of it.
+    pub(crate) hosts: Option<&'t HashMap<FolderOrigin, HostAdvance, foldhash::quality::RandomState>>,
 }
 
 /// All accounts, at one moment.
@@ -198,6 +203,14 @@ impl Catalog {
     pub fn accounts(&self) -> Result<Accounts, StoreError> {
         let accounts = self.connection().unchecked_transaction().and_then(|transaction| read(&transaction));
         accounts.map_err(StoreError::sqlite(&self.path))
+    }
+
+    /// Changes accounts outside of a commit.
+    pub(crate) fn change_accounts(
+        &mut self,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        self.change(change)
     }
 
     /// The ledgers of all listeners.

@@ -5,6 +5,8 @@ use super::accounting::CommitEntry;
 use super::commit_clock as clock;
 use super::database::Catalog;
 use super::files::Touched;
+use super::forwarding;
+use super::hosts;
 use super::idempotency;
 use super::idempotency::IdempotencyKey;
 use super::source_log;
@@ -18,7 +20,7 @@ use crate::sqlite;
 use daytable_model::time;
 use daytable_model::time::Ticks;
 use rusqlite::params;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -152,6 +154,9 @@ impl Catalog {
                 let keep = "UPDATE day SET expires = max(coalesce(expires, 0), ?2) WHERE name = ?1 AND state = 'open'";
                 transaction.prepare_cached(keep)?.execute(params![day.to_string(), until.get()])?;
             }
+            forwarding::put_checksum(&transaction, seq, entry.checksum)?;
+            let mut advances = entry.hosts.into_iter().flat_map(HashMap::values);
+            advances.try_for_each(|advance| hosts::put_position(&transaction, advance, time::now()))?;
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }

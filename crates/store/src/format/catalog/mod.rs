@@ -9,7 +9,8 @@
 //! days          day-tables                       idempotency   keys of pushes that may be repeated
 //! lifecycle     seal, restore, drop              commit_clock  the outbox: whether there is one, times of commits
 //! archives      archives that were read back     rules         state that a daemon leaves for the next one
-//! attempts      steps that a kill interrupted
+//! attempts      steps that a kill interrupted                  forwarding    of a sender: its origin, checksums of commits
+//! hosts         of a receiver: credentials, positions of senders
 //! ```
 
 pub mod accounting;
@@ -20,6 +21,8 @@ pub(crate) mod commit_clock;
 mod database;
 mod days;
 mod files;
+pub(crate) mod forwarding;
+pub mod hosts;
 pub mod idempotency;
 mod lifecycle;
 mod rules;

@@ -3,7 +3,7 @@
 use crate::sqlite::Schema;
 
 /// The schema of the catalog.
-pub(super) const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES, SOURCE_LOG]] };
+pub(super) const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES, SOURCE_LOG, FORWARDING]] };
 
 const TABLES: &str = "
     CREATE TABLE state(
@@ -152,4 +152,50 @@ pub(super) const SOURCE_LOG: &str = "
         seq INTEGER PRIMARY KEY,             -- a commit,
         sources BLOB NOT NULL                -- and how far it moved sources (source_log.rs)
     );
+";
+
+/// The tables of forwarding, of a sender and of a receiver.
+const FORWARDING: &str = "
+    CREATE TABLE origin(                     -- which folder this is (forwarding.rs)
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        id BLOB NOT NULL,                    -- 128 random bits
+        checksum INTEGER NOT NULL            -- of all commits
+    );
+    INSERT INTO origin VALUES (1, randomblob(16), 0);
+    CREATE TABLE commit_checksum(            -- of all commits up to one
+        seq INTEGER PRIMARY KEY,
+        checksum INTEGER NOT NULL
+    );
+    CREATE TABLE forward_target(             -- receivers, as the last daemon had them
+        name TEXT PRIMARY KEY,
+        commits INTEGER NOT NULL,            -- the last commit that it has,
+        checksum INTEGER NOT NULL            -- and the checksum of all commits up to there
+    ) WITHOUT ROWID;
+    CREATE TABLE invitation(                 -- codes that a host trades for a credential (hosts.rs)
+        code BLOB PRIMARY KEY,               -- SHA-256
+        name TEXT NOT NULL,                  -- of the host, or a pattern
+        expires INTEGER NOT NULL,            -- ticks
+        is_reusable INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE host_credential(            -- of hosts that forward here
+        hash BLOB PRIMARY KEY,               -- SHA-256
+        name TEXT NOT NULL,
+        origin BLOB,                         -- the folder that used it first
+        given INTEGER NOT NULL               -- ticks
+    ) WITHOUT ROWID;
+    CREATE TABLE host(                       -- how far hosts were received
+        origin BLOB PRIMARY KEY,
+        name TEXT NOT NULL,
+        epoch INTEGER NOT NULL DEFAULT 1,    -- raised whenever both sides went back to a common commit
+        commits INTEGER NOT NULL DEFAULT 0,  -- the position (forward/position.rs)
+        pages INTEGER NOT NULL DEFAULT 0,
+        checksum INTEGER NOT NULL DEFAULT 0,
+        copies INTEGER NOT NULL DEFAULT 0,
+        copied INTEGER NOT NULL DEFAULT 0,
+        history BLOB NOT NULL DEFAULT x'',   -- earlier positions: commit and checksum, 8 bytes each
+        records INTEGER NOT NULL DEFAULT 0,  -- that were received
+        expired INTEGER NOT NULL DEFAULT 0,  -- that were refused, because their day is gone here
+        report TEXT NOT NULL DEFAULT '',     -- the last one, JSON
+        seen INTEGER NOT NULL                -- ticks
+    ) WITHOUT ROWID;
 ";

@@ -67,6 +67,11 @@ impl Page {
         Page::decode_checked(header, body, address.stored_checksum(header, seq))
     }
 
+    /// Checks the bytes of a page without decoding it.
+    pub(crate) fn check_of(address: PageAddress, seq: i64, header: &PageHeader, body: &[u8]) -> Result<(), PageError> {
+        check(header, body, address.stored_checksum(header, seq))
+    }
+
     /// The same; `None` if `wants` refuses the page by its sections. Its keys are decoded by [`Page::read_keys`].
     pub(crate) fn decode_wanted(
         address: PageAddress,

@@ -42,6 +42,11 @@ impl ContentChecksum {
         (sum.hex() == hex).then_some(sum)
     }
 
+    /// The number.
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+
     /// 16 hexadecimal digits.
     pub fn hex(self) -> String {
         format!("{:016x}", self.0)

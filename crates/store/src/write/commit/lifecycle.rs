@@ -90,6 +90,9 @@ impl Committer {
         if live.iter().all(|file| file.role == FileRole::Sealed || file.entities == 0) {
             return Err(StoreError::Refused(format!("{day} has nothing to seal")));
         }
+        if self.is_held(&live) {
+            return Err(StoreError::Refused(format!("{day} is sealed once all of it was forwarded")));
+        }
         let generation = self.next_generation(day)?;
         let output = layout::sealed_name(day, generation);
         let inputs = self.catalog.begin_seal(day, generation, &output)?;
@@ -189,8 +192,10 @@ impl Committer {
                 return Err(StoreError::Refused(format!("{day} is not dropped: it has unsent rows")));
             }
         }
+        let unforwarded = self.unforwarded(&live);
         daytable_platform::failpoint!("drop-before");
         let files = self.catalog.drop_day(day, permit, time::now())?;
+        self.count_unforwarded(day, unforwarded)?;
         self.closed.insert(day.clone());
         self.compactor.forget(day);
         if let Some(open) = self.days.remove(day) {

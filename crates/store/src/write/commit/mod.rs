@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 
 mod lifecycle;
 mod outbox_backlog;
+mod forwarding;
 mod pending;
 #[cfg(test)]
 mod model;
@@ -85,6 +86,10 @@ pub struct Committer {
     /// Days that accept no records: dropped and restored ones.
     closed: HashSet<DayTable>,
     seq: i64,
+    /// The checksum of all commits.
+    checksum: u64,
+    /// The last commit that all receivers have; none without receivers. Pages of later ones are neither merged nor sealed.
+    held: Option<i64>,
     pending: Pending,
     compactor: Compactor,
     checkpoints: checkpoint::Checkpointer,
@@ -120,6 +125,8 @@ impl Committer {
             queue,
             options,
             seq: catalog.committed()?.seq,
+            checksum: 0,
+            held: None,
             closed: catalog.closed()?.into_iter().collect(),
             catalog,
             days: HashMap::new(),
@@ -146,6 +153,8 @@ impl Committer {
             Forwarding::To(_) => Compactor::new(COMPACTED_AFTER, thresholds),
             Forwarding::AsRecorded | Forwarding::Disabled => Compactor::new(thresholds.settled_after, thresholds),
         };
+        self.checksum = self.catalog.forward_state()?.checksum;
+        self.hold_for_receivers()?;
         self.adopt_days(days)?;
         self.compactor.committed(self.seq);
         self.survey_outbox()
@@ -282,10 +291,16 @@ impl Committer {
 
     fn receive(&mut self, mut submission: Submission) {
         self.queue.release(submission.bytes());
-        if submission.epoch != self.queue.epoch() || self.is_repeat(&mut submission) {
+        if submission.epoch != self.queue.epoch()
+            || self.is_repeat(&mut submission)
+            || self.is_misplaced(&mut submission)
+        {
             return;
         }
         // A dropped or restored day accepts no records. Its records go to today's table and keep their times.
+        if submission.host.is_some() {
+            self.leave_out_closed(&mut submission);
+        }
         for batch in &mut submission.batches {
             if self.closed.contains(&batch.table) {
                 batch.table = DayTable::at(batch.table.table(), batch.table.period(), time::now());
@@ -372,14 +387,17 @@ impl Committer {
             .iter()
             .map(|(_, (file, entities, times), _)| Touched { file, entities: *entities, times: *times })
             .collect();
+        let checksum = self.checksum_of(&written);
         let (sources, keys) = (pending.sources.values(), pending.keys.keys());
         let stamp = self.stamp();
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
         let (records, rows, receipts, kept) = (pending.records, pending.report.rows, &pending.receipts, &pending.kept);
         let replaced = rows.saturating_sub(noted.cast_unsigned());
-        let entry = CommitEntry { stamp, records, rows, replaced, receipts, kept };
+        let hosts = Some(&pending.hosts);
+        let entry = CommitEntry { stamp, records, rows, replaced, receipts, kept, checksum, hosts };
         let keys = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
+        self.checksum = checksum;
         // After the commit point: acknowledged records are in the files that readers and the next start open.
         self.check_place()?;
         pending.pages.keys().filter_map(|day| self.days.get(day)).try_for_each(|open| open.file.check_place())?;
@@ -391,6 +409,7 @@ impl Committer {
             ack.complete(CommitOutcome::Committed);
         }
         pending.keys.committed();
+        self.queue.announce(seq);
         for (day, _, written) in written {
             self.compactor.written(&day, written);
             if let Some(open) = self.days.get_mut(&day) {

@@ -6,6 +6,7 @@
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
 use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder, RowOfMany, WaitingRows};
+use crate::forward::position::{FolderOrigin, HostAdvance};
 use crate::in_parallel::{cores, on_cores};
 use crate::source::SourceState;
 use crate::write::idempotency::PendingKeys;
@@ -36,6 +37,8 @@ pub(super) struct Pending {
     pub(super) sources: HashMap<SourceId, Arc<SourceState>, foldhash::quality::RandomState>,
     pub(super) acks: Vec<Ack>,
     pub(super) keys: PendingKeys,
+    /// Hosts that forward here, with their last position in this commit.
+    pub(super) hosts: HashMap<FolderOrigin, HostAdvance, foldhash::quality::RandomState>,
     /// Whether a caller waits for this commit.
     pub(super) is_awaited: bool,
     pub(super) newest: Option<Ticks>,
@@ -75,7 +78,7 @@ impl Pending {
 
     pub(super) fn add(&mut self, submission: Submission) {
         self.since.get_or_insert_with(Instant::now);
-        let Submission { batches, advances, ack, newest, idempotency, receipts, kept, .. } = submission;
+        let Submission { batches, advances, ack, newest, idempotency, receipts, kept, host, .. } = submission;
         self.kept.extend(kept);
         let records = batches.iter().map(Batch::records).sum();
         self.records += records;
@@ -97,9 +100,22 @@ impl Pending {
         if let Some(key) = idempotency {
             self.keys.add(key);
         }
+        if let Some(advance) = host {
+            self.advance_host(advance);
+        }
         self.is_awaited |= ack.is_awaited();
         if ack.has_callback() {
             self.acks.push(ack);
+        }
+    }
+
+    fn advance_host(&mut self, advance: HostAdvance) {
+        match self.hosts.get_mut(&advance.origin) {
+            Some(known) => {
+                let (records, expired) = (known.records + advance.records, known.expired + advance.expired);
+                *known = HostAdvance { from: known.from, records, expired, ..advance };
+            }
+            None => drop(self.hosts.insert(advance.origin, advance)),
         }
     }
 

@@ -1,0 +1,143 @@
+//! Which host was heard of when, and whether two folders have one origin.
+//!
+//! A daemon that starts has another number than the one before it, and the one before it is silent from then on. If that one
+//! speaks again, two folders of one origin are alive: a copy, and the one that it was made of. The earlier one stays, and the
+//! other one is refused while the earlier one is heard of.
+
+use crate::protocol::HostReport;
+use daytable_store::forward::position::FolderOrigin;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How long a folder that is refused waits after the other one was heard of last.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What is known of a host since this process started.
+#[derive(Clone, Debug)]
+pub struct HostActivity {
+    /// The process that was heard of last, and its last turn.
+    owner: (u64, u64),
+    /// The process before it, and its last turn.
+    before: Option<(u64, u64)>,
+    /// A process that is refused.
+    copy: Option<u64>,
+    /// When the host was heard of last.
+    pub seen: Instant,
+    /// The last report.
+    pub report: HostReport,
+    /// When the last report was written to the catalog.
+    pub noted: Option<Instant>,
+}
+
+/// Why a host is not listened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unheard {
+    /// Another folder has the same origin, and was heard of.
+    Copied,
+    /// The message is an old one.
+    Repeated,
+    /// The process has to say hello first.
+    Unknown,
+}
+
+/// The hosts that were heard of.
+#[derive(Debug, Default)]
+pub struct Activity(HashMap<FolderOrigin, HostActivity>);
+
+impl Activity {
+    /// A process says hello.
+    pub fn hello(
+        &mut self,
+        origin: FolderOrigin,
+        (instance, turn): (u64, u64),
+        report: HostReport,
+        now: Instant,
+    ) -> Result<&mut HostActivity, Unheard> {
+        let host = self.0.entry(origin).or_insert_with(|| HostActivity {
+            owner: (instance, 0),
+            before: None,
+            copy: None,
+            seen: now,
+            report: HostReport::default(),
+            noted: None,
+        });
+        if host.copy == Some(instance) && now.saturating_duration_since(host.seen) < SILENCE {
+            return Err(Unheard::Copied);
+        }
+        if host.owner.0 != instance {
+            match host.before {
+                Some((before, last)) if before == instance => {
+                    if turn <= last {
+                        return Err(Unheard::Repeated);
+                    }
+                    // The earlier one is alive, so the later one is a copy.
+                    host.copy = Some(host.owner.0);
+                    host.before = None;
+                }
+                _ => {
+                    host.before = Some(host.owner);
+                    host.copy = host.copy.filter(|copy| *copy != instance);
+                }
+            }
+            host.owner = (instance, 0);
+        }
+        if turn <= host.owner.1 {
+            return Err(Unheard::Repeated);
+        }
+        host.owner.1 = turn;
+        (host.seen, host.report) = (now, report);
+        Ok(host)
+    }
+
+    /// A process sends rows.
+    pub fn rows(&mut self, origin: &FolderOrigin, instance: u64, now: Instant) -> Result<(), Unheard> {
+        match self.0.get_mut(origin) {
+            Some(host) if host.owner.0 == instance => {
+                host.seen = now;
+                Ok(())
+            }
+            Some(host) if host.copy == Some(instance) => Err(Unheard::Copied),
+            _ => Err(Unheard::Unknown),
+        }
+    }
+
+    /// What is known of a host.
+    pub fn of(&self, origin: &FolderOrigin) -> Option<&HostActivity> {
+        self.0.get(origin)
+    }
+
+    /// Forgets a host.
+    pub fn forget(&mut self, origin: &FolderOrigin) {
+        self.0.remove(origin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
+
+    #[test]
+    fn a_restarted_daemon_is_heard_and_a_copy_is_not() {
+        let (mut activity, now) = (Activity::default(), Instant::now());
+        let mut hello = |instance, turn, after| {
+            let now = now + Duration::from_secs(after);
+            activity.hello(ORIGIN, (instance, turn), HostReport::default(), now).map(|_| ())
+        };
+        assert_eq!(hello(1, 1, 0), Ok(()));
+        assert_eq!(hello(1, 1, 0), Err(Unheard::Repeated));
+        assert_eq!(hello(1, 2, 1), Ok(()));
+        assert_eq!(hello(2, 1, 2), Ok(()), "started again");
+        assert_eq!(hello(1, 2, 3), Err(Unheard::Repeated), "an old message of the one before");
+        assert_eq!(hello(2, 2, 4), Ok(()));
+        assert_eq!(hello(1, 3, 5), Ok(()), "the one before is alive");
+        assert_eq!(hello(2, 3, 6), Err(Unheard::Copied));
+        assert_eq!(hello(1, 4, 60), Ok(()));
+        assert_eq!(hello(2, 4, 119), Err(Unheard::Copied));
+        assert_eq!(hello(2, 5, 121), Ok(()), "the other one is silent");
+        assert_eq!(activity.rows(&ORIGIN, 2, now), Ok(()));
+        assert_eq!(activity.rows(&ORIGIN, 1, now), Err(Unheard::Unknown));
+        assert_eq!(activity.rows(&FolderOrigin([8; 16]), 2, now), Err(Unheard::Unknown));
+    }
+}

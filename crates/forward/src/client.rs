@@ -1,0 +1,204 @@
+//! Requests of a host to its receiver.
+
+use crate::options::{ForwardOptions, is_plain};
+use crate::protocol::{
+    COUNTS, CountsAnswer, CountsMessage, ErrorAnswer, HELLO, HelloAnswer, HelloRequest, JOIN, JoinAnswer, JoinRequest,
+    MESSAGE_BYTES_MAX, ROWS, RowsAnswer,
+};
+use daytable_model::path_text::PathText;
+use daytable_platform::small_file;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{Certificate, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::time::Duration;
+
+/// Time limits of a connection and of a request.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+const REQUEST_MAX: Duration = Duration::from_secs(60);
+/// Bytes of a file with a secret or a certificate.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a refusal that is shown.
+const REASON_BYTES_MAX: usize = 1000;
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The files cannot be used.
+    #[error("{0}")]
+    Options(String),
+    /// The receiver cannot be reached, or did not answer.
+    #[error("{0}")]
+    Network(String),
+    /// The receiver refused.
+    #[error("the receiver answers {status}: {reason}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// Its reason.
+        reason: String,
+        /// When to try again.
+        after: Option<Duration>,
+    },
+}
+
+impl ClientError {
+    /// Whether the request does not begin where the receiver is, so the host asks again how far that is.
+    pub fn is_misplaced(&self) -> bool {
+        matches!(self, ClientError::Refused { status: 409, .. })
+    }
+
+    /// Whether it is refused until somebody does something about it.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, ClientError::Refused { status: 401 | 403 | 404 | 422 | 426, .. } | ClientError::Options(_))
+    }
+}
+
+/// A connection to a receiver.
+pub struct Client {
+    http: reqwest::Client,
+    to: String,
+    credential: Option<HeaderValue>,
+}
+
+impl Client {
+    /// A client with the credential of its file.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be used, or the address has no TLS.
+    pub fn new(options: &ForwardOptions) -> Result<Client, ClientError> {
+        let mut client = Client::without_credential(options)?;
+        let path = &options.credential_file;
+        let word = read_file(path)?;
+        let value = HeaderValue::from_str(&format!("Bearer {}", word.trim()));
+        let unusable = |_| ClientError::Options(format!("{} has no credential", path.escaped()));
+        let mut value = value.map_err(unusable)?;
+        value.set_sensitive(true);
+        client.credential = Some(value);
+        Ok(client)
+    }
+
+    /// A client that has no credential yet.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be used, or the address has no TLS.
+    pub fn without_credential(options: &ForwardOptions) -> Result<Client, ClientError> {
+        // reqwest uses the default cryptography provider of the process. An existing default provider stays.
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+        if is_plain(&options.to) && !options.allow_plain {
+            let reason = "records are not sent to another host without TLS: use https, or allow_plain = true";
+            return Err(ClientError::Options(reason.into()));
+        }
+        let mut builder = reqwest::Client::builder()
+            .http1_only()
+            .connect_timeout(CONNECT_MAX)
+            .timeout(REQUEST_MAX)
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
+        if let Some(file) = &options.ca_file {
+            let pem = read_file(file)?;
+            let authorities = Certificate::from_pem_bundle(pem.as_bytes());
+            let unusable = |error| ClientError::Options(format!("{}: {error}", file.escaped()));
+            builder = builder.tls_certs_merge(authorities.map_err(unusable)?);
+        }
+        let http = builder.build().map_err(|error| ClientError::Options(shown_error(&error)))?;
+        Ok(Client { http, to: options.to.clone(), credential: None })
+    }
+
+    /// Trades a code for a credential.
+    ///
+    /// # Errors
+    ///
+    /// The receiver cannot be reached, or refuses.
+    pub async fn join(&self, request: &JoinRequest) -> Result<JoinAnswer, ClientError> {
+        self.post(JOIN, "application/json", json(request)).await
+    }
+
+    /// Says which folder this is.
+    ///
+    /// # Errors
+    ///
+    /// The receiver cannot be reached, or refuses.
+    pub async fn hello(&self, request: &HelloRequest) -> Result<HelloAnswer, ClientError> {
+        self.post(HELLO, "application/json", json(request)).await
+    }
+
+    /// Sends a body with rows.
+    ///
+    /// # Errors
+    ///
+    /// The receiver cannot be reached, or refuses.
+    pub async fn rows(&self, body: Vec<u8>) -> Result<RowsAnswer, ClientError> {
+        self.post(ROWS, "application/vnd.daytable.rows", body).await
+    }
+
+    /// Says which records this host has.
+    ///
+    /// # Errors
+    ///
+    /// The receiver cannot be reached, or refuses.
+    pub async fn counts(&self, message: &CountsMessage) -> Result<CountsAnswer, ClientError> {
+        self.post(COUNTS, "application/json", json(message)).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        media: &'static str,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        let network = |error: &reqwest::Error| ClientError::Network(shown_error(error));
+        let mut request = self.http.post(format!("{}{path}", self.to)).header(CONTENT_TYPE, media);
+        if let Some(credential) = &self.credential {
+            request = request.header(AUTHORIZATION, credential.clone());
+        }
+        let mut response = request.body(body).send().await.map_err(|error| network(&error))?;
+        let status = response.status();
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let after = header(RETRY_AFTER).and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| network(&error))? {
+            answer.extend_from_slice(&chunk);
+            if answer.len() > MESSAGE_BYTES_MAX {
+                return Err(ClientError::Network("the answer is too long to be one of daytable".into()));
+            }
+        }
+        if status.is_success() {
+            let unreadable = |error| ClientError::Network(format!("the answer is none of daytable: {error}"));
+            return serde_json::from_slice(&answer).map_err(unreadable);
+        }
+        let told = serde_json::from_slice::<ErrorAnswer>(&answer).map(|answer| answer.error);
+        let hint = match status {
+            StatusCode::NOT_FOUND => "is the address that of a daytable, and is it as new as this one?",
+            _ => status.canonical_reason().unwrap_or("no reason"),
+        };
+        let mut reason = told.unwrap_or_else(|_| hint.to_owned());
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        Err(ClientError::Refused { status: status.as_u16(), reason, after })
+    }
+}
+
+fn json(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).unwrap_or_default()
+}
+
+/// The text of a small file. Errors name the file, never its content.
+fn read_file(path: &Path) -> Result<String, ClientError> {
+    small_file::read(path, FILE_BYTES_MAX)
+        .map_err(|error| ClientError::Options(format!("{} cannot be read: {error}", path.escaped())))
+}
+
+/// An error with its causes.
+fn shown_error(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

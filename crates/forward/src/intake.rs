@@ -1,0 +1,620 @@
+//! The receiver: checks requests of hosts, and submits their rows. It knows no HTTP, only the status of an answer.
+
+use crate::activity::{Activity, Unheard};
+use crate::protocol::{
+    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RowsAnswer, RowsHead,
+    RowsMode,
+};
+use crate::secret;
+use daytable_model::key::{DayTable, RowKey, TableName};
+use daytable_model::time;
+use daytable_model::window::Window;
+use daytable_platform::lock;
+use daytable_platform::reloadable::Reloadable;
+use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, SecretHash};
+use daytable_store::forward::inventory;
+use daytable_store::forward::position::{FolderOrigin, ForwardPosition, HostAdvance, checksum_with};
+use daytable_store::forward::receive::{ReceiveError, Receiver};
+use daytable_store::forward::wire::{self, BodyError, BodyLimits};
+use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+/// Pages of a request at most.
+const PAGES_MAX: usize = 4096;
+/// Bytes of the rows of a request before they were encoded, at most. A record of 64 MiB is the largest there can be.
+pub const RAW_BYTES_MAX: u64 = 96 << 20;
+/// How long a code is good.
+pub const CODE_LIFE: Duration = Duration::from_secs(600);
+/// How often the report of a host is written to the catalog, unless it has other losses.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+/// Failed attempts to join within [`ATTEMPTS_TIME`] after which all are refused for the rest of it.
+const ATTEMPTS_MAX: u32 = 100;
+const ATTEMPTS_TIME: Duration = Duration::from_secs(60);
+
+/// Readers of the data folder.
+pub trait Readers: Send + Sync + 'static {
+    /// Calls `read` with a reader.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be opened, or what `read` returns.
+    fn with_reader(&self, read: &mut dyn FnMut(&Reader) -> Result<(), StoreError>) -> Result<(), StoreError>;
+}
+
+/// The tables of the receiver, with the days that they have. The last one takes rows of tables that it does not know.
+#[derive(Clone, Debug, Default)]
+pub struct Places(pub Vec<(TableName, Window)>);
+
+impl Places {
+    /// The day-table of a row that a host has in `table`; `None` if that day is gone.
+    fn of(&self, table: &DayTable, key: RowKey) -> Option<DayTable> {
+        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
+        let Some((name, window)) = known.or_else(|| self.0.last()) else { return Some(table.clone()) };
+        let day = match known.is_some() && window.period == table.period() {
+            true => table.clone(),
+            false => DayTable::at(name, window.period, key.time()),
+        };
+        (!window.expired(&day, time::now())).then_some(day)
+    }
+}
+
+/// Why a request is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// The credential is of nobody.
+    #[error(
+        "the credential is not known here, or was revoked: run `daytable join` with a code of `daytable hosts invite NAME`"
+    )]
+    Credential,
+    /// The code is not good.
+    #[error("{0}")]
+    Join(String),
+    /// Too many codes were tried.
+    #[error("too many wrong codes were tried: wait a minute")]
+    TooManyCodes,
+    /// The credential belongs to another folder.
+    #[error(
+        "the credential is of another data folder: each folder needs one of its own, by `daytable join` with a code of `daytable hosts invite NAME`"
+    )]
+    OtherOrigin,
+    /// Another folder has the same origin.
+    #[error(
+        "another daytable with the same origin forwards here, so this data folder is a copy of another one: give it an origin of its own with `daytable join URL CODE --new-origin`"
+    )]
+    Copied,
+    /// The request does not begin where the host was received up to.
+    #[error("the request does not begin where this host was received up to: {0}")]
+    Misplaced(String),
+    /// The body cannot be used.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The message is not one of the protocol.
+    #[error("the message cannot be read: {0}")]
+    Message(String),
+    /// It may work later.
+    #[error("{0}")]
+    Busy(String),
+}
+
+impl IntakeError {
+    /// The status of the answer.
+    pub fn status(&self) -> u16 {
+        match self {
+            IntakeError::Credential => 401,
+            IntakeError::Join(_) | IntakeError::OtherOrigin | IntakeError::Copied => 403,
+            IntakeError::Misplaced(_) => 409,
+            IntakeError::Body(BodyError::Version(_)) => 426,
+            IntakeError::Body(BodyError::Large(_)) => 413,
+            IntakeError::Body(_) | IntakeError::Message(_) => 422,
+            IntakeError::TooManyCodes => 429,
+            IntakeError::Busy(_) => 503,
+        }
+    }
+}
+
+impl From<StoreError> for IntakeError {
+    fn from(error: StoreError) -> IntakeError {
+        IntakeError::Busy(format!("the store cannot be used at the moment: {error}"))
+    }
+}
+
+/// Counters of the receiver.
+#[derive(Debug, Default)]
+pub struct IntakeCounters {
+    /// Requests with rows that were stored.
+    pub requests: AtomicU64,
+    /// Records that were stored.
+    pub records: AtomicU64,
+    /// Bytes of bodies.
+    pub bytes: AtomicU64,
+    /// Records that were there already.
+    pub known: AtomicU64,
+    /// Records whose day is gone.
+    pub expired: AtomicU64,
+    /// Requests that were refused.
+    pub refused: AtomicU64,
+}
+
+/// The records of a host, compared with those that are here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Records that the host has, of days that were compared.
+    pub records: u64,
+    /// Records of tables that are called otherwise here, and of days that are gone here.
+    pub elsewhere: u64,
+    /// Day-tables that lack records here, or have others: with the records there, and here.
+    pub lacking: Vec<(String, u64, u64)>,
+}
+
+/// A host, as it is listed.
+#[derive(Clone, Debug)]
+pub struct ListedHost {
+    /// As the catalog has it.
+    pub host: ForwardingHost,
+    /// Its last report.
+    pub report: crate::protocol::HostReport,
+    /// How long ago it was heard of, if it was since this process started.
+    pub silent: Option<Duration>,
+}
+
+/// The receiver of a daemon.
+pub struct ForwardIntake {
+    queue: CommitQueue,
+    steps: ForwardSteps,
+    readers: Arc<dyn Readers>,
+    places: Reloadable<Places>,
+    activity: Mutex<Activity>,
+    /// A lock for each host, so that its requests are handled one after the other.
+    turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
+    attempts: Mutex<Option<(Instant, u32)>>,
+    /// The number of the last question for the records of all hosts, and the answers to it.
+    question: Mutex<(u64, HashMap<FolderOrigin, Compared>)>,
+    /// What was received since this process started.
+    pub counters: IntakeCounters,
+}
+
+impl ForwardIntake {
+    /// The receiver of a folder.
+    pub fn new(
+        queue: CommitQueue,
+        steps: ForwardSteps,
+        readers: Arc<dyn Readers>,
+        places: Reloadable<Places>,
+    ) -> Arc<ForwardIntake> {
+        Arc::new(ForwardIntake {
+            queue,
+            steps,
+            readers,
+            places,
+            activity: Mutex::default(),
+            turns: Mutex::default(),
+            attempts: Mutex::default(),
+            question: Mutex::default(),
+            counters: IntakeCounters::default(),
+        })
+    }
+
+    fn read<T>(&self, read: impl Fn(&Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut found = None;
+        self.readers.with_reader(&mut |reader| {
+            found = Some(read(reader)?);
+            Ok(())
+        })?;
+        found.ok_or(StoreError::Closed)
+    }
+
+    /// Makes an invitation, and returns its code. With a life, the code may be used again until then.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written, or there are too many.
+    pub fn invite(&self, name: &str, life: Option<Duration>) -> Result<String, IntakeError> {
+        invite(&self.steps, name, life)
+    }
+
+    /// Trades a code for a credential.
+    ///
+    /// # Errors
+    ///
+    /// The code is not good.
+    pub fn join(&self, request: &JoinRequest) -> Result<JoinAnswer, IntakeError> {
+        let now = Instant::now();
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= ATTEMPTS_TIME;
+        if lock(&self.attempts).is_some_and(|(since, failed)| failed >= ATTEMPTS_MAX && !is_over(since)) {
+            return Err(IntakeError::TooManyCodes);
+        }
+        let name = request.name.as_deref().map(checked_name).transpose()?;
+        let code = secret::hash(&request.code);
+        let random = |error| IntakeError::Busy(format!("/dev/urandom cannot be read: {error}"));
+        let credential = secret::credential().map_err(random)?;
+        let hash = secret::hash(&credential).ok_or(IntakeError::Credential)?;
+        let joined = match code {
+            Some(code) => self.steps.join(code, name, hash)?,
+            None => Err(daytable_store::catalog::hosts::JoinRefusal::Code),
+        };
+        match joined {
+            Ok(name) => {
+                tracing::info!(host = name, "a host joined");
+                Ok(JoinAnswer { name, credential })
+            }
+            Err(refusal) => {
+                let mut attempts = lock(&self.attempts);
+                let (since, failed) = attempts.filter(|(since, _)| !is_over(*since)).unwrap_or((now, 0));
+                *attempts = Some((since, failed + 1));
+                Err(IntakeError::Join(refusal.to_string()))
+            }
+        }
+    }
+
+    /// The credential of a request.
+    ///
+    /// # Errors
+    ///
+    /// It is not known.
+    pub fn authenticate(&self, word: Option<&str>) -> Result<(SecretHash, HostCredential), IntakeError> {
+        let hash = word.and_then(secret::hash).ok_or(IntakeError::Credential)?;
+        let found = self.read(|reader| reader.catalog().host_credential(&hash))?;
+        found.map(|credential| (hash, credential)).ok_or(IntakeError::Credential)
+    }
+
+    fn bind(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
+        let is_bound = match credential.origin {
+            Some(bound) => bound == origin,
+            None => self.steps.bind_origin(hash, origin)?,
+        };
+        if is_bound { Ok(()) } else { Err(IntakeError::OtherOrigin) }
+    }
+
+    /// A host says which folder it has.
+    ///
+    /// # Errors
+    ///
+    /// The credential is of another folder, or another folder has this origin.
+    pub fn hello(
+        &self,
+        (hash, credential): (SecretHash, HostCredential),
+        mut request: HelloRequest,
+    ) -> Result<HelloAnswer, IntakeError> {
+        let origin = request.origin;
+        self.bind(hash, &credential, origin)?;
+        while request.report.lost.len() > LOSSES_MAX {
+            request.report.lost.pop_last();
+        }
+        request.report.version.truncate(request.report.version.floor_char_boundary(64));
+        let note = {
+            let mut activity = lock(&self.activity);
+            let lost = activity.of(&origin).map(|host| host.report.lost.clone());
+            let now = Instant::now();
+            let host =
+                activity.hello(origin, (request.instance, request.turn), request.report, now).map_err(unheard)?;
+            let is_due = host.noted.is_none_or(|noted| now.saturating_duration_since(noted) >= NOTE_EVERY);
+            let is_other = lost.is_some_and(|lost| lost != host.report.lost);
+            (is_due || is_other).then(|| {
+                host.noted = Some(now);
+                serde_json::to_string(&host.report).unwrap_or_default()
+            })
+        };
+        if let Some(report) = note {
+            self.steps.note_report(origin, report)?;
+        }
+        let (host, history) = self
+            .read(|reader| Ok((reader.catalog().forwarding_host(&origin)?, reader.catalog().host_history(&origin)?)))?;
+        // Its credential was bound a moment ago.
+        let host = host.ok_or(IntakeError::Credential)?;
+        let asked = lock(&self.question).0;
+        Ok(HelloAnswer { name: host.name, epoch: host.epoch, position: host.position, history, asked })
+    }
+
+    /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much memory in all before it is
+    /// used.
+    ///
+    /// # Errors
+    ///
+    /// The body is damaged, does not follow on what was received, or cannot be stored now. Nothing of it is stored then, or all
+    /// of it: a repeat tells.
+    pub fn rows(
+        &self,
+        (hash, credential): (SecretHash, HostCredential),
+        bytes: &[u8],
+        charge: &mut dyn FnMut(usize) -> Result<(), IntakeError>,
+    ) -> Result<RowsAnswer, IntakeError> {
+        let result = self.store_rows((hash, credential), bytes, charge);
+        match &result {
+            Ok(_) => self.counters.requests.fetch_add(1, Ordering::Relaxed),
+            Err(_) => self.counters.refused.fetch_add(1, Ordering::Relaxed),
+        };
+        result
+    }
+
+    fn store_rows(
+        &self,
+        (hash, credential): (SecretHash, HostCredential),
+        bytes: &[u8],
+        charge: &mut dyn FnMut(usize) -> Result<(), IntakeError>,
+    ) -> Result<RowsAnswer, IntakeError> {
+        // The pages are copied out of the body.
+        charge(2 * bytes.len())?;
+        let body = wire::decode(bytes, BodyLimits { raw_bytes_max: RAW_BYTES_MAX, pages_max: PAGES_MAX })?;
+        let head: RowsHead =
+            serde_json::from_str(body.head).map_err(|error| IntakeError::Message(error.to_string()))?;
+        self.bind(hash, &credential, head.origin)?;
+        lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
+        let turn = lock(&self.turns).entry(head.origin).or_default().clone();
+        let _turn = lock(&turn);
+
+        // The committer decides; this only spares the work of what is refused, and of what is stored already.
+        let epoch = self.queue.epoch();
+        let host =
+            self.read(|reader| reader.catalog().forwarding_host(&head.origin))?.ok_or(IntakeError::Credential)?;
+        if (host.epoch, host.position) == (head.epoch, head.to) {
+            return Ok(RowsAnswer { position: host.position, expired: 0, known: 0 });
+        }
+        if host.position != head.from {
+            return Err(misplaced(host.position, head.from));
+        }
+        // A decoded page, and its rows.
+        let raw_bytes: u64 = body.pages.iter().map(|page| u64::from(page.raw_bytes())).sum();
+        charge(2 * bytes.len() + 2 * usize::try_from(raw_bytes).unwrap_or(usize::MAX / 4))?;
+        check_positions(&head, host.epoch, body.pages.iter().map(|page| (page.seq, page.stored_checksum())))?;
+        daytable_platform::failpoint!("forward-received");
+
+        let places = self.places.load();
+        let place_of = |table: &DayTable, key: RowKey| places.of(table, key);
+        let receive = |reader: Option<&Reader>| -> Result<_, ReceiveError> {
+            let mut receiver = Receiver::new(&host.name, &place_of, reader);
+            body.pages.iter().try_for_each(|page| receiver.add(page))?;
+            Ok(receiver.finish())
+        };
+        let received = match head.mode {
+            RowsMode::Commits => receive(None),
+            RowsMode::Adopt => Ok(Default::default()),
+            RowsMode::Compare => {
+                let mut received = None;
+                self.readers.with_reader(&mut |reader| {
+                    received = Some(receive(Some(reader)));
+                    Ok(())
+                })?;
+                received.unwrap_or(Err(StoreError::Closed.into()))
+            }
+        };
+        let received = received.map_err(|error| match error {
+            ReceiveError::Body(error) => IntakeError::Body(error),
+            ReceiveError::Store(error) => error.into(),
+        })?;
+        drop(body.pages);
+        let (records, expired, known) = (received.records, received.expired, received.known);
+        let newest = received.batches.iter().flat_map(|batch| batch.rows().map(|row| row.key.time())).max();
+        // A clock that is ahead on one host must not let the days of others expire.
+        let newest = newest.filter(|newest| *newest <= time::now());
+        let losses = if expired > 0 { vec![("expired".to_owned(), expired)] } else { Vec::new() };
+        let receipt = SourceReceipt {
+            bytes: bytes.len() as u64,
+            losses,
+            ..SourceReceipt::records("forward", host.name.as_str(), records)
+        };
+        let advance =
+            HostAdvance { origin: head.origin, epoch: head.epoch, from: head.from, to: head.to, records, expired };
+        let (sent, outcome) = mpsc::sync_channel(1);
+        let submission = Submission {
+            batches: received.batches,
+            newest,
+            epoch,
+            receipts: vec![receipt],
+            host: Some(advance),
+            ack: Ack::with_outcome(move |outcome| {
+                // The receiver waits for it below.
+                let _ = sent.send(outcome);
+            }),
+            ..Submission::default()
+        };
+        let busy = || IntakeError::Busy("the store accepts no records at the moment: send them again".into());
+        self.queue.submit(submission).map_err(|_| busy())?;
+        match outcome.recv() {
+            Ok(CommitOutcome::Committed) => {
+                daytable_platform::failpoint!("forward-stored");
+                for (counter, count) in [
+                    (&self.counters.records, records),
+                    (&self.counters.bytes, bytes.len() as u64),
+                    (&self.counters.known, known),
+                    (&self.counters.expired, expired),
+                ] {
+                    counter.fetch_add(count, Ordering::Relaxed);
+                }
+                Ok(RowsAnswer { position: head.to, expired, known })
+            }
+            Ok(CommitOutcome::Misplaced) => {
+                let host = self.read(|reader| reader.catalog().forwarding_host(&head.origin))?;
+                Err(misplaced(host.map(|host| host.position).unwrap_or_default(), head.from))
+            }
+            _ => Err(busy()),
+        }
+    }
+
+    /// A host says which records it has. They are compared with those that are here.
+    ///
+    /// # Errors
+    ///
+    /// The credential is of another folder, or the records here cannot be read.
+    pub fn counts(
+        &self,
+        (hash, credential): (SecretHash, HostCredential),
+        message: &CountsMessage,
+    ) -> Result<CountsAnswer, IntakeError> {
+        self.bind(hash, &credential, message.origin)?;
+        let origin = message.origin;
+        let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?.ok_or(IntakeError::Credential)?;
+        if !host.position.is_between_commits() {
+            return Err(misplaced(host.position, ForwardPosition { commit: message.commit, ..host.position }));
+        }
+        let places = self.places.load();
+        let mut compared = Compared::default();
+        for day in &message.days {
+            let Ok(table) = DayTable::parse(&day.table) else {
+                return Err(IntakeError::Message("a day-table has a name that is none".into()));
+            };
+            // A table that is called otherwise here, or a day that is gone here, cannot be compared.
+            if places.of(&table, RowKey::new(table.start(), 0, 0)).as_ref() != Some(&table) {
+                compared.elsewhere += day.records;
+                continue;
+            }
+            let here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
+            compared.records += day.records;
+            let lacks = here.records < day.records || here.records == day.records && here.checksum != day.checksum;
+            if lacks {
+                compared.lacking.push((day.table.clone(), day.records, here.records));
+            }
+        }
+        let lacking = compared.lacking.len() as u64;
+        let mut question = lock(&self.question);
+        if question.0 == message.asked {
+            question.1.insert(origin, compared);
+        }
+        Ok(CountsAnswer { lacking })
+    }
+
+    /// Asks all hosts which records they have, waits for their answers for so long, and compares. A host is asked with its next
+    /// message, so this takes ten seconds at least. `None` for hosts that did not answer.
+    ///
+    /// # Errors
+    ///
+    /// The catalog cannot be read.
+    pub fn compare_all(&self, patience: Duration) -> Result<Vec<(String, Option<Compared>)>, StoreError> {
+        let asked = {
+            let mut question = lock(&self.question);
+            // Hosts know the numbers of earlier processes.
+            question.0 = question.0.max(u64::try_from(time::now().get()).unwrap_or(0)) + 1;
+            question.1.clear();
+            question.0
+        };
+        let until = Instant::now() + patience;
+        loop {
+            let hosts = self.read(|reader| reader.catalog().forwarding_hosts())?;
+            let all: Vec<(String, FolderOrigin)> = hosts
+                .into_iter()
+                .filter(|host| !host.is_revoked)
+                .filter_map(|host| Some((host.name, host.origin?)))
+                .collect();
+            let answers = {
+                let question = lock(&self.question);
+                if question.0 == asked { question.1.clone() } else { HashMap::new() }
+            };
+            let is_over = Instant::now() >= until;
+            if is_over || all.iter().all(|(_, origin)| answers.contains_key(origin)) {
+                return Ok(all.into_iter().map(|(name, origin)| (name, answers.get(&origin).cloned())).collect());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// All hosts.
+    ///
+    /// # Errors
+    ///
+    /// The catalog cannot be read.
+    pub fn hosts(&self) -> Result<Vec<ListedHost>, StoreError> {
+        let hosts = self.read(|reader| reader.catalog().forwarding_hosts())?;
+        let activity = lock(&self.activity);
+        let listed = |host: ForwardingHost| {
+            let live = host.origin.and_then(|origin| activity.of(&origin));
+            let report = match live {
+                Some(live) => live.report.clone(),
+                None => serde_json::from_str(&host.report).unwrap_or_default(),
+            };
+            ListedHost { report, silent: live.map(|live| live.seen.elapsed()), host }
+        };
+        Ok(hosts.into_iter().map(listed).collect())
+    }
+
+    /// Ends the credentials of a host.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub fn revoke(&self, name: &str) -> Result<bool, StoreError> {
+        self.steps.revoke(name)
+    }
+
+    /// Ends the credentials of a host, and forgets it.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub fn forget(&self, name: &str) -> Result<bool, StoreError> {
+        let gone: Vec<FolderOrigin> = self
+            .read(|reader| reader.catalog().forwarding_hosts())?
+            .into_iter()
+            .filter(|host| host.name == name)
+            .filter_map(|host| host.origin)
+            .collect();
+        let is_forgotten = self.steps.forget(name)?;
+        for origin in gone {
+            lock(&self.activity).forget(&origin);
+            lock(&self.turns).remove(&origin);
+        }
+        Ok(is_forgotten)
+    }
+}
+
+/// Makes an invitation in a folder, and returns its code.
+///
+/// # Errors
+///
+/// The store cannot be written, or there are too many.
+pub fn invite(steps: &ForwardSteps, name: &str, life: Option<Duration>) -> Result<String, IntakeError> {
+    let name = checked_name(name)?;
+    let random = |error| IntakeError::Busy(format!("/dev/urandom cannot be read: {error}"));
+    let code = secret::code().map_err(random)?;
+    let hash = secret::hash(&code).ok_or(IntakeError::Credential)?;
+    let expires = time::now().plus(life.unwrap_or(CODE_LIFE));
+    steps.invite(Invitation { code: hash, name, expires, is_reusable: life.is_some() })?;
+    Ok(code)
+}
+
+/// The name of a host, or a pattern of names.
+fn checked_name(name: &str) -> Result<String, IntakeError> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*');
+    if (1..=255).contains(&name.len()) && name.chars().all(is_name) {
+        Ok(name.to_owned())
+    } else {
+        Err(IntakeError::Join("the name of a host has letters, digits, \"-\", \"_\" and \".\", 255 at most".into()))
+    }
+}
+
+fn unheard(why: Unheard) -> IntakeError {
+    match why {
+        Unheard::Copied => IntakeError::Copied,
+        Unheard::Repeated => IntakeError::Misplaced("the message is an old one".into()),
+        Unheard::Unknown => IntakeError::Misplaced("the host has to say hello first".into()),
+    }
+}
+
+fn misplaced(is: ForwardPosition, from: ForwardPosition) -> IntakeError {
+    IntakeError::Misplaced(format!("it is at commit {}, and the request begins at {}", is.commit, from.commit))
+}
+
+/// Checks that the positions of a request are those of its pages.
+fn check_positions(head: &RowsHead, epoch: i64, pages: impl Iterator<Item = (i64, u64)>) -> Result<(), IntakeError> {
+    let RowsHead { mode, from, to, .. } = head;
+    let is_right = match mode {
+        RowsMode::Commits => {
+            let (mut checksum, mut last, mut ascends) = (from.checksum, from.commit + 1, true);
+            for (commit, stored) in pages {
+                ascends &= commit >= last;
+                last = commit;
+                checksum = checksum_with(checksum, stored);
+            }
+            let is_behind =
+                if to.pages == 0 { to.commit >= last || to.commit >= from.commit } else { to.commit >= from.commit };
+            ascends && is_behind && checksum == to.checksum && from.copies == 0 && to.copies == 0 && head.epoch == epoch
+        }
+        RowsMode::Compare => {
+            let body = pages.fold(0, |sum, (_, stored)| checksum_with(sum, stored));
+            *to == from.after_copy(body) && head.epoch == epoch
+        }
+        RowsMode::Adopt => to.is_between_commits() && to.commit >= 0 && head.epoch == epoch + 1 && pages.count() == 0,
+    };
+    if is_right { Ok(()) } else { Err(IntakeError::Message("its positions are not those of its pages".into())) }
+}

@@ -1,0 +1,24 @@
+//! Forwarding: a daytable is a source of another one. [`daytable_store::forward`] has the pages and positions; here they
+//! cross the network.
+//!
+//! ```text
+//! host                                                    central
+//! sender ── join: a code ─────────────────────────────►   intake ── a credential, once for each code
+//!        ── hello: which folder, how far it is ───────►          ── how far it was received
+//!        ── rows: pages after that position ──────────►          ── stored with the position after them, then answered
+//! ```
+//!
+//! * [`protocol`]: the messages. [`secret`]: codes and credentials. [`options`]: where a host sends.
+//! * [`client`]: requests of a host. [`sender`]: a thread for each receiver.
+//! * [`intake`]: the receiver, without its HTTP. [`activity`]: which host was heard of when, and two folders of one origin.
+//!
+//! The sender decides nothing by itself: before its first request, and after each answer that it did not expect, it asks how far
+//! the receiver is. So a kill of either side, and a request that is repeated, delayed or lost, change nothing.
+
+pub mod activity;
+pub mod client;
+pub mod intake;
+pub mod options;
+pub mod protocol;
+pub mod secret;
+pub mod sender;

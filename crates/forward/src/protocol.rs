@@ -1,0 +1,156 @@
+//! The messages between a host and its receiver: JSON, but for the bodies with rows ([`daytable_store::forward::wire`]).
+
+use daytable_store::forward::inventory::DayCount;
+use daytable_store::forward::position::{FolderOrigin, ForwardPosition};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Trades a code for a credential.
+pub const JOIN: &str = "/forward/v1/join";
+/// Says which folder a host has, and asks how far it was received.
+pub const HELLO: &str = "/forward/v1/hello";
+/// Sends rows.
+pub const ROWS: &str = "/forward/v1/rows";
+
+/// Says which records a host has, when it was asked.
+pub const COUNTS: &str = "/forward/v1/counts";
+
+/// Bytes of a message of JSON at most.
+pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
+/// Losses that a report names at most.
+pub const LOSSES_MAX: usize = 64;
+
+/// A host asks for a credential.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JoinRequest {
+    /// The code of the invitation.
+    pub code: String,
+    /// The name of the host, if its configuration has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// The credential of a host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JoinAnswer {
+    /// The name under which its records are stored.
+    pub name: String,
+    /// The credential.
+    pub credential: String,
+}
+
+/// What a host says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostReport {
+    /// Its version.
+    pub version: String,
+    /// Its last commit.
+    pub committed: i64,
+    /// Records that it ever committed.
+    pub records: u64,
+    /// Records that wait to be forwarded here.
+    pub behind_records: u64,
+    /// Bytes of their rows before they are encoded.
+    pub behind_bytes: u64,
+    /// Milliseconds since the first of them was committed.
+    pub behind_ms: u64,
+    /// Records that are lost on the host, by reason.
+    pub lost: BTreeMap<String, u64>,
+}
+
+/// A host is there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HelloRequest {
+    /// Its folder.
+    pub origin: FolderOrigin,
+    /// Its process.
+    pub instance: u64,
+    /// Ascends within a process, so that a repeated message is known.
+    pub turn: u64,
+    /// What it says of itself.
+    pub report: HostReport,
+}
+
+/// How far a host was received.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HelloAnswer {
+    /// The name under which its records are stored.
+    pub name: String,
+    /// The epoch.
+    pub epoch: i64,
+    /// The position.
+    pub position: ForwardPosition,
+    /// Earlier positions: commits and their checksums.
+    pub history: Vec<(i64, u64)>,
+    /// The number of the last question for the records of the host; 0 if there was none.
+    #[serde(default)]
+    pub asked: u64,
+}
+
+/// The records of a host, when everything of them was received.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CountsMessage {
+    /// The folder.
+    pub origin: FolderOrigin,
+    /// The number of the question.
+    pub asked: u64,
+    /// Where the host is.
+    pub commit: i64,
+    /// Its day-tables.
+    pub days: Vec<DayCount>,
+}
+
+/// The answer to [`CountsMessage`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CountsAnswer {
+    /// Day-tables that lack records here.
+    pub lacking: u64,
+}
+
+/// What a request with rows is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowsMode {
+    /// The pages of the commits after the position.
+    Commits,
+    /// Pages that may have rows which are here already.
+    Compare,
+    /// The end of a comparison: the receiver has all commits up to a position.
+    Adopt,
+}
+
+/// The head of a body with rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowsHead {
+    /// The folder.
+    pub origin: FolderOrigin,
+    /// The process.
+    pub instance: u64,
+    /// What it is for.
+    pub mode: RowsMode,
+    /// The epoch after it.
+    pub epoch: i64,
+    /// Where it begins.
+    pub from: ForwardPosition,
+    /// Where it ends.
+    pub to: ForwardPosition,
+}
+
+/// The answer after rows were stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowsAnswer {
+    /// The position of the host now.
+    pub position: ForwardPosition,
+    /// Records of the request whose day is gone at the receiver.
+    pub expired: u64,
+    /// Records of the request that were there already.
+    pub known: u64,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ErrorAnswer {
+    /// The reason.
+    pub error: String,
+}

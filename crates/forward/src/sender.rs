@@ -1,0 +1,551 @@
+//! The sender: a thread for each receiver.
+//!
+//! ```text
+//! hello ──► where both are at the same commit ──► pages after it, request by request ──┐
+//!   ▲              │                                                                    │
+//!   │              └─ nowhere: compare whole pages and days, then adopt ────────────────┤
+//!   └───────── an answer that was not expected, an error (after a pause) ◄──────────────┘
+//! ```
+//!
+//! The receiver's position is the truth. What the catalog here has of it only holds pages back from compaction and sealing, and
+//! days from being dropped; it is written once a second while the position moves.
+
+use crate::client::{Client, ClientError};
+use crate::options::ForwardOptions;
+use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead, RowsMode};
+use crate::secret;
+use daytable_model::time;
+use daytable_platform::lock;
+use daytable_store::forward::inventory;
+use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
+use daytable_store::forward::reader::{Behind, CopyCursor, ForwardError, ForwardReader};
+use daytable_store::forward::wire::{self, WirePage};
+use daytable_store::{CommitQueue, ForwardSteps, Reader, StoreError};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes of a request, about.
+const REQUEST_BYTES: usize = 2 << 20;
+/// Pages of a request at most.
+const REQUEST_PAGES: usize = 1024;
+/// How often a host says that it is there.
+const HELLO_EVERY: Duration = Duration::from_secs(10);
+/// How often the position is written while it moves.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+/// How often losses are counted for the report.
+const LOSSES_EVERY: Duration = Duration::from_secs(60);
+/// The first pause after a failure, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The longest pause that a receiver may ask for.
+const ASKED_PAUSE_MAX: Duration = Duration::from_secs(300);
+
+/// What a sender does, for people and metrics.
+#[derive(Clone, Debug, Default)]
+pub struct SenderState {
+    /// The address of the receiver.
+    pub to: String,
+    /// The name that this host has there.
+    pub name: Option<String>,
+    /// Why nothing is sent, if that is so.
+    pub error: Option<String>,
+    /// How much the receiver lacks.
+    pub behind: Behind,
+    /// Whether whole pages and days are compared.
+    pub is_comparing: bool,
+}
+
+/// What a sender counts.
+#[derive(Debug, Default)]
+pub struct SenderStatus {
+    state: Mutex<SenderState>,
+    /// Records that were sent and stored.
+    pub records: AtomicU64,
+    /// Bytes of bodies.
+    pub bytes: AtomicU64,
+    /// Records that the receiver refused, because their day is gone there.
+    pub expired: AtomicU64,
+    /// Failed requests.
+    pub failures: AtomicU64,
+    /// Pages that are damaged here.
+    pub damaged_pages: AtomicU64,
+}
+
+impl SenderStatus {
+    /// What the sender does.
+    pub fn state(&self) -> SenderState {
+        lock(&self.state).clone()
+    }
+}
+
+/// A running sender.
+pub struct Sender {
+    options: ForwardOptions,
+    stop: Arc<AtomicBool>,
+    queue: CommitQueue,
+    thread: JoinHandle<()>,
+    /// Its state.
+    pub status: Arc<SenderStatus>,
+}
+
+impl Sender {
+    /// Starts a sender of the commits of `data_dir`.
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
+    pub fn start(
+        options: ForwardOptions,
+        data_dir: PathBuf,
+        steps: ForwardSteps,
+        queue: CommitQueue,
+    ) -> std::io::Result<Sender> {
+        let status = Arc::new(SenderStatus::default());
+        lock(&status.state).to.clone_from(&options.to);
+        let stop = Arc::new(AtomicBool::new(false));
+        let session = Work {
+            options: options.clone(),
+            data_dir,
+            steps,
+            queue: queue.clone(),
+            status: status.clone(),
+            stop: stop.clone(),
+            origin: FolderOrigin([0; 16]),
+            instance: secret::instance()?,
+            turn: 0,
+            noted: None,
+            losses: None,
+            counted: 0,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("forward".into()).spawn(move || session.work(&runtime))?;
+        Ok(Sender { options, stop, queue, thread, status })
+    }
+
+    /// What it was started with.
+    pub fn options(&self) -> &ForwardOptions {
+        &self.options
+    }
+
+    /// Whether its thread ended, which it does by a fault only.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished() && !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Asks it to end. A request that is under way ends first, or is given up after a moment.
+    pub fn begin_stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.queue.wake_followers();
+    }
+
+    /// Waits for its end, at most so long.
+    pub fn stop(self, patience: Duration) {
+        self.begin_stop();
+        let until = Instant::now() + patience;
+        while !self.thread.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+struct Work {
+    options: ForwardOptions,
+    data_dir: PathBuf,
+    steps: ForwardSteps,
+    queue: CommitQueue,
+    status: Arc<SenderStatus>,
+    stop: Arc<AtomicBool>,
+    origin: FolderOrigin,
+    instance: u64,
+    turn: u64,
+    /// The position in the catalog, and when it was written.
+    noted: Option<(ForwardPosition, Instant)>,
+    losses: Option<(BTreeMap<String, u64>, Instant)>,
+    /// The last question for the records of this host that was answered.
+    counted: u64,
+}
+
+/// Why a session ends.
+#[derive(Debug, thiserror::Error)]
+enum SessionEnd {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("stopping")]
+    Stopped,
+}
+
+/// The next commits, or a comparison.
+enum Next {
+    Pages(Vec<WirePage>, ForwardPosition, u64),
+    /// There are no pages up to this position.
+    Nothing(ForwardPosition),
+    Compare(i64),
+}
+
+impl Work {
+    fn work(mut self, runtime: &tokio::runtime::Runtime) {
+        let mut pause = PAUSE_MIN;
+        let mut last_error = None;
+        while !self.is_stopping() {
+            let begun = Instant::now();
+            let end = self.session(runtime);
+            let Err(error) = end else { break };
+            if matches!(error, SessionEnd::Stopped) {
+                break;
+            }
+            // The position is asked for again, at once.
+            let is_expected = matches!(&error, SessionEnd::Client(error) if error.is_misplaced());
+            let text = error.to_string();
+            if begun.elapsed() > PAUSE_MAX {
+                pause = PAUSE_MIN;
+            }
+            if !is_expected || begun.elapsed() < PAUSE_MIN {
+                self.status.failures.fetch_add(1, Ordering::Relaxed);
+                if last_error.as_ref() != Some(&text) {
+                    // One line an outage: `daytable status` shows the reason.
+                    tracing::warn!(to = self.options.to, error = text, "failed to forward, which is tried again");
+                    last_error = Some(text.clone());
+                }
+                lock(&self.status.state).error = Some(text);
+                self.wait(self.pause_after(&error, pause));
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.queue.is_closed()
+    }
+
+    /// The pause after a failure: between half of it and the whole, so that many hosts do not come at once.
+    fn pause_after(&self, error: &SessionEnd, pause: Duration) -> Duration {
+        let asked = match error {
+            SessionEnd::Client(ClientError::Refused { after, .. }) => after.unwrap_or_default().min(ASKED_PAUSE_MAX),
+            _ => Duration::ZERO,
+        };
+        let is_lasting = matches!(error, SessionEnd::Client(error) if error.is_lasting());
+        let pause = if is_lasting { pause.max(PAUSE_MAX / 6) } else { pause };
+        let share =
+            f64::from(u32::try_from(secret::instance().unwrap_or(self.instance) & 0xffff).unwrap_or(0)) / 65536.0;
+        asked + pause.mul_f64(0.5 + share / 2.0)
+    }
+
+    /// Waits, unless it is stopped.
+    fn wait(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        while !self.is_stopping() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20).min(pause));
+        }
+    }
+
+    /// Runs a request, which a stop gives up after a moment.
+    fn request<T>(
+        &self,
+        runtime: &tokio::runtime::Runtime,
+        request: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, SessionEnd> {
+        runtime.block_on(async {
+            let stopped = async {
+                while !self.is_stopping() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            };
+            tokio::select! {
+                answer = request => Ok(answer?),
+                () = stopped => Err(SessionEnd::Stopped),
+            }
+        })
+    }
+
+    /// Sends until something is not as expected.
+    fn session(&mut self, runtime: &tokio::runtime::Runtime) -> Result<(), SessionEnd> {
+        let client = Client::new(&self.options)?;
+        let mut reader = ForwardReader::open(&self.data_dir)?;
+        let (mut answer, mut said) = (self.hello(runtime, &client, &reader)?, Instant::now());
+        let mut compare = self.begin(&mut reader, &answer)?;
+        {
+            let mut state = lock(&self.status.state);
+            if state.error.take().is_some() || state.name.is_none() {
+                tracing::info!(to = self.options.to, name = answer.name, commit = answer.position.commit, "forwarding");
+            }
+            state.name = Some(answer.name.clone());
+        }
+        loop {
+            if self.is_stopping() {
+                self.note(answer.position, true)?;
+                return Err(SessionEnd::Stopped);
+            }
+            if let Some(common) = compare.take() {
+                self.compare(runtime, &client, &mut reader, &mut answer, common)?;
+                continue;
+            }
+            match self.next(&mut reader, answer.position)? {
+                Next::Compare(common) => compare = Some(common),
+                Next::Pages(pages, to, damaged) => {
+                    let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
+                    self.status.damaged_pages.fetch_add(damaged, Ordering::Relaxed);
+                    let epoch = answer.epoch;
+                    self.send(runtime, &client, &mut answer, RowsMode::Commits, (epoch, to), &pages)?;
+                    self.status.records.fetch_add(records, Ordering::Relaxed);
+                    self.note(answer.position, false)?;
+                }
+                Next::Nothing(up_to) => {
+                    // The receiver has all rows of the commits up to there.
+                    self.note(up_to, true)?;
+                    lock(&self.status.state).behind = Behind::default();
+                    if answer.asked > self.counted {
+                        self.count(runtime, &client, &answer, up_to)?;
+                    }
+                    let left = HELLO_EVERY.saturating_sub(said.elapsed());
+                    self.queue.wait_for_commit(up_to.commit, left);
+                }
+            }
+            if said.elapsed() >= HELLO_EVERY {
+                said = Instant::now();
+                reader.forget_gone()?;
+                let now = self.hello(runtime, &client, &reader)?;
+                answer.asked = now.asked;
+                if (now.epoch, now.position) != (answer.epoch, answer.position) {
+                    // Another position than the one that was answered: begin anew.
+                    return Err(
+                        ClientError::Refused { status: 409, reason: "its position moved".into(), after: None }.into()
+                    );
+                }
+            }
+        }
+    }
+
+    fn hello(
+        &mut self,
+        runtime: &tokio::runtime::Runtime,
+        client: &Client,
+        reader: &ForwardReader,
+    ) -> Result<HelloAnswer, SessionEnd> {
+        let state = reader.state()?;
+        let known = self.noted.map_or(0, |(noted, _)| noted.commit);
+        let behind = reader.behind(known)?;
+        lock(&self.status.state).behind = behind;
+        let now = time::now();
+        let report = HostReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            committed: state.committed,
+            records: state.records,
+            behind_records: behind.records,
+            behind_bytes: behind.bytes,
+            behind_ms: behind.oldest.map_or(0, |oldest| u64::try_from(now.since(oldest).as_millis()).unwrap_or(0)),
+            lost: self.losses()?,
+        };
+        self.turn += 1;
+        self.origin = state.origin;
+        let request = HelloRequest { origin: state.origin, instance: self.instance, turn: self.turn, report };
+        self.request(runtime, client.hello(&request))
+    }
+
+    /// Records that are lost on this host, by reason.
+    fn losses(&mut self) -> Result<BTreeMap<String, u64>, StoreError> {
+        if let Some((losses, at)) = &self.losses
+            && at.elapsed() < LOSSES_EVERY
+        {
+            return Ok(losses.clone());
+        }
+        let reader = Reader::open(&self.data_dir)?;
+        let mut losses = BTreeMap::new();
+        for source in reader.sources()?.iter().filter(|source| source.ledger.lost_records > 0) {
+            *losses.entry("lost entries of a journal".to_owned()).or_default() += source.ledger.lost_records;
+        }
+        for listener in reader.catalog().listeners()? {
+            for (reason, count) in listener.losses {
+                *losses.entry(format!("{}: {reason}", listener.kind)).or_default() += count;
+            }
+        }
+        while losses.len() > LOSSES_MAX {
+            losses.pop_last();
+        }
+        self.losses = Some((losses.clone(), Instant::now()));
+        Ok(losses)
+    }
+
+    /// Counts the records of this host, of which the receiver has all, and says so. Nothing is sent meanwhile, so both count the
+    /// same commits; if others came here, it is done again with the next message.
+    fn count(
+        &mut self,
+        runtime: &tokio::runtime::Runtime,
+        client: &Client,
+        answer: &HelloAnswer,
+        up_to: ForwardPosition,
+    ) -> Result<(), SessionEnd> {
+        let reader = Reader::open(&self.data_dir)?;
+        let counted = inventory::count_sent(&reader, &answer.name, &|| !self.is_stopping())?;
+        let Some(days) = counted else { return Err(SessionEnd::Stopped) };
+        if reader.catalog().forward_state()?.committed != up_to.commit {
+            return Ok(());
+        }
+        let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days };
+        self.request(runtime, client.counts(&message))?;
+        self.counted = answer.asked;
+        Ok(())
+    }
+
+    /// Decides how to go on from the receiver's position: from there (`None`), or by a comparison from a commit on that both
+    /// have.
+    fn begin(&mut self, reader: &mut ForwardReader, answer: &HelloAnswer) -> Result<Option<i64>, SessionEnd> {
+        let position = answer.position;
+        reader.rewind();
+        if position.copies == 0 && is_own(reader, position)? {
+            self.note(position, true)?;
+            return Ok(None);
+        }
+        let base = ForwardPosition { pages: 0, copies: 0, copied: 0, ..position };
+        let mut known = answer.history.clone();
+        if position.pages == 0 {
+            known.push((base.commit, base.checksum));
+        }
+        let mut common = 0;
+        let committed = reader.state()?.committed;
+        for (commit, checksum) in known {
+            if commit > common && commit <= committed && reader.checksum_of(commit)? == Some(checksum) {
+                common = commit;
+            }
+        }
+        tracing::info!(
+            to = self.options.to,
+            from = common,
+            at = position.commit,
+            "the receiver has other commits than this folder, so pages are compared"
+        );
+        self.hold(common, reader)?;
+        Ok(Some(common))
+    }
+
+    /// Keeps pages and days of later commits.
+    fn hold(&mut self, commit: i64, reader: &ForwardReader) -> Result<(), SessionEnd> {
+        let checksum = reader.checksum_of(commit)?.unwrap_or(0);
+        self.note(ForwardPosition { commit, checksum, ..ForwardPosition::default() }, true)
+    }
+
+    fn next(&self, reader: &mut ForwardReader, position: ForwardPosition) -> Result<Next, SessionEnd> {
+        match reader.pages_after(position, REQUEST_BYTES, REQUEST_PAGES) {
+            // Commits without pages move positions of sources. The receiver needs no request for them.
+            Ok(taken) if taken.pages.is_empty() && taken.damaged == 0 => Ok(Next::Nothing(taken.to)),
+            Ok(taken) => Ok(Next::Pages(taken.pages, taken.to, taken.damaged)),
+            Err(ForwardError::Incomplete(_)) => Ok(Next::Compare(position.commit)),
+            Err(ForwardError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Sends whole pages and days since a commit, and then goes on from the last commit of this folder.
+    fn compare(
+        &mut self,
+        runtime: &tokio::runtime::Runtime,
+        client: &Client,
+        reader: &mut ForwardReader,
+        answer: &mut HelloAnswer,
+        common: i64,
+    ) -> Result<(), SessionEnd> {
+        self.hold(common, reader)?;
+        lock(&self.status.state).is_comparing = true;
+        // Before the first page is read: what comes meanwhile is sent afterwards.
+        let last = reader.state()?;
+        let (mut cursor, mut said) = (CopyCursor::default(), Instant::now());
+        loop {
+            if self.is_stopping() {
+                return Err(SessionEnd::Stopped);
+            }
+            let pages = match reader.copy_after(common, &mut cursor, REQUEST_BYTES, REQUEST_PAGES) {
+                Ok(Some(pages)) => pages,
+                Ok(None) => break,
+                // A day was sealed or dropped since: begin anew.
+                Err(ForwardError::Incomplete(_)) => {
+                    return Err(
+                        ClientError::Refused { status: 409, reason: "a day changed".into(), after: None }.into()
+                    );
+                }
+                Err(ForwardError::Store(error)) => return Err(error.into()),
+            };
+            let sum = pages.iter().fold(0, |sum, page| checksum_with(sum, page.stored_checksum()));
+            let (epoch, to) = (answer.epoch, answer.position.after_copy(sum));
+            self.send(runtime, client, answer, RowsMode::Compare, (epoch, to), &pages)?;
+            if said.elapsed() >= HELLO_EVERY {
+                said = Instant::now();
+                self.hello(runtime, client, reader)?;
+            }
+        }
+        let to = ForwardPosition { commit: last.committed, checksum: last.checksum, ..ForwardPosition::default() };
+        let epoch = answer.epoch + 1;
+        self.send(runtime, client, answer, RowsMode::Adopt, (epoch, to), &[])?;
+        self.note(to, true)?;
+        reader.rewind();
+        lock(&self.status.state).is_comparing = false;
+        Ok(())
+    }
+
+    fn send(
+        &self,
+        runtime: &tokio::runtime::Runtime,
+        client: &Client,
+        answer: &mut HelloAnswer,
+        mode: RowsMode,
+        (epoch, to): (i64, ForwardPosition),
+        pages: &[WirePage],
+    ) -> Result<(), SessionEnd> {
+        let head = RowsHead { origin: self.origin, instance: self.instance, mode, epoch, from: answer.position, to };
+        let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), pages);
+        let bytes = body.len() as u64;
+        daytable_platform::failpoint!("forward-before-send");
+        let stored = self.request(runtime, client.rows(body))?;
+        daytable_platform::failpoint!("forward-sent");
+        if stored.position != to {
+            return Err(ClientError::Network("the answer is for another request".into()).into());
+        }
+        (answer.epoch, answer.position) = (epoch, to);
+        self.status.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if stored.expired > 0 {
+            self.status.expired.fetch_add(stored.expired, Ordering::Relaxed);
+            tracing::warn!(
+                to = self.options.to,
+                records = stored.expired,
+                "the days of records are gone at the receiver: it keeps them for a shorter time"
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the position to the catalog, at once or if that is due. It must not be later than that of the receiver.
+    fn note(&mut self, position: ForwardPosition, is_due: bool) -> Result<(), SessionEnd> {
+        let is_same = self.noted.is_some_and(|(noted, _)| noted.commit == position.commit);
+        let is_due = is_due || self.noted.is_none_or(|(_, at)| at.elapsed() >= NOTE_EVERY);
+        if is_same || !is_due {
+            return Ok(());
+        }
+        self.steps.note_forwarded(&self.options.to, position)?;
+        self.noted = Some((position, Instant::now()));
+        Ok(())
+    }
+}
+
+/// Whether a position is one of this folder: it has the same commits up to there.
+fn is_own(reader: &mut ForwardReader, position: ForwardPosition) -> Result<bool, SessionEnd> {
+    if position.commit > reader.state()?.committed {
+        return Ok(false);
+    }
+    let Some(checksum) = reader.checksum_of(position.commit)? else { return Ok(false) };
+    if position.pages == 0 {
+        return Ok(checksum == position.checksum);
+    }
+    let base = ForwardPosition { commit: position.commit, checksum, ..ForwardPosition::default() };
+    let begun = reader.pages_after(base, usize::MAX, position.pages as usize);
+    reader.rewind();
+    match begun {
+        Ok(begun) => Ok((begun.to.commit, begun.to.pages, begun.to.checksum)
+            == (position.commit, position.pages, position.checksum)),
+        Err(ForwardError::Incomplete(_)) => Ok(false),
+        Err(ForwardError::Store(error)) => Err(error.into()),
+    }
+}

@@ -1,0 +1,385 @@
+//! The hosts that forward to this folder: invitations, credentials, and how far each host was received.
+//!
+//! Credentials and codes are stored as their SHA-256. A credential has the name that the invitation gave, and is bound to the
+//! first origin that shows it. The position of an origin moves in the transaction that stores its rows ([`put_position`]), so
+//! a repeated request is known by its position alone.
+
+use super::database::Catalog;
+use crate::StoreError;
+use crate::format::forward_position::{FolderOrigin, ForwardPosition, HostAdvance};
+use daytable_model::time::Ticks;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// Hosts, credentials and invitations at most, of each.
+pub const HOSTS_MAX: i64 = 20_000;
+/// Earlier positions of a host that are kept, to find the last commit that both sides have.
+const HISTORY_MAX: usize = 64;
+/// Bytes of an entry of the history: a commit and its checksum.
+const ENTRY_BYTES: usize = 16;
+
+/// A SHA-256 of a code or a credential.
+pub type SecretHash = [u8; 32];
+
+/// An invitation: whoever shows its code gets a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// The hash of the code.
+    pub code: SecretHash,
+    /// The name of the host, or a pattern of names with `*`.
+    pub name: String,
+    /// Until when the code is good.
+    pub expires: Ticks,
+    /// Whether the code may be used again.
+    pub is_reusable: bool,
+}
+
+/// A credential, as a request shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCredential {
+    /// The name of the host.
+    pub name: String,
+    /// The origin that used it first.
+    pub origin: Option<FolderOrigin>,
+}
+
+/// A host that forwards here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardingHost {
+    /// The name: the value of `log_host`. Empty fields are those of an invited host that was not heard of.
+    pub name: String,
+    /// Its folder; `None` if it was not heard of yet.
+    pub origin: Option<FolderOrigin>,
+    /// Raised whenever both sides went back to a common commit.
+    pub epoch: i64,
+    /// How far it was received.
+    pub position: ForwardPosition,
+    /// Records that were received of it.
+    pub records: u64,
+    /// Records that were refused because their day is gone here.
+    pub expired: u64,
+    /// The last report of the host, as JSON; empty before the first.
+    pub report: String,
+    /// When the host was last heard of, as far as the catalog knows.
+    pub seen: Ticks,
+    /// Whether no credential of it is good any more.
+    pub is_revoked: bool,
+}
+
+/// Why a code is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinRefusal {
+    /// It was used, or is too old, or was never given.
+    #[error(
+        "the code was used already, is older than ten minutes, or is not of this daytable: ask for another one with `daytable hosts invite NAME`"
+    )]
+    Code,
+    /// The host has another name than that of the invitation.
+    #[error(
+        "the code is for a host that is called {expected}, and this one is called {found}: ask for a code for {found}, or set host = \"{expected}\""
+    )]
+    Name {
+        /// As the invitation has it.
+        expected: String,
+        /// As the host says.
+        found: String,
+    },
+    /// The invitation is for names of a pattern, and the host has none.
+    #[error("the code is for names like {0}, and this host has no name: set host = \"NAME\"")]
+    Nameless(String),
+    /// There are too many hosts.
+    #[error("there are {HOSTS_MAX} hosts already: remove some with `daytable hosts forget NAME`")]
+    Many,
+}
+
+/// Moves the position of a host, in the transaction of the commit that stores its rows.
+pub(super) fn put_position(connection: &Connection, advance: &HostAdvance, now: Ticks) -> rusqlite::Result<()> {
+    let HostAdvance { origin, epoch, to, records, expired, .. } = advance;
+    let select = "SELECT history FROM host WHERE origin = ?1";
+    let history = connection.prepare_cached(select)?.query_row([origin.0], |row| row.get(0)).optional()?;
+    let history: Vec<u8> = history.unwrap_or_default();
+    let history = if to.is_between_commits() { with_entry(&history, to.commit, to.checksum) } else { history };
+    let update = "UPDATE host SET epoch = ?2, commits = ?3, pages = ?4, checksum = ?5, copies = ?6, copied = ?7,
+                  history = ?8, records = records + ?9, expired = expired + ?10, seen = max(seen, ?11) WHERE origin = ?1";
+    let changed = connection.prepare_cached(update)?.execute(params![
+        origin.0,
+        epoch,
+        to.commit,
+        to.pages,
+        to.checksum.cast_signed(),
+        to.copies.cast_signed(),
+        to.copied.cast_signed(),
+        history,
+        records.cast_signed(),
+        expired.cast_signed(),
+        now.get(),
+    ])?;
+    super::values::one(changed)
+}
+
+/// A history with one more entry, in the order of commits. Of too many, one goes whose neighbours are close to each other for
+/// their age, so the entries stand closer the newer they are.
+fn with_entry(history: &[u8], commit: i64, checksum: u64) -> Vec<u8> {
+    let mut entries = entries_of(history);
+    // A sender that went back begins anew from there.
+    entries.retain(|(known, _)| *known < commit);
+    entries.push((commit, checksum));
+    if entries.len() > HISTORY_MAX {
+        let gap = |at: usize| {
+            let width = entries[at + 1].0.abs_diff(entries[at - 1].0);
+            let age = commit.abs_diff(entries[at].0);
+            width as f64 / age.max(1) as f64
+        };
+        let closest = (1..entries.len() - 1).min_by(|a, b| gap(*a).total_cmp(&gap(*b)));
+        if let Some(at) = closest {
+            entries.remove(at);
+        }
+    }
+    entries.iter().flat_map(|(commit, checksum)| [commit.to_le_bytes(), checksum.to_le_bytes()]).flatten().collect()
+}
+
+fn entries_of(history: &[u8]) -> Vec<(i64, u64)> {
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
+    let entries = history.chunks_exact(ENTRY_BYTES);
+    entries.map(|entry| (number(&entry[..8]).cast_signed(), number(&entry[8..]))).collect()
+}
+
+const HOSTS: &str = "
+    SELECT name, origin, epoch, commits, pages, checksum, copies, copied, records, expired, report, seen,
+           NOT EXISTS (SELECT 1 FROM host_credential WHERE host_credential.origin = host.origin) FROM host";
+
+fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
+    let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    Ok(ForwardingHost {
+        name: row.get(0)?,
+        origin: Some(FolderOrigin(row.get(1)?)),
+        epoch: row.get(2)?,
+        position: ForwardPosition {
+            commit: row.get(3)?,
+            pages: row.get(4)?,
+            checksum: count(5)?,
+            copies: count(6)?,
+            copied: count(7)?,
+        },
+        records: count(8)?,
+        expired: count(9)?,
+        report: row.get(10)?,
+        seen: Ticks::new(row.get(11)?).unwrap_or(Ticks::MIN),
+        is_revoked: row.get(12)?,
+    })
+}
+
+impl Catalog {
+    /// The credential with this hash.
+    pub fn host_credential(&self, credential: &SecretHash) -> Result<Option<HostCredential>, StoreError> {
+        self.sql((|| {
+            let select = "SELECT name, origin FROM host_credential WHERE hash = ?1";
+            let found = self.connection().prepare_cached(select)?.query_row([credential], |row| {
+                Ok(HostCredential { name: row.get(0)?, origin: row.get::<_, Option<[u8; 16]>>(1)?.map(FolderOrigin) })
+            });
+            found.optional()
+        })())
+    }
+
+    /// The host with this origin.
+    pub fn forwarding_host(&self, origin: &FolderOrigin) -> Result<Option<ForwardingHost>, StoreError> {
+        self.sql((|| {
+            let mut statement = self.connection().prepare_cached(&format!("{HOSTS} WHERE origin = ?1"))?;
+            statement.query_row([origin.0], read_host).optional()
+        })())
+    }
+
+    /// Earlier positions of a host, by commit.
+    pub fn host_history(&self, origin: &FolderOrigin) -> Result<Vec<(i64, u64)>, StoreError> {
+        let select = "SELECT history FROM host WHERE origin = ?1";
+        let found = self.connection().query_row(select, [origin.0], |row| row.get::<_, Vec<u8>>(0)).optional();
+        Ok(entries_of(&self.sql(found)?.unwrap_or_default()))
+    }
+
+    /// All hosts by name, those included that were invited and not heard of.
+    pub fn forwarding_hosts(&self) -> Result<Vec<ForwardingHost>, StoreError> {
+        let mut hosts = self.all(&format!("{HOSTS} ORDER BY name, origin"), read_host)?;
+        let waiting = self.all("SELECT name FROM host_credential WHERE origin IS NULL", |row| row.get(0))?;
+        for name in waiting {
+            let is_known = hosts.iter().any(|host: &ForwardingHost| host.name == name);
+            if !is_known {
+                hosts.push(ForwardingHost {
+                    name,
+                    origin: None,
+                    epoch: 0,
+                    position: ForwardPosition::default(),
+                    records: 0,
+                    expired: 0,
+                    report: String::new(),
+                    seen: Ticks::MIN,
+                    is_revoked: false,
+                });
+            }
+        }
+        hosts.sort_by(|a, b| (&a.name, a.origin).cmp(&(&b.name, b.origin)));
+        Ok(hosts)
+    }
+
+    /// Adds an invitation, and removes those that are over.
+    pub(crate) fn invite(&mut self, invitation: &Invitation, now: Ticks) -> Result<(), StoreError> {
+        let Invitation { code, name, expires, is_reusable } = invitation;
+        let added = self.change(|transaction| {
+            transaction.execute("DELETE FROM invitation WHERE expires <= ?1", [now.get()])?;
+            let count: i64 = transaction.query_row("SELECT count(*) FROM invitation", [], |row| row.get(0))?;
+            if count >= HOSTS_MAX {
+                return Ok(false);
+            }
+            let insert = "INSERT INTO invitation VALUES (?1, ?2, ?3, ?4)";
+            transaction.execute(insert, params![code, name, expires.get(), is_reusable]).map(|_| true)
+        })?;
+        if added { Ok(()) } else { Err(StoreError::Refused(JoinRefusal::Many.to_string())) }
+    }
+
+    /// Trades a code for a credential, and returns the name of the host. `found` is the name that the host has in its
+    /// configuration. A code that may not be used again is gone with this transaction.
+    pub(crate) fn join(
+        &mut self,
+        code: &SecretHash,
+        found: Option<&str>,
+        credential: &SecretHash,
+        now: Ticks,
+    ) -> Result<Result<String, JoinRefusal>, StoreError> {
+        self.change(|transaction| {
+            let select = "SELECT name, is_reusable FROM invitation WHERE code = ?1 AND expires > ?2";
+            let invited = transaction
+                .query_row(select, params![code, now.get()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((expected, is_reusable)): Option<(String, bool)> = invited else {
+                return Ok(Err(JoinRefusal::Code));
+            };
+            let name = match found {
+                Some(found) if fits(&expected, found) => found.to_owned(),
+                Some(found) => return Ok(Err(JoinRefusal::Name { expected, found: found.into() })),
+                None if expected.contains('*') => return Ok(Err(JoinRefusal::Nameless(expected))),
+                None => expected,
+            };
+            let count = "SELECT max((SELECT count(*) FROM host_credential), (SELECT count(*) FROM host))";
+            if transaction.query_row(count, [], |row| row.get::<_, i64>(0))? >= HOSTS_MAX {
+                return Ok(Err(JoinRefusal::Many));
+            }
+            if !is_reusable {
+                transaction.execute("DELETE FROM invitation WHERE code = ?1", [code])?;
+            }
+            let insert = "INSERT INTO host_credential(hash, name, given) VALUES (?1, ?2, ?3)";
+            transaction.execute(insert, params![credential, name, now.get()])?;
+            Ok(Ok(name))
+        })
+    }
+
+    /// Binds a credential to the origin that shows it first. Returns whether the credential is bound to this origin. An older
+    /// credential of the same origin ends: the host joined again.
+    pub(crate) fn bind_origin(
+        &mut self,
+        credential: &SecretHash,
+        origin: &FolderOrigin,
+        now: Ticks,
+    ) -> Result<bool, StoreError> {
+        self.change(|transaction| {
+            let select = "SELECT name, origin FROM host_credential WHERE hash = ?1";
+            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let found = transaction.query_row(select, [credential], read).optional()?;
+            let Some((name, bound)): Option<(String, Option<[u8; 16]>)> = found else { return Ok(false) };
+            if let Some(bound) = bound {
+                return Ok(bound == origin.0);
+            }
+            transaction.execute("DELETE FROM host_credential WHERE origin = ?1", [origin.0])?;
+            let bind = "UPDATE host_credential SET origin = ?2 WHERE hash = ?1";
+            transaction.execute(bind, params![credential, origin.0])?;
+            let insert = "INSERT INTO host(origin, name, seen) VALUES (?1, ?2, ?3)
+                          ON CONFLICT (origin) DO UPDATE SET name = ?2, seen = ?3";
+            transaction.execute(insert, params![origin.0, name, now.get()])?;
+            Ok(true)
+        })
+    }
+
+    /// Records the report of a host, and when it came.
+    pub(crate) fn note_report(&mut self, origin: &FolderOrigin, report: &str, now: Ticks) -> Result<(), StoreError> {
+        let update = "UPDATE host SET report = ?2, seen = ?3 WHERE origin = ?1";
+        self.change(|transaction| transaction.execute(update, params![origin.0, report, now.get()]).map(drop))
+    }
+
+    /// Ends all credentials of a name, and the invitations for it. Returns whether there were any.
+    pub(crate) fn revoke_host(&mut self, name: &str) -> Result<bool, StoreError> {
+        self.change(|transaction| {
+            let credentials = transaction.execute("DELETE FROM host_credential WHERE name = ?1", [name])?;
+            let invitations = transaction.execute("DELETE FROM invitation WHERE name = ?1", [name])?;
+            Ok(credentials + invitations > 0)
+        })
+    }
+
+    /// Ends all credentials of a name, and forgets its hosts. Returns whether there were any.
+    pub(crate) fn forget_host(&mut self, name: &str) -> Result<bool, StoreError> {
+        let is_revoked = self.revoke_host(name)?;
+        let forget = "DELETE FROM host WHERE name = ?1";
+        Ok(self.change(|transaction| transaction.execute(forget, [name]))? > 0 || is_revoked)
+    }
+}
+
+/// Whether a name is the one of an invitation, or is of its pattern. `*` stands for any characters.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(name) = name.strip_prefix(start) else { return false };
+    let (middle, end) = rest.rsplit_once('*').map_or((None, rest), |(middle, end)| (Some(middle), end));
+    let Some(name) = name.strip_suffix(end) else { return false };
+    let mut left = name;
+    middle.unwrap_or_default().split('*').all(|part| match left.find(part) {
+        Some(at) => {
+            left = &left[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn patterns_of_names() {
+        for (pattern, name, is_of_it) in [
+            ("web-1", "web-1", true),
+            ("web-1", "web-11", false),
+            ("node-*", "node-7", true),
+            ("node-*", "node-", true),
+            ("node-*", "anode-7", false),
+            ("*", "x", true),
+            ("a*b", "ab", true),
+            ("a*b", "a-b", true),
+            ("a*b", "abc", false),
+            ("aa*aa", "aaa", false),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "a1c", false),
+        ] {
+            assert_eq!(fits(pattern, name), is_of_it, "{pattern} {name}");
+        }
+    }
+
+    proptest! {
+        /// The history is bounded, ascends, has the newest entry, and reaches back to the first one.
+        #[test]
+        fn a_history_is_short_and_reaches_far_back(steps in proptest::collection::vec(1i64..500, 1..400)) {
+            let (mut history, mut commit) = (Vec::new(), 0);
+            for step in &steps {
+                commit += step;
+                history = with_entry(&history, commit, commit.unsigned_abs() * 3);
+            }
+            let entries = entries_of(&history);
+            prop_assert!(entries.len() <= HISTORY_MAX);
+            prop_assert!(entries.is_sorted());
+            prop_assert_eq!(entries.last(), Some(&(commit, commit.unsigned_abs() * 3)));
+            prop_assert_eq!(entries.first().map(|entry| entry.0), Some(steps[0]));
+        }
+
+        /// Any bytes are a history.
+        #[test]
+        fn any_bytes_are_a_history(bytes: Vec<u8>) {
+            prop_assert_eq!(entries_of(&bytes).len(), bytes.len() / ENTRY_BYTES);
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Reads the commits of this folder, beside the committer, in their order.
+//!
+//! The pages of a commit that a receiver lacks stand in their files as the commit wrote them: the committer neither merges nor
+//! seals them ([`Committer::held`](crate::write)). Their order is that of the commits; within one, that of the names of the
+//! files, and then of the pages' numbers. The committer computed the checksum of each commit in the same order, so a reader
+//! that has read a commit knows whether it has all of it: [`ForwardError::Incomplete`] means that pages were merged or sealed,
+//! and that the receiver has to compare.
+
+use super::position::{ForwardPosition, checksum_with};
+use super::wire::{WireOwner, WirePage};
+use crate::StoreError;
+use crate::format::catalog::forwarding::ForwardState;
+use crate::format::catalog::{Committed, DayState, FileRole, LiveFile};
+use crate::format::commit_range::CommitRange;
+use crate::format::page::{PageBuilder, TableAddress};
+use crate::format::page_rows::{self, HEADER_COLUMNS, PageRow, read_header};
+use crate::format::shared_pages::{self, SHARED};
+use crate::read::{OpenDayFile, Range, Reader, Row, begin};
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::time::Ticks;
+use rusqlite::params;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Headers of pages that one look at a file reads at first. More are read if one commit has more.
+const HEADERS_AT_ONCE: usize = 512;
+
+/// Why commits cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// The folder cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The commits after the position are no longer in their pages. Whole pages have to be compared.
+    #[error("the pages of commit {0} are not as that commit wrote them")]
+    Incomplete(i64),
+}
+
+/// Pages, and the position after them.
+#[derive(Debug)]
+pub struct CommitPages {
+    /// In the order of their commits.
+    pub pages: Vec<WirePage>,
+    /// The position after them.
+    pub to: ForwardPosition,
+    /// Pages whose bytes are damaged here. They are not sent.
+    pub damaged: u64,
+}
+
+/// The commits of a folder, opened to read. For one thread.
+pub struct ForwardReader {
+    reader: Reader,
+    /// Of each file: all pages up to this number are of commits that were read.
+    read: HashMap<String, i64>,
+}
+
+/// Where a comparison of a whole folder stands.
+#[derive(Clone, Debug, Default)]
+pub struct CopyCursor {
+    /// The file that is read, and those before it.
+    file: Option<String>,
+    /// The last page of an open file.
+    page: i64,
+    /// The last row of a sealed file.
+    row: Option<RowKey>,
+}
+
+impl ForwardReader {
+    /// Opens a data folder.
+    pub fn open(data_dir: &Path) -> Result<ForwardReader, StoreError> {
+        Ok(ForwardReader { reader: Reader::open(data_dir)?, read: HashMap::new() })
+    }
+
+    /// The origin and the last commit.
+    pub fn state(&self) -> Result<ForwardState, StoreError> {
+        self.reader.catalog().forward_state()
+    }
+
+    /// The checksum after a commit, if it is kept.
+    pub fn checksum_of(&self, commit: i64) -> Result<Option<u64>, StoreError> {
+        self.reader.catalog().checksum_of(commit)
+    }
+
+    /// Begins at another position than the one that was read last.
+    pub fn rewind(&mut self) {
+        self.read.clear();
+    }
+
+    /// The pages after `from`, up to about so many bytes and at most so many pages. `to` equals `from` if there are none.
+    pub fn pages_after(
+        &mut self,
+        from: ForwardPosition,
+        bytes_max: usize,
+        pages_max: usize,
+    ) -> Result<CommitPages, ForwardError> {
+        // Before the files, so that their snapshots have all of these commits.
+        let committed = self.reader.catalog().committed()?;
+        let nothing = CommitPages { pages: Vec::new(), to: from, damaged: 0 };
+        if committed.seq <= from.commit {
+            return Ok(nothing);
+        }
+        let files = self.files_after(from.commit)?;
+        let mut limit = HEADERS_AT_ONCE.max(pages_max);
+        loop {
+            let mut opened = Vec::with_capacity(files.len());
+            let found = self.headers_after(&files, &committed, from, limit, &mut opened);
+            let result = found.and_then(|found| match found {
+                None => Ok(None),
+                Some((headers, horizon)) => self.take(&opened, headers, horizon, from, bytes_max, pages_max).map(Some),
+            });
+            opened.into_iter().for_each(|file| self.reader.release(file));
+            match result? {
+                Some(taken) => return Ok(taken),
+                // One commit has more pages in a file.
+                None => limit *= 4,
+            }
+        }
+    }
+
+    /// Files with pages of commits after `commit`, by name.
+    fn files_after(&mut self, commit: i64) -> Result<Vec<LiveFile>, StoreError> {
+        let mut files = self.reader.catalog().files()?;
+        files.retain(|file| file.role != FileRole::Sealed && file.last_seq > commit);
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        if self.read.len() > files.len() + 64 {
+            self.read.retain(|name, _| files.iter().any(|file| file.name == *name));
+        }
+        Ok(files)
+    }
+
+    /// The headers of pages after a position, each with its file, and the last commit that they have as a whole. `None` if
+    /// they have not even one.
+    #[allow(clippy::type_complexity)]
+    fn headers_after(
+        &mut self,
+        files: &[LiveFile],
+        committed: &Committed,
+        from: ForwardPosition,
+        limit: usize,
+        opened: &mut Vec<OpenDayFile>,
+    ) -> Result<Option<(Vec<(usize, PageRow)>, i64)>, ForwardError> {
+        let (mut headers, mut horizon) = (Vec::new(), committed.seq);
+        for file in files {
+            let open = match self.reader.acquire(file) {
+                Ok(open) => open,
+                // It was sealed or dropped since.
+                Err(StoreError::TableGone(_)) => return Err(ForwardError::Incomplete(from.commit + 1)),
+                Err(error) => return Err(error.into()),
+            };
+            opened.push(open);
+            let open = &opened[opened.len() - 1];
+            begin(open)?;
+            let read_to = self.read.get(&file.name).copied().unwrap_or(0);
+            let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 AND seq > ?2 ORDER BY id LIMIT ?3");
+            let read = || {
+                let mut statement = open.connection.prepare_cached(&select)?;
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                let rows = statement.query_map(params![read_to, from.commit, limit], read_header)?;
+                rows.collect::<rusqlite::Result<Vec<PageRow>>>()
+            };
+            let found = read().map_err(StoreError::sqlite(&open.path))?;
+            let is_limited = found.len() == limit;
+            if let (true, Some(last)) = (is_limited, found.last()) {
+                horizon = horizon.min(last.seq - 1);
+            }
+            // What is behind the first page after the position is not read again.
+            if let Some(first) = found.iter().filter_map(PageRow::id).min() {
+                self.read.insert(file.name.clone(), first - 1);
+            }
+            let number = opened.len() - 1;
+            headers.extend(found.into_iter().filter(|page| committed.includes(page.seq)).map(|page| (number, page)));
+        }
+        if horizon <= from.commit {
+            return Ok(None);
+        }
+        headers.retain(|(_, page)| page.seq <= horizon);
+        headers.sort_by_key(|(file, page)| (page.seq, *file, page.place));
+        Ok(Some((headers, horizon)))
+    }
+
+    fn take(
+        &self,
+        opened: &[OpenDayFile],
+        headers: Vec<(usize, PageRow)>,
+        horizon: i64,
+        from: ForwardPosition,
+        bytes_max: usize,
+        pages_max: usize,
+    ) -> Result<CommitPages, ForwardError> {
+        let mut taken = CommitPages {
+            pages: Vec::new(),
+            to: ForwardPosition {
+                commit: from.commit,
+                pages: from.pages,
+                checksum: from.checksum,
+                ..ForwardPosition::default()
+            },
+            damaged: 0,
+        };
+        // A merged page has the rows of several commits.
+        if let Some((_, merged)) = headers.iter().find(|(_, page)| page.header.commits.before > 0) {
+            return Err(ForwardError::Incomplete(merged.seq));
+        }
+        // The first commit may have been begun by an earlier request.
+        let (mut bytes, mut headers) = (0, headers.into_iter().skip(from.pages as usize).peekable());
+        while let Some((file, page)) = headers.next() {
+            let seq = page.seq;
+            taken.to.checksum = checksum_with(taken.to.checksum, page.header.checksum);
+            match wire_page(&opened[file], page) {
+                Ok(page) => {
+                    bytes += page.bytes();
+                    taken.pages.push(page);
+                }
+                Err(error) if error.is_damage() => {
+                    tracing::error!(%error, "a page is damaged: its rows are not forwarded");
+                    taken.damaged += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if headers.peek().is_none_or(|(_, next)| next.seq > seq) {
+                taken.to.commit = seq;
+                taken.to.pages = 0;
+                self.check(taken.to)?;
+            } else {
+                taken.to.pages += 1;
+            }
+            if bytes >= bytes_max || taken.pages.len() >= pages_max {
+                break;
+            }
+        }
+        if headers.peek().is_none() && taken.to.pages == 0 {
+            // Commits without pages move positions of sources only.
+            taken.to.commit = horizon;
+            self.check(taken.to)?;
+        }
+        Ok(taken)
+    }
+
+    /// Compares the checksum of the pages that were read with that of the commit.
+    fn check(&self, to: ForwardPosition) -> Result<(), ForwardError> {
+        let is_whole = self.checksum_of(to.commit)?.is_none_or(|checksum| checksum == to.checksum);
+        if is_whole { Ok(()) } else { Err(ForwardError::Incomplete(to.commit)) }
+    }
+
+    /// Pages with all rows of commits after `commit`, and perhaps rows of commits before, to be compared. `None` at the end.
+    pub fn copy_after(
+        &mut self,
+        commit: i64,
+        cursor: &mut CopyCursor,
+        bytes_max: usize,
+        pages_max: usize,
+    ) -> Result<Option<Vec<WirePage>>, ForwardError> {
+        loop {
+            let Some(file) = self.next_copied(commit, cursor)? else { return Ok(None) };
+            let pages = match file.role {
+                FileRole::Sealed => self.copy_of_sealed(&file, cursor, bytes_max),
+                _ => self.copy_of_open(&file, commit, cursor, bytes_max, pages_max),
+            };
+            let (pages, is_over) = match pages {
+                // It was sealed since: the sealed file is among those to come, or the cursor goes on behind it.
+                Err(StoreError::TableGone(_)) => return Err(ForwardError::Incomplete(commit + 1)),
+                pages => pages?,
+            };
+            if is_over {
+                *cursor = CopyCursor { file: Some(file.name.clone()), page: i64::MAX, row: None };
+            }
+            if !pages.is_empty() {
+                return Ok(Some(pages));
+            }
+        }
+    }
+
+    /// The file to read next. Restored days are copies, and their rows were forwarded when they came.
+    fn next_copied(&self, commit: i64, cursor: &CopyCursor) -> Result<Option<LiveFile>, StoreError> {
+        let restored: Vec<DayTable> = self
+            .reader
+            .catalog()
+            .days()?
+            .into_iter()
+            .filter(|day| matches!(day.state, DayState::Restored { .. }))
+            .map(|day| day.table)
+            .collect();
+        let mut files = self.reader.catalog().files()?;
+        files.retain(|file| file.last_seq > commit && !restored.contains(&file.day));
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        let is_left = |file: &LiveFile| match &cursor.file {
+            None => true,
+            Some(last) if *last == file.name => cursor.page < i64::MAX,
+            Some(last) => file.name > *last,
+        };
+        Ok(files.into_iter().find(is_left))
+    }
+
+    fn copy_of_open(
+        &mut self,
+        file: &LiveFile,
+        commit: i64,
+        cursor: &mut CopyCursor,
+        bytes_max: usize,
+        pages_max: usize,
+    ) -> Result<(Vec<WirePage>, bool), StoreError> {
+        let committed = self.reader.catalog().committed()?;
+        let after = if cursor.file.as_deref() == Some(&file.name) { cursor.page } else { 0 };
+        let opened = self.reader.acquire(file)?;
+        let read = (|| {
+            begin(&opened)?;
+            let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 AND seq > ?2 ORDER BY id LIMIT ?3");
+            let headers = (|| {
+                let mut statement = opened.connection.prepare_cached(&select)?;
+                let limit = i64::try_from(pages_max.max(1)).unwrap_or(i64::MAX);
+                statement.query_map(params![after, commit, limit], read_header)?.collect::<rusqlite::Result<Vec<_>>>()
+            })()
+            .map_err(StoreError::sqlite(&opened.path))?;
+            let (mut is_over, mut bytes, mut pages) = (headers.len() < pages_max.max(1), 0, Vec::new());
+            let mut headers = headers.into_iter().peekable();
+            while let Some(page) = headers.next() {
+                cursor.file = Some(file.name.clone());
+                cursor.page = page.place.page();
+                if !committed.includes(page.seq) {
+                    continue;
+                }
+                match wire_page(&opened, page) {
+                    Ok(page) => {
+                        bytes += page.bytes();
+                        pages.push(page);
+                    }
+                    Err(error) if error.is_damage() => {
+                        tracing::error!(%error, "a page is damaged: its rows are not forwarded");
+                    }
+                    Err(error) => return Err(error),
+                }
+                if bytes >= bytes_max && headers.peek().is_some() {
+                    is_over = false;
+                    break;
+                }
+            }
+            Ok((pages, is_over))
+        })();
+        self.reader.release(opened);
+        read
+    }
+
+    fn copy_of_sealed(
+        &mut self,
+        file: &LiveFile,
+        cursor: &mut CopyCursor,
+        bytes_max: usize,
+    ) -> Result<(Vec<WirePage>, bool), StoreError> {
+        let from = if cursor.file.as_deref() == Some(&file.name) { cursor.row } else { None };
+        let to = from.map_or(Ticks::MAX, |key| key.time());
+        // A scan has the rows of all partitions in the order of their keys. Keys of two partitions may be equal: the rows of
+        // the last time are sent again.
+        let mut scan = self.reader.scan(&file.day, &Range { to, ..Range::all() })?;
+        let (mut rows, mut bytes, mut last, mut is_over) = (Vec::<Row>::new(), 0, None::<RowKey>, true);
+        let most = bytes_max.max(1) * 4;
+        for row in &mut scan {
+            let row = row?;
+            let is_next_time = last.is_none_or(|last| last.time() != row.key().time());
+            if bytes >= most && is_next_time && from.is_none_or(|from| row.key().time() < from.time()) {
+                is_over = false;
+                break;
+            }
+            bytes += row.properties().map(|(name, value)| name.len() + value.text().len() + 16).sum::<usize>();
+            last = Some(row.key());
+            rows.push(row);
+        }
+        drop(scan);
+        let pages = built_pages(&file.day, file.last_seq, &rows);
+        cursor.file = Some(file.name.clone());
+        cursor.row = last;
+        Ok((pages, is_over))
+    }
+
+    /// Closes files that are no longer live.
+    pub fn forget_gone(&self) -> Result<(), StoreError> {
+        self.reader.forget_gone()
+    }
+
+    /// Records and bytes of open files that a receiver lacks, about: the commits between its position and the last one, and
+    /// the time of the first of them.
+    pub fn behind(&self, from: i64) -> Result<Behind, StoreError> {
+        let mut behind = Behind::default();
+        let committed = self.reader.catalog().committed()?;
+        if committed.seq <= from {
+            return Ok(behind);
+        }
+        for file in
+            self.reader.catalog().files()?.iter().filter(|file| file.role != FileRole::Sealed && file.last_seq > from)
+        {
+            let opened = match self.reader.acquire(file) {
+                Ok(opened) => opened,
+                Err(StoreError::TableGone(_)) => continue,
+                Err(error) => return Err(error),
+            };
+            let read_to = self.read.get(&file.name).copied().unwrap_or(0);
+            let select =
+                "SELECT coalesce(sum(records), 0), coalesce(sum(raw_bytes), 0), min(arrived - arrived_span) FROM page
+                          WHERE id > ?1 AND seq > ?2 AND seq <= ?3";
+            let sums = opened.connection.prepare_cached(select).and_then(|mut statement| {
+                statement.query_row(params![read_to, from, committed.seq], |row| {
+                    Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?))
+                })
+            });
+            let sums = sums.map_err(StoreError::sqlite(&opened.path));
+            self.reader.release(opened);
+            let (records, bytes, oldest) = sums?;
+            behind.records += records.unsigned_abs();
+            behind.bytes += bytes.unsigned_abs();
+            let oldest = oldest.and_then(Ticks::new);
+            behind.oldest = behind.oldest.into_iter().chain(oldest).min();
+        }
+        Ok(behind)
+    }
+}
+
+/// How much a receiver lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// Records.
+    pub records: u64,
+    /// Bytes of their rows before they were encoded.
+    pub bytes: u64,
+    /// When the first of them was committed.
+    pub oldest: Option<Ticks>,
+}
+
+/// A page of an open file with all that the wire needs.
+fn wire_page(opened: &OpenDayFile, mut page: PageRow) -> Result<WirePage, StoreError> {
+    let owner = if page.partition == SHARED {
+        let filled = shared_pages::fill(&opened.connection, [&mut page]);
+        filled.map_err(StoreError::sqlite(&opened.path))?;
+        let table = TableAddress::new(&opened.file.day);
+        let names = shared_pages::names_of(&opened.connection, &opened.path, table, &page)?;
+        let list = page.shared.as_ref().map(|shared| shared.stored().to_vec()).unwrap_or_default();
+        WireOwner::Many(list, names)
+    } else {
+        WireOwner::One(opened.name_of(&page)?)
+    };
+    let body = {
+        let mut bodies = opened.bodies.borrow_mut();
+        page_rows::read_body(&opened.connection, &opened.path, &page, &mut bodies)?.to_vec()
+    };
+    let wire = WirePage { table: opened.file.day.clone(), owner, seq: page.seq, header: page.header.clone(), body };
+    // What is damaged here is said here, and does not stop the forwarding.
+    wire.check().map_err(|error| page_rows::damaged(&opened.path, &page, error.to_string()))?;
+    Ok(wire)
+}
+
+/// Pages of rows that are in none, for a comparison.
+fn built_pages(table: &DayTable, seq: i64, rows: &[Row]) -> Vec<WirePage> {
+    let mut by_partition: HashMap<&Arc<str>, Vec<&Row>> = HashMap::new();
+    for row in rows {
+        by_partition.entry(&row.partition).or_default().push(row);
+    }
+    let mut pages = Vec::new();
+    for (partition, rows) in by_partition {
+        let mut batches: Vec<Batch> = vec![Batch::new(table.clone(), partition.clone())];
+        for row in rows {
+            if row.key().item() == 0 && batches.last().is_some_and(|batch| !batch.has_room(100, 0)) {
+                batches.push(Batch::new(table.clone(), partition.clone()));
+            }
+            let Some(batch) = batches.last_mut() else { continue };
+            let mut writer = batch.begin(row.key(), row.level());
+            for (name, value) in row.properties() {
+                writer.add(name, value);
+            }
+            writer.finish();
+        }
+        let mut builder = PageBuilder::new();
+        batches.iter().for_each(|batch| builder.push_batch(batch));
+        let address = TableAddress::new(table).at(partition);
+        for page in builder.build().pages {
+            let mut header = page.header;
+            header.commits = CommitRange::default();
+            header.checksum = address.stored_checksum(&header, seq);
+            pages.push(WirePage {
+                table: table.clone(),
+                owner: WireOwner::One(partition.clone()),
+                seq,
+                header,
+                body: page.body,
+            });
+        }
+    }
+    pages
+}

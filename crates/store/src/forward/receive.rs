@@ -1,0 +1,363 @@
+//! Pages that arrived become rows of this folder.
+//!
+//! Keys, values, layouts and their types stay as they are. Each record gets the field `log_host`, the name of its sender,
+//! and `host` as well where it has none. A record that has a field `log_host` of its own keeps it as `log_host#2`, and its
+//! layout then names that field.
+//!
+//! A sender may be anything that has a credential. So each page is checked and bounded as bytes from outside are: a name that is
+//! no property's, or that a row has twice, is an error and never a row.
+
+use super::wire::{BodyError, WireOwner, WirePage};
+use crate::StoreError;
+use crate::format::page::Page;
+use crate::read::{Range, Reader, Row};
+use daytable_model::batch::Batch;
+use daytable_model::entity::FIELDS_MAX;
+use daytable_model::field_properties::property_again;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::line::LAYOUT;
+use daytable_model::property::{PROPERTY_NAME_UNITS_MAX, Property};
+use daytable_model::record::Level;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The field with the name of the sender.
+pub const LOG_HOST: &str = "log_host";
+/// The field that reads as [`LOG_HOST`] where a record has none.
+const HOST: &str = "host";
+/// Properties of a row at most: its fields, the fixed ones, and those that are added here.
+const PROPERTIES_MAX: usize = FIELDS_MAX + 12;
+
+/// Why pages do not become rows.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The body is damaged, or its sender does not keep to the rules.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// This folder cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Rows of a request.
+#[derive(Debug, Default)]
+pub struct ReceivedRows {
+    /// The rows.
+    pub batches: Vec<Batch>,
+    /// Records in them.
+    pub records: u64,
+    /// Records whose day is gone here.
+    pub expired: u64,
+    /// Records that were here already, by key and content.
+    pub known: u64,
+}
+
+/// Where the rows of a sender's day-table go, by their key; `None` if that day is gone.
+pub type PlaceOf<'a> = &'a dyn Fn(&DayTable, RowKey) -> Option<DayTable>;
+
+/// Turns pages into rows.
+pub struct Receiver<'a> {
+    log_host: &'a str,
+    place_of: PlaceOf<'a>,
+    /// Rows that are here already are left out.
+    existing: Option<&'a Reader>,
+    open: HashMap<(DayTable, Arc<str>), Batch>,
+    rows: ReceivedRows,
+}
+
+impl<'a> Receiver<'a> {
+    /// A receiver of pages of the host with this name. With `existing`, rows are compared with those that are there.
+    pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Option<&'a Reader>) -> Receiver<'a> {
+        Receiver { log_host, place_of, existing, open: HashMap::new(), rows: ReceivedRows::default() }
+    }
+
+    /// Adds the rows of a page.
+    ///
+    /// # Errors
+    ///
+    /// The page is damaged, or has rows that no daytable writes.
+    pub fn add(&mut self, wire: &WirePage) -> Result<(), ReceiveError> {
+        let page = wire.decode()?;
+        let ambiguous = check_names(&page)?;
+        // A decoded page has keys.
+        let keys = page.keys();
+        match &wire.owner {
+            WireOwner::One(partition) => self.add_rows(wire, &page, keys, partition, &mut (0..page.len()), &ambiguous),
+            WireOwner::Many(_, names) => {
+                let mut rows: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
+                page.each_owner(|row, owner| rows[owner].push(row));
+                names.iter().zip(rows).try_for_each(|(partition, rows)| {
+                    self.add_rows(wire, &page, keys, partition, &mut rows.into_iter(), &ambiguous)
+                })
+            }
+        }
+    }
+
+    fn add_rows(
+        &mut self,
+        wire: &WirePage,
+        page: &Page,
+        keys: &[RowKey],
+        partition: &Arc<str>,
+        rows: &mut dyn Iterator<Item = usize>,
+        ambiguous: &HashSet<String>,
+    ) -> Result<(), ReceiveError> {
+        let mut known: Option<KnownRows<'a>> = None;
+        let mut place: Option<(RowKey, Option<DayTable>)> = None;
+        for row in rows {
+            let key = *keys.get(row).ok_or_else(|| BodyError::Damaged("a row has no key".into()))?;
+            let is_record = key.item() == 0;
+            // The rows of a record stay together.
+            let day = match &place {
+                Some((of, day)) if of.with_item(0) == key.with_item(0) => day.clone(),
+                _ => (self.place_of)(&wire.table, key),
+            };
+            place = Some((key, day.clone()));
+            let Some(day) = day else {
+                self.rows.expired += u64::from(is_record);
+                continue;
+            };
+            let properties: Vec<(&str, Property<'_>)> = page.properties(row).collect();
+            if properties.len() > PROPERTIES_MAX {
+                return Err(BodyError::Damaged("a row has too many properties".into()).into());
+            }
+            if !ambiguous.is_empty() {
+                let mut seen = HashSet::new();
+                if !properties.iter().all(|(name, _)| !ambiguous.contains(*name) || seen.insert(*name)) {
+                    return Err(BodyError::Damaged("a row has a property twice".into()).into());
+                }
+            }
+            let log_host = self.log_host;
+            as_received(properties, log_host, is_record, |properties| {
+                self.add_row((day, partition), (keys, row), page.level(row), properties, &mut known)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add_row(
+        &mut self,
+        (day, partition): (DayTable, &Arc<str>),
+        (keys, row): (&[RowKey], usize),
+        level: Option<Level>,
+        properties: &[(&str, Property<'_>)],
+        known: &mut Option<KnownRows<'a>>,
+    ) -> Result<(), StoreError> {
+        let Some(key) = keys.get(row).copied() else { return Ok(()) };
+        let is_record = key.item() == 0;
+        if let Some(reader) = self.existing {
+            if known.as_ref().is_none_or(|known| known.table != day) {
+                *known = Some(KnownRows::of(reader, &day, partition, (keys, row))?);
+            }
+            if known.as_mut().map_or(Ok(false), |known| known.has(key, level, properties))? {
+                self.rows.known += u64::from(is_record);
+                return Ok(());
+            }
+        }
+        self.write((day, partition.clone()), key, level, properties);
+        self.rows.records += u64::from(is_record);
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        place: (DayTable, Arc<str>),
+        key: RowKey,
+        level: Option<Level>,
+        properties: &[(&str, Property<'_>)],
+    ) {
+        let bytes: usize = properties.iter().map(|(_, value)| 16 + length(value)).sum();
+        let items = properties.iter().find_map(|(name, value)| match (*name, value) {
+            ("Items", Property::Int32(items)) => usize::try_from(*items).ok(),
+            _ => None,
+        });
+        let (table, partition) = (place.0.clone(), place.1.clone());
+        let batch = self.open.entry(place).or_insert_with(|| Batch::new(table, partition));
+        // All rows of a record are in one batch, as their source wrote them.
+        let rows = 1 + items.unwrap_or(0).min(usize::from(daytable_model::key::ITEMS_MAX));
+        if key.item() == 0 && !batch.has_room(rows, bytes) {
+            let next = batch.successor();
+            self.rows.batches.push(std::mem::replace(batch, next));
+        }
+        let mut writer = batch.begin(key, level);
+        for (name, value) in properties {
+            writer.add(name, *value);
+        }
+        writer.finish();
+    }
+
+    /// All rows.
+    pub fn finish(self) -> ReceivedRows {
+        let Receiver { open, mut rows, .. } = self;
+        rows.batches.extend(open.into_values().filter(|batch| !batch.is_empty()));
+        rows
+    }
+}
+
+fn length(value: &Property<'_>) -> usize {
+    match value {
+        Property::String(text) => text.len(),
+        Property::Binary(bytes) => bytes.len(),
+        _ => 16,
+    }
+}
+
+/// Checks the names of all columns. Returns those that two columns have: a row may have only one of them.
+fn check_names(page: &Page) -> Result<HashSet<String>, BodyError> {
+    let (mut seen, mut ambiguous) = (HashSet::new(), HashSet::new());
+    for column in page.columns() {
+        let name = column.name();
+        if !is_property_name(name) {
+            return Err(BodyError::Damaged("a property has a name that is none".into()));
+        }
+        if !seen.insert(name) {
+            ambiguous.insert(name.to_owned());
+        }
+    }
+    Ok(ambiguous)
+}
+
+fn is_property_name(name: &str) -> bool {
+    name.starts_with(|c: char| c == '_' || c.is_alphabetic())
+        && name.chars().all(|c| c == '_' || c.is_alphabetic() || c.is_ascii_digit())
+        && name.encode_utf16().count() <= PROPERTY_NAME_UNITS_MAX
+}
+
+/// Passes the properties of a row as they are received of a host: those of a record with its name, and a field `log_host` of
+/// its own under another one.
+pub(super) fn as_received<T>(
+    properties: Vec<(&str, Property<'_>)>,
+    log_host: &str,
+    is_record: bool,
+    pass: impl FnOnce(&[(&str, Property<'_>)]) -> T,
+) -> T {
+    let own = rename_own(&properties);
+    let layout = own.as_ref().and_then(|own| renamed_layout(&properties, own));
+    let mut properties = properties;
+    if let Some(own) = &own {
+        properties.retain(|(name, _)| *name != LOG_HOST);
+        properties.push((&own.name, own.value()));
+    }
+    if let Some(layout) = &layout {
+        let layouts = properties.iter_mut().filter(|(name, _)| *name == LAYOUT);
+        layouts.for_each(|(_, value)| *value = Property::String(layout));
+    }
+    if is_record {
+        if !properties.iter().any(|(name, _)| *name == HOST) {
+            properties.push((HOST, Property::String(log_host)));
+        }
+        properties.push((LOG_HOST, Property::String(log_host)));
+    }
+    pass(&properties)
+}
+
+/// A field `log_host` of the record itself, under its other name.
+struct OwnField {
+    name: String,
+    value: daytable_model::property::OwnedValue,
+}
+
+impl OwnField {
+    fn value(&self) -> Property<'_> {
+        self.value.as_property()
+    }
+}
+
+fn rename_own(properties: &[(&str, Property<'_>)]) -> Option<OwnField> {
+    let value = properties.iter().find(|(name, _)| *name == LOG_HOST).map(|(_, value)| *value)?;
+    let is_free = |name: &String| !properties.iter().any(|(known, _)| known == name);
+    let name = (2..).map(|n| property_again(LOG_HOST, n)).find(is_free)?;
+    Some(OwnField { name, value: value.into() })
+}
+
+/// The layout of a record that names the field by its other name. `%%` is a percent sign.
+fn renamed_layout(properties: &[(&str, Property<'_>)], own: &OwnField) -> Option<String> {
+    let layout = properties.iter().find_map(|(name, value)| match (*name, value) {
+        (LAYOUT, Property::String(layout)) => Some(*layout),
+        _ => None,
+    })?;
+    let (named, mut renamed, mut rest) = (format!("({LOG_HOST})"), String::with_capacity(layout.len() + 8), layout);
+    while let Some(at) = rest.find('%') {
+        let (before, after) = rest.split_at(at + 1);
+        renamed.push_str(before);
+        rest = after;
+        if let Some(after) = rest.strip_prefix('%') {
+            renamed.push('%');
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(&*named) {
+            renamed.push_str(&format!("({})", own.name));
+            rest = after;
+        }
+    }
+    renamed.push_str(rest);
+    Some(renamed)
+}
+
+/// The rows that a partition of this folder has in the range of a page, in the order of their keys.
+struct KnownRows<'r> {
+    table: DayTable,
+    scan: Option<std::iter::Peekable<crate::read::scan::Scan<'r>>>,
+}
+
+impl<'r> KnownRows<'r> {
+    fn of(
+        reader: &'r Reader,
+        table: &DayTable,
+        partition: &Arc<str>,
+        (keys, from): (&[RowKey], usize),
+    ) -> Result<KnownRows<'r>, StoreError> {
+        let newest = keys.get(from).map(RowKey::time);
+        let oldest = keys.last().map(RowKey::time);
+        let (Some(newest), Some(oldest)) = (newest, oldest) else {
+            return Ok(KnownRows { table: table.clone(), scan: None });
+        };
+        let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
+        let scan = match reader.scan(table, &range) {
+            Ok(scan) => Some(scan.peekable()),
+            Err(StoreError::TableGone(_)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(KnownRows { table: table.clone(), scan })
+    }
+
+    /// Whether the partition has this row. Keys have to be asked for in their order.
+    fn has(
+        &mut self,
+        key: RowKey,
+        level: Option<Level>,
+        properties: &[(&str, Property<'_>)],
+    ) -> Result<bool, StoreError> {
+        let Some(scan) = &mut self.scan else { return Ok(false) };
+        loop {
+            match scan.peek() {
+                None => return Ok(false),
+                Some(Ok(row)) if row.key() < key => drop(scan.next()),
+                Some(Ok(row)) => return Ok(row.key() == key && row.level() == level && is_same(row, properties)),
+                Some(Err(_)) => match scan.next() {
+                    // The day was dropped since: its rows are gone, and the commit will say so.
+                    Some(Err(StoreError::TableGone(_))) | None => return Ok(false),
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(_)) => {}
+                },
+            }
+        }
+    }
+}
+
+/// Whether a row has exactly these properties.
+fn is_same(row: &Row, properties: &[(&str, Property<'_>)]) -> bool {
+    let (mut count, mut is_same) = (0, true);
+    row.each_property(|name, value| {
+        count += 1;
+        is_same &= properties.iter().any(|(known, of)| *known == name && is_same_value(of, &value));
+    });
+    is_same && count == properties.len()
+}
+
+fn is_same_value(a: &Property<'_>, b: &Property<'_>) -> bool {
+    match (a, b) {
+        // A number that is none is equal to itself here.
+        (Property::Double(a), Property::Double(b)) => a.to_bits() == b.to_bits(),
+        (a, b) => a == b,
+    }
+}

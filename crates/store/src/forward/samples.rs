@@ -1,0 +1,137 @@
+//! Bodies of requests for tests, and what holds of any bytes.
+
+use super::receive::Receiver;
+use super::wire::{BodyLimits, WireOwner, WirePage, decode, encode};
+use crate::format::page::PageBuilder;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A body with pages of some rows, for tests of other crates.
+pub fn sample_body(rows: u64) -> Vec<u8> {
+    let table = DayTable::parse("Log20261121").expect("a day-table");
+    let mut batch = Batch::new(table.clone(), "web-1".into());
+    for n in 0..rows {
+        let time = table.start().plus(std::time::Duration::from_secs(n));
+        let mut row = batch.begin(RowKey::new(time, 0x1f3a, n), Some(Level::Info));
+        row.add("Source", Property::String("/var/log/app.log"));
+        row.add("Message", Property::String(&format!("request {n} of 7")));
+        row.add("log_host", Property::String("mine"));
+        row.add("Layout", Property::String("%%(log_host) %(log_host) %v"));
+        row.add("n", Property::Int64(n.cast_signed()));
+        row.finish();
+    }
+    let mut builder = PageBuilder::new();
+    builder.push_batch(&batch);
+    let owner = WireOwner::One("web-1".into());
+    let pages = builder.build().pages.into_iter().map(|page| {
+        let wire =
+            WirePage { table: table.clone(), owner: owner.clone(), seq: 7, header: page.header, body: page.body };
+        wire.with_checksum()
+    });
+    encode("{}", &pages.collect::<Vec<_>>())
+}
+
+/// Asserts that any bytes are a body whose pages become rows, or an error; also with checksums that are right.
+pub fn assert_body(bytes: &[u8]) {
+    let limits = BodyLimits { raw_bytes_max: 1 << 20, pages_max: 16 };
+    let mut sound = bytes[..bytes.len().saturating_sub(8)].to_vec();
+    sound.extend_from_slice(&xxh3_64(&sound).to_le_bytes());
+    for bytes in [bytes, &sound] {
+        let Ok(body) = decode(bytes, limits) else { continue };
+        assert!(body.pages.len() <= limits.pages_max);
+        for page in body.pages {
+            for page in [page.clone().with_checksum(), page] {
+                let place_of = |table: &DayTable, _| Some(table.clone());
+                let mut receiver = Receiver::new("web-1", &place_of, None);
+                if receiver.add(&page).is_ok() {
+                    let rows = receiver.finish();
+                    assert!(rows.batches.iter().flat_map(|batch| batch.rows().map(|row| row.key)).count() > 0);
+                }
+            }
+        }
+    }
+}
+
+impl WirePage {
+    /// The same page with the checksum that its bytes have.
+    fn with_checksum(mut self) -> WirePage {
+        self.header = self.header.checked(&self.body);
+        self.header.checksum = self.address().stored_checksum(&self.header, self.seq);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::wire::BodyError;
+    use proptest::prelude::*;
+
+    const LIMITS: BodyLimits = BodyLimits { raw_bytes_max: 1 << 24, pages_max: 64 };
+
+    #[test]
+    fn rows_arrive_with_the_name_of_their_sender() {
+        let bytes = sample_body(250);
+        let body = decode(&bytes, LIMITS).expect("a body");
+        let place_of = |table: &DayTable, key: RowKey| (key.position() != 3).then(|| table.clone());
+        let mut receiver = Receiver::new("web-9", &place_of, None);
+        body.pages.iter().for_each(|page| receiver.add(page).expect("rows"));
+        let received = receiver.finish();
+        assert_eq!((received.records, received.expired, received.known), (249, 1, 0));
+        let mut seen = 0;
+        for batch in &received.batches {
+            assert!(batch.len() <= daytable_model::batch::ROWS_MAX);
+            for row in batch.rows() {
+                let value = |name: &str| {
+                    let of =
+                        |(number, value): (u16, _)| (&*batch.names()[usize::from(number)] == name).then_some(value);
+                    row.properties().find_map(of)
+                };
+                for (name, text) in [
+                    ("log_host", "web-9"),
+                    ("host", "web-9"),
+                    ("log_host_u0023_2", "mine"),
+                    // A percent sign is no field.
+                    ("Layout", "%%(log_host) %(log_host_u0023_2) %v"),
+                ] {
+                    assert_eq!(value(name), Some(Property::String(text)), "{name}");
+                }
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 249);
+    }
+
+    #[test]
+    fn a_larger_body_than_permitted_is_refused_before_its_pages_are_decoded() {
+        let bytes = sample_body(250);
+        let large = |limits| matches!(decode(&bytes, limits), Err(BodyError::Large(_)));
+        assert!(large(BodyLimits { raw_bytes_max: 100, ..LIMITS }) && large(BodyLimits { pages_max: 0, ..LIMITS }));
+        assert!(matches!(decode(b"dtfw\x02another version", LIMITS), Err(BodyError::Version(2))));
+    }
+
+    proptest! {
+        /// A byte that changed on the way is an error.
+        #[test]
+        fn a_changed_byte_is_an_error(at in 0usize..10_000, bit in 0u8..8, rows in 1u64..60) {
+            let mut bytes = sample_body(rows);
+            let at = at % bytes.len();
+            bytes[at] ^= 1 << bit;
+            prop_assert!(decode(&bytes, LIMITS).is_err());
+        }
+
+        /// Any bytes are a body or an error, with right checksums too.
+        #[test]
+        fn any_bytes_are_a_body_or_an_error(at in 0usize..10_000, with: Vec<u8>, rows in 1u64..20) {
+            assert_body(&with);
+            let mut bytes = sample_body(rows);
+            let at = at % bytes.len();
+            let end = (at + with.len()).min(bytes.len());
+            bytes[at..end].copy_from_slice(&with[..end - at]);
+            assert_body(&bytes);
+        }
+    }
+}

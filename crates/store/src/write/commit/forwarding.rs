@@ -1,0 +1,144 @@
+//! The committer's part of forwarding. As a sender, it computes the checksum of each commit, and leaves the pages alone that a
+//! receiver lacks. As a receiver, it accepts rows of a host only where they follow on those that it has.
+
+use super::Committer;
+use crate::StoreError;
+use crate::format::catalog::LiveFile;
+use crate::format::catalog::accounting::{self, SourceReceipt};
+use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
+use crate::format::day_file::WrittenPages;
+use crate::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
+use crate::write::queue::{CommitOutcome, Submission};
+use daytable_model::batch::Batch;
+use daytable_model::key::DayTable;
+use daytable_model::time;
+
+/// The pages that a commit wrote to one day: the day, the name of its file with other counts, and the pages.
+type WrittenDay<T> = (DayTable, (String, i64, T), WrittenPages);
+
+impl Committer {
+    /// The checksum of all commits, with the one that wrote these pages: by the names of the files, and in the order of the
+    /// pages, as `forward::reader` reads them.
+    pub(super) fn checksum_of<T>(&self, written: &[WrittenDay<T>]) -> u64 {
+        let mut files: Vec<(&str, &[u64])> =
+            written.iter().map(|(_, (file, ..), pages)| (file.as_str(), pages.checksums.as_slice())).collect();
+        files.sort_unstable();
+        files.into_iter().flat_map(|(_, pages)| pages).fold(self.checksum, |sum, page| checksum_with(sum, *page))
+    }
+
+    /// Leaves the pages alone that a receiver lacks.
+    pub(super) fn hold_for_receivers(&mut self) -> Result<(), StoreError> {
+        let held = self.catalog.forwarded()?;
+        self.compactor.hold_after(held.unwrap_or(i64::MAX));
+        self.held = held;
+        Ok(())
+    }
+
+    /// Whether a receiver lacks rows of these files.
+    pub(super) fn is_held(&self, files: &[LiveFile]) -> bool {
+        self.held.is_some_and(|held| files.iter().any(|file| file.last_seq > held))
+    }
+
+    /// Rows of these files that a receiver lacks, at most.
+    pub(super) fn unforwarded(&self, files: &[LiveFile]) -> i64 {
+        let lacks = |file: &&LiveFile| self.held.is_some_and(|held| file.last_seq > held);
+        files.iter().filter(lacks).map(|file| file.entities).sum()
+    }
+
+    /// Counts rows that were dropped although a receiver lacked them.
+    pub(super) fn count_unforwarded(&mut self, day: &DayTable, rows: i64) -> Result<(), StoreError> {
+        let Some(rows) = u64::try_from(rows).ok().filter(|rows| *rows > 0) else { return Ok(()) };
+        tracing::warn!(table = %day, rows, "dropped a day before all of it was forwarded");
+        let losses = vec![(format!("dropped before it was forwarded: {day}"), rows)];
+        let receipt = SourceReceipt { losses, ..SourceReceipt::records("forward", "unforwarded", 0) };
+        self.catalog.change_accounts(|transaction| accounting::add(transaction, &[receipt]))
+    }
+
+    /// Sets the receivers by their names.
+    pub(crate) fn set_forward_targets(&mut self, names: &[String]) -> Result<(), StoreError> {
+        self.catalog.set_forward_targets(names)?;
+        self.hold_for_receivers()
+    }
+
+    /// Records how far a receiver has the commits.
+    pub(crate) fn note_forwarded(&mut self, name: &str, position: ForwardPosition) -> Result<(), StoreError> {
+        self.catalog.note_forwarded(name, position)?;
+        self.hold_for_receivers()
+    }
+
+    /// Whether a submission of a host begins elsewhere than the host was received. Its outcome is told then: a repeat of what
+    /// is stored, or of what the next commit has, is committed.
+    pub(super) fn is_misplaced(&mut self, submission: &mut Submission) -> bool {
+        let Some(advance) = &submission.host else { return false };
+        let pending = self.pending.hosts.get(&advance.origin).map(|known| (known.epoch, known.to));
+        let current = match pending {
+            Some(current) => current,
+            None => match self.catalog.forwarding_host(&advance.origin) {
+                Ok(Some(host)) => (host.epoch, host.position),
+                // It was forgotten since.
+                Ok(None) => {
+                    std::mem::take(&mut submission.ack).complete(CommitOutcome::Misplaced);
+                    return true;
+                }
+                Err(error) => {
+                    self.fail(&error);
+                    return true;
+                }
+            },
+        };
+        let is_stored = current == (advance.epoch, advance.to);
+        // A new epoch begins by a request that moves the position.
+        let begins_here = current.1 == advance.from && (advance.epoch == current.0 || advance.epoch == current.0 + 1);
+        match (is_stored, pending.is_some()) {
+            (true, true) => self.pending.acks.push(std::mem::take(&mut submission.ack)),
+            (true, false) => std::mem::take(&mut submission.ack).complete(CommitOutcome::Committed),
+            (false, _) if begins_here => return false,
+            (false, _) => std::mem::take(&mut submission.ack).complete(CommitOutcome::Misplaced),
+        }
+        true
+    }
+
+    /// Leaves out the rows of days that are gone here. They are counted for the host that sent them. Rows of other sources go
+    /// to today's table instead; a host would send its rows to another table whenever it sends them again.
+    pub(super) fn leave_out_closed(&mut self, submission: &mut Submission) {
+        let closed = &self.closed;
+        let (gone, stays): (Vec<Batch>, Vec<Batch>) =
+            std::mem::take(&mut submission.batches).into_iter().partition(|batch| closed.contains(&batch.table));
+        submission.batches = stays;
+        let records: u64 = gone.iter().map(Batch::records).sum();
+        if let Some(advance) = &mut submission.host {
+            advance.expired += records;
+            advance.records = advance.records.saturating_sub(records);
+        }
+        if let Some(receipt) = submission.receipts.first_mut() {
+            receipt.records = receipt.records.saturating_sub(records);
+            if records > 0 {
+                receipt.losses.push(("expired".into(), records));
+            }
+        }
+    }
+
+    /// Adds an invitation.
+    pub(crate) fn invite(&mut self, invitation: &Invitation) -> Result<(), StoreError> {
+        self.catalog.invite(invitation, time::now())
+    }
+
+    /// Trades a code for a credential.
+    pub(crate) fn join_host(
+        &mut self,
+        code: &SecretHash,
+        name: Option<&str>,
+        credential: &SecretHash,
+    ) -> Result<Result<String, JoinRefusal>, StoreError> {
+        let joined = self.catalog.join(code, name, credential, time::now());
+        daytable_platform::failpoint!("forward-joined");
+        joined
+    }
+
+    /// Gives the folder another origin.
+    pub(crate) fn renew_origin(&mut self) -> Result<FolderOrigin, StoreError> {
+        let origin = self.catalog.renew_origin()?;
+        self.hold_for_receivers()?;
+        Ok(origin)
+    }
+}

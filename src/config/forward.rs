@@ -1,0 +1,105 @@
+//! `[[forward]]`: where the records of this host are sent; `[hosts]`: the hosts that send theirs here.
+
+use super::changes::Changes;
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, optional_text, text, truth};
+use super::options::SectionOptions;
+use super::section::Section;
+use super::values::secret_file;
+use daytable_forward::options::{ForwardOptions, is_plain, receiver_address};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Receivers at most.
+const RECEIVERS_MAX: usize = 8;
+const SILENCE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(31 * 86_400);
+
+/// The hosts that forward here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostsConfig {
+    /// After how long a host that is silent is an alert.
+    pub silent_after: Duration,
+}
+
+impl Default for HostsConfig {
+    fn default() -> HostsConfig {
+        HostsConfig { silent_after: Duration::from_secs(600) }
+    }
+}
+
+impl SectionOptions for HostsConfig {
+    const HEADER: &'static str = "[hosts]";
+    const ABOUT: &'static str = "The daytables of other hosts that forward their records to this one. A host needs no block here: `daytable hosts invite NAME` prints the command to run on it.";
+
+    fn keys() -> Vec<ConfigKey<HostsConfig>> {
+        vec![
+            duration("silent_after", |hosts: &mut HostsConfig| &mut hosts.silent_after, SILENCE)
+                .live("After how long without a word of a host `daytable status` and `daytable hosts` name it. daytable_host_silent_seconds has the time of each host."),
+        ]
+    }
+}
+
+/// What the documents say about `[[forward]]`.
+pub(super) fn doc() -> SectionDoc {
+    SectionDoc {
+        about: "Another daytable that gets all records of this one, each once. `daytable join URL CODE` writes the block. Several blocks are several copies. \
+                docs/guide/many-hosts.md has an example.",
+        before: "#[[forward]]\n#to = \"https://logs.example:7878\"\n#credential_file = \"/etc/daytable/forward\"\n\n",
+        ..SectionDoc::new(
+            "[[forward]]",
+            SectionPlace::Blocks { in_sample: false },
+            keys(),
+            &mut ForwardOptions::default(),
+        )
+    }
+}
+
+/// The blocks `[[forward]]` of a file.
+pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOptions> {
+    let (keys, mut receivers): (_, Vec<ForwardOptions>) = (keys(), Vec::new());
+    for mut section in file.sections("forward", "[[forward]]") {
+        let to = section.text("to", receiver_address);
+        section.require("to", "to = \"https://logs.example:7878\"");
+        section.require("credential_file", "credential_file = \"/etc/daytable/forward\"");
+        let receiver = key::read(&keys, &mut section, ForwardOptions::default());
+        if let Some(to) = to {
+            if is_plain(&to) && !receiver.allow_plain {
+                section.problem("`to` has no TLS, which only `allow_plain = true` allows for another host");
+            }
+            if receivers.iter().any(|other| other.to == to) {
+                section.problem(format_args!("two blocks forward to {to:?}"));
+            }
+            if receivers.len() == RECEIVERS_MAX {
+                section.problem(format_args!("is one too many: there can be {RECEIVERS_MAX}"));
+            }
+            if is_remote {
+                section.problem("needs a store of this host: rows of a remote store are sent there, and not forwarded");
+            }
+            receivers.push(ForwardOptions { to, ..receiver });
+        }
+        section.finish();
+    }
+    receivers
+}
+
+/// Adds the changes of the receivers.
+pub(super) fn compare(before: &[ForwardOptions], now: &mut [ForwardOptions], changes: &mut Changes) {
+    changes.add_blocks("forward", &keys(), before, now, |receiver| &receiver.to);
+}
+
+fn keys() -> Vec<ConfigKey<ForwardOptions>> {
+    let file = "an absolute path, or \"%d/NAME\"";
+    vec![
+        // The address is read apart from the others: a block without one is left out.
+        KeyDraft::by_hand("to", "an https:// address", |receiver: &mut ForwardOptions| &mut receiver.to, |_, _| ())
+            .required("\"https://logs.example:7878\"")
+            .live("The address of the receiver. `http://` is for this host alone, unless `allow_plain` is set."),
+        text("credential_file", file, |receiver: &mut ForwardOptions| &mut receiver.credential_file, secret_file)
+            .required("\"/etc/daytable/forward\"")
+            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again."),
+        optional_text("ca_file", file, |receiver: &mut ForwardOptions| &mut receiver.ca_file, secret_file)
+            .example("\"/etc/daytable/logs-ca.pem\"")
+            .live("Authorities of the receiver's certificate in PEM, beside those of the system."),
+        truth("allow_plain", |receiver: &mut ForwardOptions| &mut receiver.allow_plain)
+            .live("Whether records and the credential may be sent to another host without TLS."),
+    ]
+}

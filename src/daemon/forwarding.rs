@@ -1,0 +1,161 @@
+//! The senders of `[[forward]]`, and what the receiver needs of the daemon.
+
+use super::reader_pool::ReaderPool;
+use crate::config::{Config, TableConfig};
+use crate::metrics::{ForwardSample, HOSTS_SHOWN_MAX, HostSample, SenderSample};
+use daytable_forward::intake::{ForwardIntake, Places, Readers};
+use daytable_forward::options::ForwardOptions;
+use daytable_forward::sender::{Sender, SenderStatus};
+use daytable_model::time;
+use daytable_model::units::show_duration;
+use daytable_platform::lock;
+use daytable_platform::reloadable::Reloadable;
+use daytable_store::{CommitQueue, ForwardSteps, Reader, Store, StoreError};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a stop waits for a request that is under way. The rows stay here, and are sent by the next daemon.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The states of all senders.
+type SenderBoard = Arc<Mutex<Vec<Arc<SenderStatus>>>>;
+
+/// What is to be seen of forwarding: for metrics, and for the status. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct ForwardingView {
+    board: SenderBoard,
+    intake: Arc<ForwardIntake>,
+    silent_after: Reloadable<Duration>,
+}
+
+impl ForwardingView {
+    /// The view of a receiver, and of senders that are still to come.
+    pub(super) fn new(intake: Arc<ForwardIntake>, silent_after: Duration) -> ForwardingView {
+        ForwardingView { board: SenderBoard::default(), intake, silent_after: Reloadable::new(silent_after) }
+    }
+
+    /// Changes after how long a host is in trouble.
+    pub(super) fn change(&self, silent_after: Duration) {
+        self.silent_after.store(silent_after);
+    }
+
+    /// The counters of a scrape.
+    pub(super) fn sample(&self) -> ForwardSample {
+        let now = time::now();
+        let sender = |status: &Arc<SenderStatus>| {
+            let state = status.state();
+            SenderSample {
+                records: status.records.load(Ordering::Relaxed),
+                failures: status.failures.load(Ordering::Relaxed),
+                behind_records: state.behind.records,
+                behind_seconds: state.behind.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
+                to: state.to,
+            }
+        };
+        let senders = lock(&self.board).iter().map(sender).collect();
+        let hosts = self.intake.hosts().unwrap_or_default();
+        let heard_of = hosts.into_iter().filter(|listed| listed.host.origin.is_some()).take(HOSTS_SHOWN_MAX);
+        let host = |listed: daytable_forward::intake::ListedHost| HostSample {
+            records: listed.host.records,
+            behind_records: listed.report.behind_records,
+            silent_seconds: listed.silent.unwrap_or_else(|| now.since(listed.host.seen)).as_secs_f64(),
+            host: listed.host.name,
+        };
+        ForwardSample { senders, hosts: heard_of.map(host).collect() }
+    }
+
+    /// What needs attention: its place, and what is found there.
+    pub(super) fn troubles(&self) -> Vec<(String, String)> {
+        let now = time::now();
+        let failing = |status: &Arc<SenderStatus>| {
+            let state = status.state();
+            state.error.map(|error| (format!("forward to {}", state.to), format!("{error}; what is read waits here")))
+        };
+        let mut troubles: Vec<(String, String)> = lock(&self.board).iter().filter_map(failing).collect();
+        let silent_after = *self.silent_after.load();
+        for listed in self.intake.hosts().unwrap_or_default() {
+            let silent = listed.silent.unwrap_or_else(|| now.since(listed.host.seen));
+            if listed.host.origin.is_some() && !listed.host.is_revoked && silent > silent_after {
+                let silent = show_duration(Duration::from_secs(silent.as_secs()));
+                let found = format!(
+                    "is silent for {silent}: is its daemon running? `daytable hosts forget {}` takes it off",
+                    listed.host.name
+                );
+                troubles.push((format!("host {}", listed.host.name), found));
+            }
+        }
+        troubles
+    }
+}
+
+impl Readers for ReaderPool {
+    fn with_reader(&self, read: &mut dyn FnMut(&Reader) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.with(read)
+    }
+}
+
+/// The tables and days that take rows of hosts.
+pub(super) fn places(tables: &[TableConfig]) -> Places {
+    Places(tables.iter().map(|table| (table.name.clone(), table.window)).collect())
+}
+
+/// The senders.
+pub(super) struct Senders {
+    data_dir: PathBuf,
+    steps: ForwardSteps,
+    queue: CommitQueue,
+    senders: Mutex<Vec<Sender>>,
+    board: SenderBoard,
+}
+
+impl Senders {
+    /// No sender yet. Pages that a receiver lacks are kept from now on.
+    pub(super) fn new(config: &Config, store: &Store, view: &ForwardingView) -> Result<Senders, StoreError> {
+        let forwarding = Senders {
+            data_dir: config.data_dir.clone(),
+            steps: store.forwarding(),
+            queue: store.commit_queue(),
+            senders: Mutex::default(),
+            board: view.board.clone(),
+        };
+        forwarding.steps.set_targets(names(&config.forward))?;
+        Ok(forwarding)
+    }
+
+    /// Starts and stops senders, so that those run that are configured. Blocks for a moment.
+    pub(super) fn apply(&self, config: &Config) -> Result<(), StoreError> {
+        let mut senders = lock(&self.senders);
+        let (kept, gone): (Vec<Sender>, Vec<Sender>) =
+            senders.drain(..).partition(|sender| config.forward.contains(sender.options()));
+        gone.into_iter().for_each(|sender| sender.stop(STOP_PATIENCE));
+        *senders = kept;
+        self.steps.set_targets(names(&config.forward))?;
+        for options in &config.forward {
+            if senders.iter().any(|sender| sender.options() == options) {
+                continue;
+            }
+            let started = Sender::start(options.clone(), self.data_dir.clone(), self.steps.clone(), self.queue.clone());
+            senders.push(started.map_err(|source| StoreError::Io { path: self.data_dir.clone(), source })?);
+        }
+        *lock(&self.board) = senders.iter().map(|sender| sender.status.clone()).collect();
+        Ok(())
+    }
+
+    /// Whether a sender ended by a fault.
+    pub(super) fn have_ended(&self) -> bool {
+        lock(&self.senders).iter().any(Sender::has_ended)
+    }
+
+    /// Stops all senders.
+    pub(super) fn stop(&self) {
+        let senders = std::mem::take(&mut *lock(&self.senders));
+        senders.iter().for_each(Sender::begin_stop);
+        senders.into_iter().for_each(|sender| sender.stop(STOP_PATIENCE));
+    }
+}
+
+fn names(receivers: &[ForwardOptions]) -> Vec<String> {
+    receivers.iter().map(|receiver| receiver.to.clone()).collect()
+}

@@ -1,0 +1,373 @@
+//! The routes of hosts that forward here ([`daytable_forward::intake`]), and of the commands about them.
+//!
+//! A host shows its credential in each request. The head of a request decides before its body is read. Bodies are bounded and
+//! charged as those of pushes are.
+
+use super::context::ServerContext;
+use super::error::ApiError;
+use super::push::{PushContext, linger};
+use super::response::{error_response, retry_after};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Query, Request as HttpRequest, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use daytable_forward::intake::{Compared, ForwardIntake, IntakeError, ListedHost};
+use daytable_forward::protocol::{self, CountsMessage, HelloRequest, JoinRequest};
+use daytable_intake::push::Refusal;
+use daytable_store::catalog::hosts::{HostCredential, SecretHash};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+pub(super) const JOIN: &str = protocol::JOIN;
+pub(super) const HELLO: &str = protocol::HELLO;
+pub(super) const ROWS: &str = protocol::ROWS;
+pub(super) const COUNTS: &str = protocol::COUNTS;
+pub(super) const HOSTS: &str = "/api/hosts";
+pub(super) const CONTROL_HOSTS: &str = "/-/hosts";
+const INVITE: &str = "/-/hosts/invite";
+const REVOKE: &str = "/-/hosts/revoke";
+const FORGET: &str = "/-/hosts/forget";
+const VERIFY: &str = "/-/hosts/verify";
+/// How long a comparison waits for hosts. The command waits for an answer of the daemon a little longer.
+const VERIFY_MAX: Duration = Duration::from_secs(50);
+
+/// When a host should try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What the routes need.
+#[derive(Clone)]
+pub(super) struct ForwardContext {
+    pub(super) intake: Arc<ForwardIntake>,
+    pub(super) push: PushContext,
+}
+
+/// The routes of hosts.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: ForwardContext) -> Router<S> {
+    Router::new()
+        .route(JOIN, post(join))
+        .route(HELLO, post(hello))
+        .route(ROWS, post(rows))
+        .route(COUNTS, post(counts))
+        .with_state(context)
+}
+
+/// The list of hosts, for readers.
+pub(super) fn read_routes() -> Router<Arc<ServerContext>> {
+    Router::new().route(HOSTS, get(list))
+}
+
+/// The routes of commands.
+pub(super) fn control_routes() -> Router<Arc<ServerContext>> {
+    Router::new()
+        .route(CONTROL_HOSTS, get(list))
+        .route(INVITE, post(invite))
+        .route(REVOKE, post(revoke))
+        .route(FORGET, post(forget))
+        .route(VERIFY, post(verify))
+}
+
+/// A host, as `daytable hosts --json` shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostLine {
+    /// Its name.
+    pub host: String,
+    /// Its folder; none if it was invited and not heard of.
+    pub origin: Option<String>,
+    /// When it was heard of last.
+    pub seen: Option<String>,
+    /// Seconds since then.
+    pub silent_seconds: Option<u64>,
+    /// Records that were received of it.
+    pub records: u64,
+    /// Records that it has and that were not received.
+    pub behind_records: u64,
+    /// Bytes of their rows.
+    pub behind_bytes: u64,
+    /// Seconds since the oldest of them was committed there.
+    pub behind_seconds: u64,
+    /// Records that came after their day was gone here.
+    pub expired: u64,
+    /// Records that are lost on the host, by reason.
+    pub lost: BTreeMap<String, u64>,
+    /// Its version.
+    pub version: String,
+    /// The last commit of it that was received as a whole.
+    pub commit: i64,
+    /// Whether it has no credential any more.
+    pub revoked: bool,
+}
+
+impl HostLine {
+    /// A host of the list.
+    pub fn new(listed: &ListedHost) -> HostLine {
+        let ListedHost { host, report, silent } = listed;
+        let now = daytable_model::time::now();
+        let is_known = host.origin.is_some();
+        let silent = silent.or_else(|| is_known.then(|| now.since(host.seen)));
+        HostLine {
+            host: host.name.clone(),
+            origin: host.origin.map(|origin| origin.to_string()),
+            seen: silent.map(|silent| now.minus(silent).to_string()),
+            silent_seconds: silent.map(|silent| silent.as_secs()),
+            records: host.records,
+            behind_records: report.behind_records,
+            behind_bytes: report.behind_bytes,
+            behind_seconds: report.behind_ms / 1000,
+            expired: host.expired,
+            lost: report.lost.clone(),
+            version: report.version.clone(),
+            commit: host.position.commit,
+            revoked: host.is_revoked,
+        }
+    }
+}
+
+/// An invitation, as the daemon answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InviteLine {
+    /// The address of the listener; none without one.
+    pub url: Option<String>,
+    /// The code.
+    pub code: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InviteParams {
+    name: String,
+    /// Of a code that may be used again.
+    seconds: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameParams {
+    name: String,
+}
+
+fn refused(error: &IntakeError) -> Response {
+    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = error_response(status, &error.to_string());
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        response.headers_mut().insert(header::RETRY_AFTER, retry_after(RETRY_AFTER));
+    }
+    response
+}
+
+fn fault() -> Response {
+    error_response(StatusCode::INTERNAL_SERVER_ERROR, "a fault of the daemon")
+}
+
+/// Runs what blocks.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, IntakeError> + Send + 'static,
+) -> Result<T, Response> {
+    match spawn_blocking(work).await {
+        Ok(result) => result.map_err(|error| refused(&error)),
+        Err(error) => {
+            tracing::error!(%error, "a request of a host ended by a fault of the daemon");
+            Err(fault())
+        }
+    }
+}
+
+/// The body of a message.
+async fn message<T: serde::de::DeserializeOwned>(
+    context: &ForwardContext,
+    request: HttpRequest,
+) -> Result<T, Response> {
+    let limits = context.push.push.limits();
+    let read = axum::body::to_bytes(request.into_body(), protocol::MESSAGE_BYTES_MAX);
+    let unread = |what: &str| refused(&IntakeError::Message(what.into()));
+    let bytes: Bytes = match timeout(limits.body_timeout, read).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => return Err(unread("it is too long, or was cut")),
+        Err(_) => return Err(unread("it did not arrive in time")),
+    };
+    serde_json::from_slice(&bytes).map_err(|error| unread(&error.to_string()))
+}
+
+fn bearer(request: &HttpRequest) -> Option<String> {
+    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, word) = value.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| word.trim().to_owned())
+}
+
+async fn authenticate(
+    context: &ForwardContext,
+    word: Option<String>,
+) -> Result<(SecretHash, HostCredential), Response> {
+    let intake = context.intake.clone();
+    blocking(move || intake.authenticate(word.as_deref())).await
+}
+
+async fn join(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
+    // A page of another origin must not try codes.
+    if request.headers().contains_key(header::ORIGIN) {
+        return error_response(StatusCode::FORBIDDEN, "a browser cannot join");
+    }
+    let answer = async {
+        let message: JoinRequest = message(&context, request).await?;
+        let intake = context.intake.clone();
+        blocking(move || intake.join(&message)).await
+    };
+    answer.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
+}
+
+async fn hello(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
+    let answer = async {
+        let credential = authenticate(&context, bearer(&request)).await?;
+        let message: HelloRequest = message(&context, request).await?;
+        let intake = context.intake.clone();
+        blocking(move || intake.hello(credential, message)).await
+    };
+    answer.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
+}
+
+async fn rows(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
+    let credential = match authenticate(&context, bearer(&request)).await {
+        Ok(credential) => credential,
+        Err(refused) => {
+            let (parts, body) = request.into_parts();
+            linger(&parts, &mut body.into_data_stream()).await;
+            return refused;
+        }
+    };
+    let (parts, body) = request.into_parts();
+    let mut body = body.into_data_stream();
+    let push = context.push.push.clone();
+    let received = async {
+        context.push.is_open()?;
+        let mut memory = push.memory().reservation();
+        let bytes = context.push.read_body(&parts, &mut body, &mut memory).await?;
+        let permit = timeout(push.limits().turn_wait, push.parse_permits().clone().acquire_owned());
+        let Ok(Ok(permit)) = permit.await else { return Err(Refusal::Busy("too many requests wait to be parsed")) };
+        Ok((bytes, memory, permit))
+    };
+    let (bytes, mut memory, permit) = match received.await {
+        Ok(received) => received,
+        Err(refusal) => {
+            linger(&parts, &mut body).await;
+            return refused(&of_refusal(&refusal));
+        }
+    };
+    let intake = context.intake.clone();
+    let stored = blocking(move || {
+        let _permit = permit;
+        let mut charge = |bytes: usize| memory.grow(bytes).map_err(|refusal| of_refusal(&refusal));
+        intake.rows(credential, &bytes, &mut charge)
+    });
+    stored.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
+}
+
+fn of_refusal(refusal: &Refusal) -> IntakeError {
+    match refusal {
+        Refusal::Busy(why) => IntakeError::Busy((*why).into()),
+        Refusal::TooLarge(limit) => IntakeError::Body(daytable_store::forward::wire::BodyError::Large(limit.clone())),
+        other => IntakeError::Message(other.reason().into()),
+    }
+}
+
+/// The receiver of a daemon. Without one, there are no hosts.
+fn intake(context: &ServerContext) -> Result<Arc<ForwardIntake>, ApiError> {
+    context.forward.get().cloned().ok_or_else(|| ApiError::Failed("this daemon receives nothing of hosts".into()))
+}
+
+async fn command<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    spawn_blocking(work).await.unwrap_or_else(|_| Err(ApiError::Failed("a fault of the daemon".into())))
+}
+
+async fn list(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
+    let intake = intake(&context)?;
+    let hosts = command(move || Ok(intake.hosts()?)).await?;
+    let lines: Vec<String> = hosts
+        .iter()
+        .filter_map(|host| serde_json::to_string(&HostLine::new(host)).ok())
+        .map(|line| line + "\n")
+        .collect();
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines.concat()).into_response())
+}
+
+async fn invite(
+    State(context): State<Arc<ServerContext>>,
+    Query(params): Query<InviteParams>,
+) -> Result<Response, ApiError> {
+    let (intake, url) = (intake(&context)?, context.sessions.page_url());
+    let code = command(move || {
+        let invited = intake.invite(&params.name, params.seconds.map(Duration::from_secs));
+        invited.map_err(|error| ApiError::Refused(error.to_string()))
+    });
+    Ok(axum::Json(InviteLine { url, code: code.await? }).into_response())
+}
+
+async fn counts(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
+    let answer = async {
+        let credential = authenticate(&context, bearer(&request)).await?;
+        let message: CountsMessage = message(&context, request).await?;
+        let intake = context.intake.clone();
+        blocking(move || intake.counts(credential, &message)).await
+    };
+    answer.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
+}
+
+/// A host, as `daytable verify --fleet --json` shows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ComparedLine {
+    /// Its name.
+    pub host: String,
+    /// Whether it answered.
+    pub answered: bool,
+    /// Records that were compared.
+    pub records: u64,
+    /// Records that were not: of tables that are called otherwise here, and of days that are gone here.
+    pub elsewhere: u64,
+    /// Day-tables that lack records here, with the records there and here.
+    pub lacking: Vec<(String, u64, u64)>,
+}
+
+async fn verify(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
+    let intake = intake(&context)?;
+    let compared = command(move || Ok(intake.compare_all(VERIFY_MAX)?)).await?;
+    let line = |(host, compared): (String, Option<Compared>)| {
+        let answered = compared.is_some();
+        let Compared { records, elsewhere, lacking } = compared.unwrap_or_default();
+        serde_json::to_string(&ComparedLine { host, answered, records, elsewhere, lacking }).unwrap_or_default() + "\n"
+    };
+    let lines: String = compared.into_iter().map(line).collect();
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+}
+
+async fn revoke(
+    State(context): State<Arc<ServerContext>>,
+    Query(params): Query<NameParams>,
+) -> Result<Response, ApiError> {
+    let intake = intake(&context)?;
+    change(params.name, move |name| Ok(intake.revoke(name)?)).await
+}
+
+async fn forget(
+    State(context): State<Arc<ServerContext>>,
+    Query(params): Query<NameParams>,
+) -> Result<Response, ApiError> {
+    let intake = intake(&context)?;
+    change(params.name, move |name| Ok(intake.forget(name)?)).await
+}
+
+async fn change(
+    name: String,
+    work: impl FnOnce(&str) -> Result<bool, ApiError> + Send + 'static,
+) -> Result<Response, ApiError> {
+    let (is_changed, name) = command(move || Ok((work(&name)?, name))).await?;
+    match is_changed {
+        true => Ok(axum::Json(serde_json::json!({ "host": name })).into_response()),
+        false => Err(ApiError::NotFound(name)),
+    }
+}

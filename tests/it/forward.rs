@@ -1,0 +1,527 @@
+//! A host is a source of a central daytable: every record of it is there once, whatever is killed, repeated or put back.
+
+use crate::client;
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, wait_for};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// A central daytable at a port that stays the same over restarts.
+struct Central {
+    place: Place,
+    port: u16,
+}
+
+impl Central {
+    fn new() -> Central {
+        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        Central { place: Place::new(), port }
+    }
+
+    fn config(&self) -> String {
+        format!("[http]\nlisten = \"127.0.0.1:{}\"\npush = \"open\"\n", self.port)
+    }
+
+    fn start(&self) -> Daemon {
+        self.place.start_with(&self.config())
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The URL and the code of an invitation.
+    fn invite(&self, name: &str) -> (String, String) {
+        let output = Command::new(DAYTABLE)
+            .args(["hosts", "invite", name, "--data"])
+            .arg(self.place.data())
+            .output()
+            .expect("daytable can be run");
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stdout).expect("text");
+        let words: Vec<&str> = said.split_whitespace().collect();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(&words[..2], ["daytable", "join"], "{said}");
+        (words[2].to_owned(), words[3].to_owned())
+    }
+
+    /// What `daytable hosts` says of a host.
+    fn host(&self, name: &str) -> Option<Value> {
+        self.place.json("hosts", &[]).into_iter().find(|host| host["host"] == name)
+    }
+}
+
+/// A host with its own name.
+struct Host {
+    place: Place,
+    name: &'static str,
+}
+
+impl Host {
+    fn new(name: &'static str) -> Host {
+        Host { place: Place::new(), name }
+    }
+
+    /// The configuration without what `join` appends.
+    fn base(&self) -> String {
+        format!(
+            "data_dir = \"{}\"\nhost = \"{}\"\n[http]\nlisten = \"off\"\n[log]\nlevel = \"debug\"\n[[tail]]\ninclude = [\"{}/*.log\"]\ninstance = \"app\"\n",
+            self.place.data().display(),
+            self.name,
+            self.place.path("logs").display()
+        )
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.place.path("host.toml")
+    }
+
+    fn join(&self, (url, code): &(String, String), more: &[&str]) -> std::process::Output {
+        if !self.file().exists() {
+            fs::write(self.file(), self.base()).expect("a configuration");
+        }
+        Command::new(DAYTABLE)
+            .args(["join", url, code, "--config"])
+            .arg(self.file())
+            .args(more)
+            .output()
+            .expect("daytable can be run")
+    }
+
+    fn joined(central: &Central, name: &'static str) -> Host {
+        let host = Host::new(name);
+        let joined = host.join(&central.invite(name), &[]);
+        assert!(joined.status.success(), "{joined:?}");
+        host
+    }
+
+    fn spawn(&self) -> Daemon {
+        let mut command = Command::new(DAYTABLE);
+        command.arg("run").arg("--config").arg(self.file());
+        self.place.spawn_command(command)
+    }
+
+    fn start(&self) -> Daemon {
+        let daemon = self.spawn();
+        daemon.wait_ready();
+        daemon
+    }
+
+    fn write(&self, name: &str, lines: &[String]) {
+        self.place.write(name, lines);
+    }
+}
+
+fn lines(what: &str, count: std::ops::Range<usize>) -> Vec<String> {
+    count.map(|n| format!("2026-11-27T10:00:{:02}Z INFO {what} number {n} took={}ms", n % 60, n * 7)).collect()
+}
+
+/// The records of a place by sender and line, each with its number of copies.
+fn stored(place: &Place) -> BTreeMap<(String, String), usize> {
+    let mut found = BTreeMap::new();
+    for record in place.records() {
+        let host = record["log_host"].as_str().unwrap_or("-").to_owned();
+        *found.entry((host, message_of(&record))).or_insert(0) += 1;
+    }
+    found
+}
+
+/// The messages that a host has itself.
+fn own(host: &Host) -> BTreeMap<(String, String), usize> {
+    let mut found = BTreeMap::new();
+    for record in host.place.records() {
+        *found.entry((host.name.to_owned(), message_of(&record))).or_insert(0) += 1;
+    }
+    found
+}
+
+/// Waits until the central has exactly the records of these hosts, each once, and then compares the counts.
+fn wait_for_all(central: &Central, hosts: &[&Host], expected: usize) {
+    let mut wanted = BTreeMap::new();
+    wait_for("the hosts have read their files", PATIENCE, || {
+        wanted = hosts.iter().flat_map(|host| own(host)).collect();
+        (wanted.values().sum::<usize>() == expected).then_some(())
+    });
+    assert!(wanted.values().all(|copies| *copies == 1), "each line is there once at its host");
+    let mut found = BTreeMap::new();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        found.clear();
+        found.extend(stored(&central.place));
+        if found == wanted {
+            break;
+        }
+        let surplus: Vec<_> = found.iter().filter(|(key, copies)| wanted.get(*key) != Some(copies)).take(3).collect();
+        let missing: Vec<_> = wanted.iter().filter(|(key, _)| !found.contains_key(*key)).take(3).collect();
+        assert!(
+            std::time::Instant::now() < deadline && surplus.is_empty(),
+            "{} of {} are there; missing: {missing:?}, too many: {surplus:?}",
+            found.len(),
+            wanted.len()
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    central.place.assert_no_key_twice();
+}
+
+#[test]
+fn two_hosts_are_sources_of_a_central_daytable() {
+    let central = Central::new();
+    let running = central.start();
+    let (one, two) = (Host::joined(&central, "web-1"), Host::joined(&central, "web-2"));
+    let mode = fs::metadata(one.place.path("forward")).expect("a credential").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let (first, second) = (one.start(), two.start());
+    // The same name of a file and the same lines on two hosts are two records each.
+    for host in [&one, &two] {
+        host.write("app.log", &lines("request", 0..300));
+        append(
+            &host.place.log("app.log"),
+            b"{\"host\":\"db-7\",\"log_host\":\"mine\",\"message\":\"own\",\"n\":1.50}\n",
+        );
+    }
+    wait_for_all(&central, &[&one, &two], 602);
+    let records = central.place.records();
+    let own_host = |record: &&Value| record["message"].as_str().is_some_and(|message| message.contains("request"));
+    for record in records.iter().filter(own_host) {
+        assert_eq!(record["host"], record["log_host"], "a record without a host has that of its sender: {record}");
+    }
+    let named = records.iter().find(|record| record["message"] == "own" && record["log_host"] == "web-1");
+    let named = named.expect("the record with fields of these names");
+    assert_eq!((&named["host"], &named["log_host#2"]), (&"db-7".into(), &"mine".into()), "{named}");
+    // Filters know the field.
+    assert_eq!(central.place.json("query", &["log_host:=web-2", "-n", "100000"]).len(), 301);
+    assert_eq!(central.place.json("query", &["host:=web-2", "-n", "100000"]).len(), 300);
+    // The files come back from the central, byte for byte.
+    for host in [&one, &two] {
+        let path = host.place.log("app.log");
+        let out = central.place.path(host.name);
+        let source = path.display().to_string();
+        central.place.said("export", &["--raw", "--source", &source, "--output", &out.display().to_string()]);
+        assert!(fs::read(&path).expect("the file") == fs::read(&out).expect("the copy"), "{}", host.name);
+    }
+    let host = central.host("web-1").expect("a host");
+    assert_eq!((host["records"].as_u64(), host["revoked"].as_bool()), (Some(301), Some(false)), "{host}");
+    first.stop();
+    second.stop();
+    running.stop();
+    wait_for_all(&central, &[&one, &two], 602);
+}
+
+#[test]
+fn a_code_works_once_and_a_revoked_credential_no_more() {
+    let central = Central::new();
+    let running = central.start();
+    let invited = central.invite("web-1");
+    let host = Host::new("web-1");
+    assert!(host.join(&invited, &[]).status.success());
+    let before = fs::read_to_string(host.file()).expect("a configuration");
+    let again = Host::new("web-1");
+    let used = again.join(&invited, &[]);
+    assert!(!used.status.success());
+    assert!(String::from_utf8_lossy(&used.stderr).contains("used already"), "{used:?}");
+    assert!(!again.place.path("forward").exists() && !again.place.path("forward.partial").exists());
+    let other = Host::new("db-1");
+    let named = other.join(&central.invite("web-9"), &[]);
+    assert!(String::from_utf8_lossy(&named.stderr).contains("called web-9"), "{named:?}");
+
+    let daemon = host.start();
+    host.write("app.log", &lines("first", 0..10));
+    wait_for_all(&central, &[&host], 10);
+    let revoke = |what: &str, name: &str| {
+        let mut command = Command::new(DAYTABLE);
+        command.args(["hosts", what, name, "--data"]).arg(central.place.data()).status().expect("run")
+    };
+    assert!(revoke("revoke", "web-1").success());
+    assert!(!revoke("revoke", "web-1").success(), "it has none any more");
+    host.write("app.log", &lines("second", 0..10));
+    wait_for("the host is refused", PATIENCE, || daemon.said().contains("revoked").then_some(()));
+    assert_eq!(central.place.records().len(), 10);
+    assert_eq!(central.host("web-1").expect("a host")["revoked"], true);
+    // Joining again goes on where it was.
+    assert!(host.join(&central.invite("web-1"), &[]).status.success());
+    assert_eq!(fs::read_to_string(host.file()).expect("a configuration"), before, "the block is there already");
+    wait_for_all(&central, &[&host], 20);
+    daemon.stop();
+    running.stop();
+}
+
+/// An xorshift generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Both sides are killed at random moments. `DAYTABLE_SEED` repeats a run.
+#[test]
+fn every_record_arrives_once_whatever_is_killed() {
+    let seed = std::env::var("DAYTABLE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let seed: u64 = seed.unwrap_or(now.as_nanos() as u64 | 1);
+    println!("DAYTABLE_SEED={seed}");
+    let mut random = Random(seed);
+    let central = Central::new();
+    let mut running = central.start();
+    let hosts = [Host::joined(&central, "web-1"), Host::joined(&central, "web-2")];
+    let mut daemons: Vec<Daemon> = hosts.iter().map(Host::spawn).collect();
+    let mut written = 0;
+    for round in 0..20 {
+        for host in &hosts {
+            let count = 1 + random.below(400) as usize;
+            host.write(&format!("app-{}.log", round % 3), &lines(&format!("round {round}"), 0..count));
+            written += count;
+        }
+        std::thread::sleep(Duration::from_millis(random.below(500)));
+        match random.below(3) {
+            0 => {
+                running.kill();
+                std::thread::sleep(Duration::from_millis(random.below(200)));
+                running = central.place.spawn(&central.config());
+            }
+            at => {
+                let at = at as usize - 1;
+                daemons.remove(at).kill();
+                daemons.insert(at, hosts[at].spawn());
+            }
+        }
+    }
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], written);
+    for daemon in daemons {
+        daemon.stop();
+    }
+    running.stop();
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], written);
+    central.place.said("verify", &[]);
+    hosts[0].place.said("verify", &[]);
+}
+
+#[test]
+fn a_kill_between_the_steps_neither_loses_nor_repeats() {
+    for (point, at_central) in [
+        ("forward-received", true),
+        ("commit-between", true),
+        ("commit-after", true),
+        ("forward-stored", true),
+        ("forward-before-send", false),
+        ("forward-sent", false),
+    ] {
+        let central = Central::new();
+        let host = {
+            let running = central.start();
+            let host = Host::joined(&central, "web-1");
+            running.stop();
+            host
+        };
+        host.write("app.log", &lines("step", 0..200));
+        let mut run = Command::new(DAYTABLE);
+        let config = central.place.configure(&central.config());
+        run.arg("run").arg("--config").arg(if at_central { config } else { host.file() });
+        run.env("DAYTABLE_FAILPOINT", point);
+        let (mut dying, other) = match at_central {
+            true => {
+                let dying = central.place.spawn_command(run);
+                dying.wait_ready();
+                (dying, host.spawn())
+            }
+            false => (host.place.spawn_command(run), central.start()),
+        };
+        dying.ended();
+        let again = if at_central { central.start() } else { host.spawn() };
+        wait_for_all(&central, &[&host], 200);
+        again.stop();
+        other.stop();
+        wait_for_all(&central, &[&host], 200);
+    }
+}
+
+#[test]
+fn a_central_that_is_put_back_asks_for_what_it_lacks() {
+    let central = Central::new();
+    let running = central.start();
+    let hosts = [Host::joined(&central, "web-1"), Host::joined(&central, "web-2")];
+    let daemons: Vec<Daemon> = hosts.iter().map(Host::start).collect();
+    hosts.iter().for_each(|host| host.write("app.log", &lines("before", 0..150)));
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 300);
+    running.stop();
+    let backup = central.place.path("backup");
+    copy_folder(&central.place.data(), &backup);
+    let running = central.start();
+    hosts.iter().for_each(|host| host.write("app.log", &lines("after", 0..150)));
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 600);
+    running.stop();
+    fs::remove_dir_all(central.place.data()).expect("lost");
+    fs::rename(&backup, central.place.data()).expect("put back");
+    let running = central.start();
+    hosts.iter().for_each(|host| host.write("app.log", &lines("later", 0..50)));
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 700);
+    for daemon in daemons {
+        daemon.stop();
+    }
+    running.stop();
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 700);
+}
+
+#[test]
+fn a_host_whose_folder_is_put_back_goes_on() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines("before", 0..100));
+    wait_for_all(&central, &[&host], 100);
+    daemon.stop();
+    let backup = host.place.path("backup");
+    copy_folder(&host.place.data(), &backup);
+    let daemon = host.start();
+    host.write("app.log", &lines("since", 0..100));
+    wait_for_all(&central, &[&host], 200);
+    daemon.stop();
+    fs::remove_dir_all(host.place.data()).expect("lost");
+    fs::rename(&backup, host.place.data()).expect("put back");
+    let daemon = host.start();
+    // The lines since then are read again from the file, and have the same keys.
+    host.write("app.log", &lines("later", 0..100));
+    wait_for_all(&central, &[&host], 300);
+    daemon.stop();
+    running.stop();
+}
+
+#[test]
+fn a_copied_folder_is_refused_until_it_has_an_origin_of_its_own() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines("first", 0..50));
+    wait_for_all(&central, &[&host], 50);
+    daemon.stop();
+    let copy = Host::new("web-1");
+    copy_folder(&host.place.data(), &copy.place.data());
+    fs::copy(host.place.path("forward"), copy.place.path("forward")).expect("the credential");
+    let forward = copy.place.path("forward");
+    let block = format!("\n[[forward]]\nto = \"{}\"\ncredential_file = \"{}\"\n", central.url(), forward.display());
+    fs::write(copy.file(), copy.base() + &block).expect("a configuration");
+    let (original, copied) = (host.start(), copy.start());
+    host.write("app.log", &lines("second", 0..50));
+    copy.write("other.log", &lines("copied", 0..50));
+    wait_for("one of them is refused", 2 * PATIENCE, || {
+        let is_refused = |daemon: &Daemon| daemon.said().contains("is a copy of another one");
+        (is_refused(&original) || is_refused(&copied)).then_some(())
+    });
+    copied.stop();
+    // The original goes on.
+    host.write("app.log", &lines("third", 0..50));
+    let has = |what: &str, count: usize| {
+        let found = central.place.json("query", &["--contains", what, "-n", "1000"]);
+        (found.len() == count).then_some(())
+    };
+    wait_for("the records of the original", 2 * PATIENCE, || has("second number", 50).and(has("third number", 50)));
+    let joined = copy.join(&central.invite("web-1"), &["--new-origin"]);
+    assert!(joined.status.success(), "{joined:?}");
+    let copied = copy.start();
+    copy.write("other.log", &lines("apart", 0..50));
+    wait_for("the records of the copy", 2 * PATIENCE, || has("copied number", 50).and(has("apart number", 50)));
+    assert_eq!(central.place.json("hosts", &[]).len(), 2, "two origins of one name");
+    central.place.assert_no_key_twice();
+    copied.stop();
+    original.stop();
+    running.stop();
+}
+
+#[test]
+fn what_happened_before_the_join_is_sent_too() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::new("web-1");
+    fs::write(host.file(), host.base()).expect("a configuration");
+    let daemon = host.start();
+    host.write("app.log", &lines("old", 0..2000));
+    wait_for("read", PATIENCE, || (host.place.try_records().len() == 2000).then_some(()));
+    let table = host.place.json("tables", &[])[0]["table"].as_str().expect("a table").to_owned();
+    host.place.said("archive", &[&table]);
+    append(&host.place.log("app.log"), b"2026-11-27T10:00:00Z INFO late one\n");
+    wait_for("read", PATIENCE, || (host.place.try_records().len() == 2001).then_some(()));
+    assert!(host.join(&central.invite("web-1"), &[]).status.success());
+    host.place.said("reload", &[]);
+    wait_for_all(&central, &[&host], 2001);
+    daemon.stop();
+    running.stop();
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type().expect("a kind");
+        if kind.is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else if kind.is_file() {
+            fs::copy(entry.path(), &target).expect("copied");
+        }
+    }
+}
+
+/// Posts a body of rows.
+fn post(to: SocketAddr, credential: &str, body: &[u8]) -> client::Answer {
+    let stream = std::net::TcpStream::connect(to).expect("a connection");
+    let headers = format!("Authorization: Bearer {credential}\r\n");
+    client::over(stream, "POST", "/forward/v1/rows", &headers, body).expect("an answer")
+}
+
+#[test]
+fn damaged_bodies_are_refused_and_nothing_else_is_harmed() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let credential = fs::read_to_string(host.place.path("forward")).expect("a credential").trim().to_owned();
+    let to: SocketAddr = format!("127.0.0.1:{}", central.port).parse().expect("an address");
+    for body in [&b""[..], b"dtfw", b"dtfw\x01", &[0; 100], b"dtfw\x02 a newer one", &[0xff; 70_000]] {
+        let answer = post(to, &credential, body);
+        assert!(matches!(answer.status, 422 | 426), "{answer:?}");
+    }
+    assert_eq!(post(to, "guessed", b"dtfw").status, 401);
+    let daemon = host.start();
+    host.write("app.log", &lines("fine", 0..20));
+    wait_for_all(&central, &[&host], 20);
+    daemon.stop();
+    running.stop();
+}
+
+#[test]
+fn verify_compares_with_what_the_hosts_have() {
+    let central = Central::new();
+    let running = central.start();
+    let hosts = [Host::joined(&central, "web-1"), Host::joined(&central, "web-2")];
+    let daemons: Vec<Daemon> = hosts.iter().map(Host::start).collect();
+    hosts.iter().for_each(|host| host.write("app.log", &lines("request", 0..100)));
+    append(&hosts[0].place.log("app.log"), b"{\"log_host\":\"mine\",\"message\":\"own\",\"n\":1.50}\n");
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 201);
+    let verdict = || {
+        let output = central.place.ask("verify", &["--fleet"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = verdict();
+    assert_eq!((code, said.trim()), (Some(0), "whole: 2 hosts, 201 records"));
+    let table = central.place.json("tables", &[])[0]["table"].as_str().expect("a table").to_owned();
+    central.place.said("drop", &["--yes", &table]);
+    let (code, said) = verdict();
+    assert_eq!(code, Some(65), "{said}");
+    assert!(said.contains("web-1 has 101 records") && said.contains("web-2 has 100 records"), "{said}");
+    for daemon in daemons {
+        daemon.stop();
+    }
+    running.stop();
+    assert_eq!(verdict().0, Some(75), "no host can be asked");
+}
