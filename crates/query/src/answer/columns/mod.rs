@@ -6,7 +6,7 @@
 //!
 //! * `filter`: decides a filter for the rows of a batch. `matching`: makes the records that are needed for it.
 //! * `records`: the matching records, newest first.
-//! * `entries`: records by the values that make the labels of entries in the language of Loki.
+//! * `entries`: records as entries of the language of Loki. `line_parts`: which parts of their lines matter.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
 //! * `group_step`: groups by the groups of fewer fields.
@@ -26,6 +26,7 @@ mod gather;
 mod group_step;
 mod groups;
 mod kept;
+mod line_parts;
 mod matching;
 mod names;
 mod place;
@@ -35,10 +36,15 @@ mod sorted;
 mod tests;
 mod values;
 
-pub use entries::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
-pub(super) use gather::{
-    GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields, gather_sorted,
+pub use entries::{
+    AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
+    StreamNeeds, ValueNeed,
 };
+pub(super) use gather::{
+    FoldedTables, GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields,
+    gather_sorted,
+};
+pub use line_parts::{LineReader, MemberReader};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
 pub(super) use sorted::SortQuestion;
