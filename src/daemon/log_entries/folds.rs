@@ -18,6 +18,7 @@ use daytable_model::field_properties::shown_name;
 use daytable_model::property::Property;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_query::StoredRecord;
+use daytable_query::answer;
 use daytable_query::answer::{
     AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
     LineReader, MemberReader, StreamNeeds, ValueNeed,
@@ -73,11 +74,15 @@ impl NeededLabels {
         self.names.as_ref().is_some_and(|names| names.iter().any(|name| NO_FIELDS.contains(&name.as_str())))
     }
 
+    /// Whether a field may be one of the labels: each but the table may be absent, and then a field of that name is the label.
     fn has_fields(&self) -> bool {
-        let Some(names) = &self.names else { return true };
-        let is_field = |name: &String| !OWN_LABELS.contains(&name.as_str()) || name == "service_name";
-        // A record without a level may have a field of that name.
-        self.has_service || self.has_detected_level || names.iter().any(is_field)
+        self.names.as_ref().is_none_or(|names| names.iter().any(|name| name != "table"))
+    }
+
+    /// Whether headers tell the labels of a record that has a level and an instance.
+    fn are_of_headers(&self) -> bool {
+        let is_told = |name: &String| matches!(name.as_str(), "level" | "instance" | "table" | DETECTED_LEVEL);
+        self.names.as_ref().is_some_and(|names| names.iter().all(is_told))
     }
 
     /// What matters of a stream's records.
@@ -110,6 +115,7 @@ impl NeededLabels {
             instance: self.has("instance") || self.has_service,
             source: self.has("source"),
             fields: self.has_fields(),
+            headers: self.are_of_headers(),
             line: if self.is_of_record() { LineNeed::Record } else { line },
             level_members: level_members.filter(|_| self.has_detected_level),
             value,
@@ -165,7 +171,7 @@ impl<'f> SampleFold<'f> {
         let line = match &readers.line {
             LineUse::Unused => LineNeed::Unused,
             LineUse::Members(members) => {
-                LineNeed::Members(LineReader { is_json: members.form() == LineForm::Json, each: &*readers.each })
+                LineNeed::Members(LineReader { form: form_of(members.form()), each: &*readers.each })
             }
             LineUse::Whole => LineNeed::Whole,
             LineUse::Entry => LineNeed::Record,
@@ -181,7 +187,7 @@ impl<'f> SampleFold<'f> {
             }
             None => (None, Conversion::Number),
         };
-        let level_members = Some(LineReader { is_json: true, each: &*readers.level });
+        let level_members = Some(LineReader { form: answer::LineForm::Json, each: &*readers.level });
         let needs = labels.needs_of(line, value, level_members, sees, question.budget());
         let depends_on_end = wanted.lines.iter().any(|filter| filter.depends_on_end());
         SampleFold { question, wanted, clock, labels, needs, conversion, depends_on_end }
@@ -469,4 +475,12 @@ pub(super) fn sees<'s>(seen: &'s crate::http::Visibility) -> Option<Box<Instance
         let sees: Box<InstanceTest<'s>> = Box::new(move |table, instance| seen.sees(&table_name(table), instance));
         sees
     })
+}
+
+fn form_of(form: LineForm) -> answer::LineForm {
+    match form {
+        LineForm::Json => answer::LineForm::Json,
+        LineForm::Logfmt => answer::LineForm::Logfmt,
+        LineForm::Both => answer::LineForm::Both,
+    }
 }

@@ -164,7 +164,10 @@ const SELECTORS: [&str; 7] = [
     r#"{level=~"warn|error"}"#,
     r#"{user="ann"}"#,
 ];
-const STAGES: [&str; 38] = [
+const STAGES: [&str; 41] = [
+    " | json | logfmt | drop __error__, __error_details__",
+    " | json | logfmt | drop __error__, __error_details__",
+    r#" | json | logfmt | drop __error__, __error_details__ | took!="""#,
     " | json",
     " | json",
     " | json",

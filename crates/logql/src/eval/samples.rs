@@ -128,7 +128,7 @@ impl<'q> RangeQuestion<'q> {
         let is_plain = |stage: &PipelineStage| match stage {
             PipelineStage::Json(keys) | PipelineStage::Logfmt { keys, .. } => keys.is_empty() && !names_all,
             PipelineStage::Line(_) => true,
-            PipelineStage::Labels(filter) => !filter.is_about(&unwrap.label),
+            PipelineStage::Labels(filter) => !filter.depends_on_value(&unwrap.label),
             PipelineStage::Drop(picks) | PipelineStage::Keep(picks) => {
                 picks.iter().all(|pick| matches!(pick, crate::ast::LabelPick::Name(_)))
             }
@@ -137,7 +137,7 @@ impl<'q> RangeQuestion<'q> {
         let is_named = self.grouping.is_some_and(|grouping| !grouping.without && grouping.keeps(&unwrap.label));
         let is_alone = !is_named
             && self.range.query.stages.iter().all(is_plain)
-            && !unwrap.filters.iter().any(|filter| filter.is_about(&unwrap.label));
+            && !unwrap.filters.iter().any(|filter| filter.depends_on_value(&unwrap.label));
         is_alone.then_some((unwrap.label.as_str(), unwrap.conversion))
     }
 

@@ -3,7 +3,7 @@
 //! A parser extracts those labels only, and stops at the last of them: so a line whose mistake stands behind is no error,
 //! and a count of all lines parses none. Answers depend on these rules, so they are those of Loki.
 
-use crate::ast::{LabelFilter, LabelGrouping, LabelValue, PipelineStage, RangeAggregation};
+use crate::ast::{LabelFilter, LabelGrouping, LabelValue, MatchOp, PipelineStage, RangeAggregation};
 
 /// What parsers have to extract.
 #[derive(Debug, Default)]
@@ -80,11 +80,18 @@ impl Hints {
 }
 
 impl LabelFilter {
-    /// Whether a part of the condition is about a label.
-    pub(crate) fn is_about(&self, label: &str) -> bool {
-        let mut names = Vec::new();
-        self.names(&mut names);
-        names.iter().any(|name| name == label)
+    /// Whether the condition depends on the value of a label, and not only on whether it is empty.
+    pub(crate) fn depends_on_value(&self, label: &str) -> bool {
+        match self {
+            LabelFilter::And(left, right) | LabelFilter::Or(left, right) => {
+                left.depends_on_value(label) || right.depends_on_value(label)
+            }
+            LabelFilter::Text(matcher) if matcher.value.is_empty() => {
+                matcher.name == label && !matches!(matcher.op, MatchOp::Equal | MatchOp::NotEqual)
+            }
+            LabelFilter::Text(matcher) => matcher.name == label,
+            LabelFilter::Quantity { name, .. } | LabelFilter::Ip { name, .. } => name == label,
+        }
     }
 
     fn names(&self, names: &mut Vec<String>) {

@@ -42,12 +42,14 @@ pub enum LineForm {
     Json,
     /// As pairs.
     Logfmt,
+    /// As both, one after the other. What is an object has no pairs as long as it has no `=`.
+    Both,
 }
 
 impl<'q> LineUse<'q> {
     pub(crate) fn of(range: &'q RangeAggregation, hints: &'q Hints) -> LineUse<'q> {
         let (mut members, mut is_derived, mut is_made): (Option<MemberUse<'q>>, bool, bool) = (None, false, false);
-        let mut is_whole = false;
+        let (mut is_whole, mut pairs_matter) = (false, false);
         let template = |template: &Template, is_whole: &mut bool| {
             let reads = template.reads();
             *is_whole |= reads.line;
@@ -96,14 +98,20 @@ impl<'q> LineUse<'q> {
                         has_level: false,
                     });
                     known.named.extend(named);
-                    is_whole |= known.form != form;
+                    if known.form != form {
+                        known.form = LineForm::Both;
+                    }
+                    pairs_matter |= matches!(stage, PipelineStage::Logfmt { strict: true, .. })
+                        || matches!(stage, PipelineStage::Logfmt { keep_empty, keys, .. } if *keep_empty || !keys.is_empty());
                 }
                 _ => is_whole = true,
             }
         }
         let has_length = !is_made && matches!(range.op, RangeOp::BytesOverTime | RangeOp::BytesRate);
+        // Words alone, and mistakes, come in objects.
+        let is_odd = members.as_ref().is_some_and(|members| members.form == LineForm::Both) && pairs_matter;
         match members {
-            _ if is_whole || has_length => LineUse::Whole,
+            _ if is_whole || has_length || is_odd => LineUse::Whole,
             Some(members) => LineUse::Members(members),
             None => LineUse::Unused,
         }
@@ -129,8 +137,13 @@ impl<'q> MemberUse<'q> {
     /// Passes the names and the texts of those values of a line that matter. False if the line is malformed, or its walk may
     /// depend on all of it.
     pub fn each(&self, line: &str, each: &mut dyn FnMut(&str, &str)) -> bool {
-        match self.form {
-            LineForm::Json => json::each_value(line, &mut |first, name, key, value| {
+        let is_object = match self.form {
+            LineForm::Json => true,
+            LineForm::Logfmt => false,
+            LineForm::Both => line.trim_start().starts_with('{'),
+        };
+        match is_object {
+            true => json::each_value(line, &mut |first, name, key, value| {
                 let (Raw::String(text) | Raw::Object(text) | Raw::Array(text) | Raw::Plain(text)) = value else {
                     return;
                 };
@@ -144,7 +157,7 @@ impl<'q> MemberUse<'q> {
                     each(name, text);
                 }
             }),
-            LineForm::Logfmt => Pairs::of(line).all(|pair| {
+            false => Pairs::of(line).all(|pair| {
                 let Ok((key, value)) = pair else { return false };
                 let name = label_name(key);
                 let is_named = |named: &&LabelExtraction| named.source == name;
@@ -187,7 +200,7 @@ mod tests {
             LineUse::Members(members) => {
                 let mut found = Vec::new();
                 let line = match members.form {
-                    LineForm::Json => r#"{"a":1,"ab":{"c":"x","d":[2]},"b":"y","level":"info"}"#,
+                    LineForm::Json | LineForm::Both => r#"{"a":1,"ab":{"c":"x","d":[2]},"b":"y","level":"info"}"#,
                     LineForm::Logfmt => "a=1 ab=x b=y level=info",
                 };
                 assert!(members.each(line, &mut |name, text| found.push(format!("{name}={text}"))));
@@ -209,7 +222,9 @@ mod tests {
             (r#" | json z="ab.d[0]""#, "z", r#"ab={"c":"x","d":[2]} ab_c=x ab_d=[2]"#),
             (" | logfmt", "b", "b=y"),
             (r#" | logfmt z="ab""#, "z", "ab=x"),
-            (" | json | logfmt", "a", "Whole"),
+            (" | json | logfmt", "a", "a=1"),
+            (" | json | logfmt --strict", "a", "Whole"),
+            (r#" | json | logfmt z="a""#, "z", "Whole"),
             (" | decolorize", "a", "Unused"),
             (r#" | decolorize |= "x""#, "a", "Whole"),
             (r#" | line_format "{{.a}}" |= "x" | json"#, "b", "Unused"),

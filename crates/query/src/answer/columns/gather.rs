@@ -2,7 +2,8 @@
 
 use super::computed::ComputedColumns;
 use super::counted::CountedFields;
-use super::entries::{EntryFold, EntryFolding};
+use super::entries::EntryFolding;
+use super::entry_question::EntryFold;
 use super::fields::FieldGathering;
 use super::filter::ColumnFilter;
 use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fields, is_told};

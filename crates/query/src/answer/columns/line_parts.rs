@@ -22,11 +22,22 @@ use std::time::Duration;
 /// Passes the names and texts of the values of a line that matter. False if that is not known.
 pub type MemberReader<'r> = dyn Fn(&str, &mut dyn FnMut(&str, &str)) -> bool + Sync + 'r;
 
+/// What a line is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineForm {
+    /// An object of JSON.
+    Json,
+    /// Pairs.
+    Logfmt,
+    /// Both: an object has no pairs as long as it has no `=`, and what does not begin like JSON is none.
+    Both,
+}
+
 /// How a line is read, of which some values matter.
 #[derive(Clone, Copy)]
 pub struct LineReader<'r> {
-    /// Whether as an object of JSON; else as pairs.
-    pub is_json: bool,
+    /// What it is read as.
+    pub form: LineForm,
     /// Passes the values that matter.
     pub each: &'r MemberReader<'r>,
 }
@@ -55,6 +66,8 @@ pub(super) struct LineParts {
     pub(super) others: Vec<(Box<str>, HoleCheck)>,
     /// Pieces of verbatim text in a line.
     pub(super) pieces: usize,
+    /// Whether no value may have `=`.
+    pub(super) no_equals: bool,
     /// Whether words of the layout and of a value may be one word, or the layout has the name of a level before a value.
     pub(super) may_tell_level: bool,
 }
@@ -126,10 +139,20 @@ impl LineParts {
         }) else {
             return whole();
         };
-        let is_json = reader.is_some_and(|reader| reader.is_json);
-        let checks = checks(parts, is_json);
+        let form = reader.map(|reader| reader.form);
+        let is_object =
+            matches!(parts.iter().find(|part| !is_mark(part)), Some(LayoutPart::Literal(text)) if is_object(text));
+        let no_equals = form == Some(LineForm::Both) && is_object;
+        let has_equals = |part: &LayoutPart| matches!(part, LayoutPart::Literal(text) if text.contains('='));
+        if no_equals && parts.iter().any(has_equals) {
+            return whole();
+        }
+        // Nothing is read of what is no object, but its words may be.
+        let is_read = form.is_some_and(|form| form != LineForm::Json || is_object);
+        let checks = checks(parts, is_object && form != Some(LineForm::Logfmt));
         let mut line = LineParts {
             pieces,
+            no_equals,
             may_tell_level: text.starts_with(TIGHT) || has_open_border(parts),
             ..LineParts::default()
         };
@@ -143,8 +166,7 @@ impl LineParts {
             match named.is_empty() {
                 true => {
                     let of_name = checks.iter().filter(|(of, _)| **of == *name).map(|(_, check)| *check);
-                    // Nothing is read of it without a reader, but its words may be.
-                    let check = if reader.is_none() { HoleCheck::Any } else { strictest(of_name) };
+                    let check = if is_read { strictest(of_name) } else { HoleCheck::Any };
                     line.others.push((name, check));
                 }
                 // Which piece is meant, only the text says.
@@ -163,15 +185,19 @@ fn found(
     pieces: usize,
     reader: &LineReader<'_>,
 ) -> Option<Vec<(String, String)>> {
-    if reader.is_json {
-        match layout.parts().iter().find(|part| !matches!(part, LayoutPart::MessageStart | LayoutPart::MessageEnd))? {
-            // No object begins so: the reader looks no further.
-            LayoutPart::Literal(text) if !text.trim_start().starts_with(['{', '[', '"']) && !text.trim().is_empty() => {
-                return Some(Vec::new());
+    if reader.form != LineForm::Logfmt {
+        let is_other = match layout.parts().iter().find(|part| !is_mark(part))? {
+            LayoutPart::Literal(text) if is_object(text) => false,
+            LayoutPart::Literal(text) => {
+                let is_other = !text.trim_start().starts_with(['[', '"']) && !text.trim().is_empty();
+                is_other.then_some(true)?
             }
-            LayoutPart::Time(_) => return Some(Vec::new()),
-            LayoutPart::Literal(text) if text.trim_start().starts_with('{') => {}
+            LayoutPart::Time(_) => true,
             _ => return None,
+        };
+        // No object begins so: who reads one looks no further.
+        if is_other && reader.form == LineForm::Json {
+            return Some(Vec::new());
         }
     }
     let read = |time: Ticks| {
@@ -186,6 +212,15 @@ fn found(
     // Another time has other digits everywhere.
     let later = read(Ticks::UNIX_EPOCH.plus(Duration::new(1_111_111_111, 987_654_321)))?;
     (found == later).then_some(found)
+}
+
+/// Whether nothing is written in the place of a part.
+fn is_mark(part: &LayoutPart) -> bool {
+    matches!(part, LayoutPart::MessageStart | LayoutPart::MessageEnd)
+}
+
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
 }
 
 /// The check of each hole.
@@ -242,8 +277,7 @@ fn strictest(checks: impl Iterator<Item = HoleCheck>) -> HoleCheck {
 fn has_open_border(parts: &[LayoutPart]) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let is_hole = |part: &LayoutPart| !matches!(part, LayoutPart::Literal(_));
-    let is_written = |part: &&LayoutPart| !matches!(part, LayoutPart::MessageStart | LayoutPart::MessageEnd);
-    let parts: Vec<&LayoutPart> = parts.iter().filter(is_written).collect();
+    let parts: Vec<&LayoutPart> = parts.iter().filter(|part| !is_mark(part)).collect();
     parts.windows(2).any(|pair| match (pair[0], pair[1]) {
         (LayoutPart::Literal(text), hole) if is_hole(hole) => text.ends_with(is_word),
         (hole, LayoutPart::Literal(text)) if is_hole(hole) => text.starts_with(is_word),
@@ -267,7 +301,11 @@ mod tests {
                 None => !is_json,
             }
         };
-        LineParts::of(layout, Some(&LineReader { is_json, each: &each }), &|text| text.contains("level"))
+        LineParts::of(
+            layout,
+            Some(&LineReader { form: if is_json { LineForm::Json } else { LineForm::Logfmt }, each: &each }),
+            &|text| text.contains("level"),
+        )
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //!
 //! * `filter`: decides a filter for the rows of a batch. `matching`: makes the records that are needed for it.
 //! * `records`: the matching records, newest first.
-//! * `entries`: records as entries of the language of Loki. `line_parts`: which parts of their lines matter.
+//! * `entries`: records as entries of the language of Loki, by what `entry_question` asks. `entry_columns`: by columns, once a
+//!   combination of values (`entry_shapes`). `entry_lines`, `line_parts`: which parts of their lines matter.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
 //! * `group_step`: groups by the groups of fewer fields.
@@ -20,6 +21,10 @@ mod computed;
 mod computed_rows;
 mod counted;
 mod entries;
+mod entry_columns;
+mod entry_lines;
+mod entry_question;
+mod entry_shapes;
 mod fields;
 mod filter;
 mod gather;
@@ -36,7 +41,7 @@ mod sorted;
 mod tests;
 mod values;
 
-pub use entries::{
+pub use entry_question::{
     AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
     StreamNeeds, ValueNeed,
 };
@@ -44,7 +49,7 @@ pub(super) use gather::{
     FoldedTables, GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields,
     gather_sorted,
 };
-pub use line_parts::{LineReader, MemberReader};
+pub use line_parts::{LineForm, LineReader, MemberReader};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
 pub(super) use sorted::SortQuestion;
