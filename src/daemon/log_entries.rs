@@ -8,24 +8,26 @@
 
 use crate::http::{QuestionClock, Visibility};
 use daytable_logql::EvalError;
-use daytable_logql::ast::{LabelMatcher, MatchOp, Selector};
+use daytable_logql::ast::{MatchOp, Selector};
+use daytable_logql::eval::{RangeQuestion, RangeSamples};
 use daytable_logql::labels::{Labels, label_name};
-use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_stream};
-use daytable_logql::source::{CountedApart, Direction, EachEntry, EntrySelection, EntrySource, LogEntry, TimeSpan};
+use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_labels, level_of_members};
+use daytable_logql::source::{
+    CountedApart, Direction, EachEntry, EntrySelection, EntrySource, LogEntry, TimeSpan, sample_plainly,
+};
 use daytable_logsql::{FieldName, PredicateNode};
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::{DayTable, instance_of};
-use daytable_model::property::{OwnedValue, PropertyKind};
+use daytable_model::property::OwnedValue;
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, PushedStream, STREAM};
 use daytable_model::time::Ticks;
-use daytable_query::answer::{
-    EntryCount, EntryFilter, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
-    select_entries,
-};
+use daytable_platform::budget::QuestionBudget;
+use daytable_query::answer::{AlikeLine, EntryFilter, EntryFold, FoldedEntries, fold_entries, select_entries};
 use daytable_query::tables::TableError;
 use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select_while};
 use daytable_store::StoreError;
+use folds::{CountFold, SampleFold, SampleReaders, sees};
 use selection::predicate_of;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -34,6 +36,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod folds;
 mod selection;
 
 /// Labels that may name the service, in Loki's order, if a stream does not name it.
@@ -90,8 +93,6 @@ impl KnownStream {
 const OWN_LABELS: [&str; 5] = ["instance", "level", "service_name", "source", "table"];
 /// Properties that are no fields.
 const NO_FIELDS: [&str; 8] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS];
-/// The most steps of time that counts tell apart.
-const STEPS_MAX: i64 = 100_000;
 
 /// Converts records to entries.
 #[derive(Default)]
@@ -128,13 +129,21 @@ impl EntryMaker {
         if !self.seen.is_all() && !self.sees(record) {
             return None;
         }
+        match self.entry_of(record, selector, LevelSearch::Full) {
+            FoundEntry::Entry(entry) => Some(entry),
+            FoundEntry::Unselected | FoundEntry::Open => None,
+        }
+    }
+
+    /// The entry of a record, or of the values that matter of several.
+    fn entry_of(&mut self, record: &StoredRecord, selector: &Selector, search: LevelSearch) -> FoundEntry {
         let nanos = record.time().unix_nanos();
         let known = record.stream.as_ref().and_then(|note| self.known(&note.text));
         let Some(known) = known else {
-            return self.own_entry(record, selector, nanos);
+            return self.own_entry(record, selector, nanos, search);
         };
         if !selector.matches(|name| known.labels.get(name)) {
-            return None;
+            return FoundEntry::Unselected;
         }
         let value = |name: &FieldName| {
             let found = name.find_in(|wanted| record.fields.iter().find(|(known, _)| known == wanted));
@@ -144,10 +153,8 @@ impl EntryMaker {
         let metadata = labels_apart(metadata);
         let mut line = record.line().into_owned();
         line.push_str(&known.end);
-        let level = detected_level(&line, &known.labels, &metadata).to_owned();
-        let metadata = with_level(metadata, &level);
         let below = record.stream.as_ref().map_or(0, |note| i64::from(note.nanos));
-        Some(LogEntry { stream: known.labels.clone(), time: nanos + below, line, metadata })
+        search.found(None, LogEntry { stream: known.labels.clone(), time: nanos + below, line, metadata })
     }
 
     fn known(&mut self, text: &str) -> Option<Arc<KnownStream>> {
@@ -162,7 +169,7 @@ impl EntryMaker {
         Some(known)
     }
 
-    fn own_entry(&mut self, record: &StoredRecord, selector: &Selector, time: i64) -> Option<LogEntry> {
+    fn own_entry(&mut self, record: &StoredRecord, selector: &Selector, time: i64, search: LevelSearch) -> FoundEntry {
         let field = |wanted: &&str| {
             let value = record.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| shown(value));
             value.filter(|value| !value.is_empty())
@@ -174,15 +181,10 @@ impl EntryMaker {
         let pairs = names.iter().filter(|(name, _)| stream.get(&label_name(name)).is_none());
         let metadata = labels_apart(pairs.map(|(name, value)| (&**name, value.clone())));
         if !selector.matches(|name| stream.get(name).or_else(|| metadata.get(name))) {
-            return None;
+            return FoundEntry::Unselected;
         }
         let line = record.line().into_owned();
-        let level = match record.level {
-            Some(level) => shown_level(level),
-            None => detected_level(&line, &stream, &metadata),
-        };
-        let level = level.to_owned();
-        Some(LogEntry { metadata: with_level(metadata, &level), stream, time, line })
+        search.found(record.level.map(shown_level), LogEntry { metadata, stream, time, line })
     }
 
     /// The labels of a record that was pushed to no stream.
@@ -207,29 +209,50 @@ impl EntryMaker {
         self.own.insert(values, labels.clone());
         labels
     }
+}
 
-    /// An entry with the needed labels of records that were counted; `None` if the selector does not select their stream.
-    fn counted(&mut self, count: EntryCount, wanted: &WantedValues, selector: &Selector) -> Option<LogEntry> {
-        let line = String::new();
-        if let Some(known) = count.stream.as_ref().and_then(|note| self.known(note)) {
-            let level = level_of_stream(&known.labels).unwrap_or_default().to_owned();
-            let metadata = with_level(Labels::default(), &level);
-            let is_selected = selector.matches(|name| known.labels.get(name));
-            return is_selected.then(|| LogEntry { stream: known.labels.clone(), time: count.time, line, metadata });
-        }
-        let values: Vec<Option<String>> = count.values.iter().map(|value| value.as_ref().map(shown)).collect();
-        let (of_service, values) = values.split_at(if wanted.has_service { SERVICE_FIELDS.len() } else { 0 });
-        let (of_source, of_fields) = values.split_at(usize::from(wanted.has_source));
-        let instance = count.instance.unwrap_or_default();
-        let service = of_service.iter().flatten().next().unwrap_or(&instance).clone();
-        let source = of_source.iter().flatten().next().cloned().unwrap_or_default();
-        let stream = self.own_stream(instance, count.level, service, source, &count.table);
-        let fields =
-            wanted.fields.iter().zip(of_fields).filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
-        let metadata = Labels::new(fields.collect());
-        let is_selected = selector.matches(|name| stream.get(name).or_else(|| metadata.get(name)));
-        let metadata = with_level(metadata, count.level.map_or("", shown_level));
-        is_selected.then_some(LogEntry { metadata, stream, time: count.time, line })
+/// How the level is found that Loki detects.
+#[derive(Clone, Copy)]
+enum LevelSearch {
+    /// In the labels and the line.
+    Full,
+    /// It does not matter.
+    Skip,
+    /// In the labels, and in a line that stands for those of several records.
+    Alike(AlikeLine),
+}
+
+/// An entry, as far as its values tell.
+enum FoundEntry {
+    Entry(LogEntry),
+    /// The selector does not select its stream.
+    Unselected,
+    /// Only the whole record tells the level.
+    Open,
+}
+
+impl LevelSearch {
+    /// The entry with its level; `known` is that of the record.
+    fn found(self, known: Option<&'static str>, entry: LogEntry) -> FoundEntry {
+        let LogEntry { line, stream, metadata, .. } = &entry;
+        let told = || known.or_else(|| level_of_labels(stream, metadata));
+        let level = match self {
+            LevelSearch::Skip => return FoundEntry::Entry(entry),
+            LevelSearch::Full | LevelSearch::Alike(AlikeLine::Real) => {
+                told().unwrap_or_else(|| detected_level(line, stream, metadata))
+            }
+            LevelSearch::Alike(AlikeLine::Reduced(tells)) => match told().or_else(|| level_of_members(line)) {
+                Some(level) => level,
+                None if tells => return FoundEntry::Open,
+                None => detected_level(line, stream, metadata),
+            },
+            LevelSearch::Alike(AlikeLine::None) => match told() {
+                Some(level) => level,
+                None => return FoundEntry::Open,
+            },
+        };
+        let level = level.to_owned();
+        FoundEntry::Entry(LogEntry { metadata: with_level(entry.metadata, &level), ..entry })
     }
 }
 
@@ -273,60 +296,6 @@ fn shown_level(level: Level) -> &'static str {
         Level::Alert => "critical",
         level => level.name(),
     }
-}
-
-/// The values of records that the needed labels come from: first the fields that name the service, then the source, then
-/// other fields.
-struct WantedValues {
-    has_service: bool,
-    has_source: bool,
-    has_level: bool,
-    has_instance: bool,
-    /// The labels that are made of fields.
-    fields: Vec<String>,
-}
-
-impl WantedValues {
-    /// What a count needs; `None` if only whole records tell it.
-    fn of(selector: &Selector, labels: Option<&[String]>) -> Option<WantedValues> {
-        // Every entry has a service, whatever its name.
-        let asks = |matcher: &&LabelMatcher| {
-            let is_any =
-                matches!((matcher.op, &*matcher.value), (MatchOp::NotEqual, "") | (MatchOp::Regex, ".+" | ".*"));
-            matcher.name != "service_name" || !is_any
-        };
-        let mut names: Vec<&str> = selector.0.iter().filter(asks).map(|matcher| &*matcher.name).collect();
-        match labels {
-            Some(labels) => names.extend(labels.iter().map(String::as_str)),
-            None => names.extend(OWN_LABELS),
-        }
-        let has = |name: &str| names.contains(&name);
-        let (has_service, has_source) = (has("service_name"), has("source"));
-        let (has_level, has_instance) = (
-            has("level") || has(DETECTED_LEVEL),
-            has("instance") || selector.0.iter().any(|m| m.name == "service_name"),
-        );
-        names.retain(|name| !OWN_LABELS.contains(name) && *name != DETECTED_LEVEL);
-        names.sort_unstable();
-        names.dedup();
-        if names.iter().any(|name| NO_FIELDS.contains(name) || may_be_numbered(name)) {
-            return None;
-        }
-        let fields = names.iter().map(|name| (*name).to_owned()).collect();
-        Some(WantedValues { has_service, has_source, has_level, has_instance: has_instance || has_service, fields })
-    }
-}
-
-/// Whether the note of a stream tells all of these labels of its entries.
-fn is_stream_enough(note: &str, labels: Option<&[String]>) -> bool {
-    let Some(PushedStream(stream, metadata, _)) = PushedStream::parse(note) else { return false };
-    let Some(labels) = labels else { return true };
-    labels.iter().all(|wanted| {
-        let is_metadata = metadata.iter().any(|name| label_name(name) == *wanted);
-        let is_told =
-            wanted != DETECTED_LEVEL || level_of_stream(&Labels::new(stream.clone().into_iter().collect())).is_some();
-        !is_metadata && is_told
-    })
 }
 
 fn with_level(mut metadata: Labels, level: &str) -> Labels {
@@ -395,6 +364,39 @@ impl<'s> StoredEntries<'s> {
     /// What the stores can decide about the wanted entries. A count relies on it for lines.
     fn entries_of(&self, wanted: &EntrySelection<'_>) -> EntryFilter {
         EntryFilter { filter: self.filter_of(wanted), predicate: predicate_of(wanted).into() }
+    }
+
+    /// Folds the entries of a selection in any order, and passes on what each thread gathered.
+    fn fold<F: EntryFold>(
+        &self,
+        wanted: &EntrySelection<'_>,
+        fold: &F,
+        mut each: impl FnMut(F::State) -> Result<ControlFlow<()>, EvalError>,
+    ) -> Result<(), EvalError> {
+        let stopped = Cell::new(None);
+        let go_on = || {
+            stopped.set(self.clock.stop_reason());
+            stopped.get().is_none()
+        };
+        let EntryFilter { filter, predicate } = self.entries_of(wanted);
+        for filter in self.filters_of(filter)? {
+            let chosen = EntryFilter { filter, predicate: predicate.clone() };
+            let FoldedEntries { states, report, refused } =
+                fold_entries(self.stores, &chosen, fold, &go_on).map_err(unread)?;
+            if let Some(reason) = stopped.get() {
+                return Err(EvalError::Source(reason.into()));
+            }
+            if let Some(over) = refused {
+                return Err(over.into());
+            }
+            for state in states {
+                if each(state)?.is_break() {
+                    return Ok(());
+                }
+            }
+            report.missing().map_or(Ok(()), |missing| Err(EvalError::Source(missing)))?;
+        }
+        Ok(())
     }
 
     /// Passes the entries of a selection in any order.
@@ -544,85 +546,32 @@ impl EntrySource for StoredEntries<'_> {
         Ok(())
     }
 
+    fn sample(&self, wanted: &EntrySelection<'_>, question: &RangeQuestion<'_>) -> Result<RangeSamples, EvalError> {
+        let (readers, sees) = (SampleReaders::new(question), sees(&self.seen));
+        let fold = SampleFold::new(question, wanted, &readers, self.clock, sees.as_deref());
+        let mut all = question.start();
+        let each = |(_, samples): (EntryMaker, RangeSamples)| {
+            question.merge(&mut all, samples);
+            Ok(if all.is_refused() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        self.fold(wanted, &fold, each)?;
+        // The error of an entry names all of its labels.
+        if all.has_failed() { sample_plainly(self, wanted, question) } else { Ok(all) }
+    }
+
     fn count(
         &self,
         wanted: &EntrySelection<'_>,
         apart: CountedApart<'_>,
-        each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
+        memory: &QuestionBudget,
+        each: &mut dyn FnMut(&Arc<Labels>, i64, u64) -> ControlFlow<()>,
     ) -> Result<(), EvalError> {
-        let (selector, span) = (wanted.selector, wanted.span);
-        let (edge, length) = apart.steps.map_or((0, None), |(edge, length)| (edge, Some(length)));
-        let steps = EntrySteps { from: span.from, to: span.to, edge, length };
-        let values = WantedValues::of(selector, apart.labels).filter(|_| steps.count() <= STEPS_MAX);
-        let Some(values) = values else {
-            return self.unordered(wanted, &mut |entry| match wanted.passes_lines(&entry.line) {
-                true => each(entry, 1),
-                false => ControlFlow::Continue(()),
-            });
-        };
-        let is_service: [&PropertyTest<'_>; 3] =
-            [&|name, _| name == SERVICE_FIELDS[0], &|name, _| name == SERVICE_FIELDS[1], &|name, _| {
-                name == SERVICE_FIELDS[2]
-            }];
-        let is_field = |wanted: &String| -> Box<PropertyTest<'_>> {
-            let wanted = wanted.clone();
-            Box::new(move |name, _| label_name(&shown_name(name)) == wanted && !NO_FIELDS.contains(&name))
-        };
-        let is_field: Vec<_> = values.fields.iter().map(is_field).collect();
-        let is_source: &PropertyTest<'_> = &|name, kind| (name, kind) == ("Source", PropertyKind::String);
-        let value = |is_property, is_required| EntryValue { is_property, is_required };
-        let service = is_service.into_iter().filter(|_| values.has_service).map(|test| value(test, false));
-        let source = values.has_source.then(|| value(is_source, true));
-        let fields = is_field.iter().map(|test| value(&**test, false));
-        let depends_on_end = wanted.lines.iter().any(|filter| filter.depends_on_end());
-        let has_end = |note: &str| KnownStream::parse(note).is_some_and(|known| !known.end.is_empty());
-        let seen = &self.seen;
-        let sees: &InstanceTest<'_> = &|table, instance| seen.sees(&table_name(table), instance);
-        let question = EntryQuestion {
-            steps,
-            by_level: values.has_level,
-            by_instance: values.has_instance,
-            values: service.chain(source).chain(fields).collect(),
-            is_stream_enough: &|note| is_stream_enough(note, apart.labels) && !(depends_on_end && has_end(note)),
-            sees: (!self.seen.is_all()).then_some(sees),
-        };
-        let (is_over, stopped) = (Cell::new(false), Cell::new(None));
-        let go_on = || {
-            stopped.set(self.clock.stop_reason());
-            !is_over.get() && stopped.get().is_none()
-        };
-        let mut count = |found| {
-            let mut maker = self.maker.borrow_mut();
-            let found = match found {
-                FoundEntries::Counted(count) => {
-                    let records = count.records;
-                    maker.counted(*count, &values, selector).map(|entry| (entry, records))
-                }
-                FoundEntries::Record(record) => {
-                    let entry = maker.entry(record.record(), selector);
-                    entry.filter(|entry| wanted.passes_lines(&entry.line)).map(|entry| (entry, 1))
-                }
-            };
-            if let Some((entry, entries)) = found.filter(|(entry, _)| (span.from..=span.to).contains(&entry.time))
-                && !is_over.get()
-            {
-                is_over.set(each(entry, entries).is_break());
-            }
-        };
-        let EntryFilter { filter, predicate } = self.entries_of(wanted);
-        for filter in self.filters_of(filter)? {
-            let chosen = EntryFilter { filter, predicate: predicate.clone() };
-            let report = count_entries(self.stores, &chosen, &question, &go_on, &mut count);
-            let report = report.map_err(unread)?;
-            if let Some(reason) = stopped.get() {
-                return Err(EvalError::Source(reason.into()));
-            }
-            report.missing().map_or(Ok(()), |missing| Err(EvalError::Source(missing)))?;
-            if is_over.get() {
-                break;
-            }
-        }
-        Ok(())
+        let sees = sees(&self.seen);
+        let fold = CountFold::new(wanted, apart, sees.as_deref(), memory);
+        self.fold(wanted, &fold, |counts| match counts.refused() {
+            Some(over) => Err(over.into()),
+            None => Ok(fold.each(counts, each)),
+        })
     }
 }
 
@@ -634,8 +583,7 @@ fn unread(error: TableError) -> EvalError {
     }
 }
 
-/// Tests the name and the type of a property.
-type PropertyTest<'p> = dyn Fn(&str, PropertyKind) -> bool + Sync + 'p;
-
+#[cfg(test)]
+mod program_tests;
 #[cfg(test)]
 mod tests;

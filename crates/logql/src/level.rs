@@ -64,13 +64,52 @@ pub fn level_of_stream(stream: &Labels) -> Option<&str> {
 
 /// The level of an entry.
 pub fn detected_level<'v>(line: &'v str, stream: &'v Labels, metadata: &'v Labels) -> &'v str {
+    level_of_labels(stream, metadata).unwrap_or_else(|| of_line(line))
+}
+
+/// The level of an entry whose labels tell it.
+pub fn level_of_labels<'v>(stream: &'v Labels, metadata: &'v Labels) -> Option<&'v str> {
     match metadata.get(DETECTED_LEVEL).or_else(|| value_in(stream)).or_else(|| value_in(metadata)) {
-        Some(value) => level_of(value).unwrap_or(value),
-        None => match metadata.get(SEVERITY_NUMBER) {
-            Some(number) => of_severity(number),
-            None => of_line(line),
-        },
+        Some(value) => Some(level_of(value).unwrap_or(value)),
+        None => metadata.get(SEVERITY_NUMBER).map(of_severity),
     }
+}
+
+/// Whether the level may stand in a field of this name, whatever its case.
+pub fn is_level_field(name: &str) -> bool {
+    name == SEVERITY_NUMBER || FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether the level may stand in a field that becomes this label.
+pub fn is_level_label(name: &str) -> bool {
+    name == DETECTED_LEVEL || name == "log_level" || is_level_field(name)
+}
+
+/// The level of a line that is an object of JSON, where a member of it tells the level: other members do not matter.
+pub fn level_of_members(line: &str) -> Option<&'static str> {
+    let trimmed = line.trim();
+    let is_object = trimmed.starts_with('{') && trimmed.ends_with('}');
+    is_object.then(|| of_member(trimmed))?
+}
+
+/// Whether a part of a line may tell a level, by a word or by a name before it.
+pub fn may_tell_level(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_at =
+        |at: usize, part: &[u8]| bytes.get(at..at + part.len()).is_some_and(|text| text.eq_ignore_ascii_case(part));
+    // Each word and each name of a field has one of these parts.
+    (0..bytes.len()).any(|at| match bytes[at].to_ascii_lowercase() {
+        b't' => is_at(at, b"trac") || is_at(at, b"trc"),
+        b'd' => is_at(at, b"debu") || is_at(at, b"dbg"),
+        b'f' => is_at(at, b"fata"),
+        b'c' => is_at(at, b"crit"),
+        b'e' => is_at(at, b"err"),
+        b'w' => is_at(at, b"warn") || is_at(at, b"wrn"),
+        b'i' => is_at(at, b"inf"),
+        b'l' => is_at(at, b"level") || is_at(at, b"lvl"),
+        b's' => is_at(at, b"sever"),
+        _ => false,
+    })
 }
 
 /// The level that a word is a name of.
@@ -96,15 +135,19 @@ fn of_severity(number: &str) -> &'static str {
 fn of_line(line: &str) -> &'static str {
     let trimmed = line.trim();
     let value = if trimmed.starts_with('{') && trimmed.ends_with('}') {
-        let mut found = None;
-        let _ = member(trimmed, 0, &mut found);
-        found.and_then(level_of)
+        of_member(trimmed)
     } else if line.contains('=') {
         pair(line).as_deref().and_then(level_of)
     } else {
         None
     };
     value.or_else(|| word(line)).unwrap_or("unknown")
+}
+
+fn of_member(object: &str) -> Option<&'static str> {
+    let mut found = None;
+    let _ = member(object, 0, &mut found);
+    found.and_then(level_of)
 }
 
 /// The first text of a JSON object whose name is that of a level.
@@ -147,6 +190,19 @@ fn word(line: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_tells_no_level_has_none() {
+        for word in WORDS.iter().chain(&SHORT_WORDS).map(|(word, _)| *word).chain(FIELDS).chain([SEVERITY_NUMBER]) {
+            assert!(may_tell_level(&format!("a {}=b", word.to_ascii_uppercase())), "{word}");
+        }
+        for text in ["/api/v1/items/12", "GET", "", "10.0.0.1", "é"] {
+            assert!(!may_tell_level(text), "{text}");
+        }
+        assert_eq!(level_of_members(r#"{"a":"error","lvl":"warn"}"#), Some("warn"));
+        assert_eq!(level_of_members(r#"{"a":"error"}"#), None);
+        assert_eq!(level_of_members("lvl=warn"), None);
+    }
 
     #[test]
     fn levels_of_lines_and_labels() {

@@ -36,3 +36,4 @@ pub mod text;
 
 pub use error::{EvalError, QuerySyntaxError};
 pub use parser::{QUERY_BYTES_MAX, parse, parse_selector};
+pub use stages::line_use;

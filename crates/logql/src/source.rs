@@ -2,7 +2,9 @@
 
 use crate::EvalError;
 use crate::ast::{LabelFilter, LineFilter, Selector};
+use crate::eval::{RangeQuestion, RangeSamples};
 use crate::labels::Labels;
+use daytable_platform::budget::QuestionBudget;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -43,7 +45,7 @@ pub struct TimeSpan {
 /// Which entries of a count need not be told apart.
 #[derive(Clone, Copy, Debug)]
 pub struct CountedApart<'q> {
-    /// The labels that are needed; all labels of the stream, and no metadata, if absent.
+    /// The labels of streams that are needed; all of them if absent.
     pub labels: Option<&'q [String]>,
     /// The end of any step, and the length of the steps: a step is open at its start and closed at its end. The span is one
     /// step without them.
@@ -101,8 +103,17 @@ pub trait EntrySource {
         each: &mut EachEntry<'_>,
     ) -> Result<(), EvalError>;
 
-    /// Counts the wanted entries whose lines pass all filters of the selection, until `each` breaks. An entry stands for so
-    /// many entries with the same needed labels in the same step. It may lack a line and other labels. The order is any.
+    /// Gathers the samples of a function over ranges.
+    ///
+    /// # Errors
+    ///
+    /// Why not all entries could be read.
+    fn sample(&self, wanted: &EntrySelection<'_>, question: &RangeQuestion<'_>) -> Result<RangeSamples, EvalError> {
+        sample_plainly(self, wanted, question)
+    }
+
+    /// Counts the wanted entries whose lines pass all filters of the selection, until `each` breaks: the labels of a stream, as
+    /// far as they are needed, a time in a step, and the number of entries of such streams in that step. The order is any.
     ///
     /// # Errors
     ///
@@ -111,11 +122,27 @@ pub trait EntrySource {
         &self,
         wanted: &EntrySelection<'_>,
         _apart: CountedApart<'_>,
-        each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
+        _memory: &QuestionBudget,
+        each: &mut dyn FnMut(&Arc<Labels>, i64, u64) -> ControlFlow<()>,
     ) -> Result<(), EvalError> {
         self.scan(wanted, Direction::Any, &mut |entry| match wanted.passes_lines(&entry.line) {
-            true => each(entry, 1),
+            true => each(&entry.stream, entry.time, 1),
             false => ControlFlow::Continue(()),
         })
     }
+}
+
+/// Gathers samples entry by entry: the plain way, which any other has to agree with.
+///
+/// # Errors
+///
+/// Why not all entries could be read.
+pub fn sample_plainly(
+    source: &(impl EntrySource + ?Sized),
+    wanted: &EntrySelection<'_>,
+    question: &RangeQuestion<'_>,
+) -> Result<RangeSamples, EvalError> {
+    let (mut samples, go_on) = (question.start(), || source.is_wanted());
+    source.scan(wanted, Direction::Any, &mut |entry| question.add_entry(&mut samples, &entry, &go_on))?;
+    Ok(samples)
 }

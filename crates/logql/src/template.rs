@@ -61,6 +61,31 @@ pub(crate) enum RenderError {
     Refused(TextRefusal),
 }
 
+/// What a template reads of an entry beside the labels that it names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TemplateReads {
+    /// Its line.
+    pub(crate) line: bool,
+    /// Its time, or all of its labels.
+    pub(crate) entry: bool,
+}
+
+impl TemplateReads {
+    fn add(&mut self, operand: &Operand) {
+        match operand {
+            Operand::Function(name) => {
+                self.line |= name == "__line__";
+                self.entry |= name == "__timestamp__";
+            }
+            Operand::Dot(names) => self.entry |= names.is_empty(),
+            // A variable may stand for all labels.
+            Operand::Variable(..) => self.entry = true,
+            Operand::Nested(_, names) => self.entry |= !names.is_empty(),
+            Operand::Literal(_) => {}
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Node {
     Text(String),
@@ -122,6 +147,13 @@ impl Template {
         self.nodes.iter().for_each(|node| node.fields(names));
     }
 
+    /// What the template reads beside the labels that it names.
+    pub(crate) fn reads(&self) -> TemplateReads {
+        let mut reads = TemplateReads::default();
+        self.nodes.iter().for_each(|node| node.each_operand(&mut |operand| reads.add(operand)));
+        reads
+    }
+
     /// Fills the template.
     pub(crate) fn render(&self, context: LineContext<'_>, labels: Labels<'_, '_>) -> Result<String, RenderError> {
         let made = MadeText::new(context.go_on);
@@ -147,7 +179,29 @@ impl Node {
     }
 }
 
+impl Node {
+    fn each_operand(&self, each: &mut dyn FnMut(&Operand)) {
+        let (pipeline, lists): (_, [&[Node]; 2]) = match self {
+            Node::Text(_) => return,
+            Node::Action(pipeline) => (pipeline, [&[], &[]]),
+            Node::If { condition, then, otherwise, .. } => (condition, [then, otherwise]),
+            Node::Range { list, body, otherwise } => (list, [body, otherwise]),
+        };
+        pipeline.each_operand(each);
+        lists.into_iter().flatten().for_each(|node| node.each_operand(each));
+    }
+}
+
 impl Pipeline {
+    fn each_operand(&self, each: &mut dyn FnMut(&Operand)) {
+        for operand in self.commands.iter().flat_map(|Command(operands)| operands) {
+            each(operand);
+            if let Operand::Nested(pipeline, _) = operand {
+                pipeline.each_operand(each);
+            }
+        }
+    }
+
     fn fields(&self, names: &mut Vec<String>) {
         for operand in self.commands.iter().flat_map(|Command(operands)| operands) {
             match operand {

@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 const INSTANCES: [&str; 3] = ["web-1", "web-2", "db~00"];
 /// 2026-11-21T00:00:00Z.
-const DAY: i64 = 1_795_219_200;
-const SECOND: i64 = 1_000_000_000;
+pub(super) const DAY: i64 = 1_795_219_200;
+pub(super) const SECOND: i64 = 1_000_000_000;
 
-fn table() -> DayTable {
+pub(super) fn table() -> DayTable {
     let midnight = Ticks::from_unix(DAY, 0).expect("a time");
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, midnight)
 }
@@ -100,6 +100,10 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
     for (number, chance) in records {
         add_to(&mut batches[*number as usize / 7 % INSTANCES.len()], *number, *chance);
     }
+    commit_batches(store, batches);
+}
+
+pub(super) fn commit_batches(store: &Store, mut batches: Vec<Batch>) {
     batches.retain(|batch| !batch.is_empty());
     let (done, is_done) = std::sync::mpsc::channel();
     let ack = Ack::new(move |committed| done.send(committed).expect("heard"));
@@ -109,7 +113,7 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
 }
 
 /// Entries that are counted one by one, and of which none is left out.
-struct OneByOne<'s>(StoredEntries<'s>);
+pub(super) struct OneByOne<'s>(pub(super) StoredEntries<'s>);
 
 impl EntrySource for OneByOne<'_> {
     fn scan(

@@ -39,16 +39,16 @@ fn each_stream(
     apart: CountedApart<'_>,
     mut add: impl FnMut(&Labels) -> Option<usize>,
 ) -> Result<(), LokiError> {
-    let (mut found, mut bytes) = (0, 0);
+    let (budget, mut found, mut bytes) = (params.budget(), 0, 0);
     let mut last: Option<Arc<Labels>> = None;
     for selector in selectors {
-        source.count(&selector.within(params.span()?), apart, &mut |entry, _| {
-            // Most entries follow one of the same stream.
-            if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.stream)) {
-                if let Some(new) = add(&entry.stream) {
+        source.count(&selector.within(params.span()?), apart, &budget, &mut |stream, _, _| {
+            // Most numbers follow one of the same stream.
+            if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, stream)) {
+                if let Some(new) = add(stream) {
                     (found, bytes) = (found + 1, bytes + new);
                 }
-                last = Some(entry.stream);
+                last = Some(stream.clone());
             }
             let is_over = found > STREAMS_MAX || bytes > STREAM_BYTES_MAX;
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

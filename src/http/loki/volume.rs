@@ -44,12 +44,12 @@ pub(super) fn stats(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
     let mut entries = lines;
     if lines == LINES_READ {
         entries = 0;
-        let mut each = |entry: LogEntry, count| {
+        let mut each = |stream: &Arc<Labels>, _, count| {
             entries += count;
-            streams.insert(entry.stream);
+            streams.insert(stream.clone());
             ControlFlow::Continue(())
         };
-        source.count(&selector.within(span), OF_STREAM, &mut each)?;
+        source.count(&selector.within(span), OF_STREAM, &params.budget(), &mut each)?;
         bytes = (bytes as f64 / lines as f64 * entries as f64).round() as u64;
     }
     // There are no chunks here; a stream without a chunk would look empty.
@@ -133,15 +133,15 @@ fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiRe
             // A step begins with its first nanosecond here.
             steps: (shape == Shape::Range).then(|| (steps.time(0) - 1, width)),
         };
-        let mut each = |entry: LogEntry, count: u64| {
+        let mut each = |stream: &Arc<Labels>, time: i64, count: u64| {
             let count = count as f64;
-            volumes.of(&entry.stream, names_of, |name, volume| {
+            volumes.of(stream, names_of, |name, volume| {
                 let mean = read.get(name).map_or(mean_of_all, |volume| mean(&mut std::iter::once(volume)));
-                volume.add(step_of(entry.time), count, (count * mean).round());
+                volume.add(step_of(time), count, (count * mean).round());
             });
             ControlFlow::Continue(())
         };
-        source.count(&selector.within(span), apart, &mut each)?;
+        source.count(&selector.within(span), apart, &params.budget(), &mut each)?;
     }
     let series = volumes.volumes.into_iter();
     let mut series: Vec<Series> =

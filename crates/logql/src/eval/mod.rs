@@ -10,9 +10,13 @@
 
 mod aggregate;
 mod binary;
+mod cells;
+mod exact_sum;
 mod logs;
 mod needs;
+mod piece;
 mod range;
+mod samples;
 #[cfg(test)]
 mod growth_tests;
 #[cfg(test)]
@@ -22,9 +26,11 @@ use crate::ast::MetricQuery;
 use crate::error::EvalError;
 use crate::labels::Labels;
 use crate::source::{EntrySource, TimeSpan};
+pub use cells::CellSpan;
 use daytable_platform::budget::{BoundedText, GroupName, QuestionBudget, VALUE_BYTES_MAX};
 pub use logs::{LogRequest, ShownEntry};
-use std::cell::Cell;
+pub use samples::{EntryOutcome, RangeQuestion, RangeSamples};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a query may take.
 #[derive(Clone, Copy, Debug)]
@@ -134,23 +140,22 @@ pub struct Evaluator<'s> {
 /// What the functions of a query took so far.
 #[derive(Debug, Default)]
 struct Spent {
-    points: Cell<usize>,
-    value_bytes: Cell<usize>,
+    points: AtomicUsize,
+    value_bytes: AtomicUsize,
 }
 
 impl Spent {
     /// Takes points of a series.
     fn points(&self, points: usize, limits: &Limits) -> Result<(), EvalError> {
-        self.points.set(self.points.get() + points);
-        if self.points.get() > limits.points_max { Err(too_many_points(limits)) } else { Ok(()) }
+        let taken = self.points.fetch_add(points, Ordering::Relaxed) + points;
+        if taken > limits.points_max { Err(too_many_points(limits)) } else { Ok(()) }
     }
 
     /// Takes values that are kept.
     fn values(&self, bytes: usize, limits: &Limits) -> Result<(), EvalError> {
-        self.value_bytes.set(self.value_bytes.get() + bytes);
-        let max = limits.value_bytes_max;
+        let (taken, max) = (self.value_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes, limits.value_bytes_max);
         let text = || format!("the query keeps more than {} MiB of values: select less", max >> 20);
-        if self.value_bytes.get() > max { Err(EvalError::TooLarge(text())) } else { Ok(()) }
+        if taken > max { Err(EvalError::TooLarge(text())) } else { Ok(()) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! A parser extracts those labels only, and stops at the last of them: so a line whose mistake stands behind is no error,
 //! and a count of all lines parses none. Answers depend on these rules, so they are those of Loki.
 
-use crate::ast::{LabelFilter, LabelGrouping, LabelValue, PipelineStage, RangeAggregation, RangeOp};
+use crate::ast::{LabelFilter, LabelGrouping, LabelValue, MatchOp, PipelineStage, RangeAggregation};
 
 /// What parsers have to extract.
 #[derive(Debug, Default)]
@@ -79,35 +79,21 @@ impl Hints {
     }
 }
 
-impl PipelineStage {
-    /// Whether the stage depends on the needed labels alone, or a source can decide it before it counts.
-    fn is_about_labels(&self, hints: &Hints) -> bool {
+impl LabelFilter {
+    /// Whether the condition depends on the value of a label, and not only on whether it is empty.
+    pub(crate) fn depends_on_value(&self, label: &str) -> bool {
         match self {
-            PipelineStage::Line(_) | PipelineStage::Labels(_) | PipelineStage::Drop(_) | PipelineStage::Keep(_) => true,
-            PipelineStage::Json(_)
-            | PipelineStage::Logfmt { .. }
-            | PipelineStage::Pattern(_)
-            | PipelineStage::Unpack => hints.no_labels,
-            _ => false,
+            LabelFilter::And(left, right) | LabelFilter::Or(left, right) => {
+                left.depends_on_value(label) || right.depends_on_value(label)
+            }
+            LabelFilter::Text(matcher) if matcher.value.is_empty() => {
+                matcher.name == label && !matches!(matcher.op, MatchOp::Equal | MatchOp::NotEqual)
+            }
+            LabelFilter::Text(matcher) => matcher.name == label,
+            LabelFilter::Quantity { name, .. } | LabelFilter::Ip { name, .. } => name == label,
         }
     }
-}
 
-impl RangeAggregation {
-    /// Whether entries can be counted by the needed labels.
-    pub(crate) fn counts_by_labels(&self, hints: &Hints) -> bool {
-        // A source does not decide about unpacked lines.
-        let unpacked = self.query.stages.iter().skip_while(|stage| !matches!(stage, PipelineStage::Unpack));
-        let mut lines = unpacked.filter(|stage| matches!(stage, PipelineStage::Line(_)));
-        lines.next().is_none()
-            && matches!(self.op, RangeOp::CountOverTime | RangeOp::Rate | RangeOp::AbsentOverTime)
-            && self.unwrap.is_none()
-            && hints.labels().is_some()
-            && self.query.stages.iter().all(|stage| stage.is_about_labels(hints))
-    }
-}
-
-impl LabelFilter {
     fn names(&self, names: &mut Vec<String>) {
         match self {
             LabelFilter::And(left, right) | LabelFilter::Or(left, right) => {

@@ -57,15 +57,7 @@ fn flatten_object(object: &str, prefix: &str, depth: usize, view: &mut EntryView
         return malformed(MALFORMED);
     }
     members(object, &mut |key, value| {
-        let name = if prefix.is_empty() {
-            label_name(&key)
-        } else if key.trim().is_empty() {
-            prefix.to_owned()
-        } else {
-            // Only the first character of the whole name must not be a digit.
-            let key: String = key.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-            format!("{prefix}_{key}")
-        };
+        let name = member_label(prefix, &key);
         if !view.worked(name.len()) {
             return Err(Halt::Enough);
         }
@@ -78,6 +70,42 @@ fn flatten_object(object: &str, prefix: &str, depth: usize, view: &mut EntryView
         }
         if view.is_complete() { Err(Halt::Enough) } else { Ok(()) }
     })
+}
+
+/// The label of a member of an object, whose own label is `prefix`.
+fn member_label(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() {
+        label_name(key)
+    } else if key.trim().is_empty() {
+        prefix.to_owned()
+    } else {
+        // Only the first character of the whole name must not be a digit.
+        let key: String = key.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        format!("{prefix}_{key}")
+    }
+}
+
+/// Takes the name of a member of the line, and the label, the name and the value of that member or of one within.
+type EachValue<'e> = dyn FnMut(&str, &str, &str, Raw<'_>) + 'e;
+
+/// Passes all members of a line on, and the members of objects within, whatever a query needs. False if the line is
+/// malformed, or too deep.
+pub(crate) fn each_value(line: &str, each: &mut EachValue<'_>) -> bool {
+    fn of_object(object: &str, above: Option<(&str, &str)>, depth: usize, each: &mut EachValue<'_>) -> Walk {
+        if depth > DEPTH_MAX {
+            return malformed(MALFORMED);
+        }
+        members(object, &mut |key, value| {
+            let name = member_label(above.map_or("", |(_, prefix)| prefix), &key);
+            let first = above.map_or(&*key, |(first, _)| first);
+            each(first, &name, &key, value);
+            match value {
+                Raw::Object(inner) => of_object(inner, Some((first, &name)), depth + 1, each),
+                _ => Ok(()),
+            }
+        })
+    }
+    of_object(line, None, 0, each).is_ok()
 }
 
 /// Gives the values of `paths` to `view`.

@@ -2,6 +2,7 @@
 
 pub(crate) mod hints;
 pub(crate) mod json;
+pub mod line_use;
 pub(crate) mod logfmt;
 pub(crate) mod view;
 

@@ -48,7 +48,10 @@ mod pipe_tests;
 #[cfg(test)]
 mod tests;
 
-pub use columns::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
+pub use columns::{
+    AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineForm,
+    LineNeed, LineReader, MemberReader, StreamNeeds, ValueNeed,
+};
 pub use follow::{AnswerFollower, FollowError};
 pub use item::{AnswerItem, AnswerRow, FullRecord};
 pub use plan::pushed_down;
@@ -63,8 +66,8 @@ use crate::stores::Stores;
 use crate::tables::TableError;
 use answer_budget::AnswerBudget;
 use columns::{
-    Gathered, GroupQuestion, SortQuestion, WantedRecords, gather, gather_entries, gather_fields, gather_sorted,
-    select_matching,
+    FoldedTables, Gathered, GroupQuestion, SortQuestion, WantedRecords, gather, gather_entries, gather_fields,
+    gather_sorted, select_matching,
 };
 use daytable_logsql::effect::RowFlow;
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
@@ -332,31 +335,44 @@ pub fn select_entries(
     }
 }
 
-/// Counts the records of a filter by the values that make the labels of entries in the language of Loki, in no order. Ends
-/// early when `go_on` returns false.
+/// What entries were folded to.
+#[derive(Debug)]
+pub struct FoldedEntries<S> {
+    /// What each thread gathered.
+    pub states: Vec<S>,
+    /// What could not be read.
+    pub report: ArchiveReport,
+    /// Why there was no memory for the answer.
+    pub refused: Option<OverBudget>,
+}
+
+/// Folds the records of a filter as entries of the language of Loki, by columns and in no order. Ends early when `go_on`
+/// returns false, or when the fold ends.
 ///
 /// # Errors
 ///
 /// An error of the data folder or the remote store.
-pub fn count_entries(
+pub fn fold_entries<F: EntryFold>(
     stores: &Stores<'_>,
     wanted: &EntryFilter,
-    question: &EntryQuestion<'_>,
+    fold: &F,
     go_on: &dyn Fn() -> bool,
-    each: &mut dyn FnMut(FoundEntries),
-) -> Result<ArchiveReport, TableError> {
+) -> Result<FoldedEntries<F::State>, TableError> {
     let EntryFilter { filter, predicate } = wanted;
+    let is_over = Cell::new(false);
     if stores.remote.is_some() {
-        return select_entries(stores, wanted, go_on, |record| {
-            each(FoundEntries::Record(FullRecord::new(record).into()));
-            if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
+        let mut state = fold.start();
+        let report = select_entries(stores, wanted, go_on, |record| fold.add_record(&mut state, &record))?;
+        return Ok(FoldedEntries { states: vec![state], report, refused: None });
     }
-    let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
-    let selection = Selection { is_text_implied: true, ..Selection::of(stores, &reading, filter, &row_filter, go_on) };
-    match gather_entries(&selection, predicate, question, each) {
-        Ok(()) | Err(TableError::Interrupted) => Ok(reading.into_report()),
-        Err(error) => Err(error),
+    let go_on = || !is_over.get() && go_on();
+    let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(&go_on));
+    let selection = Selection { is_text_implied: true, ..Selection::of(stores, &reading, filter, &row_filter, &go_on) };
+    match gather_entries(&selection, predicate, fold, &is_over) {
+        (Ok(()) | Err(TableError::Interrupted), FoldedTables { states, refused }) => {
+            Ok(FoldedEntries { states, report: reading.into_report(), refused })
+        }
+        (Err(error), _) => Err(error),
     }
 }
 

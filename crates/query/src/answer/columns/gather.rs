@@ -2,7 +2,8 @@
 
 use super::computed::ComputedColumns;
 use super::counted::CountedFields;
-use super::entries::{EntryCounting, EntryQuestion, FoundEntries};
+use super::entries::EntryFolding;
+use super::entry_question::EntryFold;
 use super::fields::FieldGathering;
 use super::filter::ColumnFilter;
 use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fields, is_told};
@@ -21,8 +22,9 @@ use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
 use daytable_logsql::{Column, Pipe, Predicate};
 use daytable_model::time::Ticks;
+use daytable_platform::budget::OverBudget;
 use daytable_platform::lock;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -305,28 +307,40 @@ pub(in crate::answer) fn gather_sorted(
     Ok(GatherReport { matched, is_cut: false })
 }
 
-/// Counts the matching records of all tables by the values that make the labels of entries.
-pub(in crate::answer) fn gather_entries(
+/// What entries were folded to.
+pub(in crate::answer) struct FoldedTables<S> {
+    /// What each thread gathered.
+    pub(in crate::answer) states: Vec<S>,
+    /// Why there was no memory for it.
+    pub(in crate::answer) refused: Option<OverBudget>,
+}
+
+/// Folds the matching records of all tables as entries. `is_over` is set once the fold ends; then what was gathered says why.
+pub(in crate::answer) fn gather_entries<F: EntryFold>(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
-    question: &EntryQuestion<'_>,
-    each: &mut dyn FnMut(FoundEntries),
-) -> Result<(), TableError> {
-    let table_of = RefCell::new(Arc::<str>::from(""));
-    let visitor = |table: Arc<str>| {
-        table_of.replace(table.clone());
-        let columns = ColumnFilter::of(selection, predicate.clone(), table);
-        EntryCounting { question, columns, is_elsewhere: AtomicBool::new(false) }
-    };
-    each_table(selection, visitor, |found| match found {
-        FoundInTable::States(states) => {
-            for mut state in states {
-                state.records.take().for_each(|record| each(FoundEntries::Record(record.into())));
-                state.finish(question, &table_of.borrow(), |count| each(FoundEntries::Counted(count.into())));
+    fold: &F,
+    is_over: &Cell<bool>,
+) -> (Result<(), TableError>, FoldedTables<F::State>) {
+    let (refused, memory) = (Mutex::new(None), fold.needs().memory);
+    let (mut states, mut own): (Vec<F::State>, Option<F::State>) = (Vec::new(), None);
+    let visitor =
+        |table: Arc<str>| EntryFolding::new(fold, ColumnFilter::of(selection, predicate.clone(), table), &refused);
+    let walked = each_table(selection, visitor, |found| match found {
+        FoundInTable::States(of_threads) => {
+            for thread in of_threads {
+                memory.release(thread.charged);
+                states.push(thread.state);
             }
         }
-        FoundInTable::Record(record) => each(FoundEntries::Record(record)),
-    })
+        FoundInTable::Record(record) => {
+            if !is_over.get() && fold.add_record(own.get_or_insert_with(|| fold.start()), record.record()).is_break() {
+                is_over.set(true);
+            }
+        }
+    });
+    states.extend(own);
+    (walked, FoldedTables { states, refused: lock(&refused).take() })
 }
 
 /// Gathers the fields of the matching records of all tables. `each` takes memory from the budget for what it keeps.

@@ -6,7 +6,8 @@
 //!
 //! * `filter`: decides a filter for the rows of a batch. `matching`: makes the records that are needed for it.
 //! * `records`: the matching records, newest first.
-//! * `entries`: records by the values that make the labels of entries in the language of Loki.
+//! * `entries`: records as entries of the language of Loki, by what `entry_question` asks. `entry_columns`: by columns, once a
+//!   combination of values (`entry_shapes`). `entry_lines`, `line_parts`: which parts of their lines matter.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
 //! * `group_step`: groups by the groups of fewer fields.
@@ -20,12 +21,17 @@ mod computed;
 mod computed_rows;
 mod counted;
 mod entries;
+mod entry_columns;
+mod entry_lines;
+mod entry_question;
+mod entry_shapes;
 mod fields;
 mod filter;
 mod gather;
 mod group_step;
 mod groups;
 mod kept;
+mod line_parts;
 mod matching;
 mod names;
 mod place;
@@ -35,10 +41,15 @@ mod sorted;
 mod tests;
 mod values;
 
-pub use entries::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
-pub(super) use gather::{
-    GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields, gather_sorted,
+pub use entry_question::{
+    AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
+    StreamNeeds, ValueNeed,
 };
+pub(super) use gather::{
+    FoldedTables, GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields,
+    gather_sorted,
+};
+pub use line_parts::{LineForm, LineReader, MemberReader};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
 pub(super) use sorted::SortQuestion;
