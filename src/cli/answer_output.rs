@@ -17,8 +17,9 @@ use daytable_logsql::{ParsedQuery, Predicate};
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
 use daytable_model::time::Ticks;
 use daytable_platform::budget::QuestionBudget;
+use daytable_platform::scratch::create_unnamed;
 use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerRow};
-use daytable_query::export::{CsvReader, RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
+use daytable_query::export::{CsvReader, RowSpool, SpoolError, write_csv, write_parquet};
 use daytable_query::highlight::Highlights;
 use daytable_query::text::{LineStyle, RecordLine};
 use daytable_query::{OwnedValue, StoredRecord};
@@ -273,7 +274,7 @@ impl AnswerOutput {
 /// A spool in the folder for temporary files.
 fn row_spool() -> Result<RowSpool, CliError> {
     let folder = std::env::temp_dir();
-    let file = unnamed_file(&folder).map_err(|source| CliError::Write { path: folder, source })?;
+    let file = create_unnamed(&folder).map_err(|source| CliError::Write { path: folder, source })?;
     Ok(RowSpool::new(file, u64::MAX))
 }
 
@@ -309,7 +310,7 @@ impl LineSpool {
         if self.memory.len() >= LINES_MEMORY_MAX {
             let file = match &mut self.file {
                 Some(file) => file,
-                file => file.insert(unnamed_file(&std::env::temp_dir())?),
+                file => file.insert(create_unnamed(&std::env::temp_dir())?),
             };
             file.write_all(&self.memory)?;
             self.written += self.memory.len() as u64;

@@ -169,7 +169,7 @@ impl CliError {
             CliError::Config(_) => Exit::Config,
             CliError::Query(_)
             | CliError::Usage(_)
-            | CliError::Follow(FollowError::Endless(_))
+            | CliError::Follow(FollowError::Endless(_) | FollowError::Joined(_))
             | CliError::Unconfirmed(_) => Exit::Usage,
             CliError::Follow(FollowError::Store(error)) => of_store(error),
             CliError::Unavailable(_) => Exit::Unavailable,
@@ -215,7 +215,9 @@ impl CliError {
             CliError::Remote(error) | CliError::Daemon(DaemonError::Remote(error)) => return of_remote_error(error),
             CliError::Config(ConfigError::Invalid(_)) => "`daytable config` prints every key with its values",
             CliError::Query(_) => "`daytable query --help` has examples",
-            CliError::Follow(FollowError::Endless(_)) => "leave the pipe out, or ask once by `daytable query`",
+            CliError::Follow(FollowError::Endless(_) | FollowError::Joined(_)) => {
+                "leave the pipe out, or ask once by `daytable query`"
+            }
             CliError::NotFound(_) => "`daytable sources` lists the sources, `daytable tables` the day-tables",
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => return of_store_error(error),
             CliError::Tables(TableError::NotThere(_)) | CliError::Step(StepError::NoArchive(..)) => LIST_TABLES,

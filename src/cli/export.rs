@@ -10,8 +10,9 @@ use daytable_logsql::ParsedQuery;
 use daytable_model::safe_text;
 use daytable_model::time::now;
 use daytable_platform::budget::QuestionBudget;
+use daytable_platform::scratch::create_unnamed;
 use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerReport, answer};
-use daytable_query::export::{CsvReader, RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
+use daytable_query::export::{CsvReader, RowSpool, SpoolError, write_csv, write_parquet};
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -112,7 +113,7 @@ fn write(
     let mut out = BufWriter::with_capacity(256 << 10, file.file());
     if matches!(format, AnswerFormat::Csv | AnswerFormat::Parquet) {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut rows = RowSpool::new(unnamed_file(folder).map_err(failed)?, u64::MAX);
+        let mut rows = RowSpool::new(create_unnamed(folder).map_err(failed)?, u64::MAX);
         let report = give(sources, query, options, &mut |item| rows.push(&item.into_row()).map_err(spool_failed))?;
         match format {
             AnswerFormat::Csv => write_csv(&mut rows, CsvReader::Program, &mut out),

@@ -14,7 +14,7 @@ use daytable_model::safe_text::SafeLine;
 use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use daytable_parse::SourceProfile;
-use daytable_query::export::unnamed_file;
+use daytable_platform::scratch::create_unnamed;
 use daytable_query::{Filter, select};
 use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ pub(super) fn write(sources: &OpenSources, source: &str, output: Option<&Path>) 
         let path = path.to_owned();
         move |source| CliError::Write { path, source }
     };
-    let spool = unnamed_file(&spool_folder).map_err(failed(&spool_folder))?;
+    let spool = create_unnamed(&spool_folder).map_err(failed(&spool_folder))?;
     let (mut records, mut offset, mut written) = (Vec::new(), 0, Ok(()));
     let mut writer = BufWriter::with_capacity(256 << 10, &spool);
     let mut bytes = Vec::new();

@@ -9,8 +9,9 @@ use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
 use daytable_platform::budget::QuestionBudget;
+use daytable_platform::scratch::create_unnamed;
 use daytable_query::answer::{AnswerItem, AnswerOptions, answer};
-use daytable_query::export::{RowSpool, unnamed_file, write_parquet};
+use daytable_query::export::{RowSpool, write_parquet};
 use daytable_query::{Archives, OwnedValue, Stores};
 use daytable_store::Reader;
 use std::collections::BTreeMap;
@@ -97,7 +98,7 @@ fn days(reader: &Reader, data_dir: &Path) -> Result<(Vec<PathBuf>, Vec<String>),
 fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
     let folder = std::env::temp_dir();
     let failed = |source| CliError::Write { path: std::env::temp_dir(), source };
-    let mut rows = RowSpool::new(unnamed_file(&folder).map_err(failed)?, u64::MAX);
+    let mut rows = RowSpool::new(create_unnamed(&folder).map_err(failed)?, u64::MAX);
     let filter = Expression::Field(FieldName::new("table"), Test::In(tables));
     let query = ParsedQuery { filter, pipes: Vec::new() };
     let stores = Stores::local(reader, &Archives::Skip);
@@ -116,7 +117,7 @@ fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
     if let Some(missing) = report.incomplete() {
         return Err(CliError::Incomplete(missing));
     }
-    let out = unnamed_file(&folder).map_err(|source| CliError::Write { path: folder, source })?;
+    let out = create_unnamed(&folder).map_err(|source| CliError::Write { path: folder, source })?;
     if !rows.columns().is_empty() {
         write_parquet(&mut rows, BufWriter::new(&out), &QuestionBudget::unlimited()).map_err(failed)?;
     }

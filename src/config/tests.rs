@@ -192,6 +192,8 @@ fn every_key_is_read() {
         exclude = ["**/*.gz", "/srv/old/*"]
         instance = "{host}-{stem}"
         fields_from_path = "/srv/{app}/*"
+        containers = true
+        container_labels = ["team"]
         fields = { site = "north" }
         format = "logfmt"
         zone = "Europe/Paris"
@@ -280,6 +282,8 @@ fn every_key_is_read() {
         exclude: include(&["**/*.gz", "/srv/old/*"]),
         instance: "{host}-{stem}".parse().expect("a template"),
         fields_from_path: Some("/srv/{app}/*".parse().expect("a pattern")),
+        containers: true,
+        container_labels: vec!["team".into()],
         fields: vec![("site".into(), "north".into())],
         reading: ParseOptions {
             format: FormatChoice::Only(Format::Logfmt),

@@ -71,6 +71,7 @@ use daytable_net::inherited::Inherited;
 use daytable_parse::{ParseOptions, Zone, host_zone_doubt};
 use daytable_platform::budget::MemoryBudget;
 use daytable_platform::reloadable::Reloadable;
+use daytable_platform::scratch::ScratchSpace;
 use daytable_platform::{lock, memory};
 use daytable_query::Archives;
 use daytable_store::{Forwarding, Store};
@@ -176,7 +177,8 @@ impl Startup {
                 budget.questions.0,
                 budget.questions.1,
                 memory::ProcessMemory::within(budget.resident),
-            ),
+            )
+            .with_scratch(ScratchSpace::within(&config.data_dir)),
             frames: MemoryBudget::new(budget.frames, budget.frames),
             ..HttpLimits::default()
         };

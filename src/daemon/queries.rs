@@ -15,13 +15,14 @@ use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
 use daytable_parse::Zone;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
+use daytable_platform::scratch::create_unnamed;
 use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::nothing::explain;
 use daytable_query::answer::{
     AnswerFollower, AnswerItem, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer,
     pushed_down,
 };
-use daytable_query::export::{RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
+use daytable_query::export::{RowSpool, SpoolError, write_csv, write_parquet};
 use daytable_query::patterns::PatternCounter;
 use daytable_query::tables::TableError;
 use daytable_query::{ArchiveReport, Count, Filter, Grouping, OwnedValue, RecordFollower, Stores, when};
@@ -250,7 +251,7 @@ pub(super) fn export(
     let folder = std::env::temp_dir();
     let mut rows = match params.form {
         ExportFormat::Csv(_) | ExportFormat::Parquet => {
-            let file = unnamed_file(&folder).map_err(|error| failed(error.into()))?;
+            let file = create_unnamed(&folder).map_err(|error| failed(error.into()))?;
             Some(RowSpool::new(file, EXPORT_BYTES_MAX))
         }
         _ => None,

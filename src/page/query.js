@@ -89,6 +89,8 @@ export const PIPES = /** @type {[string, string][]} */ ([
   ["fields time, message", "these fields only"], ["filter records:>10", "of these rows, some"],
   ["extract \"<a> <b>\" from message", "fields of a text"], ["facets", "frequent values of each field"],
   ["field_names", "names of fields"], ["field_values instance", "values of a field"], ["math a + b as c", "calculate"],
+  ["join by (a) (level:error | stats by (a) count() errors)", "columns of another query"], ["sessions by (user) pause 30m", "begin and end"],
+  ["gaps over 10m by (instance)", "silence"], ["pivot level", "values as columns"], ["pattern(message) as p", "text without its numbers"],
 ]);
 
 /** @typedef {{kind: "pipe"|"field"|"value", field: string, word: string, from: number}} Place what is completed at the cursor */

@@ -15,6 +15,8 @@ impl ParsedQuery {
                 Pipe::Top { by, .. } | Pipe::Uniq { by, .. } => groups = names(by),
                 Pipe::FieldValues { field, .. } => groups = vec![field.written().to_owned()],
                 Pipe::FieldNames { name } => groups = vec![name.clone()],
+                Pipe::Sessions { by, .. } | Pipe::Gaps { by, .. } => groups = names(by),
+                Pipe::Pivot(pivot) => groups = names(&pivot.groups),
                 Pipe::Facets { .. } => groups = vec!["field_name".into(), "field_value".into()],
                 Pipe::Rename(pairs) => pairs.iter().for_each(|(from, to)| {
                     groups

@@ -6,7 +6,7 @@
 
 use crate::field_name::{Column, FieldName};
 use crate::parser::regexp;
-use crate::query::{Aggregate, Arithmetic, Expression, Extraction, FieldPattern, Function, Pipe};
+use crate::query::{Aggregate, Arithmetic, Expression, Extraction, FieldPattern, Function, Join, Pipe, Pivot};
 use crate::template::parse_template;
 
 /// A name that a step of a query uses, and whether all names that begin so are meant.
@@ -26,6 +26,8 @@ pub enum RowFlow {
         /// Whether all of them are passed on.
         is_whole: bool,
     },
+    /// Any number of rows for each row, made of that row and of what is known before the first one.
+    Joined,
     /// Rows of its own. All rows are needed.
     Replaced {
         /// Whether the order of the rows before it matters.
@@ -61,6 +63,8 @@ pub struct PipeEffect {
     pub kept: KeptColumns,
     /// The columns that it sets, and whether it sets them in each row.
     pub written: Vec<(FieldName, bool)>,
+    /// Whether it sets columns that its text does not name, too.
+    pub is_open: bool,
 }
 
 impl Pipe {
@@ -77,6 +81,7 @@ impl Pipe {
             reads_all: false,
             kept: KeptColumns::All,
             written: Vec::new(),
+            is_open: false,
         };
         let groups = |by: &[FieldName], made: &[Option<&str>], is_ordered| PipeEffect {
             flow: RowFlow::Replaced { is_ordered },
@@ -100,10 +105,11 @@ impl Pipe {
                     reads_all: aggregates.iter().any(reads_all),
                     kept: KeptColumns::None,
                     written: by.iter().map(|by| always(&by.field)).chain(columns.map(|name| (name, true))).collect(),
+                    is_open: false,
                 }
             }
             Pipe::Top { by, hits, rank, .. } => groups(by, &[Some(hits), rank.as_deref()], false),
-            Pipe::Uniq { by, hits, limit } => groups(by, &[hits.as_deref()], hits.is_none() && limit.is_some()),
+            Pipe::Uniq { by, hits, .. } => groups(by, &[hits.as_deref()], false),
             Pipe::FieldValues { field, .. } => groups(std::slice::from_ref(field), &[Some("hits")], false),
             Pipe::Facets { .. } => {
                 let made = [Some("field_name"), Some("field_value"), Some("hits")];
@@ -181,9 +187,24 @@ impl Pipe {
                 }
                 PipeEffect { named, written: columns.iter().map(|(_, name)| always(name)).collect(), ..effect }
             }
-            Pipe::Length { of, name } => {
-                PipeEffect { named: vec![one(of)], written: vec![(name.clone(), true)], ..effect }
+            Pipe::Length { of, name } | Pipe::Pattern { of, name } => {
+                PipeEffect { named: vec![one(of)], written: vec![always(name)], ..effect }
             }
+            Pipe::Join(join) => PipeEffect {
+                flow: RowFlow::Joined,
+                named: join.by.iter().map(one).collect(),
+                written: join.columns.iter().flatten().map(|name| (join.column(name), false)).collect(),
+                is_open: join.columns.is_none(),
+                ..effect
+            },
+            Pipe::Sessions { by, .. } => with_time(groups(by, &[Some("begin"), Some("end"), Some("records")], false)),
+            Pipe::Gaps { by, .. } => with_time(groups(by, &[Some("from"), Some("to"), Some("duration")], false)),
+            Pipe::Pivot(Pivot { field, groups: others }) => PipeEffect {
+                named: others.iter().chain([field]).map(one).collect(),
+                reads_all: true,
+                is_open: true,
+                ..groups(others, &[Some("total")], true)
+            },
         }
     }
 
@@ -201,7 +222,7 @@ impl PipeEffect {
             (RowFlow::Chosen | RowFlow::Numbered, _) => false,
             (RowFlow::Sorted { .. }, _) => !self.written.is_empty(),
             (_, KeptColumns::Only(patterns)) => !patterns.iter().any(is_everything),
-            (RowFlow::Each | RowFlow::Replaced { .. }, _) => true,
+            (RowFlow::Each | RowFlow::Joined | RowFlow::Replaced { .. }, _) => true,
         }
     }
 
@@ -225,7 +246,21 @@ impl PipeEffect {
             KeptColumns::Without(patterns) => !patterns.iter().any(|pattern| may_cover(pattern, name)),
             KeptColumns::None => false,
         };
-        !is_kept || self.written.iter().any(|(written, _)| may_be_same(written, name))
+        !is_kept || self.is_open || self.written.iter().any(|(written, _)| may_be_same(written, name))
+    }
+}
+
+/// The effect of a pipe that looks at the times of rows, too.
+fn with_time(effect: PipeEffect) -> PipeEffect {
+    let mut effect = effect;
+    effect.named.push((FieldName::new("time"), false));
+    effect
+}
+
+impl Join {
+    /// The name behind the pipe of a column of the other query.
+    pub fn column(&self, name: &FieldName) -> FieldName {
+        FieldName::new(&format!("{}{}", self.prefix, name.written()))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::keyword::PIPES;
 use crate::lexer::{QueryToken, TokenKind};
 
 /// Pipes of other languages, and what to write here, or after a `!` what to know.
-const PIPES_ELSEWHERE: [(&[&str], &str); 23] = [
+const PIPES_ELSEWHERE: [(&[&str], &str); 25] = [
     (&["table", "project", "select", "project-keep", "display"], "fields a, b"),
     (&["project-away", "remove"], "delete a, b"),
     (&["project-rename"], "rename a as b"),
@@ -28,11 +28,10 @@ const PIPES_ELSEWHERE: [(&[&str], &str); 23] = [
     (&["orderby", "order_by", "arrange"], "sort by (a desc)"),
     (&["wc"], "stats count() n"),
     (&["sum_by", "total"], "stats by (a) sum(b) s"),
-    (&["join", "union", "lookup", "append"], "!this language has no joins; `daytable sql` asks in SQL"),
-    (
-        &["eventstats", "streamstats", "transaction"],
-        "!there are no pipes of running totals; stats by (a) count() n is one of groups",
-    ),
+    (&["lookup"], "join by (FIELD) (a query)"),
+    (&["union", "append"], "!this language has no unions; `daytable sql` asks in SQL"),
+    (&["transaction"], "sessions by (FIELD) pause 30m"),
+    (&["eventstats", "streamstats"], "!there are no pipes of running totals; stats by (a) count() n is one of groups"),
     (&["reverse"], "sort by (time)"),
     (&["fillnull"], "format \"…\" as a keep_original_fields"),
     (&["unwrap"], "!it is not needed: stats by (a) sum(b) s adds up the numbers of a field"),

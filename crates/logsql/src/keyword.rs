@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The names of pipes. Several names of one pipe stand together.
-pub(crate) const PIPES: [&str; 35] = [
+pub(crate) const PIPES: [&str; 40] = [
     "stats",
     "top",
     "uniq",
@@ -39,6 +39,11 @@ pub(crate) const PIPES: [&str; 35] = [
     "field_names",
     "field_values",
     "sample",
+    "join",
+    "sessions",
+    "gaps",
+    "pivot",
+    "pattern",
 ];
 
 /// The functions of filters.

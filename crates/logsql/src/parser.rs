@@ -11,7 +11,7 @@ use crate::keyword::{FILTER_FUNCTIONS, PIPES};
 use crate::lexer::{QueryToken, TokenKind, tokens};
 use crate::moment::Moment;
 use crate::number::{Number, ipv4, ipv4_network};
-use crate::query::{Expression, FieldOperator, Operator, Span, Test, TimeTest, Times};
+use crate::query::{Expression, FieldOperator, Operator, Pipe, Span, Test, TimeTest, Times};
 use crate::remark::{self, bare_name, is_name};
 use crate::unit::duration_nanos;
 use crate::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_TERMS_MAX};
@@ -53,6 +53,10 @@ pub(crate) struct Parser<'q> {
     pub(crate) warnings: Vec<SyntaxError>,
     /// The names of fields, with their places.
     pub(crate) named: Vec<(String, Range<usize>)>,
+    /// Pipes that make what the pipe names that is being parsed.
+    pub(crate) made: Vec<Pipe>,
+    /// The joins so far.
+    pub(crate) joins: usize,
 }
 
 impl<'q> Parser<'q> {
@@ -63,7 +67,17 @@ impl<'q> Parser<'q> {
         }
         let tokens = tokens(query)?;
         let warnings = foreign::whole_query(query, &tokens).into_iter().collect();
-        Ok(Parser { query, tokens, next: 0, depth: 0, terms: 0, warnings, named: Vec::new() })
+        Ok(Parser {
+            query,
+            tokens,
+            next: 0,
+            depth: 0,
+            terms: 0,
+            warnings,
+            named: Vec::new(),
+            made: Vec::new(),
+            joins: 0,
+        })
     }
 
     /// Warns of the text at a place.

@@ -11,7 +11,7 @@ use crate::number::plain;
 use crate::parser::{Parser, regexp};
 use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FUNCTIONS, FieldPattern, Function, GroupField,
-    MathFunction, ParsedQuery, Pipe, SortKey, Span, Step, StepSize,
+    Join, MathFunction, ParsedQuery, Pipe, Pivot, SortKey, Span, Step, StepSize,
 };
 use crate::remark::{FieldUse, Remarks};
 use crate::scope::{ColumnScope, NameMeaning};
@@ -42,8 +42,12 @@ impl ParsedQuery {
     /// The place in the query that is wrong, and the expected text.
     pub fn parse_remarked(query: &str) -> Result<(ParsedQuery, Remarks), SyntaxError> {
         let mut parser = Parser::new(query)?;
-        let parsed = parser.steps();
-        let (parsed, fields) = parser.explained(parsed)?;
+        let mut fields = Vec::new();
+        let parsed = match parser.steps(&mut fields) {
+            Ok(_) if !parser.is_end() => parser.expected("| and a pipe, or the end of the query"),
+            parsed => parsed,
+        };
+        let (parsed, _) = parser.explained(parsed)?;
         let remarks = Remarks::new(query, &parsed.filter, parser.warnings, fields);
         Ok((parsed, remarks))
     }
@@ -79,30 +83,48 @@ impl Expression {
 }
 
 impl Parser<'_> {
-    /// The filter and the pipes, with the fields of records that they name.
-    fn steps(&mut self) -> Parsed<(ParsedQuery, Vec<FieldUse>)> {
+    /// The filter and the pipes, and the columns behind them. Adds the fields of records that they name.
+    fn steps(&mut self, fields: &mut Vec<FieldUse>) -> Parsed<(ParsedQuery, ColumnScope)> {
+        let named = self.named.len();
         let filter = match self.is_end() {
             true => Expression::All,
             false => self.filter()?,
         };
-        let (mut pipes, mut fields, mut scope) = (Vec::new(), Vec::new(), ColumnScope::Records(Vec::new()));
-        self.resolve(0, &scope, &used_by_filter(&filter), &mut fields);
+        let (mut pipes, mut scope) = (Vec::new(), ColumnScope::Records(Vec::new()));
+        self.resolve(named, &scope, &used_by_filter(&filter), fields);
         while self.accept("|") {
             if pipes.len() == QUERY_PIPES_MAX {
                 let at = self.token().at.clone();
                 return self.error(at, format!("a query has at most {QUERY_PIPES_MAX} pipes"));
             }
-            let named = self.named.len();
-            let pipe = self.pipe()?;
-            let effect = pipe.effect();
-            self.resolve(named, &scope, &effect.named, &mut fields);
-            scope = scope.behind(effect);
-            pipes.push(pipe);
+            let (named, at) = (self.named.len(), self.token().at.clone());
+            let mut pipe = self.pipe(fields)?;
+            if let Pipe::Pivot(pivot) = &mut pipe {
+                self.find_groups(pivot, &pipes, at)?;
+            }
+            let made = std::mem::take(&mut self.made);
+            for pipe in made.into_iter().chain([pipe]) {
+                let effect = pipe.effect();
+                self.resolve(named, &scope, &effect.named, fields);
+                scope = scope.behind(effect);
+                pipes.push(pipe);
+            }
         }
-        if !self.is_end() {
-            return self.expected("| and a pipe, or the end of the query");
+        Ok((ParsedQuery { filter, pipes }, scope))
+    }
+
+    /// The groups of the pipes before a `pivot`, of which its field is one.
+    fn find_groups(&self, pivot: &mut Pivot, pipes: &[Pipe], at: Range<usize>) -> Parsed<()> {
+        let before = ParsedQuery { filter: Expression::All, pipes: pipes.to_vec() };
+        let field = pivot.field.written();
+        let mut groups = before.group_columns();
+        if !groups.iter().any(|group| group == field) {
+            let example = format!("stats by (path, {field}) count() n | pivot {field}");
+            return self.error(at, format!("pivot makes columns of a group of the pipes before it: {example}"));
         }
-        Ok((ParsedQuery { filter, pipes }, fields))
+        groups.retain(|group| group != field);
+        pivot.groups = groups.iter().map(|group| FieldName::new(group)).collect();
+        Ok(())
     }
 
     /// Adds the fields of records among the names that a step uses, and warns of columns that are not there. The names of the
@@ -132,7 +154,7 @@ impl Parser<'_> {
         self.is_end() || self.is("|") || self.is(")")
     }
 
-    fn pipe(&mut self) -> Parsed<Pipe> {
+    fn pipe(&mut self, fields: &mut Vec<FieldUse>) -> Parsed<Pipe> {
         let (name, at) = (self.token().text.to_ascii_lowercase(), self.token().at.clone());
         if self.is("|") {
             return self.error(at, "alternatives are joined by or: a or b; a pipe stands behind one |");
@@ -189,6 +211,11 @@ impl Parser<'_> {
             "math" | "eval" => self.math()?,
             "len" => self.length()?,
             "facets" => self.facets()?,
+            "join" => self.join(fields)?,
+            "sessions" => self.sessions()?,
+            "gaps" => self.gaps()?,
+            "pivot" => Pipe::Pivot(Pivot { field: self.field_name()?, groups: Vec::new() }),
+            "pattern" => self.pattern()?,
             "field_names" => {
                 let is_named = self.accept("as") || !self.is_pipe_end();
                 let name = if is_named { self.name("a name")? } else { "name".into() };
@@ -229,7 +256,7 @@ impl Parser<'_> {
         let mut names = Vec::new();
         while !(has_parentheses && self.is(")")) {
             self.term()?;
-            names.push(self.field_name()?);
+            names.push(self.by_name()?);
             if !self.accept(",") {
                 break;
             }
@@ -238,6 +265,27 @@ impl Parser<'_> {
             self.close()?;
         }
         Ok(names)
+    }
+
+    /// A field, or `pattern(field)`, which a pipe in front of this one computes.
+    fn by_name(&mut self) -> Parsed<FieldName> {
+        let is_pattern = self.is("pattern") && self.query[self.token().at.end..].starts_with('(');
+        if !is_pattern {
+            return self.field_name();
+        }
+        let start = self.token().at.start;
+        self.advance();
+        self.require("(")?;
+        let of = self.field_name()?;
+        let end = self.token().at.end;
+        self.close()?;
+        let name = format!("pattern({})", of.written());
+        self.named.push((name.clone(), start..end));
+        let name = FieldName::new(&name);
+        if !self.made.iter().any(|pipe| matches!(pipe, Pipe::Pattern { name: known, .. } if *known == name)) {
+            self.made.push(Pipe::Pattern { of, name: name.clone() });
+        }
+        Ok(name)
     }
 
     /// The closing parenthesis of a list.
@@ -287,7 +335,7 @@ impl Parser<'_> {
     }
 
     fn group_field(&mut self) -> Parsed<GroupField> {
-        let field = self.field_name()?;
+        let field = self.by_name()?;
         if !self.accept(":") {
             return Ok(GroupField { field, step: None });
         }
@@ -457,7 +505,7 @@ impl Parser<'_> {
         self.advance();
         while !self.is(")") {
             self.term()?;
-            let field = self.field_name()?;
+            let field = self.by_name()?;
             keys.push(SortKey { field, is_descending: self.direction() });
             if !self.accept(",") {
                 break;
@@ -615,6 +663,80 @@ impl Parser<'_> {
         self.accept("as");
         let name = if self.is_pipe_end() { FieldName::new("length") } else { self.field_name()? };
         Ok(Pipe::Length { of, name })
+    }
+
+    /// `join by (a) (query) inner prefix x`
+    fn join(&mut self, fields: &mut Vec<FieldUse>) -> Parsed<Pipe> {
+        /// Each join reads its records once.
+        const JOINS_MAX: usize = 8;
+        let at = self.token().at.clone();
+        self.joins += 1;
+        if self.joins > JOINS_MAX {
+            return self.error(at, format!("a query has at most {JOINS_MAX} joins"));
+        }
+        let by = self.by_names()?;
+        self.require("(")?;
+        // What this pipe names is made in front of it, and not in the other query.
+        let made = std::mem::take(&mut self.made);
+        let (query, scope) = self.deeper(|parser| parser.steps(fields))?;
+        self.made = made;
+        if !self.accept(")") {
+            return self.expected("| and a pipe, or )");
+        }
+        let (mut is_inner, mut prefix) = (false, String::new());
+        loop {
+            if self.accept("inner") {
+                is_inner = true;
+            } else if self.accept("prefix") {
+                prefix = self.name("the beginning of names")?;
+            } else {
+                break;
+            }
+        }
+        let columns = scope.columns().map(|mut columns| {
+            columns.retain(|column| !by.contains(column));
+            columns
+        });
+        Ok(Pipe::Join(Box::new(Join { by, query, is_inner, prefix, columns })))
+    }
+
+    /// `sessions by (user) pause 30m`
+    fn sessions(&mut self) -> Parsed<Pipe> {
+        let by = if self.is("by") || self.is("(") { self.by_names()? } else { Vec::new() };
+        if !self.accept("pause") {
+            return self.expected("pause and a duration, as in sessions by (user) pause 30m");
+        }
+        Ok(Pipe::Sessions { by, pause: self.longer_than_nothing()? })
+    }
+
+    /// `gaps over 10m by (instance)`
+    fn gaps(&mut self) -> Parsed<Pipe> {
+        if !self.accept("over") {
+            return self.expected("over and a duration, as in gaps over 10m by (instance)");
+        }
+        let over = self.longer_than_nothing()?;
+        let by = if self.is("by") || self.is("(") { self.by_names()? } else { Vec::new() };
+        Ok(Pipe::Gaps { by, over })
+    }
+
+    fn longer_than_nothing(&mut self) -> Parsed<Span> {
+        let at = self.token().at.clone();
+        let span = self.span()?;
+        if span.nanos > 0 { Ok(span) } else { self.error(at, "expected a duration longer than zero") }
+    }
+
+    /// `pattern(message) as p`
+    fn pattern(&mut self) -> Parsed<Pipe> {
+        if !self.accept("(") {
+            let advice = foreign::pipe("pattern").unwrap_or_default();
+            let at = self.token().at.clone();
+            return self.error(at, format!("expected a field in parentheses, as in pattern(message); {advice}"));
+        }
+        let of = self.field_name()?;
+        self.close()?;
+        let is_named = self.accept("as") || !self.is_pipe_end();
+        let name = if is_named { self.field_name()? } else { FieldName::new(&format!("pattern({})", of.written())) };
+        Ok(Pipe::Pattern { of, name })
     }
 
     fn facets(&mut self) -> Parsed<Pipe> {

@@ -88,7 +88,7 @@ fn passes(fields: &[FieldName], effect: &PipeEffect) -> bool {
         RowFlow::Each | RowFlow::Chosen => true,
         // The numbers of `rank` are of all rows.
         RowFlow::Sorted { is_whole } => is_whole && effect.written.is_empty(),
-        RowFlow::Numbered | RowFlow::Replaced { .. } => false,
+        RowFlow::Numbered | RowFlow::Joined | RowFlow::Replaced { .. } => false,
     };
     if !is_whole || !effect.makes_rows() {
         return is_whole;
@@ -146,7 +146,7 @@ impl LiveColumns {
         let is_free = match effect.flow {
             RowFlow::Each => true,
             RowFlow::Sorted { is_whole } => is_whole && !self.is_ordered,
-            RowFlow::Chosen | RowFlow::Numbered | RowFlow::Replaced { .. } => false,
+            RowFlow::Chosen | RowFlow::Numbered | RowFlow::Joined | RowFlow::Replaced { .. } => false,
         };
         let makes_difference = effect.makes_rows() && self.reads_record || effect.drops_again() && self.tests_fields;
         is_free && !makes_difference && !names.iter().any(|name| effect.may_change(name))
@@ -176,7 +176,7 @@ impl LiveColumns {
             is_ordered: match effect.flow {
                 RowFlow::Replaced { is_ordered } => is_ordered,
                 RowFlow::Sorted { .. } | RowFlow::Numbered => true,
-                RowFlow::Each | RowFlow::Chosen => self.is_ordered,
+                RowFlow::Each | RowFlow::Chosen | RowFlow::Joined => self.is_ordered,
             },
             reads_record: reads_record || self.reads_record && !effect.makes_rows(),
             tests_fields: tests_fields || self.tests_fields && !replaces,
@@ -296,7 +296,7 @@ mod tests {
             ("* | sort by (a) | stats by (b) count() n", "* | stats by (b) count() n"),
             ("* | sort by (a) | stats by (b) values(c) v", "* | sort by (a) | stats by (b) values(c) v"),
             ("* | sort by (a) limit 3 | stats by (b) count() n", "* | sort by (a) limit 3 | stats by (b) count() n"),
-            ("* | sort by (a) | uniq by (b) limit 3", "* | sort by (a) | uniq by (b) limit 3"),
+            ("* | sort by (a) | uniq by (b) limit 3", "* | uniq by (b) limit 3"),
             ("* | extract \"x<n>\" from m | format \"<n>\" as k | fields n", "* | extract \"x<n>\" from m | fields n"),
             ("* | math a as x | format \"<x>\" as y | top by (z)", "* | top by (z)"),
             ("* | copy a as b | stats by (a) count() n", "* | stats by (a) count() n"),

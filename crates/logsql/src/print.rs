@@ -5,7 +5,7 @@ use crate::keyword::quoted;
 use crate::parser::DAYS;
 use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FieldOperator, FieldPattern, Function,
-    GroupField, MathFunction, ParsedQuery, Pipe, SortKey, Test, TimeTest, Times,
+    GroupField, Join, MathFunction, ParsedQuery, Pipe, SortKey, Test, TimeTest, Times,
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -302,6 +302,25 @@ impl Display for Pipe {
                 limited(f, limit)
             }
             Pipe::Sample(n) => write!(f, "sample {n}"),
+            Pipe::Join(join) => {
+                let Join { by, query, is_inner, prefix, .. } = &**join;
+                write!(f, "join by ({}) ({query})", List(by))?;
+                f.write_str(if *is_inner { " inner" } else { "" })?;
+                if prefix.is_empty() { Ok(()) } else { write!(f, " prefix {}", Quoted(prefix)) }
+            }
+            Pipe::Sessions { by, pause } => {
+                f.write_str("sessions ")?;
+                if !by.is_empty() {
+                    write!(f, "by ({}) ", List(by))?;
+                }
+                write!(f, "pause {}", pause.text)
+            }
+            Pipe::Gaps { by, over } => {
+                write!(f, "gaps over {}", over.text)?;
+                if by.is_empty() { Ok(()) } else { write!(f, " by ({})", List(by)) }
+            }
+            Pipe::Pivot(pivot) => write!(f, "pivot {}", pivot.field),
+            Pipe::Pattern { of, name } => write!(f, "pattern({of}) as {name}"),
         }
     }
 }

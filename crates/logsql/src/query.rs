@@ -336,6 +336,55 @@ pub enum Pipe {
     },
     /// `sample 10`: one record of so many.
     Sample(u64),
+    /// `join by (a, b) (query) inner prefix x.`
+    Join(Box<Join>),
+    /// `sessions by (user) pause 30m`
+    Sessions {
+        /// The groups.
+        by: Vec<FieldName>,
+        /// A session ends where no record of its group comes for longer than this.
+        pause: Span,
+    },
+    /// `gaps over 10m by (instance)`
+    Gaps {
+        /// The groups.
+        by: Vec<FieldName>,
+        /// A gap is longer than this.
+        over: Span,
+    },
+    /// `pivot status`
+    Pivot(Pivot),
+    /// `pattern(message) as p`
+    Pattern {
+        /// The text.
+        of: FieldName,
+        /// The column of its pattern.
+        name: FieldName,
+    },
+}
+
+/// The rows of another query beside those that have the same values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Join {
+    /// The columns whose values are the same.
+    pub by: Vec<FieldName>,
+    /// The other query.
+    pub query: ParsedQuery,
+    /// Whether rows without another one are left out.
+    pub is_inner: bool,
+    /// What the names of the other columns begin with.
+    pub prefix: String,
+    /// The columns of the other query beside those of `by`, where its pipes name all of them.
+    pub columns: Option<Vec<FieldName>>,
+}
+
+/// The values of a field as columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pivot {
+    /// The field.
+    pub field: FieldName,
+    /// The other groups of the pipes before it.
+    pub groups: Vec<FieldName>,
 }
 
 /// A field, or all whose names begin so.

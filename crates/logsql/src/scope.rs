@@ -14,6 +14,8 @@ pub(crate) enum ColumnScope {
     Records(Vec<FieldName>),
     /// These columns alone.
     Columns(Vec<FieldName>),
+    /// Any column, because its name depends on the records.
+    Any,
 }
 
 /// What a name is in a scope.
@@ -30,6 +32,7 @@ impl ColumnScope {
     pub(crate) fn of(&self, (name, is_prefix): &UsedName) -> NameMeaning {
         let columns = match self {
             ColumnScope::Records(made) | ColumnScope::Columns(made) => made,
+            ColumnScope::Any => return NameMeaning::Column,
         };
         let is_same = |column: &FieldName| match is_prefix {
             true => column.written().starts_with(name.written()) || column.property().starts_with(name.property()),
@@ -43,7 +46,7 @@ impl ColumnScope {
                 true => NameMeaning::Column,
                 false => NameMeaning::Field,
             },
-            ColumnScope::Records(_) => NameMeaning::Column,
+            ColumnScope::Records(_) | ColumnScope::Any => NameMeaning::Column,
             ColumnScope::Columns(columns) => {
                 let names: Vec<&str> = columns.iter().map(FieldName::written).collect();
                 let hint = match did_you_mean(name.written(), &names) {
@@ -56,11 +59,24 @@ impl ColumnScope {
         }
     }
 
+    /// The columns, if they are known.
+    pub(crate) fn columns(self) -> Option<Vec<FieldName>> {
+        match self {
+            ColumnScope::Columns(columns) => Some(columns),
+            ColumnScope::Records(_) | ColumnScope::Any => None,
+        }
+    }
+
     /// The scope behind a pipe.
     pub(crate) fn behind(self, effect: PipeEffect) -> ColumnScope {
+        if effect.is_open {
+            return ColumnScope::Any;
+        }
         let scope = match (self, &effect.kept) {
             (_, KeptColumns::None) => ColumnScope::Columns(Vec::new()),
-            (ColumnScope::Records(_), KeptColumns::Only(patterns)) if !patterns.iter().any(|of| of.is_prefix) => {
+            (ColumnScope::Records(_) | ColumnScope::Any, KeptColumns::Only(patterns))
+                if !patterns.iter().any(|of| of.is_prefix) =>
+            {
                 ColumnScope::Columns(patterns.iter().map(|pattern| pattern.name.clone()).collect())
             }
             (ColumnScope::Columns(mut known), KeptColumns::Only(patterns)) => {
@@ -86,6 +102,7 @@ impl ColumnScope {
                 made.extend(names);
                 ColumnScope::Columns(made)
             }
+            ColumnScope::Any => ColumnScope::Any,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! MemoryBudget (the process) ──► QuestionBudget (a question) ──► what is kept: groups, sorted rows, entries, answers
+//!  └ ScratchSpace ─────────────► ScratchFile ──────────────────► what outgrows that: runs of groups, values and rows
 //!                                BoundedText ──────────────────► what is made: a value of a record
 //! ```
 //!
@@ -16,6 +17,7 @@
 //! Commits, sources and the lifecycle have budgets of their own and never wait for this one.
 
 use crate::memory::ProcessMemory;
+use crate::scratch::ScratchSpace;
 use crate::sync::lock;
 use daytable_model::units::ByteSize;
 use std::fmt;
@@ -52,7 +54,10 @@ impl fmt::Display for OverBudget {
 
 /// The memory of all questions of the process.
 #[derive(Clone, Debug)]
-pub struct MemoryBudget(Arc<Account>);
+pub struct MemoryBudget {
+    account: Arc<Account>,
+    scratch: ScratchSpace,
+}
 
 #[derive(Debug)]
 struct Account {
@@ -77,7 +82,13 @@ impl MemoryBudget {
 
     fn of_account(bytes_max: usize, question_bytes_max: usize, process: Option<ProcessMemory>) -> MemoryBudget {
         let (used, holders) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        MemoryBudget(Arc::new(Account { bytes_max, question_bytes_max, used, holders, process }))
+        let account = Account { bytes_max, question_bytes_max, used, holders, process };
+        MemoryBudget { account: account.into(), scratch: ScratchSpace::of_system() }
+    }
+
+    /// The same memory; what outgrows it goes to `scratch`.
+    pub fn with_scratch(self, scratch: ScratchSpace) -> MemoryBudget {
+        MemoryBudget { scratch, ..self }
     }
 
     /// So many bytes for each question, whatever others use: for programs that ask one question.
@@ -92,18 +103,23 @@ impl MemoryBudget {
 
     /// The share of one question that has a limit of its own, too.
     pub fn question_within(&self, bytes_max: usize) -> QuestionBudget {
-        let bytes_max = bytes_max.min(self.0.question_bytes_max);
-        QuestionBudget { account: self.0.clone(), bytes_max, taken: Mutex::default() }
+        let bytes_max = bytes_max.min(self.account.question_bytes_max);
+        QuestionBudget {
+            account: self.account.clone(),
+            bytes_max,
+            taken: Mutex::default(),
+            scratch: self.scratch.clone(),
+        }
     }
 
     /// Bytes that questions have now.
     pub fn used(&self) -> usize {
-        self.0.used.load(Ordering::Relaxed)
+        self.account.used.load(Ordering::Relaxed)
     }
 
     /// Whether whoever has so many bytes of its own gets no more, because the process has too much memory.
     pub fn is_short_for(&self, bytes: usize) -> bool {
-        self.0.is_short_for(bytes)
+        self.account.is_short_for(bytes)
     }
 }
 
@@ -137,6 +153,7 @@ pub struct QuestionBudget {
     account: Arc<Account>,
     bytes_max: usize,
     taken: Mutex<Taken>,
+    scratch: ScratchSpace,
 }
 
 #[derive(Debug, Default)]
@@ -228,6 +245,11 @@ impl QuestionBudget {
     /// What the question charged.
     pub fn charged(&self) -> usize {
         lock(&self.taken).charged
+    }
+
+    /// Where that goes which outgrows the memory.
+    pub fn scratch(&self) -> &ScratchSpace {
+        &self.scratch
     }
 
     /// The share of the question.

@@ -1,6 +1,7 @@
 //! What every part of daytable needs of its process and host.
 //!
 //! * [`budget`]: the memory that questions may use, and texts that are bounded before they are made.
+//! * [`scratch`]: room on disk for what outgrows the memory of a question.
 //! * [`memory`]: the allocator, and the memory limit of this process.
 //! * [`host`]: the name of this host.
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
@@ -17,6 +18,7 @@ pub mod file_watch;
 pub mod host;
 pub mod memory;
 pub mod reloadable;
+pub mod scratch;
 pub mod small_file;
 pub mod turns;
 mod priority;

@@ -42,6 +42,14 @@ pub struct ArchiveReport {
 }
 
 impl ArchiveReport {
+    /// What was read, and is missing, in two answers.
+    #[must_use]
+    pub fn joined(mut self, other: ArchiveReport) -> ArchiveReport {
+        self.archived.extend(other.archived);
+        self.unread.extend(other.unread);
+        self
+    }
+
     /// A line for people, if archives were read.
     pub fn notice(&self) -> Option<String> {
         if self.archived.is_empty() {

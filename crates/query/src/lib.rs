@@ -39,6 +39,7 @@ pub mod record;
 pub mod highlight;
 pub mod text;
 pub mod select;
+mod spilled;
 pub mod answer;
 pub mod export;
 pub mod count;

@@ -106,7 +106,7 @@ impl PatternCounter {
 }
 
 /// The pattern of the first line, and whether the text continues after it.
-fn pattern_of(line: &str) -> (String, bool) {
+pub(crate) fn pattern_of(line: &str) -> (String, bool) {
     let first = line.lines().next().unwrap_or_default();
     let end = first.char_indices().nth(LINE_CHARS_MAX).map_or(first.len(), |(at, _)| at);
     let (mut pattern, mut rest) = (String::with_capacity(end), &first[..end]);

@@ -10,6 +10,7 @@
 //! numbers; numbers that JSON cannot express are text (`"NaN"`, `"Infinity"`, `"-Infinity"`).
 
 use super::entity::{OwnedRow, OwnedValue};
+use super::spilled::{Spilled, SpilledBytes};
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::{RowKey, instance_of};
 use daytable_model::line::{LAYOUT, LAYOUT_BYTES_MAX, LineLayout, LineSource, MESSAGE_START, VERBATIM};
@@ -191,6 +192,41 @@ impl StoredRecord {
     /// The instance, or the part of its name that the PartitionKey contains.
     pub fn instance(&self) -> String {
         instance_of(&self.partition_key).0
+    }
+}
+
+impl Spilled for StoredRecord {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.table.write(to);
+        self.partition_key.write(to);
+        self.row_key.write(to);
+        self.level.write(to);
+        self.message.write(to);
+        self.source.write(to);
+        self.fields.write(to);
+        self.stream.as_ref().map(|note| (note.text.to_string(), note.nanos)).write(to);
+        let StoredLine { layout, verbatim, part } = &self.written;
+        layout.write(to);
+        verbatim.write(to);
+        part.write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<StoredRecord> {
+        Some(StoredRecord {
+            table: Spilled::read(from)?,
+            partition_key: Spilled::read(from)?,
+            row_key: Spilled::read(from)?,
+            level: Spilled::read(from)?,
+            message: Spilled::read(from)?,
+            source: Spilled::read(from)?,
+            fields: Spilled::read(from)?,
+            stream: Option::<(String, u8)>::read(from)?.map(|(text, nanos)| StreamNote { text: text.into(), nanos }),
+            written: StoredLine {
+                layout: Spilled::read(from)?,
+                verbatim: Spilled::read(from)?,
+                part: Spilled::read(from)?,
+            },
+        })
     }
 }
 

@@ -6,7 +6,6 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Creates a folder and its missing parents.
 pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
@@ -21,16 +20,6 @@ pub(crate) fn sync(folder: &Path) -> Result<(), StoreError> {
 /// Creates a file to write to. Fails if the name exists, even as a dangling link.
 pub fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Creates a file without a name in `folder`. It goes with the process.
-pub fn create_unnamed(folder: &Path) -> io::Result<File> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!(".daytable-{}-{number}", std::process::id()));
-    let file = create_new(&path)?;
-    std::fs::remove_file(path)?;
-    Ok(file)
 }
 
 /// Creates a file in place of an earlier attempt with the same name. If the name is a link, the link is removed, and

@@ -2,7 +2,8 @@
 //!
 //! A round makes records of every size and shape (`records`), commits them, takes the day from state to state
 //! (`states`), and asks in each state (`questions`). Beside the day lies a list of the same records with the simplest
-//! possible filter (`plain`). Texts, levels, instances, times, limits and counts must agree, in the same order.
+//! possible filter (`plain`). Texts, levels, instances, times, limits and counts must agree, in the same order. Composed
+//! questions (`composed`) are compared with a second evaluator of the whole language (`language`).
 //!
 //! The rounds take ten seconds. Each round has its own seed, which a failure prints. A given seed is that of round one:
 //!
@@ -10,6 +11,8 @@
 //! DAYTABLE_PROPERTIES_SEED=7 DAYTABLE_PROPERTIES_SECONDS=600 cargo test -p daytable-properties --lib days
 //! ```
 
+mod composed;
+mod language;
 mod plain;
 mod questions;
 mod records;
@@ -55,6 +58,12 @@ fn a_day_answers_in_every_state_as_a_plain_list_of_its_records() {
 #[test]
 fn bare_words_find_what_was_meant_in_every_state_of_a_day() {
     rounds(|seed| words::find(&mut Dice(seed.wrapping_mul(0x4000_0001))));
+}
+
+/// A composed question has the answer of the second evaluator, in every state of the day, with any memory.
+#[test]
+fn composed_questions_have_the_answer_of_a_second_evaluator() {
+    rounds(|seed| composed::answer_alike(&mut Dice(seed.wrapping_mul(0x8000_0001))));
 }
 
 fn rounds(round: impl Fn(u64)) {

@@ -5,9 +5,10 @@
 //! numbers with units, too, and give a duration if all values are durations.
 
 use super::item::{RecordPlace, value_bytes};
-use super::order::{compare, compare_texts};
+use super::order::{compare, compare_texts, compare_values};
 use super::quantile::QuantileSketch;
 use crate::entity::OwnedValue;
+use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::number::{Number, plain};
 use daytable_logsql::query::{Aggregate, Function};
 use daytable_logsql::unit::{duration_nanos, show_duration};
@@ -16,6 +17,7 @@ use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use foldhash::quality::FixedState;
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -27,6 +29,8 @@ pub enum Accumulator {
     Count(u64),
     /// The hashes of different values.
     Uniq(UniqHashes),
+    /// The number of different values, once all are counted.
+    UniqCount(u64),
     /// A sum, and the number of its values.
     Sum(Sum),
     /// The least or the greatest value.
@@ -117,7 +121,7 @@ impl Sum {
     }
 
     /// The sum, exact where all numbers are whole.
-    fn value(&self) -> Option<OwnedValue> {
+    pub(super) fn value(&self) -> Option<OwnedValue> {
         self.whole_value(1).or_else(|| self.total().map(OwnedValue::Double))
     }
 
@@ -216,6 +220,8 @@ impl Accumulator {
                     return 32 * usize::from(hashes.insert(uniq_hash(&texts)));
                 }
             }
+            // Nothing is added to what is counted.
+            (Accumulator::UniqCount(_), _) => {}
             (Accumulator::Sum(sum), _) => values().filter_map(plain_number).for_each(|number| sum.add(number)),
             (Accumulator::End(end), function) => {
                 let before = end.as_ref().map_or(0, value_bytes);
@@ -293,6 +299,19 @@ impl Accumulator {
         0
     }
 
+    /// About the memory of what it keeps.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Accumulator::Count(_) | Accumulator::UniqCount(_) | Accumulator::Sum(_) => 0,
+            Accumulator::Uniq(hashes) => uniq_bytes(hashes),
+            Accumulator::End(end) => end.as_ref().map_or(0, value_bytes),
+            Accumulator::Quantile(sketch, _) => 128 + sketch.bytes(),
+            Accumulator::Values(values) => values.iter().map(|value| 32 + value_bytes(value)).sum(),
+            Accumulator::UniqValues(texts) => texts.iter().map(|text| 64 + text.0.len()).sum(),
+            Accumulator::Chosen(chosen) => chosen.as_ref().map_or(0, |chosen| 64 + value_bytes(&chosen.value)),
+        }
+    }
+
     /// The bytes of the values that become one text at the end.
     pub(super) fn list_bytes(&self) -> usize {
         match self {
@@ -310,6 +329,7 @@ impl Accumulator {
             (Accumulator::Count(count), Function::Rate) => Some(number_value(count as f64 / seconds)),
             (Accumulator::Count(count), _) => Some(whole(count)),
             (Accumulator::Uniq(hashes), _) => Some(whole(hashes.len().min(limit) as u64)),
+            (Accumulator::UniqCount(count), _) => Some(whole(count.min(limit as u64))),
             (Accumulator::Sum(sum), Function::Avg) => sum.mean(),
             (Accumulator::Sum(sum), Function::RateSum) => sum.total().map(|total| number_value(total / seconds)),
             (Accumulator::Sum(sum), _) => sum.value(),
@@ -326,6 +346,100 @@ impl Accumulator {
             }
             (Accumulator::Chosen(chosen), _) => chosen.map(|chosen| chosen.value),
         }
+    }
+}
+
+/// The order of two groups. Values that are equal as numbers are in the order of their texts.
+pub(super) fn compare_groups<'b>(
+    by: impl Iterator<Item = &'b FieldName> + Clone,
+    one: &[Option<OwnedValue>],
+    other: &[Option<OwnedValue>],
+) -> Ordering {
+    fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
+        value.as_ref().map(OwnedValue::as_property)
+    }
+    let mut order = Ordering::Equal;
+    for (name, (a, b)) in by.zip(one.iter().zip(other)) {
+        order = order.then_with(|| compare_values(name, property(a), property(b)));
+    }
+    let text = |value| property(value).map(Property::text);
+    let by_text = || one.iter().zip(other).map(|(a, b)| text(a).cmp(&text(b))).fold(Ordering::Equal, Ordering::then);
+    order.then_with(by_text)
+}
+
+/// Replaces the value that a group is shown with by another one of the same text, if that is a better one: of a text and a
+/// value of another type the latter.
+pub(super) fn better_shown(known: &mut Option<OwnedValue>, value: Option<Property<'_>>) {
+    if let (Some(OwnedValue::String(_)), Some(value)) = (&known, value)
+        && !matches!(value, Property::String(_))
+    {
+        *known = Some(value.into());
+    }
+}
+
+impl Spilled for Accumulator {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            Accumulator::Count(count) => (0u8, *count).write(to),
+            // The hashes are written elsewhere.
+            Accumulator::Uniq(_) => 1u8.write(to),
+            Accumulator::UniqCount(count) => (2u8, *count).write(to),
+            Accumulator::Sum(Sum { whole, fraction, compensation, count, has_fractions }) => {
+                (3u8, (*whole, (*fraction, *compensation))).write(to);
+                (*count, *has_fractions).write(to);
+            }
+            Accumulator::End(end) => {
+                4u8.write(to);
+                end.write(to);
+            }
+            Accumulator::Quantile(sketch, are_durations) => {
+                (5u8, *are_durations).write(to);
+                sketch.write(to);
+            }
+            Accumulator::Values(values) => {
+                6u8.write(to);
+                values.write(to);
+            }
+            Accumulator::UniqValues(texts) => {
+                (7u8, texts.len() as u64).write(to);
+                texts.iter().for_each(|text| text.0.write(to));
+            }
+            Accumulator::Chosen(chosen) => {
+                8u8.write(to);
+                let parts =
+                    |ChosenValue { by, place, value }: &ChosenValue| ((by.clone(), value.clone()), place.clone());
+                chosen.as_ref().map(parts).write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<Accumulator> {
+        Some(match u8::read(from)? {
+            0 => Accumulator::Count(u64::read(from)?),
+            1 => Accumulator::Uniq(UniqHashes::default()),
+            2 => Accumulator::UniqCount(u64::read(from)?),
+            3 => {
+                let (whole, (fraction, compensation)) = Spilled::read(from)?;
+                let (count, has_fractions) = Spilled::read(from)?;
+                Accumulator::Sum(Sum { whole, fraction, compensation, count, has_fractions })
+            }
+            4 => Accumulator::End(Spilled::read(from)?),
+            5 => {
+                let are_durations = bool::read(from)?;
+                Accumulator::Quantile(Box::new(QuantileSketch::read(from)?), are_durations)
+            }
+            6 => Accumulator::Values(Vec::read(from)?),
+            7 => {
+                let count = u64::read(from)?;
+                let texts = (0..count).map(|_| String::read(from).map(NaturalText));
+                Accumulator::UniqValues(texts.collect::<Option<_>>()?)
+            }
+            8 => {
+                let parts = Option::<((OwnedValue, OwnedValue), Option<(RowKey, Arc<str>)>)>::read(from)?;
+                Accumulator::Chosen(parts.map(|((by, value), place)| ChosenValue { by, place, value }))
+            }
+            _ => return None,
+        })
     }
 }
 

@@ -1,8 +1,10 @@
 //! The memory of one answer.
 
+use super::spill::Spill;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The memory that the stages of an answer share. What they charged is given back with the last of them.
 #[derive(Clone, Debug)]
@@ -11,13 +13,15 @@ pub struct AnswerBudget(Rc<SharedBudget>);
 #[derive(Debug)]
 struct SharedBudget {
     question: QuestionBudget,
+    spill: Arc<Spill>,
     over: RefCell<Option<OverBudget>>,
 }
 
 impl AnswerBudget {
     /// The memory of a question.
     pub fn new(question: QuestionBudget) -> AnswerBudget {
-        AnswerBudget(Rc::new(SharedBudget { question, over: RefCell::new(None) }))
+        let spill = Arc::new(Spill::of(&question));
+        AnswerBudget(Rc::new(SharedBudget { question, spill, over: RefCell::new(None) }))
     }
 
     /// Takes memory for what a stage keeps. False if there is no more: then the answer is cut.
@@ -28,6 +32,11 @@ impl AnswerBudget {
     /// The memory that is charged.
     pub(super) fn question(&self) -> &QuestionBudget {
         &self.0.question
+    }
+
+    /// Where that goes which outgrows the memory.
+    pub(super) fn spill(&self) -> &Arc<Spill> {
+        &self.0.spill
     }
 
     /// Whether the process has memory for the question. If not, the answer is cut.

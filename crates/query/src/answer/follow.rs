@@ -10,6 +10,7 @@ use crate::follow::RecordFollower;
 use crate::record::StoredRecord;
 use crate::stores::Stores;
 use crate::tables::TableError;
+use daytable_logsql::effect::RowFlow;
 use daytable_logsql::{Expression, Predicate};
 use daytable_model::key::RowKey;
 use daytable_store::{Reader, StoreError};
@@ -26,6 +27,11 @@ pub enum FollowError {
     /// The pipe needs all records.
     #[error("a query that is followed has no end, which the pipe `{0}` waits for")]
     Endless(String),
+    /// The pipe reads records beside those that come.
+    #[error(
+        "a query that is followed reads records as they come, and the pipe `{0}` reads others: ask without following"
+    )]
+    Joined(String),
     /// An error of the data folder.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -61,6 +67,9 @@ impl AnswerFollower {
     ) -> Result<AnswerFollower, FollowError> {
         if let Some(pipe) = query.pipes.iter().find(|pipe| pipe.needs_all()) {
             return Err(FollowError::Endless(pipe.to_string()));
+        }
+        if let Some(pipe) = query.pipes.iter().find(|pipe| pipe.effect().flow == RowFlow::Joined) {
+            return Err(FollowError::Joined(pipe.to_string()));
         }
         // Records of the future are newer than now, so a filter of the last minutes takes all that come.
         let filter = followed(&query.filter);

@@ -2,6 +2,7 @@
 
 use crate::entity::OwnedValue;
 use crate::record::StoredRecord;
+use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::{Column, FieldName, Fields, passes_as_read, passes_as_value};
 use daytable_model::field_properties;
 use daytable_model::key::RowKey;
@@ -224,6 +225,21 @@ impl AnswerRow {
     }
 }
 
+impl Spilled for AnswerRow {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.columns.write(to);
+        let origin = |origin: &RowOrigin| ((origin.key, origin.partition.clone()), origin.instance.clone());
+        self.origin.as_deref().map(origin).write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<AnswerRow> {
+        let columns = Spilled::read(from)?;
+        let origin = Option::<((RowKey, Arc<str>), Option<String>)>::read(from)?;
+        let origin = origin.map(|((key, partition), instance)| Box::new(RowOrigin { key, partition, instance }));
+        Some(AnswerRow { columns, origin })
+    }
+}
+
 /// Memory of a value beside its size.
 pub(super) fn value_bytes(value: &OwnedValue) -> usize {
     match value {
@@ -348,6 +364,28 @@ impl Fields for AnswerItem {
             AnswerItem::Record(record) => record.any_part(test),
             AnswerItem::Row(row) => row.any_part(test),
         }
+    }
+}
+
+impl Spilled for AnswerItem {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            AnswerItem::Record(record) => {
+                true.write(to);
+                record.record().write(to);
+            }
+            AnswerItem::Row(row) => {
+                false.write(to);
+                row.write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<AnswerItem> {
+        Some(match bool::read(from)? {
+            true => AnswerItem::Record(FullRecord::new(StoredRecord::read(from)?).into()),
+            false => AnswerItem::Row(AnswerRow::read(from)?),
+        })
     }
 }
 

@@ -10,7 +10,10 @@
 //! * `plan`: what of a filter the stores can decide: times, instance, level, a text.
 //! * [`item`]: a record, or a row of columns, as pipes pass it on.
 //! * [`pipes`]: each pipe as a stage that items pass through.
-//! * `row_pipes`: those that look at one row at a time.
+//! * `row_pipes`: those that look at one row at a time. `group_stage`: those that group. `sort_stage`: `sort`.
+//! * `group_times`, `sessions_stage`, `gaps_stage`: those that look at the times of groups. `pivot_stage`: values as columns.
+//! * `join_stage`: the rows of another query.
+//! * `spill`: groups and rows that outgrow the memory of the question, in a temporary file.
 //! * [`accumulator`], [`quantile`]: the functions of `stats`.
 //! * `value_steps`: the steps of `by (…:step)`. `answer_budget`: the memory of an answer.
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
@@ -32,16 +35,24 @@ mod columns;
 pub mod context;
 pub mod doubts;
 mod field_list;
+mod gaps_stage;
 mod follow;
+mod group_stage;
+mod group_times;
 pub mod item;
+mod join_stage;
 mod math;
 pub mod nothing;
 pub mod order;
 mod pattern;
 pub mod pipes;
+mod pivot_stage;
 mod plan;
 pub mod quantile;
 mod row_pipes;
+mod sessions_stage;
+mod sort_stage;
+mod spill;
 mod value_steps;
 #[cfg(test)]
 mod pipe_tests;
@@ -76,9 +87,11 @@ use daytable_model::key::partition_key;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
-use pipes::{Pipeline, PipelineContext};
+use join_stage::JoinTable;
+use pipes::{Pipeline, PipelineContext, stopped};
 use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -153,14 +166,6 @@ pub fn answer(
     is_wanted: &dyn Fn() -> bool,
     each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
 ) -> Result<AnswerReport, TableError> {
-    // A rate is of the times that the query names first, whatever its plan moves there.
-    let named = pushed_down(&Predicate::new(&query.filter, options.now), &options.filter);
-    let seconds = range_seconds(&named, options.now);
-    let query = &query.planned();
-    let predicate = Arc::new(Predicate::new(&query.filter, options.now));
-    // How many rows a remote store is asked for at once. More are read where a filter leaves records out.
-    let limit = wanted_records(query, options).filter(|_| query.filter == Expression::All);
-    let filter = Filter { limit, ..pushed_down(&predicate, &options.filter) };
     let budget = AnswerBudget::new(options.memory.question_within(options.bytes_max));
     let (started, cut) = (Instant::now(), Cell::new(None));
     let go_on = || {
@@ -170,8 +175,41 @@ pub fn answer(
         }
         budget.is_affordable() && is_wanted()
     };
-    let context = PipelineContext { now: options.now, seconds, budget: budget.clone(), go_on: &go_on };
-    let mut pipeline = Pipeline::new(&query.pipes, &context);
+    let mut report = answer_within(stores, query, options, &budget, &go_on, each)?;
+    report.cut = match cut.get() {
+        Some(CutReason::Time) => Some(format!(
+            "the answer is not whole: its time limit of {} is over",
+            daytable_model::units::show_duration(options.time_limit.unwrap_or_default())
+        )),
+        None => budget.over().map(|over| format!("the answer is not whole: {over}")),
+    };
+    report.over = budget.over();
+    Ok(report)
+}
+
+/// The answer of a query with the memory of a question, whose time and client `go_on` knows.
+fn answer_within(
+    stores: &Stores<'_>,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    budget: &AnswerBudget,
+    go_on: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
+) -> Result<AnswerReport, TableError> {
+    // A rate is of the times that the query names first, whatever its plan moves there.
+    let named = pushed_down(&Predicate::new(&query.filter, options.now), &options.filter);
+    let seconds = range_seconds(&named, options.now);
+    let query = &query.planned();
+    let (joined, joined_archives) = joined_tables(stores, query, options, budget, go_on)?;
+    if budget.over().is_some() || !go_on() {
+        return Ok(AnswerReport::default());
+    }
+    let predicate = Arc::new(Predicate::new(&query.filter, options.now));
+    // How many rows a remote store is asked for at once. More are read where a filter leaves records out.
+    let limit = wanted_records(query, options).filter(|_| query.filter == Expression::All);
+    let filter = Filter { limit, ..pushed_down(&predicate, &options.filter) };
+    let context = PipelineContext { now: options.now, seconds, budget: budget.clone(), go_on };
+    let mut pipeline = Pipeline::joining(&query.pipes, &joined, &context);
     let (mut matched, mut given, mut left) = (0u64, 0u64, options.filter.limit.unwrap_or(u64::MAX));
     let mut sink = |item: AnswerItem| {
         if left == 0 {
@@ -184,9 +222,9 @@ pub fn answer(
     let archives = if options.filter.limit == Some(0) {
         ArchiveReport::default()
     } else {
-        let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(&go_on));
+        let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
         let (filter, asked) = (&filter, &options.filter);
-        let selection = Selection { asked, ..Selection::of(stores, &reading, filter, &row_filter, &go_on) };
+        let selection = Selection { asked, ..Selection::of(stores, &reading, filter, &row_filter, go_on) };
         let is_local = stores.remote.is_none();
         let fields = pipeline.field_question().filter(|_| is_local);
         // The pipes in front of the first one that does not look at one record at a time.
@@ -204,19 +242,20 @@ pub fn answer(
         };
         let read = if let Some(question) = groups {
             let mut each = |found| match found {
+                Gathered::Runs(runs) => pipeline.add_runs(runs),
                 Gathered::Group(values, states) => pipeline.add_group(values, states),
                 Gathered::All(groups) => pipeline.set_groups(*groups),
                 Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
             };
-            gather(&selection, &predicate, &question, options.now, &budget, &mut each)
+            gather(&selection, &predicate, &question, options.now, budget, &mut each)
                 .map(|report| gathered(report, "groups"))
         } else if let Some((at, question)) = sorted {
             pipeline.sort_by_place(at);
             let mut each = |record| pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink);
-            gather_sorted(&selection, &predicate, &question, &budget, &mut each)
+            gather_sorted(&selection, &predicate, &question, budget, &mut each)
                 .map(|report| gathered(report, "sorted records"))
         } else if let Some(question) = fields {
-            gather_fields(&selection, &predicate, question, &budget, &mut |found| pipeline.add_field(found))
+            gather_fields(&selection, &predicate, question, budget, &mut |found| pipeline.add_field(found))
                 .map(|report| gathered(report, "values"))
         } else {
             let wanted = wanted_records(query, options).map_or(WantedRecords::All, WantedRecords::Newest);
@@ -231,14 +270,33 @@ pub fn answer(
         }
     };
     let _ = pipeline.finish(&mut sink);
-    let cut = match cut.get() {
-        Some(CutReason::Time) => Some(format!(
-            "the answer is not whole: its time limit of {} is over",
-            daytable_model::units::show_duration(options.time_limit.unwrap_or_default())
-        )),
-        None => budget.over().map(|over| format!("the answer is not whole: {over}")),
-    };
-    Ok(AnswerReport { archives, matched, given, cut, over: budget.over() })
+    let archives = joined_archives.into_iter().fold(archives, ArchiveReport::joined);
+    Ok(AnswerReport { archives, matched, given, ..AnswerReport::default() })
+}
+
+/// The rows that the pipes of a query join, one `join` after the other, and what was read of archives for them.
+fn joined_tables(
+    stores: &Stores<'_>,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    budget: &AnswerBudget,
+    go_on: &dyn Fn() -> bool,
+) -> Result<(Vec<Rc<JoinTable>>, Vec<ArchiveReport>), TableError> {
+    let (mut tables, mut archives) = (Vec::new(), Vec::new());
+    for pipe in &query.pipes {
+        let Pipe::Join(join) = pipe else { continue };
+        let mut table = JoinTable::default();
+        let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
+        let report = answer_within(stores, &join.query, &options, budget, go_on, &mut |item| match table
+            .add(join, item, budget)
+        {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(over) => stopped(over, budget),
+        })?;
+        archives.push(report.archives);
+        tables.push(Rc::new(table));
+    }
+    Ok((tables, archives))
 }
 
 /// Counts the records of a query by time, level and instance. A query with pipes counts the rows that the pipes give, in

@@ -7,19 +7,25 @@ use super::accumulator::{Accumulator, whole};
 use super::answer_budget::AnswerBudget;
 use super::columns::GatheredGroups;
 use super::field_list::{FieldQuestion, FoundField, GatheredField};
-use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::order::{compare, compare_values};
-use super::row_pipes::{RowPipe, property_bytes, refused_text, with_fields};
-use super::value_steps::step_start;
+use super::gaps_stage::GapsStage;
+use super::group_stage::{GroupOrder, GroupStage};
+use super::item::{AnswerItem, AnswerRow};
+use super::join_stage::{JoinStage, JoinTable};
+use super::order::compare;
+use super::pivot_stage::PivotStage;
+use super::row_pipes::{RowPipe, refused_text, with_fields};
+use super::sessions_stage::SessionsStage;
+use super::sort_stage::SortStage;
+use super::spill::{GroupRuns, SpillStop};
 use crate::entity::OwnedValue;
 use daytable_logsql::effect::RowFlow;
-use daytable_logsql::query::{Aggregate, Expression, FieldPattern, GroupField, SortKey, Step, StepSize};
-use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
+use daytable_logsql::query::{Aggregate, Expression, FieldPattern, GroupField};
+use daytable_logsql::{FieldName, Pipe, Predicate};
 use daytable_model::property::Property;
 use daytable_model::time::Ticks;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where a stage passes items on.
@@ -39,17 +45,17 @@ pub struct PipelineContext<'q> {
 }
 
 /// A pipe at work.
-trait PipeStage {
+pub(super) trait PipeStage<'q> {
     /// Takes an item. Breaks if the stage needs no more.
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()>;
 
     /// The stage, if it groups.
-    fn as_groups(&mut self) -> Option<&mut GroupStage> {
+    fn as_groups(&mut self) -> Option<&mut GroupStage<'q>> {
         None
     }
 
     /// The stage, if it sorts.
-    fn as_sort(&mut self) -> Option<&mut SortStage> {
+    fn as_sort(&mut self) -> Option<&mut SortStage<'q>> {
         None
     }
 
@@ -69,22 +75,32 @@ trait PipeStage {
 
 /// The pipes of one answer.
 pub struct Pipeline<'q> {
-    stages: Vec<Box<dyn PipeStage + 'q>>,
+    stages: Vec<Box<dyn PipeStage<'q> + 'q>>,
+    budget: AnswerBudget,
+    go_on: &'q dyn Fn() -> bool,
     /// The stage to which groups are added.
     grouping_at: usize,
 }
 
 impl<'q> Pipeline<'q> {
-    /// Prepares the pipes.
+    /// Prepares the pipes, none of which joins anything.
     pub fn new(pipes: &[Pipe], context: &PipelineContext<'q>) -> Pipeline<'q> {
+        Pipeline::joining(pipes, &[], context)
+    }
+
+    /// Prepares the pipes, with what each `join` among them joins.
+    pub(super) fn joining(pipes: &[Pipe], joined: &[Rc<JoinTable>], context: &PipelineContext<'q>) -> Pipeline<'q> {
+        let nothing = Rc::new(JoinTable::default());
         let stages = (0..pipes.len()).map(|at| {
-            let mut stage = stage(&pipes[at], context);
+            let joins = pipes[..at].iter().filter(|pipe| matches!(pipe, Pipe::Join(_))).count();
+            let mut stage = stage(&pipes[at], joined.get(joins).unwrap_or(&nothing), context);
             if let Some(groups) = stage.as_groups() {
-                groups.is_ordered = is_order_seen(&pipes[at + 1..]);
+                groups.set_ordered(is_order_seen(&pipes[at + 1..]));
             }
             stage
         });
-        Pipeline { stages: stages.collect(), grouping_at: 0 }
+        let (budget, go_on) = (context.budget.clone(), context.go_on);
+        Pipeline { stages: stages.collect(), budget, go_on, grouping_at: 0 }
     }
 
     /// Passes an item through the stages.
@@ -96,12 +112,7 @@ impl<'q> Pipeline<'q> {
     /// added to it.
     pub(super) fn grouping(&mut self, at: usize) -> Option<(&[GroupField], &[Aggregate], Option<u64>)> {
         self.grouping_at = at;
-        let stage = self.stages.get_mut(at)?.as_groups()?;
-        let top = match &stage.order {
-            GroupOrder::Top { limit, .. } => Some(*limit),
-            _ => None,
-        };
-        Some((&stage.by, &stage.aggregates, top))
+        self.stages.get_mut(at)?.as_groups().map(|stage| stage.grouping())
     }
 
     /// Gives the stage that was asked for its groups all of them.
@@ -114,7 +125,7 @@ impl<'q> Pipeline<'q> {
     /// Lets records come to a stage that sorts in any order.
     pub(super) fn sort_by_place(&mut self, at: usize) {
         if let Some(stage) = self.stages.get_mut(at).and_then(|stage| stage.as_sort()) {
-            stage.is_by_place = true;
+            stage.sort_by_place();
         }
     }
 
@@ -137,9 +148,20 @@ impl<'q> Pipeline<'q> {
         }
     }
 
-    /// Passes on what the stages kept, one stage after the other.
+    /// Adds groups that are in the temporary file to the stage that was asked for its groups.
+    pub(super) fn add_runs(&mut self, runs: GroupRuns) {
+        if let Some(stage) = self.stages.get_mut(self.grouping_at).and_then(|stage| stage.as_groups()) {
+            stage.add_runs(runs);
+        }
+    }
+
+    /// Passes on what the stages kept, one stage after the other. Of a question that was refused, or whose time is over, no
+    /// stage passes anything on: what it kept is not all, and would look like an answer.
     pub fn finish(&mut self, sink: Next<'_>) -> ControlFlow<()> {
         for at in 0..self.stages.len() {
+            if self.budget.over().is_some() || !(self.go_on)() {
+                return ControlFlow::Break(());
+            }
             let (done, rest) = self.stages.split_at_mut(at + 1);
             // A later stage that needs no more still passes on its own rows.
             let _ = done[at].finish(&mut |item| push(rest, item, sink));
@@ -155,7 +177,7 @@ fn is_order_seen(pipes: &[Pipe]) -> bool {
     first != Some(RowFlow::Replaced { is_ordered: false })
 }
 
-fn push(stages: &mut [Box<dyn PipeStage + '_>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
+fn push<'q>(stages: &mut [Box<dyn PipeStage<'q> + 'q>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
     match stages.split_first_mut() {
         Some((first, rest)) => first.push(item, &mut |item| push(rest, item, sink)),
         None => sink(item),
@@ -190,43 +212,57 @@ pub(super) fn growth(pipe: &Pipe) -> PipeGrowth {
         | Pipe::Delete(_)
         | Pipe::Rename(_)
         | Pipe::Math(_)
-        | Pipe::Length { .. } => PipeGrowth::Nothing,
-        Pipe::Copy(_) | Pipe::Extract(_) | Pipe::ExtractRegexp(_) | Pipe::Format { .. } | Pipe::Replace { .. } => {
-            PipeGrowth::Texts
-        }
+        | Pipe::Length { .. }
+        | Pipe::Sessions { .. }
+        | Pipe::Gaps { .. }
+        | Pipe::Pivot(_) => PipeGrowth::Nothing,
+        Pipe::Copy(_)
+        | Pipe::Extract(_)
+        | Pipe::ExtractRegexp(_)
+        | Pipe::Format { .. }
+        | Pipe::Replace { .. }
+        | Pipe::Pattern { .. }
+        | Pipe::Join(_) => PipeGrowth::Texts,
     }
 }
 
-fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 'q> {
+/// Ends a stage: the question is refused, or nobody waits for it.
+pub(super) fn stopped(stop: impl Into<SpillStop>, budget: &AnswerBudget) -> ControlFlow<()> {
+    if let SpillStop::Over(over) = stop.into() {
+        budget.refuse(over);
+    }
+    ControlFlow::Break(())
+}
+
+fn stage<'q>(pipe: &Pipe, joined: &Rc<JoinTable>, context: &PipelineContext<'q>) -> Box<dyn PipeStage<'q> + 'q> {
     let predicate = |filter: &Expression| Predicate::new(filter, context.now);
     let column = |name: &FieldName| GroupField { field: name.clone(), step: None };
-    let hits = |by: &[FieldName], hits: &str| {
+    let hits = |by: &[FieldName], hits: &str, order: GroupOrder| {
         let by = by.iter().map(column).collect();
-        GroupStage::new(by, vec![counting(hits)], context)
+        Box::new(GroupStage::new(by, vec![counting(hits)], order, context))
     };
     match pipe {
-        Pipe::Stats { by, aggregates } => Box::new(GroupStage::new(by.clone(), aggregates.clone(), context)),
+        Pipe::Stats { by, aggregates } => {
+            Box::new(GroupStage::new(by.clone(), aggregates.clone(), GroupOrder::Groups, context))
+        }
         Pipe::Top { limit, by, hits: name, rank } => {
-            let order = GroupOrder::Top { limit: *limit, rank: rank.clone() };
-            Box::new(GroupStage { order, ..hits(by, name) })
+            hits(by, name, GroupOrder::Top { limit: *limit, rank: rank.clone() })
         }
         Pipe::Uniq { by, hits: name, limit } => {
             let order = GroupOrder::Uniq { limit: *limit, has_hits: name.is_some() };
-            Box::new(GroupStage { order, ..hits(by, name.as_deref().unwrap_or("hits")) })
+            hits(by, name.as_deref().unwrap_or("hits"), order)
         }
         Pipe::FieldValues { field, limit } => {
             let order = GroupOrder::Uniq { limit: *limit, has_hits: true };
-            Box::new(GroupStage { order, ..hits(std::slice::from_ref(field), "hits") })
+            hits(std::slice::from_ref(field), "hits", order)
         }
-        Pipe::Sort { by, offset, limit, rank } => Box::new(SortStage {
-            by: by.clone(),
-            offset: *offset,
-            limit: *limit,
-            rank: rank.clone(),
-            is_by_place: false,
-            items: Vec::new(),
-            budget: context.budget.clone(),
-        }),
+        Pipe::Sort { by, offset, limit, rank } => {
+            Box::new(SortStage::new(by, (*offset, *limit), rank.as_ref(), context))
+        }
+        Pipe::Sessions { by, pause } => Box::new(SessionsStage::new(by, pause, context)),
+        Pipe::Gaps { by, over } => Box::new(GapsStage::new(by, over, context)),
+        Pipe::Pivot(pivot) => Box::new(PivotStage::new(pivot, context)),
+        Pipe::Join(join) => Box::new(JoinStage::new(join, joined, context)),
         Pipe::Limit(limit) => Box::new(LimitStage { left: *limit }),
         Pipe::Offset(offset) => Box::new(OffsetStage { left: *offset }),
         Pipe::Sample(every) => Box::new(SampleStage { every: *every, count: 0 }),
@@ -240,7 +276,8 @@ fn stage<'q>(pipe: &Pipe, context: &PipelineContext<'q>) -> Box<dyn PipeStage + 
         | Pipe::Format { .. }
         | Pipe::Replace { .. }
         | Pipe::Math(_)
-        | Pipe::Length { .. } => Box::new(RowStage {
+        | Pipe::Length { .. }
+        | Pipe::Pattern { .. } => Box::new(RowStage {
             pipe: RowPipe::new(pipe, context.now),
             go_on: context.go_on,
             budget: context.budget.clone(),
@@ -274,7 +311,7 @@ struct RowStage<'q> {
     budget: AnswerBudget,
 }
 
-impl PipeStage for RowStage<'_> {
+impl<'q> PipeStage<'q> for RowStage<'q> {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         let mut row = item.into_row();
         match self.pipe.apply(&mut row, self.go_on) {
@@ -292,7 +329,7 @@ struct LimitStage {
     left: u64,
 }
 
-impl PipeStage for LimitStage {
+impl<'q> PipeStage<'q> for LimitStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         if self.left == 0 {
             return ControlFlow::Break(());
@@ -307,7 +344,7 @@ struct OffsetStage {
     left: u64,
 }
 
-impl PipeStage for OffsetStage {
+impl<'q> PipeStage<'q> for OffsetStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         if self.left == 0 {
             return next(item);
@@ -323,7 +360,7 @@ struct SampleStage {
     count: u64,
 }
 
-impl PipeStage for SampleStage {
+impl<'q> PipeStage<'q> for SampleStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         self.count += 1;
         if (self.count - 1).is_multiple_of(self.every) { next(item) } else { ControlFlow::Continue(()) }
@@ -332,7 +369,7 @@ impl PipeStage for SampleStage {
 
 struct FilterStage(Predicate);
 
-impl PipeStage for FilterStage {
+impl<'q> PipeStage<'q> for FilterStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         if self.0.matches(&item) { next(item) } else { ControlFlow::Continue(()) }
     }
@@ -340,430 +377,9 @@ impl PipeStage for FilterStage {
 
 struct FieldsStage(Vec<FieldPattern>);
 
-impl PipeStage for FieldsStage {
+impl<'q> PipeStage<'q> for FieldsStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         next(with_fields(&self.0, item))
-    }
-}
-
-/// Sorts items; with a limit, keeps only those that can be in the answer.
-struct SortStage {
-    by: Vec<SortKey>,
-    offset: u64,
-    limit: Option<u64>,
-    rank: Option<String>,
-    /// Whether the items come in any order, and those of one order are to be as records come.
-    is_by_place: bool,
-    /// Items with their keys.
-    items: Vec<(Vec<Option<OwnedValue>>, AnswerItem)>,
-    budget: AnswerBudget,
-}
-
-impl SortStage {
-    fn kept_max(&self) -> usize {
-        usize::try_from(self.limit.map_or(u64::MAX, |limit| limit.saturating_add(self.offset))).unwrap_or(usize::MAX)
-    }
-
-    fn sort(&mut self) {
-        let (by, is_by_place) = (&self.by, self.is_by_place);
-        // Items of the same order stay in the order in which they came.
-        self.items.sort_by(|(a, one), (b, other)| {
-            if by.is_empty() {
-                return compare_rows(one, other);
-            }
-            let parts = by.iter().zip(a.iter().zip(b)).map(|(key, (a, b))| {
-                let order = compare_values(&key.field, property(a), property(b));
-                if key.is_descending { order.reverse() } else { order }
-            });
-            let order = parts.fold(Ordering::Equal, Ordering::then);
-            if is_by_place { order.then_with(|| one.place().cmp(&other.place())) } else { order }
-        });
-    }
-}
-
-/// What was charged for an item and its keys.
-fn sorted_bytes((keys, item): &(Vec<Option<OwnedValue>>, AnswerItem)) -> usize {
-    let of_key = |key: &Option<OwnedValue>| size_of::<OwnedValue>() + key.as_ref().map_or(0, value_bytes);
-    item.bytes() + keys.iter().map(of_key).sum::<usize>()
-}
-
-fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
-    value.as_ref().map(OwnedValue::as_property)
-}
-
-/// The order of two items without keys: records by time, rows column by column.
-fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
-    match (one, other) {
-        (AnswerItem::Record(one), AnswerItem::Record(other)) => {
-            one.record().row_key.cmp(&other.record().row_key).reverse()
-        }
-        (AnswerItem::Row(one), AnswerItem::Row(other)) => {
-            let pairs = one.columns().iter().zip(other.columns());
-            let parts =
-                pairs.map(|((name, a), (_, b))| compare_values(&FieldName::new(name), property(a), property(b)));
-            parts.fold(Ordering::Equal, Ordering::then)
-        }
-        _ => Ordering::Equal,
-    }
-}
-
-impl PipeStage for SortStage {
-    fn as_sort(&mut self) -> Option<&mut SortStage> {
-        Some(self)
-    }
-
-    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
-        let kept = self.kept_max();
-        if kept == 0 {
-            return ControlFlow::Break(());
-        }
-        let of_key = |key: &SortKey| size_of::<OwnedValue>() + item.field(&key.field).map_or(0, property_bytes);
-        if !self.budget.charge(item.bytes() + self.by.iter().map(of_key).sum::<usize>(), "sorted records") {
-            return ControlFlow::Break(());
-        }
-        let keys = self.by.iter().map(|key| item.field(&key.field).map(OwnedValue::from)).collect();
-        self.items.push((keys, item));
-        // With a limit, at most twice as many items are kept.
-        if self.items.len() >= kept.saturating_mul(2).max(64) {
-            self.sort();
-            let dropped = self.items.split_off(kept.min(self.items.len()));
-            self.budget.question().release(dropped.iter().map(sorted_bytes).sum());
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
-        self.sort();
-        let kept = self.kept_max();
-        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        let items = std::mem::take(&mut self.items).into_iter().take(kept).enumerate().skip(offset);
-        for (at, (_, item)) in items {
-            match &self.rank {
-                Some(rank) => {
-                    let mut row = item.into_row();
-                    row.set(&FieldName::new(rank), Some(whole(at as u64 + 1)));
-                    next(AnswerItem::Row(row))?;
-                }
-                None => next(item)?,
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// The order and the columns of the rows of a [`GroupStage`].
-enum GroupOrder {
-    /// By the groups.
-    Groups,
-    /// The greatest numbers first.
-    Top { limit: u64, rank: Option<String> },
-    /// By the groups, with or without numbers.
-    Uniq { limit: Option<u64>, has_hits: bool },
-}
-
-/// How often a list of values is there while it becomes a text of the answer.
-const LIST_COPIES: usize = 3;
-
-/// The rows of one group.
-struct Group {
-    values: Vec<Option<OwnedValue>>,
-    states: Vec<Accumulator>,
-}
-
-/// `stats`, `top`, `uniq` and `field_values`.
-struct GroupStage {
-    by: Vec<GroupField>,
-    aggregates: Vec<Aggregate>,
-    conditions: Vec<Option<Predicate>>,
-    numbers: HashMap<Vec<u8>, usize, foldhash::fast::RandomState>,
-    groups: Vec<Group>,
-    /// All groups, if they were gathered elsewhere.
-    gathered: Option<GatheredGroups>,
-    key: Vec<u8>,
-    order: GroupOrder,
-    /// Whether the order of the rows makes a difference behind the stage.
-    is_ordered: bool,
-    seconds: Option<f64>,
-    budget: AnswerBudget,
-}
-
-impl GroupStage {
-    fn new(by: Vec<GroupField>, aggregates: Vec<Aggregate>, context: &PipelineContext) -> GroupStage {
-        let condition = |aggregate: &Aggregate| aggregate.condition.as_ref().map(|c| Predicate::new(c, context.now));
-        let mut stage = GroupStage {
-            conditions: aggregates.iter().map(condition).collect(),
-            numbers: HashMap::default(),
-            groups: Vec::new(),
-            gathered: None,
-            key: Vec::new(),
-            order: GroupOrder::Groups,
-            is_ordered: true,
-            seconds: context.seconds,
-            budget: context.budget.clone(),
-            by,
-            aggregates,
-        };
-        // A time step is the time of its group.
-        for field in &stage.by {
-            if let (daytable_logsql::Column::Time, Some(Step { size: StepSize::Number(nanos), .. })) =
-                (field.field.column(), &field.step)
-            {
-                stage.seconds = Some(nanos / 1e9);
-            }
-        }
-        if stage.by.is_empty() {
-            // Without groups there is always one row.
-            let states = stage.states();
-            stage.groups.push(Group { values: Vec::new(), states });
-            stage.numbers.insert(Vec::new(), 0);
-        }
-        stage
-    }
-
-    fn states(&self) -> Vec<Accumulator> {
-        self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function)).collect()
-    }
-
-    /// The number of the item's group; `None` if there is no memory for another group.
-    fn group(&mut self, item: &AnswerItem) -> Option<usize> {
-        let mut values: Vec<Option<GroupValue<'_>>> = Vec::with_capacity(self.by.len());
-        for field in &self.by {
-            let value = item.field(&field.field).filter(|value| !matches!(value, Property::String("")));
-            values.push(value.map(|value| match &field.step {
-                Some(step) => step_start(value, step).map_or(GroupValue::Borrowed(value), GroupValue::Owned),
-                None => GroupValue::Borrowed(value),
-            }));
-        }
-        self.group_of(values)
-    }
-
-    /// Adds a group that was gathered elsewhere.
-    fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
-        let values = values.into_iter().map(|value| value.map(GroupValue::Owned)).collect();
-        let Some(at) = self.group_of(values) else { return };
-        let known = self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates);
-        let bytes = known.map(|((known, state), aggregate)| known.merge(state, aggregate.function)).sum();
-        self.budget.charge(bytes, "values");
-    }
-
-    /// The number of the group with these values.
-    fn group_of(&mut self, values: Vec<Option<GroupValue<'_>>>) -> Option<usize> {
-        self.key.clear();
-        for value in &values {
-            match value {
-                Some(value) => {
-                    let text = value.property().text();
-                    self.key.extend_from_slice(&(text.len() as u64 + 1).to_le_bytes());
-                    self.key.extend_from_slice(text.as_bytes());
-                }
-                None => self.key.extend_from_slice(&0u64.to_le_bytes()),
-            }
-        }
-        if let Some(at) = self.numbers.get(&self.key) {
-            // A value that comes as a number and as a text is shown as a number.
-            for (known, value) in self.groups[*at].values.iter_mut().zip(&values) {
-                if let (Some(OwnedValue::String(_)), Some(value)) = (&known, value)
-                    && !matches!(value.property(), Property::String(_))
-                {
-                    *known = Some(value.property().into());
-                }
-            }
-            return Some(*at);
-        }
-        let values: Vec<_> = values.into_iter().map(|value| value.map(|value| value.property().into())).collect();
-        let bytes = 128 + 2 * self.key.len() + 96 * self.aggregates.len();
-        if !self.budget.charge(bytes, "groups") {
-            return None;
-        }
-        let at = self.groups.len();
-        let states = self.states();
-        self.numbers.insert(self.key.clone(), at);
-        self.groups.push(Group { values, states });
-        Some(at)
-    }
-
-    /// The order of two groups. Values that are equal as numbers are in the order of their texts.
-    fn compare_groups(&self, a: &Group, b: &Group) -> Ordering {
-        let parts = || self.by.iter().zip(a.values.iter().zip(&b.values));
-        let by_value = parts().map(|(by, (a, b))| compare_values(&by.field, property(a), property(b)));
-        by_value.fold(Ordering::Equal, Ordering::then).then_with(|| {
-            let text = |value| property(value).map(Property::text);
-            parts().map(|(_, (a, b))| text(a).cmp(&text(b))).fold(Ordering::Equal, Ordering::then)
-        })
-    }
-}
-
-enum GroupValue<'v> {
-    Borrowed(Property<'v>),
-    Owned(OwnedValue),
-}
-
-impl GroupValue<'_> {
-    fn property(&self) -> Property<'_> {
-        match self {
-            GroupValue::Borrowed(value) => *value,
-            GroupValue::Owned(value) => value.as_property(),
-        }
-    }
-}
-
-impl PipeStage for GroupStage {
-    fn as_groups(&mut self) -> Option<&mut GroupStage> {
-        Some(self)
-    }
-
-    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
-        if matches!(&self.order, GroupOrder::Uniq { limit: Some(limit), has_hits: false } if self.groups.len() as u64 >= *limit)
-        {
-            return ControlFlow::Break(());
-        }
-        // A group that has no room is left out, and the answer says so.
-        let Some(at) = self.group(&item) else { return ControlFlow::Continue(()) };
-        let mut bytes = 0;
-        for (number, aggregate) in self.aggregates.iter().enumerate() {
-            if self.conditions[number].as_ref().is_none_or(|condition| condition.matches(&item)) {
-                let state = &mut self.groups[at].states[number];
-                bytes += state.add(aggregate, &item, item.place(), &|each| item.each_field(each));
-            }
-        }
-        if bytes > 0 && !self.budget.charge(bytes, "values") {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
-        if let Some(gathered) = self.gathered.take() {
-            let charged = gathered.charged();
-            let flow = self.finish_gathered(gathered, next);
-            self.budget.question().release(charged);
-            return flow;
-        }
-        let mut groups = std::mem::take(&mut self.groups);
-        self.sort(&mut groups);
-        let names = self.names();
-        for (rank, group) in groups.into_iter().enumerate() {
-            next(AnswerItem::Row(self.row(&names, group, rank)?))?;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-impl GroupStage {
-    /// Takes all groups, which were gathered elsewhere.
-    fn set_groups(&mut self, mut gathered: GatheredGroups) {
-        if !self.by.is_empty() {
-            self.gathered = Some(gathered);
-            return;
-        }
-        for number in gathered.numbers() {
-            self.add_group(gathered.values(number), gathered.take_states(number));
-        }
-        self.budget.question().release(gathered.charged());
-    }
-
-    /// The groups that are passed on at most.
-    fn limit(&self) -> usize {
-        let limit = match &self.order {
-            GroupOrder::Groups => None,
-            GroupOrder::Top { limit, .. } => Some(*limit),
-            GroupOrder::Uniq { limit, .. } => *limit,
-        };
-        limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
-    }
-
-    /// Puts groups in order, and drops those beyond the limit.
-    fn sort(&self, groups: &mut Vec<Group>) {
-        let count = |group: &Group| match group.states.first() {
-            Some(Accumulator::Count(count)) => *count,
-            _ => 0,
-        };
-        match &self.order {
-            GroupOrder::Top { .. } => {
-                groups.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| self.compare_groups(a, b)));
-            }
-            GroupOrder::Groups | GroupOrder::Uniq { .. } => groups.sort_by(|a, b| self.compare_groups(a, b)),
-        }
-        groups.truncate(self.limit());
-    }
-
-    fn names(&self) -> Vec<Arc<str>> {
-        self.by.iter().map(|by| by.field.written().into()).collect()
-    }
-
-    /// The row of a group. Breaks if there is no memory for its lists.
-    fn row(&self, names: &[Arc<str>], group: Group, rank: usize) -> ControlFlow<(), AnswerRow> {
-        let mut row = AnswerRow::default();
-        for (name, value) in names.iter().zip(group.values) {
-            row.push(name.clone(), value);
-        }
-        let lists = LIST_COPIES * group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
-        if lists > 0 && !self.budget.charge(lists, "values") {
-            return ControlFlow::Break(());
-        }
-        if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
-            for (aggregate, state) in self.aggregates.iter().zip(group.states) {
-                row.push(aggregate.name.as_str().into(), state.finish(aggregate, self.seconds));
-            }
-        }
-        if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
-            row.push(name.as_str().into(), Some(whole(rank as u64 + 1)));
-        }
-        ControlFlow::Continue(row)
-    }
-
-    /// Passes on groups that were gathered elsewhere. Their states stay there until a row is made of them.
-    fn finish_gathered(&self, mut gathered: GatheredGroups, next: Next<'_>) -> ControlFlow<()> {
-        let (names, limit) = (self.names(), self.limit());
-        if !self.is_ordered && limit == usize::MAX {
-            for number in gathered.numbers() {
-                let group = Group { values: gathered.values(number), states: gathered.take_states(number) };
-                next(AnswerItem::Row(self.row(&names, group, 0)?))?;
-            }
-            return ControlFlow::Continue(());
-        }
-        // The groups in order, each with its number; at most twice as many as are wanted.
-        let mut sorted: Vec<(Group, usize)> = Vec::new();
-        let is_top = matches!(self.order, GroupOrder::Top { .. });
-        let mut held = 0;
-        let bytes_of = |(group, _): &(Group, usize)| {
-            let of_value = |value: &Option<OwnedValue>| size_of::<OwnedValue>() + value.as_ref().map_or(0, value_bytes);
-            size_of::<(Group, usize)>() + group.values.iter().map(of_value).sum::<usize>()
-        };
-        let sort = |sorted: &mut Vec<(Group, usize)>, gathered: &GatheredGroups| {
-            sorted.sort_by(|(a, one), (b, other)| {
-                let by_count = || gathered.count(*other).cmp(&gathered.count(*one));
-                let order = if is_top { by_count() } else { Ordering::Equal };
-                order.then_with(|| self.compare_groups(a, b))
-            });
-        };
-        for number in gathered.numbers() {
-            if !gathered.is_wanted(number) {
-                continue;
-            }
-            let group = (Group { values: gathered.values(number), states: Vec::new() }, number);
-            let bytes = bytes_of(&group);
-            // A group that has no room is left out, and the answer says so.
-            if !self.budget.charge(bytes, "groups") {
-                break;
-            }
-            held += bytes;
-            sorted.push(group);
-            if sorted.len() >= limit.saturating_mul(2).max(64) {
-                sort(&mut sorted, &gathered);
-                let dropped: usize = sorted.drain(limit.min(sorted.len())..).map(|group| bytes_of(&group)).sum();
-                self.budget.question().release(dropped);
-                held -= dropped;
-            }
-        }
-        sort(&mut sorted, &gathered);
-        sorted.truncate(limit);
-        for (rank, (group, number)) in sorted.into_iter().enumerate() {
-            let group = Group { states: gathered.take_states(number), ..group };
-            next(AnswerItem::Row(self.row(&names, group, rank)?))?;
-        }
-        self.budget.question().release(held);
-        ControlFlow::Continue(())
     }
 }
 
@@ -813,7 +429,7 @@ impl FacetsStage {
     }
 }
 
-impl PipeStage for FacetsStage {
+impl<'q> PipeStage<'q> for FacetsStage {
     fn field_question(&self) -> Option<FieldQuestion> {
         Some(FieldQuestion::Values { values_max: self.values_max, length_max: self.length_max })
     }
@@ -885,7 +501,7 @@ impl FieldNamesStage {
     }
 }
 
-impl PipeStage for FieldNamesStage {
+impl<'q> PipeStage<'q> for FieldNamesStage {
     fn field_question(&self) -> Option<FieldQuestion> {
         Some(FieldQuestion::Names)
     }

@@ -3,6 +3,7 @@
 //! The sketch is [DDSketch](https://arxiv.org/abs/1908.10693): logarithmic buckets, so that each value is known up to
 //! a relative error. Two sketches merge without loss.
 
+use crate::spilled::{Spilled, SpilledBytes};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,26 @@ pub struct QuantileSketch {
     zeros: u64,
     count: u64,
     ends: Option<(f64, f64)>,
+}
+
+impl Spilled for QuantileSketch {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.exact.write(to);
+        self.recent.write(to);
+        for buckets in &self.buckets {
+            buckets.iter().map(|(bucket, count)| (*bucket, *count)).collect::<Vec<_>>().write(to);
+        }
+        (self.zeros, self.count).write(to);
+        self.ends.write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<QuantileSketch> {
+        let (exact, recent) = (Spilled::read(from)?, Spilled::read(from)?);
+        let mut buckets = || Some(Vec::<(i32, u64)>::read(from)?.into_iter().collect());
+        let buckets = [buckets()?, buckets()?];
+        let (zeros, count) = Spilled::read(from)?;
+        Some(QuantileSketch { exact, recent, buckets, zeros, count, ends: Spilled::read(from)? })
+    }
 }
 
 impl QuantileSketch {
@@ -88,12 +109,15 @@ impl QuantileSketch {
 
     /// Puts the recent values among the others.
     fn settle(&mut self) {
-        let recent = counted(&std::mem::take(&mut self.recent));
-        self.merge_exact(&recent);
+        if !self.recent.is_empty() {
+            let recent = counted(&std::mem::take(&mut self.recent));
+            self.merge_exact(&recent);
+        }
     }
 
-    /// The value below which a part `phi` of the values lies.
-    pub fn quantile(&self, phi: f64) -> Option<f64> {
+    /// The value below which a part `phi` of the values lies. It does not depend on the order in which the values came.
+    pub fn quantile(mut self, phi: f64) -> Option<f64> {
+        self.settle();
         let (low, high) = self.ends?;
         // The index of LogsQL: the value at `phi * count`, counted from 0.
         let index = ((phi * self.count as f64) as u64).min(self.count - 1);
@@ -102,9 +126,7 @@ impl QuantileSketch {
         }
         let mut before = 0;
         if self.is_exact() {
-            let mut values = self.exact.clone();
-            merge_counts(&mut values, &counted(&self.recent));
-            return values.into_iter().find_map(|(value, count)| {
+            return self.exact.into_iter().find_map(|(value, count)| {
                 before += count;
                 (before > index).then_some(value)
             });
@@ -208,7 +230,7 @@ mod tests {
             sorted.sort_by(f64::total_cmp);
             let exact = sorted[((phi * sorted.len() as f64) as usize).min(sorted.len() - 1)];
             for sketch in [merged, sketch_of(&values)] {
-                let found = sketch.quantile(phi).expect("values");
+                let found = sketch.clone().quantile(phi).expect("values");
                 let error = if values.len() < EXACT_MAX { 0.0 } else { exact.abs() * 0.01 };
                 prop_assert!((found - exact).abs() <= error, "{} is not {}", found, exact);
             }

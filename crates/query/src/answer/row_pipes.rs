@@ -8,6 +8,7 @@ use super::item::{AnswerItem, AnswerRow};
 use super::math::evaluate;
 use super::pattern::{Extractor, format};
 use crate::entity::OwnedValue;
+use crate::patterns::pattern_of;
 use daytable_logsql::query::{Expression, Extraction, FieldPattern};
 use daytable_logsql::template::parse_template;
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
@@ -184,6 +185,15 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
                 Ok(())
             })
         }
+        Pipe::Pattern { of, name } => {
+            let (of, name) = (of.clone(), name.clone());
+            changing(move |row, made| {
+                let pattern = row.field(&of).map(|value| pattern_of(&value.text()).0).unwrap_or_default();
+                made.check(row, &name, pattern.len())?;
+                put_text(row, &name, pattern, false, false);
+                Ok(())
+            })
+        }
         Pipe::Stats { .. }
         | Pipe::Top { .. }
         | Pipe::Uniq { .. }
@@ -193,7 +203,11 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
         | Pipe::Sample(_)
         | Pipe::Facets { .. }
         | Pipe::FieldNames { .. }
-        | Pipe::FieldValues { .. } => RowChange::None,
+        | Pipe::FieldValues { .. }
+        | Pipe::Join(_)
+        | Pipe::Sessions { .. }
+        | Pipe::Gaps { .. }
+        | Pipe::Pivot(_) => RowChange::None,
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn step_end(start: Ticks, step: &Step) -> Option<Ticks> {
 }
 
 /// The time that a text is.
-fn time_of(text: &str) -> Option<Ticks> {
+pub(super) fn time_of(text: &str) -> Option<Ticks> {
     // Only a time has four digits and a dash first, and more than a date without a day.
     let is_like = text.len() >= 10 && text.as_bytes().get(4) == Some(&b'-');
     let nanos = if is_like { Number::parse(text)? } else { return None };

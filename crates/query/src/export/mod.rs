@@ -15,4 +15,4 @@ mod spool;
 
 pub use csv::{CsvReader, write_csv};
 pub use parquet_file::write_parquet;
-pub use spool::{RowSpool, SpoolError, unnamed_file};
+pub use spool::{RowSpool, SpoolError};

@@ -201,17 +201,18 @@ fn write_column<T: DataType, W: Write + Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CsvReader, unnamed_file, write_csv};
+    use super::super::{CsvReader, write_csv};
     use super::*;
     use crate::answer::AnswerRow;
     use daytable_model::time::Ticks;
     use daytable_platform::budget::MemoryBudget;
+    use daytable_platform::scratch::create_unnamed;
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
     /// Rows whose columns appear late, disappear, and change their type.
     fn spool() -> RowSpool {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut spool = RowSpool::new(unnamed_file(folder.path()).expect("a file"), u64::MAX);
+        let mut spool = RowSpool::new(create_unnamed(folder.path()).expect("a file"), u64::MAX);
         for n in 0..5_i64 {
             let mut row = AnswerRow::default();
             row.push("time".into(), Some(OwnedValue::DateTime(Ticks::from_unix(n, 0).expect("a time"))));
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn columns_of_a_parquet_file_differ_by_more_than_case() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut spool = RowSpool::new(unnamed_file(folder.path()).expect("a file"), u64::MAX);
+        let mut spool = RowSpool::new(create_unnamed(folder.path()).expect("a file"), u64::MAX);
         for (n, name) in (0..).zip(["userId", "userid", "UserID", "USERID_Int64", "größe", "GRÖSSE", "GRÖßE"]) {
             let mut row = AnswerRow::default();
             row.push(name.into(), Some(OwnedValue::Int64(n)));
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn a_spool_has_limits() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut spool = RowSpool::new(unnamed_file(folder.path()).expect("a file"), 40);
+        let mut spool = RowSpool::new(create_unnamed(folder.path()).expect("a file"), 40);
         let mut row = AnswerRow::default();
         row.push("text".into(), Some(OwnedValue::String("x".repeat(20))));
         spool.push(&row).expect("it fits");
@@ -288,7 +289,7 @@ mod tests {
     #[test]
     fn many_groups_of_many_columns_are_refused_before_their_description_fills_the_memory() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut spool = RowSpool::new(unnamed_file(folder.path()).expect("a file"), u64::MAX);
+        let mut spool = RowSpool::new(create_unnamed(folder.path()).expect("a file"), u64::MAX);
         for n in 0..2_000_i64 {
             let mut row = AnswerRow::default();
             for more in 0..5 {

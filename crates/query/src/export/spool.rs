@@ -11,11 +11,9 @@ use crate::answer::AnswerRow;
 use daytable_model::property::{OwnedValue, PropertyKind};
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 use daytable_platform::budget::OverBudget;
-use daytable_store::private_file;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Columns of a table.
@@ -47,15 +45,6 @@ impl From<OverBudget> for SpoolError {
     fn from(over: OverBudget) -> SpoolError {
         SpoolError::NoMemory(over)
     }
-}
-
-/// A file without a name in `folder`, for this user only.
-///
-/// # Errors
-///
-/// The folder cannot be written.
-pub fn unnamed_file(folder: &Path) -> io::Result<File> {
-    private_file::create_unnamed(folder)
 }
 
 /// The type of the values of a column.

@@ -13,6 +13,7 @@ use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
+use crate::answer::spill::{GroupRuns, GroupSource};
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
@@ -26,7 +27,7 @@ use daytable_platform::budget::OverBudget;
 use daytable_platform::lock;
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The groups and functions of a pipe, which columns can tell.
@@ -41,6 +42,8 @@ pub(in crate::answer) struct GroupQuestion {
 
 /// What was gathered.
 pub(in crate::answer) enum Gathered {
+    /// Groups in the temporary file.
+    Runs(GroupRuns),
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
     /// All groups.
@@ -76,7 +79,7 @@ impl GatheredGroups {
 
     /// The values of a group.
     pub(in crate::answer) fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        self.groups.group_values(group)
+        self.groups.values(group)
     }
 
     /// The states of the functions of a group, which are left empty.
@@ -94,7 +97,7 @@ impl GatheredGroups {
 pub(in crate::answer) struct GatherReport {
     /// Records that matched.
     pub(in crate::answer) matched: u64,
-    /// Whether groups are missing, because there was no memory for them.
+    /// Whether something is missing, because there was no memory for it.
     pub(in crate::answer) is_cut: bool,
 }
 
@@ -115,9 +118,9 @@ impl GroupQuestion {
 }
 
 /// What is found in a table.
-enum FoundInTable<S> {
-    /// What the threads of a walk gathered.
-    States(Vec<S>),
+enum FoundInTable<'v, V: TableVisitor> {
+    /// What the threads of a walk gathered, and their visitor.
+    States(Vec<V::State>, &'v V),
     /// A record that matches, where rows were read.
     Record(Box<FullRecord>),
 }
@@ -126,7 +129,7 @@ enum FoundInTable<S> {
 fn each_table<V: TableVisitor>(
     selection: &Selection<'_>,
     visitor: impl Fn(Arc<str>) -> V,
-    mut each: impl FnMut(FoundInTable<V::State>),
+    mut each: impl FnMut(FoundInTable<'_, V>),
 ) -> Result<(), TableError> {
     for bounds in tables_of(selection.stores, selection.reading, selection.filter)? {
         if !(selection.go_on)() {
@@ -135,10 +138,10 @@ fn each_table<V: TableVisitor>(
         let Some(mut place) = TablePlace::of(selection, &bounds)? else { continue };
         let visitor = visitor(bounds.table.to_string().into());
         let range = place.range.clone();
-        let walked = place.walk(selection, &bounds, &range, &visitor)?;
+        let walked = place.walk(selection, &bounds, &range, &visitor, &|| visitor.restart())?;
         match walked.filter(|_| !visitor.is_elsewhere()) {
             Some(states) => {
-                each(FoundInTable::States(states));
+                each(FoundInTable::States(states, &visitor));
                 if visitor.is_over() {
                     return Err(TableError::Interrupted);
                 }
@@ -147,6 +150,7 @@ fn each_table<V: TableVisitor>(
                 if visitor.is_over() {
                     return Err(TableError::Interrupted);
                 }
+                visitor.restart();
                 for record in records_by_rows(selection, &bounds)?.into_iter().flatten() {
                     let record = FullRecord::new(record?);
                     if visitor.columns().matches(&record) {
@@ -169,7 +173,7 @@ pub(in crate::answer) fn gather(
     each: &mut dyn FnMut(Gathered),
 ) -> Result<GatherReport, TableError> {
     let grouping = StatsGroups { by: &question.by, aggregates: &question.aggregates };
-    let (memory, is_full, refused) = (budget.question(), AtomicBool::new(false), Mutex::new(None));
+    let (memory, spill, refused) = (budget.question(), budget.spill(), Mutex::new(None));
     let computed = &question.computed;
     let mut matched = 0;
     // The groups of all threads and tables, but those that cannot be added.
@@ -195,19 +199,30 @@ pub(in crate::answer) fn gather(
             grouping: &grouping,
             computed,
             memory,
-            is_full: &is_full,
+            spill,
+            runs: Mutex::default(),
+            charged: AtomicUsize::new(0),
             refused: &refused,
             is_elsewhere: AtomicBool::new(false),
         }
     };
+    let mut runs = GroupRuns::default();
+    let refuse = |over: OverBudget| *lock(&refused) = Some(over);
     let walked = each_table(selection, visitor, |found| match found {
-        FoundInTable::States(states) => {
+        FoundInTable::States(states, visitor) => {
+            runs.append(std::mem::take(&mut lock(&visitor.runs)));
             for mut state in states {
                 matched += state.matched;
                 let charged = state.charged();
                 for record in state.records.take() {
                     are_all = false;
                     each(Gathered::Record(record.into()));
+                }
+                // Where some groups are in the file, the others go there as well.
+                if !runs.is_empty() {
+                    spill.write_groups(&mut state).map_or_else(&refuse, |more| runs.append(more));
+                    memory.release(charged);
+                    continue;
                 }
                 let rest = match &mut gathered {
                     Some(gathered) => gathered.merge(state),
@@ -221,13 +236,17 @@ pub(in crate::answer) fn gather(
                     rest.finish(|values, states| each(Gathered::Group(values, states)));
                 }
                 memory.release(charged);
-            }
-            // What the threads had is passed on, but for the groups.
-            memory.release(std::mem::take(&mut held));
-            let more = gathered.as_ref().map_or(0, ThreadGroups::memory);
-            match memory.charge(more, "groups") {
-                Ok(()) => held = more,
-                Err(_) => is_full.store(true, Ordering::Relaxed),
+                // What the thread had is passed on, but for the groups.
+                memory.release(std::mem::take(&mut held));
+                let more = gathered.as_ref().map_or(0, ThreadGroups::memory);
+                if memory.charge(more, "groups").is_ok() {
+                    held = more;
+                }
+                let is_due = held < more || spill.is_due(memory, held);
+                if let Some(mut groups) = gathered.take_if(|_| is_due) {
+                    spill.write_groups(&mut groups).map_or_else(&refuse, |more| runs.append(more));
+                    memory.release(std::mem::take(&mut held));
+                }
             }
         }
         FoundInTable::Record(record) => {
@@ -235,10 +254,18 @@ pub(in crate::answer) fn gather(
             each(Gathered::Record(record));
         }
     });
+    if let Some(groups) = gathered.as_mut().filter(|_| !runs.is_empty()) {
+        spill.write_groups(groups).map_or_else(&refuse, |more| runs.append(more));
+        gathered = None;
+        memory.release(std::mem::take(&mut held));
+    }
     if let Some(over) = lock(&refused).take() {
         budget.refuse(over);
     }
     walked?;
+    if !runs.is_empty() {
+        each(Gathered::Runs(runs));
+    }
     match gathered {
         Some(groups) if are_all && groups.are_apart() => {
             let top = question.top.and_then(|top| usize::try_from(top).ok());
@@ -251,7 +278,7 @@ pub(in crate::answer) fn gather(
         }
         None => {}
     }
-    Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
+    Ok(GatherReport { matched, is_cut: false })
 }
 
 /// Gathers the first records of an order from all tables, and those that columns do not describe, in no order. `each` takes
@@ -270,12 +297,13 @@ pub(in crate::answer) fn gather_sorted(
         columns: ColumnFilter::of(selection, predicate.clone(), table),
         counted_fields: CountedFields::of([&**predicate], []),
         memory,
+        charged: AtomicUsize::new(0),
         bound: &bound,
         refused: &refused,
         is_elsewhere: AtomicBool::new(false),
     };
     let walked = each_table(selection, visitor, |found| match found {
-        FoundInTable::States(states) => {
+        FoundInTable::States(states, _) => {
             for mut state in states {
                 matched += state.matched;
                 for record in state.records.take() {
@@ -327,7 +355,7 @@ pub(in crate::answer) fn gather_entries<F: EntryFold>(
     let visitor =
         |table: Arc<str>| EntryFolding::new(fold, ColumnFilter::of(selection, predicate.clone(), table), &refused);
     let walked = each_table(selection, visitor, |found| match found {
-        FoundInTable::States(of_threads) => {
+        FoundInTable::States(of_threads, _) => {
             for thread in of_threads {
                 memory.release(thread.charged);
                 states.push(thread.state);
@@ -362,7 +390,7 @@ pub(in crate::answer) fn gather_fields(
         is_elsewhere: AtomicBool::new(false),
     };
     each_table(selection, visitor, |found| match found {
-        FoundInTable::States(states) => {
+        FoundInTable::States(states, _) => {
             for mut state in states {
                 matched += state.matched;
                 let charged = state.charged();

@@ -2,7 +2,8 @@
 //! and functions add numbers as they are packed.
 //!
 //! Each thread has its own groups. In the end they are merged, and passed on by value to the stage of the pipe, where
-//! records that columns do not describe are added one by one.
+//! records that columns do not describe are added one by one. Groups that outgrow the memory go to the temporary file of the
+//! question, where the stage of the pipe merges them.
 
 use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
 use super::counted::{AlikeRecords, CountedFields, PageNumbers, is_counted};
@@ -14,6 +15,7 @@ use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values, is_value_of, open_rows};
 use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
 use crate::answer::quantile::QuantileSketch;
+use crate::answer::spill::{GroupRuns, GroupSource, Spill};
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
 use daytable_logsql::number::{Number, plain};
@@ -35,7 +37,7 @@ use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedP
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering as Order};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
 
 /// Different numbers of a quantile that are counted apart; others go to its sketch at once.
 const NUMBERS_MAX: u32 = 4096;
@@ -56,8 +58,12 @@ pub(super) struct Gathering<'q> {
     pub(super) conditions: Vec<Option<ColumnFilter>>,
     /// The memory of groups and values.
     pub(super) memory: &'q QuestionBudget,
-    /// Whether there was not enough.
-    pub(super) is_full: &'q AtomicBool,
+    /// Where groups go that outgrow it.
+    pub(super) spill: &'q Spill,
+    /// The groups of this table that went there.
+    pub(super) runs: Mutex<GroupRuns>,
+    /// The memory that threads charged for groups of this table, which are not passed on yet.
+    pub(super) charged: AtomicUsize,
     /// Why the question cannot be answered, if a value is too long.
     pub(super) refused: &'q Mutex<Option<OverBudget>>,
     /// By what numbers of records have to be told apart, if numbers tell all that is asked of records.
@@ -232,6 +238,17 @@ impl States {
         }
     }
 
+    /// States of the same function without groups.
+    fn empty(&self) -> States {
+        match self {
+            States::Counts(_) => States::Counts(Vec::new()),
+            States::Sums(_) => States::Sums(Vec::new()),
+            States::Ends(_, function) => States::Ends(Vec::new(), *function),
+            States::Quantiles(_) => States::Quantiles(Box::default()),
+            States::Uniq(_) => States::Uniq(Vec::new()),
+        }
+    }
+
     fn resize(&mut self, groups: usize) {
         match self {
             States::Counts(counts) => counts.resize(groups, 0),
@@ -247,8 +264,7 @@ impl States {
         }
     }
 
-    /// Adds the states of other groups, each to the group here that `groups` has for it. A group for which there was no
-    /// memory is missing, and the answer says so.
+    /// Adds the states of other groups, each to the group here that `groups` has for it.
     fn merge(&mut self, other: &mut States, groups: &[u32]) {
         let group = |of: &u32| Some(*of as usize).filter(|_| *of != NO_NUMBER);
         match (self, other) {
@@ -327,6 +343,11 @@ impl TableVisitor for Gathering<'_> {
     fn is_over(&self) -> bool {
         lock(self.refused).is_some()
     }
+
+    fn restart(&self) {
+        std::mem::take(&mut *lock(&self.runs));
+        self.memory.release(self.charged.swap(0, Order::Relaxed));
+    }
 }
 
 impl BatchVisitor for Gathering<'_> {
@@ -334,22 +355,19 @@ impl BatchVisitor for Gathering<'_> {
 
     fn start(&self) -> ThreadGroups {
         let StatsGroups { by, aggregates } = self.grouping;
-        let states = aggregates.iter().map(|aggregate| {
-            let mut states = States::new(aggregate.function);
-            states.resize(usize::from(by.is_empty()));
-            states
-        });
-        ThreadGroups {
+        let mut groups = ThreadGroups {
             matched: 0,
             records: KeptRecords::default(),
             values: by.iter().map(|_| ValueNumbers::default()).collect(),
-            levels: by.iter().map(|_| [NO_NUMBER; 1 + Level::ALL.len()]).collect(),
+            levels: Vec::new(),
             last_fixed: None,
-            steps: by.iter().map(|_| GroupStep::default()).collect(),
-            states: states.collect(),
+            steps: Vec::new(),
+            states: aggregates.iter().map(|aggregate| States::new(aggregate.function)).collect(),
             computed: self.computed.start(),
             bytes: 0,
-        }
+        };
+        groups.clear();
+        groups
     }
 
     fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
@@ -513,12 +531,10 @@ impl BatchVisitor for Gathering<'_> {
                 }
             }
             let rows = of_condition.as_ref().unwrap_or(&rows);
-            let adds = !self.is_full.load(Order::Relaxed);
             let values = aggregate.fields.first().map(|field| self.computed.values(field, batch, table, &computed));
-            add(&mut state.states[at], aggregate, batch, values.transpose()?, rows, &groups, adds)?;
+            add(&mut state.states[at], aggregate, batch, values.transpose()?, rows, &groups)?;
         }
-        self.charge(state);
-        Ok(ControlFlow::Continue(()))
+        Ok(self.charge(state))
     }
 }
 
@@ -569,7 +585,8 @@ impl Gathering<'_> {
                 self.add_counted(state, &fixed, of_level, records, |at| functions[at][usize::from(code)] > 0);
             }
         }
-        self.charge(state);
+        // A refusal is seen by the caller of the walk, and before the next batch.
+        let _ = self.charge(state);
         true
     }
 
@@ -603,7 +620,6 @@ impl Gathering<'_> {
         records: u64,
         is_for: impl Fn(usize) -> bool,
     ) {
-        let adds = !self.is_full.load(Order::Relaxed);
         let mut group = 0;
         let fields = self.grouping.by.iter().zip(fixed).zip(&mut state.values).zip(&mut state.levels);
         for ((((by, fixed), values), levels), step) in fields.zip(&mut state.steps) {
@@ -619,7 +635,7 @@ impl Gathering<'_> {
                 _ => ABSENT,
             });
             let is_none = group == NO_NUMBER || value == NO_NUMBER;
-            group = if is_none { NO_NUMBER } else { step.group(group, value, adds) };
+            group = if is_none { NO_NUMBER } else { step.group(group, value, true) };
         }
         state.matched += records;
         let groups = state.steps.last().map_or(1, |step| step.parents.len());
@@ -652,16 +668,32 @@ impl Gathering<'_> {
         ControlFlow::Break(())
     }
 
-    /// Takes the memory that the state grew by. Where there is no more, no groups and values are added.
-    fn charge(&self, state: &mut ThreadGroups) {
+    /// Takes the memory that the state grew by. Where there is no more, the groups go to the temporary file.
+    fn charge(&self, state: &mut ThreadGroups) -> ControlFlow<()> {
         let bytes = state.memory();
         let more = bytes.saturating_sub(state.bytes);
-        let charged = more == 0 || self.memory.charge(more, "groups").is_ok();
-        state.bytes += if charged { more } else { 0 };
-        if !charged || self.is_full.load(Order::Relaxed) {
-            self.is_full.store(true, Order::Relaxed);
-            state.values.iter_mut().for_each(|values| values.is_frozen = true);
+        if more == 0 {
+            return ControlFlow::Continue(());
         }
+        if self.memory.charge(more, "groups").is_ok() {
+            self.charged.fetch_add(more, Order::Relaxed);
+            state.bytes = bytes;
+            if !self.spill.is_due(self.memory, bytes) {
+                return ControlFlow::Continue(());
+            }
+        }
+        match self.spill.write_groups(state) {
+            Ok(runs) => lock(&self.runs).append(runs),
+            Err(over) => {
+                *lock(self.refused) = Some(over);
+                return ControlFlow::Break(());
+            }
+        }
+        state.clear();
+        self.memory.release(state.bytes);
+        self.charged.fetch_sub(state.bytes, Order::Relaxed);
+        state.bytes = 0;
+        ControlFlow::Continue(())
     }
 
     /// The rows whose values columns do not have as the record has them.
@@ -679,7 +711,6 @@ impl Gathering<'_> {
     ) -> Result<Vec<u32>, StoreError> {
         let mut groups = vec![0u32; batch.len()];
         let mut of_rows = vec![ABSENT; batch.len()];
-        let adds = !self.is_full.load(Order::Relaxed);
         for (at, by) in self.grouping.by.iter().enumerate() {
             let (values, step) = (&mut state.values[at], &mut state.steps[at]);
             of_rows.fill(ABSENT);
@@ -690,7 +721,7 @@ impl Gathering<'_> {
                 let (parent, value) = (groups[row], of_rows[row]);
                 if (parent, value) != (last.0, last.1) {
                     let is_none = parent == NO_NUMBER || value == NO_NUMBER;
-                    let group = if is_none { NO_NUMBER } else { step.group(parent, value, adds) };
+                    let group = if is_none { NO_NUMBER } else { step.group(parent, value, true) };
                     last = (parent, value, group);
                 }
                 groups[row] = last.2;
@@ -703,7 +734,7 @@ impl Gathering<'_> {
     }
 }
 
-/// Adds the values of some rows to the states of their groups. Unless `adds`, there is no memory for different values.
+/// Adds the values of some rows to the states of their groups.
 fn add(
     states: &mut States,
     aggregate: &Aggregate,
@@ -711,7 +742,6 @@ fn add(
     values: Option<Values<'_>>,
     rows: &RowSet,
     groups: &[u32],
-    adds: bool,
 ) -> Result<(), StoreError> {
     let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
     let Some(values) = values else {
@@ -759,7 +789,6 @@ fn add(
                 sums[group].add(number);
             }
         }),
-        States::Uniq(_) if !adds => Ok(()),
         States::Uniq(hashes) => {
             let hash = |value: Property<'_>| (value != Property::String("")).then(|| uniq_hash(&[Some(value.text())]));
             values.each(batch, rows, hash, |row, hash| {
@@ -828,7 +857,35 @@ fn add(
     }
 }
 
+impl GroupSource for ThreadGroups {
+    fn len(&self) -> usize {
+        self.steps.last().map_or(1, |step| step.parents.len())
+    }
+
+    fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
+        self.group_values(group)
+    }
+
+    fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        self.states.iter_mut().map(|states| states.take(group)).collect()
+    }
+}
+
 impl ThreadGroups {
+    /// Forgets all groups.
+    fn clear(&mut self) {
+        let fields = self.values.len();
+        self.values = (0..fields).map(|_| ValueNumbers::default()).collect();
+        self.levels = vec![[NO_NUMBER; 1 + Level::ALL.len()]; fields];
+        self.last_fixed = None;
+        self.steps = (0..fields).map(|_| GroupStep::default()).collect();
+        for states in &mut self.states {
+            *states = states.empty();
+            // Without fields there is always one group.
+            states.resize(usize::from(fields == 0));
+        }
+    }
+
     /// The memory that was charged for it.
     pub(super) fn charged(&self) -> usize {
         self.bytes
@@ -847,11 +904,6 @@ impl ThreadGroups {
             + self.computed.bytes()
             + self.values.iter().map(ValueNumbers::bytes).sum::<usize>()
             + self.steps.iter().map(GroupStep::bytes).sum::<usize>()
-    }
-
-    /// The number of groups.
-    pub(super) fn len(&self) -> usize {
-        self.steps.last().map_or(1, |step| step.parents.len())
     }
 
     /// The records of a group, where the first function counts them.
@@ -873,11 +925,6 @@ impl ThreadGroups {
         }
         values.reverse();
         values
-    }
-
-    /// The states of the functions of a group, which are left empty.
-    pub(super) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
-        self.states.iter_mut().map(|states| states.take(group)).collect()
     }
 
     /// Whether groups with different numbers have different values.

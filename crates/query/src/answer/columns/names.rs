@@ -46,7 +46,7 @@ pub(in crate::answer) fn gather_names(
         }
         let Some(mut place) = TablePlace::of(selection, &bounds)? else { continue };
         let range = place.range.clone();
-        if place.walk(selection, &bounds, &range, &visitor)?.is_none() {
+        if place.walk(selection, &bounds, &range, &visitor, &|| ())?.is_none() {
             let found = &mut *lock(&visitor.0);
             (found.is_open, found.has_records) = (true, true);
         }

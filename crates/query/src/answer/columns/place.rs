@@ -19,6 +19,9 @@ pub(super) trait TableVisitor: BatchVisitor {
     fn is_over(&self) -> bool {
         false
     }
+
+    /// Forgets what the threads of a walk passed on or charged beside their states: the table is read again.
+    fn restart(&self) {}
 }
 
 /// A table that is walked by columns.
@@ -49,20 +52,25 @@ impl TablePlace {
         Ok(found.map(|(file, range)| TablePlace { range, archive: Some(file) }))
     }
 
-    /// Passes the records of `range` to a visitor. `None` if columns cannot tell them apart.
+    /// Passes the records of `range` to a visitor. `None` if columns cannot tell them apart. `restart` is called where the
+    /// walk begins anew, because the table was dropped.
     pub(super) fn walk<V: BatchVisitor>(
         &mut self,
         selection: &Selection<'_>,
         bounds: &Bounds,
         range: &Range,
         visitor: &V,
+        restart: &dyn Fn(),
     ) -> Result<Option<Vec<V::State>>, TableError> {
         let threads = super::threads();
         if self.archive.is_none() {
             match selection.stores.reader.walk(&bounds.table, range, threads, selection.go_on, visitor) {
                 // The rest is in its archive.
                 Err(StoreError::TableGone(_)) => match TablePlace::archived(selection, bounds)? {
-                    Some(place) => *self = place,
+                    Some(place) => {
+                        restart();
+                        *self = place;
+                    }
                     None => return Ok(Some(Vec::new())),
                 },
                 walked => return Ok(walked?),

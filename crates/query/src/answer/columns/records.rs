@@ -320,7 +320,7 @@ impl<'a> ColumnRecords<'a> {
             oldest: AtomicI64::new(i64::MIN),
             is_cut: AtomicBool::new(false),
         };
-        let walked = self.place.walk(self.selection, &self.bounds, &window, &finding)?;
+        let walked = self.place.walk(self.selection, &self.bounds, &window, &finding, &|| ())?;
         if !(self.selection.go_on)() {
             return Err(TableError::Interrupted);
         }

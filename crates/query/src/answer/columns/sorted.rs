@@ -29,7 +29,7 @@ use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, RowsOf, StoreError};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering as Order};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
 use std::sync::{Arc, Mutex};
 
 /// The most records that each thread keeps. More are sorted as they come.
@@ -106,6 +106,8 @@ pub(super) struct Sorting<'q> {
     pub(super) columns: ColumnFilter,
     pub(super) counted_fields: CountedFields,
     pub(super) memory: &'q QuestionBudget,
+    /// The memory that threads charged for rows of this table, which are not passed on yet.
+    pub(super) charged: AtomicUsize,
     pub(super) bound: &'q Mutex<Option<Arc<SortBound>>>,
     pub(super) refused: &'q Mutex<Option<OverBudget>>,
     pub(super) is_elsewhere: AtomicBool,
@@ -134,6 +136,10 @@ impl TableVisitor for Sorting<'_> {
 
     fn is_over(&self) -> bool {
         lock(self.refused).is_some()
+    }
+
+    fn restart(&self) {
+        self.memory.release(self.charged.swap(0, Order::Relaxed));
     }
 }
 
@@ -340,15 +346,18 @@ impl Sorting<'_> {
             bytes += sorted_bytes(&sorted);
             state.rows.push(sorted);
         }
-        if let Err(over) = self.memory.charge(bytes, "sorted records") {
-            *lock(self.refused) = Some(over);
-            return Ok(ControlFlow::Break(()));
+        if self.memory.charge(bytes, "sorted records").is_err() {
+            // The stage of the pipe sorts them in a temporary file.
+            return Ok(self.elsewhere());
         }
+        self.charged.fetch_add(bytes, Order::Relaxed);
         state.bytes += bytes;
         let is_enough = state.rows.len() >= *kept && (*kept <= FEW || state.rows.len() >= 2 * kept);
         if is_enough && self.question.truncate(&mut state.rows) {
             let left = state.rows.iter().map(sorted_bytes).sum();
-            self.memory.release(state.bytes.saturating_sub(left));
+            let dropped = state.bytes.saturating_sub(left);
+            self.memory.release(dropped);
+            self.charged.fetch_sub(dropped, Order::Relaxed);
             state.bytes = left;
             self.tighten(&state.rows);
         }

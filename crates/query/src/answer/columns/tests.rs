@@ -9,12 +9,14 @@ use crate::{Archives, Filter, Grouping, Stores, select};
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
 use daytable_logsql::effect::RowFlow;
+use daytable_logsql::query::Function;
 use daytable_logsql::{ParsedQuery, Pipe, Predicate};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_platform::budget::MemoryBudget;
+use daytable_platform::scratch::ScratchSpace;
 use daytable_store::sealed::SealedSizes;
 use daytable_store::{Ack, Reader, Store, StoreOptions, Submission};
 use proptest::prelude::*;
@@ -139,6 +141,41 @@ fn by_rows(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> Vec
     lines
 }
 
+/// The same answer with little memory: from a temporary file, or refused before its first line.
+fn assert_bounded_alike(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions, expected: &[String], bits: u32) {
+    let options = AnswerOptions { bytes_max: 1 << bits, ..options.clone() };
+    let mut lines = Vec::new();
+    let report = answer(&Stores::local(reader, &Archives::Skip), query, &options, &|| true, &mut |item| {
+        lines.push(serde_json::to_string(&item).expect("plain data"));
+        ControlFlow::Continue(())
+    });
+    let report = report.expect("read");
+    if report.incomplete().is_none() {
+        assert!(lines == expected, "{query} in {} bytes: {lines:?}\ninstead of\n{expected:?}", options.bytes_max);
+        return;
+    }
+    // A record alone may be larger, and lists of fields and values are kept in memory.
+    let keeps = |pipe: &Pipe| match pipe {
+        Pipe::Facets { .. } | Pipe::FieldNames { .. } => true,
+        Pipe::Sort { .. } => bits < 18,
+        Pipe::Stats { aggregates, .. } => aggregates.iter().any(|of| {
+            matches!(
+                of.function,
+                Function::Values | Function::UniqValues | Function::RowAny | Function::RowMin | Function::RowMax
+            )
+        }),
+        _ => false,
+    };
+    assert!(
+        report.over.is_some() && query.pipes.iter().any(keeps),
+        "{query} in {} bytes: {report:?}",
+        options.bytes_max
+    );
+    if query.pipes.iter().any(Pipe::needs_all) {
+        assert_eq!(lines, Vec::<String>::new(), "{query} was refused, and has rows");
+    }
+}
+
 fn by_columns(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> Vec<String> {
     let mut lines = Vec::new();
     let report = answer(&Stores::local(reader, &Archives::Skip), query, options, &|| true, &mut |item| {
@@ -239,7 +276,8 @@ const PIPES: [&str; 36] = [
 ];
 
 /// Pipes that others may follow.
-const STEPS: [&str; 28] = [
+const STEPS: [&str; 29] = [
+    "pattern(message) as k",
     "filter status:>=404",
     "filter level:error",
     "filter timeout",
@@ -271,7 +309,14 @@ const STEPS: [&str; 28] = [
 ];
 
 /// Pipes that may be last.
-const ENDS: [&str; 25] = [
+const ENDS: [&str; 32] = [
+    "stats by (pattern(message), level) count() n",
+    "stats by (user, level) count() n, sum(s) t | pivot level",
+    "stats by (_time:1h, status:100) count() n | pivot status",
+    "sessions by (user) pause 40m",
+    "gaps over 1h by (instance)",
+    "sort by (pattern(message), trace desc) | fields trace, k",
+    "uniq by (path) limit 3",
     "sort by (_time desc) limit 4 offset 1",
     "stats by (k) count() n",
     "stats by (user) avg(s) a, sum(score) b",
@@ -351,7 +396,8 @@ proptest! {
                 options.filter.contains = Some("im".into());
             }
             let expected = by_rows(&reader, &query, &options);
-            prop_assert_eq!(by_columns(&reader, &query, &options), expected, "{}", text);
+            prop_assert_eq!(&by_columns(&reader, &query, &options), &expected, "{}", text);
+            assert_bounded_alike(&reader, &query, &options, &expected, [12, 16, 20][one.len() % 3]);
         }
         for (filter, steps, end, limit) in &composed {
             let pipes = steps.iter().map(|step| STEPS[*step]).chain(end.map(|end| ENDS[end]));
@@ -361,6 +407,7 @@ proptest! {
             options.filter.limit = *limit;
             let expected = by_rows(&reader, &query, &options);
             prop_assert_eq!(&by_columns(&reader, &query, &options), &expected, "{} planned as {}", text, query.planned());
+            assert_bounded_alike(&reader, &query, &options, &expected, [12, 16, 20][filter % 3]);
             if !query.pipes.is_empty() {
                 let stores = Stores::local(&reader, &Archives::Skip);
                 let (counts, _) = count_answer(&stores, &query, &options, Grouping::default(), &|| true).expect("counted");
@@ -585,18 +632,74 @@ fn the_same_groups_of_many_days_take_the_memory_of_one() {
     }
 }
 
+/// Questions that keep more than they have memory for, each in its own way.
+const LARGE_QUESTIONS: [&str; 16] = [
+    "* | stats count_uniq(trace) n",
+    "* | stats count_uniq(trace, user) n",
+    "* | stats by (user) count_uniq(trace) n, count() c",
+    "* | stats by (_time:1h) count_uniq(trace) n",
+    "* | stats by (trace) count() n",
+    "* | stats by (trace, user) count() n, max(trace) hi, median(trace) m | sort by (n, trace desc)",
+    "* | stats by (trace) count() n | filter n:>0 | stats count() c",
+    "* | stats by (trace) values(user) v, first(user) f, row_any(user) r",
+    "* | stats by (user) uniq_values(trace) limit 3 u",
+    "* | top 10 by (trace)",
+    "* | top 10 by (trace) rank",
+    "* | uniq by (trace)",
+    "* | uniq by (trace) with hits limit 7",
+    "* | field_values trace",
+    "* | sort by (trace)",
+    "* | sort by (user desc, trace) offset 17 rank as r",
+];
+
 #[test]
-fn values_that_differ_each_day_take_no_more_memory_than_there_is() {
+fn what_outgrows_the_memory_is_answered_exactly_from_a_file() {
     let dir = tempfile::tempdir().expect("a folder");
     let reader = days_of_users(dir.path());
-    let (day, days) = ("_time:2026-11-21 | stats count_uniq(trace) n", "* | stats count_uniq(trace) n");
-    // A day alone needs twice as much.
-    let bytes = needed(&reader, day) / 2;
-    let (lines, cut) = bounded(&reader, days, bytes);
-    assert!(cut.expect("it is cut").contains("not whole"));
-    let found: u64 = lines[0].trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number");
-    // A page is added whole, and two threads share the memory.
-    assert!(found < 6000, "{found} values were kept in {bytes} bytes");
+    for question in LARGE_QUESTIONS {
+        let query = ParsedQuery::parse(question).expect("a query");
+        let expected = by_rows(&reader, &query, &AnswerOptions::at(Ticks::MAX));
+        for bytes_max in [16 << 10, 100 << 10] {
+            let scratch = ScratchSpace::within(&dir.path().join("scratch"));
+            let memory = MemoryBudget::unshared(bytes_max).with_scratch(scratch.clone());
+            let options = AnswerOptions { memory, ..AnswerOptions::at(Ticks::MAX) };
+            let (mut lines, mut written) = (Vec::new(), 0);
+            let report = answer(&Stores::local(&reader, &Archives::Skip), &query, &options, &|| true, &mut |item| {
+                written = written.max(scratch.used());
+                lines.push(serde_json::to_string(&item).expect("plain data"));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(report.expect("read").incomplete(), None, "{question} in {bytes_max}");
+            assert!(lines == expected, "{question} in {bytes_max}: {} lines for {}", lines.len(), expected.len());
+            assert!(written > 0, "{question} in {bytes_max} was not written to a file");
+            assert_eq!((scratch.used(), options.memory.used()), (0, 0), "{question}");
+            assert_eq!(std::fs::read_dir(dir.path().join("scratch")).expect("a folder").count(), 0, "{question}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_an_answer_before_its_first_line() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reader = days_of_users(dir.path());
+    for question in LARGE_QUESTIONS {
+        let scratch = ScratchSpace::new(dir.path(), 20 << 10, 20 << 10);
+        let memory = MemoryBudget::unshared(16 << 10).with_scratch(scratch.clone());
+        let options = AnswerOptions { memory, ..AnswerOptions::at(Ticks::MAX) };
+        let query = ParsedQuery::parse(question).expect("a query");
+        let mut lines = 0;
+        let report = answer(&Stores::local(&reader, &Archives::Skip), &query, &options, &|| true, &mut |_| {
+            lines += 1;
+            ControlFlow::Continue(())
+        });
+        let report = report.expect("read");
+        assert!(
+            report.over.is_some() && report.incomplete().is_some_and(|reason| reason.contains("narrow")),
+            "{question}"
+        );
+        assert_eq!((lines, report.given), (0, 0), "{question}");
+        assert_eq!((scratch.used(), options.memory.used()), (0, 0), "{question}");
+    }
 }
 
 /// What follows groups needs no second copy of them, and the first rows of an order no others.

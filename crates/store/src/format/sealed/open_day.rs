@@ -20,8 +20,8 @@ use crate::format::page::{
 };
 use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED, SharedPage};
-use crate::private_file;
 use daytable_model::key::RowKey;
+use daytable_platform::scratch::create_unnamed;
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -387,7 +387,7 @@ impl Scatter {
             };
             let (file, length) = match &mut self.file {
                 Some(file) => file,
-                None => self.file.insert((private_file::create_unnamed(folder).map_err(io)?, 0)),
+                None => self.file.insert((create_unnamed(folder).map_err(io)?, 0)),
             };
             file.write_all(&packed).map_err(io)?;
             self.buckets[bucket].push(Piece { start: *length, packed: packed.len(), bytes });

@@ -1,0 +1,447 @@
+//! `stats`, `top`, `uniq` and `field_values`: groups of rows, and functions of each group.
+//!
+//! Rows come one by one, or groups that were gathered by columns. Groups that outgrow the memory go to the
+//! [temporary file](super::spill) of the question, where those of columns are, too.
+
+use super::accumulator::{Accumulator, better_shown, compare_groups};
+use super::answer_budget::AnswerBudget;
+use super::columns::GatheredGroups;
+use super::item::{AnswerItem, AnswerRow, value_bytes};
+use super::pipes::{Next, PipeStage, PipelineContext, stopped};
+use super::spill::{ExternalSort, GroupRuns, GroupSource, MergedGroups, SortItem, SpillStop};
+use super::value_steps::step_start;
+use crate::entity::OwnedValue;
+use crate::spilled::{Spilled, SpilledBytes};
+use daytable_logsql::query::{Aggregate, GroupField, Step, StepSize};
+use daytable_logsql::{FieldName, Fields, Predicate};
+use daytable_model::property::Property;
+use daytable_platform::budget::OverBudget;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The order and the columns of the rows of a [`GroupStage`].
+pub(super) enum GroupOrder {
+    /// By the groups.
+    Groups,
+    /// The greatest numbers first.
+    Top { limit: u64, rank: Option<String> },
+    /// By the groups, with or without numbers.
+    Uniq { limit: Option<u64>, has_hits: bool },
+}
+
+/// How often a list of values is there while it becomes a text of the answer.
+const LIST_COPIES: usize = 3;
+/// The memory of a group beside its values, and of each function.
+const GROUP_BYTES: usize = 128;
+const FUNCTION_BYTES: usize = 96;
+
+/// The values of one group, and the states of its functions.
+struct Group {
+    values: Vec<Option<OwnedValue>>,
+    states: Vec<Accumulator>,
+}
+
+impl Group {
+    /// The records of the group, where the first function counts them.
+    fn count(&self) -> u64 {
+        match self.states.first() {
+            Some(Accumulator::Count(count)) => *count,
+            _ => 0,
+        }
+    }
+}
+
+impl Spilled for Group {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.values.write(to);
+        self.states.write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<Group> {
+        Some(Group { values: Spilled::read(from)?, states: Spilled::read(from)? })
+    }
+}
+
+impl SortItem for Group {
+    fn bytes(&self) -> usize {
+        let of_value = |value: &Option<OwnedValue>| size_of::<OwnedValue>() + value.as_ref().map_or(0, value_bytes);
+        let of_state = |state: &Accumulator| size_of::<Accumulator>() + state.bytes();
+        size_of::<Group>()
+            + self.values.iter().map(of_value).sum::<usize>()
+            + self.states.iter().map(of_state).sum::<usize>()
+    }
+}
+
+impl GroupSource for Vec<Group> {
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+
+    fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
+        self[group].values.clone()
+    }
+
+    fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        std::mem::take(&mut self[group].states)
+    }
+}
+
+/// `stats`, `top`, `uniq` and `field_values` at work.
+pub(super) struct GroupStage<'q> {
+    by: Vec<GroupField>,
+    aggregates: Vec<Aggregate>,
+    conditions: Vec<Option<Predicate>>,
+    numbers: HashMap<Vec<u8>, usize, foldhash::fast::RandomState>,
+    groups: Vec<Group>,
+    /// What was charged for the groups.
+    held: usize,
+    /// The groups that are in the file.
+    runs: GroupRuns,
+    /// All groups, if they were gathered elsewhere.
+    gathered: Option<GatheredGroups>,
+    key: Vec<u8>,
+    order: GroupOrder,
+    comparison: GroupComparison,
+    /// Whether the order of the rows makes a difference behind the stage.
+    is_ordered: bool,
+    seconds: Option<f64>,
+    budget: AnswerBudget,
+    go_on: &'q dyn Fn() -> bool,
+}
+
+impl<'q> GroupStage<'q> {
+    pub(super) fn new(
+        by: Vec<GroupField>,
+        aggregates: Vec<Aggregate>,
+        order: GroupOrder,
+        context: &PipelineContext<'q>,
+    ) -> GroupStage<'q> {
+        let condition = |aggregate: &Aggregate| aggregate.condition.as_ref().map(|c| Predicate::new(c, context.now));
+        let mut stage = GroupStage {
+            conditions: aggregates.iter().map(condition).collect(),
+            numbers: HashMap::default(),
+            groups: Vec::new(),
+            held: 0,
+            runs: GroupRuns::default(),
+            gathered: None,
+            key: Vec::new(),
+            comparison: GroupComparison {
+                by: by.iter().map(|by| by.field.clone()).collect(),
+                is_top: matches!(order, GroupOrder::Top { .. }),
+            },
+            order,
+            is_ordered: true,
+            seconds: context.seconds,
+            budget: context.budget.clone(),
+            go_on: context.go_on,
+            by,
+            aggregates,
+        };
+        // A time step is the time of its group.
+        for field in &stage.by {
+            if let (daytable_logsql::Column::Time, Some(Step { size: StepSize::Number(nanos), .. })) =
+                (field.field.column(), &field.step)
+            {
+                stage.seconds = Some(nanos / 1e9);
+            }
+        }
+        stage.begin();
+        stage
+    }
+
+    /// Without groups there is always one row.
+    fn begin(&mut self) {
+        if self.by.is_empty() {
+            self.groups.push(Group { values: Vec::new(), states: self.states() });
+            self.numbers.insert(Vec::new(), 0);
+        }
+    }
+
+    /// The groups and functions, and how many of the greatest groups are wanted.
+    pub(super) fn grouping(&self) -> (&[GroupField], &[Aggregate], Option<u64>) {
+        let top = match &self.order {
+            GroupOrder::Top { limit, .. } => Some(*limit),
+            _ => None,
+        };
+        (&self.by, &self.aggregates, top)
+    }
+
+    /// Says whether the order of the rows makes a difference behind the stage.
+    pub(super) fn set_ordered(&mut self, is_ordered: bool) {
+        self.is_ordered = is_ordered;
+    }
+
+    fn states(&self) -> Vec<Accumulator> {
+        self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function)).collect()
+    }
+
+    /// The number of the item's group.
+    fn group(&mut self, item: &AnswerItem) -> Result<usize, OverBudget> {
+        let mut values: Vec<Option<GroupValue<'_>>> = Vec::with_capacity(self.by.len());
+        for field in &self.by {
+            let value = item.field(&field.field).filter(|value| !matches!(value, Property::String("")));
+            values.push(value.map(|value| match &field.step {
+                Some(step) => step_start(value, step).map_or(GroupValue::Borrowed(value), GroupValue::Owned),
+                None => GroupValue::Borrowed(value),
+            }));
+        }
+        self.group_of(values)
+    }
+
+    /// Adds a group that was gathered elsewhere.
+    pub(super) fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
+        let values = values.into_iter().map(|value| value.map(GroupValue::Owned)).collect();
+        let added = self.group_of(values).and_then(|at| {
+            let known = self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates);
+            let bytes = known.map(|((known, state), aggregate)| known.merge(state, aggregate.function)).sum();
+            self.grow(bytes)
+        });
+        if let Err(over) = added {
+            self.budget.refuse(over);
+        }
+    }
+
+    /// Adds groups that are in the file.
+    pub(super) fn add_runs(&mut self, runs: GroupRuns) {
+        self.runs.append(runs);
+    }
+
+    /// The number of the group with these values.
+    fn group_of(&mut self, values: Vec<Option<GroupValue<'_>>>) -> Result<usize, OverBudget> {
+        self.key.clear();
+        for value in &values {
+            match value {
+                Some(value) => {
+                    let text = value.property().text();
+                    self.key.extend_from_slice(&(text.len() as u64 + 1).to_le_bytes());
+                    self.key.extend_from_slice(text.as_bytes());
+                }
+                None => self.key.extend_from_slice(&0u64.to_le_bytes()),
+            }
+        }
+        if let Some(at) = self.numbers.get(&self.key) {
+            // A value that comes as a number and as a text is shown as a number.
+            for (known, value) in self.groups[*at].values.iter_mut().zip(&values) {
+                better_shown(known, value.as_ref().map(GroupValue::property));
+            }
+            return Ok(*at);
+        }
+        let bytes = GROUP_BYTES + 2 * self.key.len() + FUNCTION_BYTES * self.aggregates.len();
+        let question = self.budget.question();
+        if self.budget.spill().is_due(question, self.held) || question.charge(bytes, "groups").is_err() {
+            self.write_groups()?;
+            self.budget.question().charge(bytes, "groups")?;
+        }
+        self.held += bytes;
+        let values: Vec<_> = values.into_iter().map(|value| value.map(|value| value.property().into())).collect();
+        let at = self.groups.len();
+        self.numbers.insert(self.key.clone(), at);
+        self.groups.push(Group { values, states: self.states() });
+        Ok(at)
+    }
+
+    /// Charges what the states of the groups took. If there is no memory for it, the groups go to the file.
+    fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        if self.budget.question().charge(bytes, "values").is_err() {
+            return self.write_groups();
+        }
+        self.held += bytes;
+        if self.budget.spill().is_due(self.budget.question(), self.held) { self.write_groups() } else { Ok(()) }
+    }
+
+    /// Moves the groups to the file.
+    fn write_groups(&mut self) -> Result<(), OverBudget> {
+        let mut groups = std::mem::take(&mut self.groups);
+        if groups.is_empty() {
+            return Ok(());
+        }
+        self.numbers = HashMap::default();
+        let runs = self.budget.spill().write_groups(&mut groups)?;
+        self.runs.append(runs);
+        self.budget.question().release(std::mem::take(&mut self.held));
+        self.begin();
+        Ok(())
+    }
+
+    /// Takes all groups, which were gathered elsewhere.
+    pub(super) fn set_groups(&mut self, mut gathered: GatheredGroups) {
+        if !self.by.is_empty() {
+            self.gathered = Some(gathered);
+            return;
+        }
+        for number in gathered.numbers() {
+            self.add_group(gathered.values(number), gathered.take_states(number));
+        }
+        self.budget.question().release(gathered.charged());
+    }
+
+    /// The groups that are passed on at most.
+    fn limit(&self) -> usize {
+        let limit = match &self.order {
+            GroupOrder::Groups => None,
+            GroupOrder::Top { limit, .. } => Some(*limit),
+            GroupOrder::Uniq { limit, .. } => *limit,
+        };
+        limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        self.by.iter().map(|by| by.field.written().into()).collect()
+    }
+
+    /// Passes on the row of a group.
+    fn pass_row(
+        &self,
+        names: &[Arc<str>],
+        group: Group,
+        rank: u64,
+        next: Next<'_>,
+    ) -> Result<ControlFlow<()>, OverBudget> {
+        let mut row = AnswerRow::default();
+        for (name, value) in names.iter().zip(group.values) {
+            row.push(name.clone(), value);
+        }
+        let lists = LIST_COPIES * group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
+        if lists > 0 {
+            self.budget.question().charge(lists, "values")?;
+        }
+        if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
+            for (aggregate, state) in self.aggregates.iter().zip(group.states) {
+                row.push(aggregate.name.as_str().into(), state.finish(aggregate, self.seconds));
+            }
+        }
+        if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
+            row.push(name.as_str().into(), Some(super::accumulator::whole(rank)));
+        }
+        let flow = next(AnswerItem::Row(row));
+        // Who keeps the row charges it.
+        self.budget.question().release(lists);
+        Ok(flow)
+    }
+
+    /// Passes on groups that were gathered elsewhere, or else those of runs, in no order.
+    fn each_group(
+        &self,
+        gathered: Option<GatheredGroups>,
+        runs: GroupRuns,
+        each: &mut dyn FnMut(Group) -> Result<ControlFlow<()>, SpillStop>,
+    ) -> Result<ControlFlow<()>, SpillStop> {
+        let Some(mut gathered) = gathered else {
+            let mut merged = MergedGroups::new(runs, &self.aggregates, &self.budget, self.go_on)?;
+            while let Some((values, states)) = merged.next()? {
+                if each(Group { values, states })?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            return Ok(ControlFlow::Continue(()));
+        };
+        for number in gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect::<Vec<_>>() {
+            let group = Group { values: gathered.values(number), states: gathered.take_states(number) };
+            if each(group)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.budget.question().release(gathered.charged());
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn pass_on(&mut self, next: Next<'_>) -> Result<ControlFlow<()>, SpillStop> {
+        let (names, limit, gathered) = (self.names(), self.limit(), self.gathered.take());
+        if gathered.is_none() && self.runs.is_empty() {
+            let (mut groups, held) = (std::mem::take(&mut self.groups), std::mem::take(&mut self.held));
+            groups.sort_by(|a, b| self.comparison.compare(a, b));
+            for (rank, group) in (1..).zip(groups.into_iter().take(limit)) {
+                if self.pass_row(&names, group, rank, next)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            self.budget.question().release(held);
+            return Ok(ControlFlow::Continue(()));
+        }
+        if gathered.is_none() {
+            self.write_groups()?;
+        }
+        let runs = std::mem::take(&mut self.runs);
+        let stage = &*self;
+        if !stage.is_ordered && limit == usize::MAX {
+            let mut each = |group| Ok(stage.pass_row(&names, group, 0, next)?);
+            return stage.each_group(gathered, runs, &mut each);
+        }
+        let compare = |a: &Group, b: &Group| stage.comparison.compare(a, b);
+        let mut sorted = ExternalSort::new(compare, limit, &stage.budget, "groups");
+        // It goes on to the end.
+        let _ = stage.each_group(gathered, runs, &mut |group| {
+            sorted.push(group)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let (mut rank, mut refused) = (0, None);
+        let flow = sorted.finish(stage.go_on, &mut |group| {
+            rank += 1;
+            stage.pass_row(&names, group, rank, next).unwrap_or_else(|over| {
+                refused = Some(over);
+                ControlFlow::Break(())
+            })
+        })?;
+        refused.map_or(Ok(flow), |over| Err(over.into()))
+    }
+}
+
+/// The order of groups.
+struct GroupComparison {
+    by: Vec<FieldName>,
+    /// Whether the greatest counts come first.
+    is_top: bool,
+}
+
+impl GroupComparison {
+    fn compare(&self, a: &Group, b: &Group) -> Ordering {
+        let by_count = if self.is_top { b.count().cmp(&a.count()) } else { Ordering::Equal };
+        by_count.then_with(|| compare_groups(self.by.iter(), &a.values, &b.values))
+    }
+}
+
+enum GroupValue<'v> {
+    Borrowed(Property<'v>),
+    Owned(OwnedValue),
+}
+
+impl GroupValue<'_> {
+    fn property(&self) -> Property<'_> {
+        match self {
+            GroupValue::Borrowed(value) => *value,
+            GroupValue::Owned(value) => value.as_property(),
+        }
+    }
+}
+
+impl<'q> PipeStage<'q> for GroupStage<'q> {
+    fn as_groups(&mut self) -> Option<&mut GroupStage<'q>> {
+        Some(self)
+    }
+
+    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
+        let added = self.group(&item).and_then(|at| {
+            let mut bytes = 0;
+            for (number, aggregate) in self.aggregates.iter().enumerate() {
+                if self.conditions[number].as_ref().is_none_or(|condition| condition.matches(&item)) {
+                    let state = &mut self.groups[at].states[number];
+                    bytes += state.add(aggregate, &item, item.place(), &|each| item.each_field(each));
+                }
+            }
+            self.grow(bytes)
+        });
+        match added {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(over) => stopped(over, &self.budget),
+        }
+    }
+
+    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        self.pass_on(next).unwrap_or_else(|stop| stopped(stop, &self.budget))
+    }
+}

@@ -1,0 +1,163 @@
+//! `sort`: items in an order. With a limit, only those are kept that can be in the answer.
+
+use super::accumulator::whole;
+use super::answer_budget::AnswerBudget;
+use super::item::{AnswerItem, value_bytes};
+use super::order::compare_values;
+use super::pipes::{Next, PipeStage, PipelineContext, stopped};
+use super::spill::{ExternalSort, SortItem};
+use crate::entity::OwnedValue;
+use crate::spilled::{Spilled, SpilledBytes};
+use daytable_logsql::query::SortKey;
+use daytable_logsql::{FieldName, Fields};
+use daytable_model::property::Property;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+/// A `sort` at work.
+pub(super) struct SortStage<'q> {
+    by: Vec<SortKey>,
+    offset: u64,
+    limit: Option<u64>,
+    rank: Option<String>,
+    /// Whether the items come in any order, and those of one order are to be as records come.
+    is_by_place: bool,
+    /// The items, once there is one.
+    items: Option<ExternalSort<'q, SortedItem>>,
+    budget: AnswerBudget,
+    go_on: &'q dyn Fn() -> bool,
+}
+
+/// An item with its keys.
+struct SortedItem {
+    keys: Vec<Option<OwnedValue>>,
+    item: AnswerItem,
+}
+
+impl Spilled for SortedItem {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.keys.write(to);
+        self.item.write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<SortedItem> {
+        Some(SortedItem { keys: Spilled::read(from)?, item: Spilled::read(from)? })
+    }
+}
+
+impl SortItem for SortedItem {
+    fn bytes(&self) -> usize {
+        let of_key = |key: &Option<OwnedValue>| size_of::<OwnedValue>() + key.as_ref().map_or(0, value_bytes);
+        self.item.bytes() + self.keys.iter().map(of_key).sum::<usize>()
+    }
+}
+
+impl<'q> SortStage<'q> {
+    pub(super) fn new(
+        by: &[SortKey],
+        (offset, limit): (u64, Option<u64>),
+        rank: Option<&String>,
+        context: &PipelineContext<'q>,
+    ) -> SortStage<'q> {
+        SortStage {
+            by: by.to_vec(),
+            offset,
+            limit,
+            rank: rank.cloned(),
+            is_by_place: false,
+            items: None,
+            budget: context.budget.clone(),
+            go_on: context.go_on,
+        }
+    }
+
+    /// Lets items come in any order.
+    pub(super) fn sort_by_place(&mut self) {
+        self.is_by_place = true;
+    }
+
+    fn wanted(&self) -> usize {
+        usize::try_from(self.limit.map_or(u64::MAX, |limit| limit.saturating_add(self.offset))).unwrap_or(usize::MAX)
+    }
+
+    fn sorting(&self) -> ExternalSort<'q, SortedItem> {
+        let (by, is_by_place) = (self.by.clone(), self.is_by_place);
+        let compare = move |one: &SortedItem, other: &SortedItem| {
+            if by.is_empty() {
+                return compare_rows(&one.item, &other.item);
+            }
+            let order = compare_keys(&by, &one.keys, &other.keys);
+            if is_by_place { order.then_with(|| one.item.place().cmp(&other.item.place())) } else { order }
+        };
+        ExternalSort::new(compare, self.wanted(), &self.budget, "sorted records")
+    }
+}
+
+fn compare_keys(by: &[SortKey], one: &[Option<OwnedValue>], other: &[Option<OwnedValue>]) -> Ordering {
+    let parts = by.iter().zip(one.iter().zip(other)).map(|(key, (a, b))| {
+        let order = compare_values(&key.field, property(a), property(b));
+        if key.is_descending { order.reverse() } else { order }
+    });
+    parts.fold(Ordering::Equal, Ordering::then)
+}
+
+fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
+    value.as_ref().map(OwnedValue::as_property)
+}
+
+/// The order of two items without keys: records by time, rows column by column.
+fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
+    match (one, other) {
+        (AnswerItem::Record(one), AnswerItem::Record(other)) => {
+            one.record().row_key.cmp(&other.record().row_key).reverse()
+        }
+        (AnswerItem::Row(one), AnswerItem::Row(other)) => {
+            let pairs = one.columns().iter().zip(other.columns());
+            let parts =
+                pairs.map(|((name, a), (_, b))| compare_values(&FieldName::new(name), property(a), property(b)));
+            parts.fold(Ordering::Equal, Ordering::then)
+        }
+        _ => Ordering::Equal,
+    }
+}
+
+impl<'q> PipeStage<'q> for SortStage<'q> {
+    fn as_sort(&mut self) -> Option<&mut SortStage<'q>> {
+        Some(self)
+    }
+
+    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
+        if self.wanted() == 0 {
+            return ControlFlow::Break(());
+        }
+        let keys = self.by.iter().map(|key| item.field(&key.field).map(OwnedValue::from)).collect();
+        if self.items.is_none() {
+            self.items = Some(self.sorting());
+        }
+        let Some(items) = &mut self.items else { return ControlFlow::Continue(()) };
+        match items.push(SortedItem { keys, item }) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(over) => stopped(over, &self.budget),
+        }
+    }
+
+    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        let Some(items) = self.items.take() else { return ControlFlow::Continue(()) };
+        let mut number = 0;
+        let finished = items.finish(self.go_on, &mut |SortedItem { item, .. }| {
+            number += 1;
+            if number <= self.offset {
+                return ControlFlow::Continue(());
+            }
+            match &self.rank {
+                Some(rank) => {
+                    let mut row = item.into_row();
+                    row.set(&FieldName::new(rank), Some(whole(number)));
+                    next(AnswerItem::Row(row))
+                }
+                None => next(item),
+            }
+        });
+        finished.unwrap_or_else(|stop| stopped(stop, &self.budget))
+    }
+}

@@ -1,0 +1,80 @@
+//! What outgrows the memory of a question, in a temporary file: sorted runs, which are merged in the end.
+//!
+//! ```text
+//! groups ──► write_groups ──► runs of groups, by the hash of their values ──┐
+//! values of count_uniq ─────► runs of hashes, by group and hash ────────────┴► MergedGroups: each group once
+//! rows ────► ExternalSort ──► runs of rows, in their order ─────────────────► rows in their order
+//! ```
+//!
+//! 1. The answer is the one that more memory would give, with its order: of rows that are equal, those of an earlier run
+//!    come first.
+//! 2. A group is told apart by 128 bits of a hash, as a value of `count_uniq` is. So one group with very many different
+//!    values needs no more memory than many groups with few.
+//! 3. Merging takes a block of each run, at most [`MERGED_MAX`] of them at once. More runs are merged in several rounds.
+//! 4. What is written is charged to the [`ScratchSpace`] of the process. A disk that is full refuses the question.
+//!
+//! [`ScratchSpace`]: daytable_platform::scratch::ScratchSpace
+
+mod groups;
+mod run;
+mod sort;
+#[cfg(test)]
+mod tests;
+
+pub(super) use groups::{GroupRuns, GroupSource, MergedGroups};
+pub(super) use sort::{ExternalSort, SortItem};
+
+use daytable_platform::budget::{OverBudget, QuestionBudget};
+use daytable_platform::lock;
+use daytable_platform::scratch::{ScratchFile, ScratchSpace};
+use std::sync::{Arc, Mutex};
+
+/// Memory that a question keeps before it writes to its file, where it has more.
+const MEMORY_MAX: usize = 48 << 20;
+/// Runs that are merged at once.
+const MERGED_MAX: usize = 64;
+
+/// Why a question with a temporary file ends early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SpillStop {
+    /// It needs too much memory, or too much room on disk.
+    Over(OverBudget),
+    /// Nobody waits for it any more, or its time is over.
+    Stopped,
+}
+
+impl From<OverBudget> for SpillStop {
+    fn from(over: OverBudget) -> SpillStop {
+        SpillStop::Over(over)
+    }
+}
+
+/// The temporary file of a question, once it needs one.
+#[derive(Debug)]
+pub(super) struct Spill {
+    scratch: ScratchSpace,
+    file: Mutex<Option<Arc<ScratchFile>>>,
+    memory_max: usize,
+}
+
+impl Spill {
+    /// What a question with this memory needs.
+    pub(super) fn of(question: &QuestionBudget) -> Spill {
+        let memory_max = MEMORY_MAX.min(question.bytes_max() / 2);
+        Spill { scratch: question.scratch().clone(), file: Mutex::default(), memory_max }
+    }
+
+    /// Whether one who keeps `held` bytes writes them to the file before it keeps more.
+    pub(super) fn is_due(&self, question: &QuestionBudget, held: usize) -> bool {
+        // Who has little leaves the memory to others, or makes many small runs.
+        held >= self.memory_max / 8 && question.charged() > self.memory_max
+    }
+
+    fn file(&self) -> Result<Arc<ScratchFile>, OverBudget> {
+        let mut file = lock(&self.file);
+        if let Some(file) = &*file {
+            return Ok(file.clone());
+        }
+        Ok(file.insert(Arc::new(self.scratch.file()?)).clone())
+    }
+}

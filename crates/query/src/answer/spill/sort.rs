@@ -1,0 +1,143 @@
+//! Items in an order, in memory or, if they need too much, in runs of a temporary file.
+
+use super::run::{ItemRun, Merged, Run, RunWriter, reduce};
+use super::{Spill, SpillStop};
+use crate::answer::answer_budget::AnswerBudget;
+use crate::spilled::Spilled;
+use daytable_platform::budget::OverBudget;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// An item that is sorted.
+pub(in crate::answer) trait SortItem: Spilled {
+    /// About its memory.
+    fn bytes(&self) -> usize;
+}
+
+/// Sorts items; of all, or of the first ones alone. Items of the same order stay in the order in which they came.
+pub(in crate::answer) struct ExternalSort<'q, T> {
+    compare: Box<dyn Fn(&T, &T) -> Ordering + 'q>,
+    /// How many are wanted at most.
+    wanted: usize,
+    items: Vec<T>,
+    /// What was charged for them.
+    held: usize,
+    runs: Vec<Run>,
+    spill: Arc<Spill>,
+    budget: AnswerBudget,
+    /// What the items are, for the reason of a refusal.
+    kept: &'static str,
+}
+
+impl<'q, T: SortItem> ExternalSort<'q, T> {
+    pub(in crate::answer) fn new(
+        compare: impl Fn(&T, &T) -> Ordering + 'q,
+        wanted: usize,
+        budget: &AnswerBudget,
+        kept: &'static str,
+    ) -> ExternalSort<'q, T> {
+        ExternalSort {
+            compare: Box::new(compare),
+            wanted,
+            items: Vec::new(),
+            held: 0,
+            runs: Vec::new(),
+            spill: budget.spill().clone(),
+            budget: budget.clone(),
+            kept,
+        }
+    }
+
+    /// Adds an item.
+    pub(in crate::answer) fn push(&mut self, item: T) -> Result<(), OverBudget> {
+        let question = self.budget.question();
+        let bytes = item.bytes();
+        if self.spill.is_due(question, self.held) || question.charge(bytes, self.kept).is_err() {
+            self.write_run()?;
+            self.budget.question().charge(bytes, self.kept)?;
+        }
+        self.held += bytes;
+        self.items.push(item);
+        // Where few are wanted, at most twice as many are kept.
+        if self.items.len() >= self.wanted.saturating_mul(2).max(64) {
+            self.sort();
+        }
+        Ok(())
+    }
+
+    /// Sorts the items in memory, and drops those that are not wanted.
+    fn sort(&mut self) {
+        self.items.sort_by(&*self.compare);
+        let dropped: usize = self.items.drain(self.wanted.min(self.items.len())..).map(|item| item.bytes()).sum();
+        self.release(dropped);
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.budget.question().release(bytes);
+        self.held -= bytes;
+    }
+
+    /// Moves the items to the file.
+    fn write_run(&mut self) -> Result<(), OverBudget> {
+        if self.items.is_empty() {
+            return Ok(());
+        }
+        self.sort();
+        let mut writer = RunWriter::new(&self.spill)?;
+        for item in std::mem::take(&mut self.items) {
+            writer.push(|to| item.write(to))?;
+        }
+        self.runs.push(writer.finish()?);
+        self.release(self.held);
+        Ok(())
+    }
+
+    /// Passes the wanted items on in their order, until `each` breaks.
+    pub(in crate::answer) fn finish(
+        mut self,
+        go_on: &dyn Fn() -> bool,
+        each: &mut dyn FnMut(T) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, SpillStop> {
+        self.sort();
+        if self.runs.is_empty() {
+            for item in std::mem::take(&mut self.items) {
+                self.release(item.bytes());
+                if each(item).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.write_run()?;
+        let merged = |runs: Vec<Run>| {
+            let sources = runs.into_iter().map(|run| ItemRun::new(&self.budget, run)).collect::<Result<_, _>>()?;
+            Merged::<ItemRun<T>>::new(sources, &*self.compare, go_on)
+        };
+        let runs = reduce(std::mem::take(&mut self.runs), |runs| {
+            let (mut merged, mut writer) = (merged(runs)?, RunWriter::new(&self.spill)?);
+            let mut left = self.wanted;
+            while left > 0
+                && let Some(item) = merged.next()?
+            {
+                writer.push(|to| item.write(to))?;
+                left -= 1;
+            }
+            Ok(writer.finish()?)
+        })?;
+        let mut merged = merged(runs)?;
+        for _ in 0..self.wanted {
+            let Some(item) = merged.next()? else { break };
+            if each(item).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl<T> Drop for ExternalSort<'_, T> {
+    fn drop(&mut self) {
+        self.budget.question().release(self.held);
+    }
+}

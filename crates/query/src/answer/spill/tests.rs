@@ -1,0 +1,198 @@
+//! Sorts and groups in a temporary file are those of memory.
+
+use super::super::accumulator::Accumulator;
+use super::super::answer_budget::AnswerBudget;
+use super::{ExternalSort, GroupRuns, GroupSource, MERGED_MAX, MergedGroups, SortItem, SpillStop};
+use crate::entity::OwnedValue;
+use daytable_logsql::query::{Aggregate, Pipe};
+use daytable_logsql::{FieldName, Fields, ParsedQuery};
+use daytable_model::property::Property;
+use daytable_platform::budget::{MemoryBudget, OverBudget};
+use daytable_platform::scratch::ScratchSpace;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+impl SortItem for (u64, u64) {
+    fn bytes(&self) -> usize {
+        64
+    }
+}
+
+fn budget(folder: &Path, bytes_max: usize, disk: u64) -> (AnswerBudget, ScratchSpace) {
+    let scratch = ScratchSpace::new(folder, disk, disk);
+    let memory = MemoryBudget::unshared(bytes_max).with_scratch(scratch.clone());
+    (AnswerBudget::new(memory.question()), scratch)
+}
+
+fn sorted(items: &[(u64, u64)], wanted: usize, budget: &AnswerBudget) -> Result<Vec<(u64, u64)>, SpillStop> {
+    let mut sort = ExternalSort::new(|a: &(u64, u64), b: &(u64, u64)| a.0.cmp(&b.0), wanted, budget, "numbers");
+    for item in items {
+        sort.push(*item)?;
+    }
+    let mut found = Vec::new();
+    let flow = sort.finish(&|| true, &mut |item| {
+        found.push(item);
+        ControlFlow::Continue(())
+    });
+    flow.map(|_| found)
+}
+
+/// A record of a group and a value.
+struct Row(Option<OwnedValue>, String);
+
+impl Fields for Row {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        if name.written() == "v" {
+            Some(Property::String(&self.1))
+        } else {
+            self.0.as_ref().map(OwnedValue::as_property)
+        }
+    }
+
+    fn any_value(&self, name: &FieldName, test: &mut dyn FnMut(Option<Property<'_>>) -> bool) -> bool {
+        test(self.field(name))
+    }
+
+    fn any_part(&self, _test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        false
+    }
+}
+
+/// Groups in memory, each value once.
+#[derive(Default)]
+struct Groups(Vec<(Option<OwnedValue>, Vec<Accumulator>)>);
+
+impl GroupSource for Groups {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
+        vec![self.0[group].0.clone()]
+    }
+
+    fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        std::mem::take(&mut self.0[group].1)
+    }
+}
+
+fn grouped(rows: &[Row], aggregates: &[Aggregate]) -> Groups {
+    let mut groups = Groups::default();
+    for row in rows {
+        let at = groups.0.iter().position(|(value, _)| *value == row.0);
+        let at = at.unwrap_or_else(|| {
+            groups.0.push((row.0.clone(), aggregates.iter().map(|of| Accumulator::new(of.function)).collect()));
+            groups.0.len() - 1
+        });
+        for (state, aggregate) in groups.0[at].1.iter_mut().zip(aggregates) {
+            state.add(aggregate, row, None, &|_| ());
+        }
+    }
+    groups
+}
+
+/// The values of all functions by group.
+fn finished(
+    groups: impl Iterator<Item = (Option<OwnedValue>, Vec<Accumulator>)>,
+    aggregates: &[Aggregate],
+) -> BTreeMap<String, Vec<String>> {
+    let text = |value: Option<OwnedValue>| value.map_or("none".into(), |value| value.to_string());
+    let states = |states: Vec<Accumulator>| {
+        states.into_iter().zip(aggregates).map(|(state, of)| text(state.finish(of, None))).collect()
+    };
+    groups.map(|(value, of)| (text(value), states(of))).collect()
+}
+
+fn merged(
+    runs: GroupRuns,
+    aggregates: &[Aggregate],
+    budget: &AnswerBudget,
+) -> Result<Vec<(Option<OwnedValue>, Vec<Accumulator>)>, SpillStop> {
+    let mut merged = MergedGroups::new(runs, aggregates, budget, &|| true)?;
+    let mut groups = Vec::new();
+    while let Some((mut values, states)) = merged.next()? {
+        groups.push((values.remove(0), states));
+    }
+    Ok(groups)
+}
+
+const FUNCTIONS: &str = "* | stats by (g) count() n, count_uniq(v) u, sum(v) s, avg(v) a, min(v) lo, max(v) hi, median(v) m, \
+    values(v) l, uniq_values(v) d, any(v) x, sum_len(v) b, count_uniq(v, g) w";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The order of items in a file is that of a stable sort, of any number of runs, also of the first ones alone.
+    #[test]
+    fn a_sort_in_a_file_is_a_stable_sort(
+        keys in proptest::collection::vec(0u64..50, 0..3000), wanted in prop_oneof![Just(usize::MAX), 0usize..200], bytes_max in 2048usize..40_000,
+    ) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let items: Vec<(u64, u64)> = keys.into_iter().zip(0..).collect();
+        let mut expected = items.clone();
+        expected.sort_by_key(|(key, _)| *key);
+        expected.truncate(wanted);
+        let (budget, scratch) = budget(dir.path(), bytes_max, u64::MAX);
+        prop_assert_eq!(sorted(&items, wanted, &budget), Ok(expected));
+        if items.len() > 1000 && wanted > items.len() {
+            prop_assert!(scratch.used() > 0);
+        }
+        prop_assert_eq!(budget.question().charged(), 0);
+        drop(budget);
+        prop_assert_eq!(scratch.used(), 0);
+    }
+
+    /// Groups of runs, in a file, are those of all records.
+    #[test]
+    fn groups_of_runs_are_the_groups_of_all_records(
+        rows in proptest::collection::vec((0u8..20, 0u16..300, any::<bool>()), 0..600), parts in 1usize..200,
+    ) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let query = ParsedQuery::parse(FUNCTIONS).expect("a query");
+        let Some(Pipe::Stats { aggregates, .. }) = query.pipes.first() else { panic!("stats") };
+        let rows: Vec<Row> = rows.into_iter().map(|(group, value, is_number)| {
+            let group = match group {
+                0 => None,
+                n if n % 3 == 0 => Some(OwnedValue::Int64(n.into())),
+                n => Some(OwnedValue::String(n.to_string())),
+            };
+            Row(group, if is_number { value.to_string() } else { format!("v{value}") })
+        }).collect();
+        let (budget, scratch) = budget(dir.path(), 1 << 20, u64::MAX);
+        let mut runs = GroupRuns::default();
+        for part in rows.chunks(rows.len().div_ceil(parts).max(1)) {
+            runs.append(budget.spill().write_groups(&mut grouped(part, aggregates)).expect("written"));
+        }
+        let found = merged(runs, aggregates, &budget).expect("merged");
+        prop_assert_eq!(finished(found.into_iter(), aggregates), finished(grouped(&rows, aggregates).0.into_iter(), aggregates));
+        prop_assert!(rows.is_empty() || scratch.used() > 0);
+        prop_assert_eq!(budget.question().charged(), 0);
+    }
+}
+
+#[test]
+fn more_runs_than_are_merged_at_once_are_merged_in_rounds() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (budget, _scratch) = budget(dir.path(), 4096, u64::MAX);
+    let items: Vec<(u64, u64)> = (0..20_000).map(|n| (n * 7919 % 1000, n)).collect();
+    // About 32 items make a run.
+    assert!(items.len() / 64 > MERGED_MAX * 2);
+    let mut expected = items.clone();
+    expected.sort_by_key(|(key, _)| *key);
+    assert_eq!(sorted(&items, usize::MAX, &budget), Ok(expected));
+}
+
+#[test]
+fn a_full_disk_and_a_client_that_goes_end_a_sort() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let items: Vec<(u64, u64)> = (0..20_000).map(|n| (n, n)).collect();
+    let (small, _scratch) = budget(dir.path(), 4096, 1000);
+    assert!(matches!(sorted(&items, usize::MAX, &small), Err(SpillStop::Over(OverBudget::TooLarge(_)))));
+    let (gone, _scratch) = budget(dir.path(), 4096, u64::MAX);
+    let mut sort = ExternalSort::new(|a: &(u64, u64), b: &(u64, u64)| a.0.cmp(&b.0), usize::MAX, &gone, "numbers");
+    items.iter().try_for_each(|item| sort.push(*item)).expect("room");
+    let stopped = sort.finish(&|| false, &mut |_| ControlFlow::Continue(()));
+    assert_eq!(stopped, Err(SpillStop::Stopped));
+}
