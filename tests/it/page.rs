@@ -53,9 +53,23 @@ fn the_page_in_chromium() {
     assert!(output.status.success(), "{said}");
     daemon.stop();
     if std::env::var_os("DAYTABLE_WRITE_DOCS").is_some() {
-        let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide/page.png");
-        fs::copy(target.join("guide.png"), picture).expect("copied");
+        take_pictures();
     }
+}
+
+/// The pictures of the guide and the README, of ordinary logs.
+fn take_pictures() {
+    let place = Place::new();
+    let daemon = place.start_with(&config(&place));
+    let made = python("corpus.py").arg(place.path("logs")).args([RECORDS, "plain"]).output().expect("python");
+    let records: u64 = String::from_utf8_lossy(&made.stdout).trim().parse().expect("a number");
+    wait_for("the records are committed", PATIENCE, || {
+        (place.json("count", &[]).first()?["records"].as_u64()? == records).then_some(())
+    });
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
+    let output = python("picture.py").arg(place.said("open", &[]).trim()).arg(folder).output().expect("python");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    daemon.stop();
 }
 
 /// Every number of every view is that of the API; and the page, the terminal, the API and Loki agree, also on random questions

@@ -106,9 +106,6 @@ def what_is_there_is_seen_at_once(page):
     newest = rows(page).nth(1).get_by_role("gridcell")
     assert newest.nth(1).inner_text() in ("info", "warn", "notice")
     page.screenshot(path=SHOTS / "light.png")
-    page.set_viewport_size({"width": 1080, "height": 560})
-    page.wait_for_timeout(300)
-    page.screenshot(path=SHOTS / "guide.png")
 
 
 def a_record_opens_with_its_fields_line_place_and_surroundings(page):
