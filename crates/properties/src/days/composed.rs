@@ -11,7 +11,6 @@ use daytable_logsql::ParsedQuery;
 use daytable_model::batch::Batch;
 use daytable_model::key::{RowKey, partition_key};
 use daytable_model::record::{Field, Level, Record, Value};
-use daytable_model::time::Ticks;
 use daytable_query::answer::{AnswerOptions, answer};
 use daytable_query::{Archives, Stores};
 use daytable_store::{Reader, Store, StoreOptions, compact_file};
