@@ -1,8 +1,8 @@
 //! The language as a whole: what is parsed, printed, refused and matched.
 
 use crate::query::{
-    Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, Join, Operator, SortKey,
-    Span, Step, StepSize,
+    Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, Join, Operator,
+    SortKey, Span, Step, StepSize,
 };
 use crate::{FieldName, Fields, ParsedQuery, Pipe, Predicate, Test};
 use daytable_model::property::{OwnedValue, Property};
@@ -465,11 +465,13 @@ fn pipe() -> impl Strategy<Value = Pipe> {
         vec(name(), 0..3).prop_map(|by| Pipe::Sessions { by, pause: span("30m") }),
         vec(name(), 0..3).prop_map(|by| Pipe::Gaps { by, over: span("1h") }),
         (name(), name()).prop_map(|(of, name)| Pipe::Pattern { of, name }),
-        (vec(name(), 1..3), expression(), any::<bool>(), prop::option::of(value())).prop_map(|(by, filter, is_inner, prefix)| {
-            let query = ParsedQuery { filter, pipes: vec![Pipe::Limit(3)] };
-            let prefix = prefix.unwrap_or_default();
-            Pipe::Join(Box::new(Join { by, query, is_inner, prefix, columns: None }))
-        }),
+        (vec(name(), 1..3), expression(), any::<bool>(), prop::option::of(value())).prop_map(
+            |(by, filter, is_inner, prefix)| {
+                let query = ParsedQuery { filter, pipes: vec![Pipe::Limit(3)] };
+                let prefix = prefix.unwrap_or_default();
+                Pipe::Join(Box::new(Join { by, query, is_inner, prefix, columns: None }))
+            }
+        ),
     ]
 }
 

@@ -104,8 +104,8 @@ fn order(name: &str, one: Option<&Plain>, other: Option<&Plain>) -> Ordering {
     }
 }
 
-/// A text as pieces: digits as a number, and each other character.
-fn natural(text: &str) -> Vec<(u8, u64)> {
+/// A text as pieces: digits as a number and by how many they are, and each other character.
+fn natural(text: &str) -> Vec<(u8, u64, usize)> {
     let mut pieces = Vec::new();
     let mut rest = text.as_bytes();
     while let Some(first) = rest.first() {
@@ -113,9 +113,9 @@ fn natural(text: &str) -> Vec<(u8, u64)> {
         if digits > 0 {
             let number = rest[..digits].iter().fold(0u64, |n, byte| n * 10 + u64::from(byte - b'0'));
             // Digits stand among other characters where their first one stands.
-            pieces.push((b'0', number));
+            pieces.push((b'0', number, digits));
         } else {
-            pieces.push((*first, 0));
+            pieces.push((*first, 0, 0));
         }
         rest = &rest[digits.max(1)..];
     }
@@ -224,10 +224,13 @@ impl By {
     }
 }
 
-/// Words with a digit are the changing parts.
+/// Words with a digit are the changing parts, but for short names with a version, such as `x9`.
 fn pattern(text: &str) -> String {
-    let part =
-        |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "<_>".to_owned() } else { word.to_owned() };
+    let part = |word: &str| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let is_version = digits == 1 && word.len() <= 3 && !word.as_bytes()[0].is_ascii_digit();
+        if digits > 0 && !is_version { "<_>".to_owned() } else { word.to_owned() }
+    };
     text.split(' ').map(part).collect::<Vec<_>>().join(" ")
 }
 
