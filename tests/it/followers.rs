@@ -121,6 +121,57 @@ fn texts_that_questions_make_are_refused() {
     daemon.stop();
 }
 
+/// Rows and groups that outgrow the memory of a question are answered from a file, and what cannot be answered is refused
+/// before its first line: by its status, also where an export is asked for.
+#[test]
+fn what_outgrows_the_memory_is_answered_or_refused_by_its_status() {
+    const RECORDS: usize = 24_000;
+    let place = Place::new();
+    // A question has 48 MiB, and uses its file from 24 MiB on.
+    let daemon = start(&place, "memory_max = \"192MiB\"");
+    for part in 0..12 {
+        let line = |n: usize| {
+            let id = (part * (RECORDS / 12) + n).wrapping_mul(7_919) % RECORDS;
+            format!("{{\"msg\":\"{}\",\"id\":\"id-{id:06}-{}\"}}\n", "x".repeat(900), "y".repeat(40))
+        };
+        let body: String = (0..RECORDS / 12).map(line).collect();
+        let stream = UnixStream::connect(daemon.socket()).expect("connected");
+        let headers = "Content-Type: application/x-ndjson\r\n";
+        let answer = over(stream, "POST", "/ingest?instance=web", headers, body.as_bytes()).expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    let ask = |q: &str| {
+        let stream = UnixStream::connect(daemon.socket()).expect("connected");
+        over(stream, "GET", &format!("/api/export?format=ndjson&q={}", encoded(q)), "", b"").expect("an answer")
+    };
+    for (q, rows) in [
+        ("* | sort by (id) | fields id", RECORDS),
+        ("* | stats by (id) count() n | sort by (id)", RECORDS),
+        ("* | stats count_uniq(id) n", 1),
+    ] {
+        let answer = ask(q);
+        assert_eq!(answer.status, 200, "{q}: {:.300}", answer.body);
+        let lines: Vec<&str> = answer.body.lines().collect();
+        assert_eq!(lines.len(), rows, "{q}: {:?}", lines.last());
+        let is_sorted = lines.is_sorted();
+        assert!(is_sorted, "{q}");
+    }
+    assert_eq!(ask("* | stats count_uniq(id) n").body.trim(), format!("{{\"n\":{RECORDS}}}"));
+    for q in ["* | stats values(message) v", "* | sort by (id) | stats uniq_values(message) a, values(message) v"] {
+        let refused = ask(q);
+        assert_eq!(refused.status, 422, "{q}: {:.300}", refused.body);
+        assert!(refused.body.contains("narrow the query") && refused.body.len() < 1000, "{q}: {:.300}", refused.body);
+    }
+    // The files are gone with their questions.
+    let open = fs::read_dir(format!("/proc/{}/fd", daemon.pid())).expect("its files");
+    let links = open.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    let left: Vec<_> = links.filter(|link| link.to_string_lossy().contains("(deleted)")).collect();
+    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+    let peak = mebibytes(daemon.pid(), "VmHWM");
+    assert!(peak < 2 * PEAK_MIB, "{peak} MiB");
+    daemon.stop();
+}
+
 #[test]
 fn too_little_memory_is_refused_at_the_start() {
     let place = Place::new();

@@ -1,14 +1,18 @@
 //! The language as a whole: what is parsed, printed, refused and matched.
 
 use crate::query::{
-    Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, Operator, SortKey,
-    Step, StepSize,
+    Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, Join, Operator,
+    SortKey, Span, Step, StepSize,
 };
 use crate::{FieldName, Fields, ParsedQuery, Pipe, Predicate, Test};
 use daytable_model::property::{OwnedValue, Property};
 use daytable_model::time::Ticks;
 use proptest::prelude::*;
 use std::time::Duration;
+
+fn span(text: &str) -> Span {
+    Span { text: text.into(), nanos: crate::unit::duration_nanos(text).expect("a duration") }
+}
 
 fn now() -> Ticks {
     Ticks::from_date(2026, 11, 21).expect("a date").plus(Duration::from_secs(12 * 3600))
@@ -218,6 +222,15 @@ fn an_error_names_the_place_and_the_expected_text() {
         ("* | math a +", "", "expected a number, the name of a field, or a function"),
         ("* | extract \"abc\"", "\"abc\"", "expected a place"),
         ("* | sample 0", "0", "expected a number of at least 1"),
+        ("* | join by (a)", "", "expected (, the query ends"),
+        ("* | join by (a) (b | stat c)", "stat", "unknown pipe stat; did you mean stats?"),
+        ("* | join by (a) (b | limit 5", "", "expected | and a pipe, or ), the query ends"),
+        ("* | sessions by (a)", "", "expected pause and a duration"),
+        ("* | sessions by (a) pause 0s", "0s", "expected a duration longer than zero"),
+        ("* | gaps by (a)", "by", "expected over and a duration"),
+        ("* | stats by (a) count() n | pivot b", "pivot", "pivot makes columns of a group of the pipes before it"),
+        ("* | pattern \"<a> <_>\"", "\"<a> <_>\"", "expected a field in parentheses, as in pattern(message)"),
+        ("* | lookup x", "lookup", "unknown pipe lookup; here it is written join by (FIELD) (a query)"),
     ] {
         let error = ParsedQuery::parse(query).expect_err(query);
         assert_eq!(&query[error.at()], place, "{query}: {error}");
@@ -241,6 +254,8 @@ fn limits_are_errors() {
         "* | math ".to_owned() + &"-".repeat(10_000) + "1",
         "* | math ".to_owned() + &"1^".repeat(10_000) + "1",
         "a:~\"".to_owned() + &"(a{100}){100}".repeat(20) + "\"",
+        "*".to_owned() + &" | join by (a) (b)".repeat(9),
+        "a | join by (a) (".repeat(10_000),
     ] {
         assert!(ParsedQuery::parse(&query).is_err(), "{}", &query[..20]);
     }
@@ -267,6 +282,12 @@ fn pipes_are_parsed() {
         "* | len(a) as n",
         "* | facets 3 max_values_per_field 10 max_value_len 20 keep_const_fields",
         "* | field_names as name | field_values path limit 3 | sample 10",
+        "* | join by (a, \"b c\") (level:error | stats by (a) count() as n | join by (n) (x) inner) inner prefix \"o.\"",
+        "* | sessions by (a, b) pause 30m | sessions pause 1h",
+        "* | gaps over 10m by (a) | gaps over 1h30m",
+        "* | stats by (a, b) count() as n | rename b as c | pivot c",
+        "* | stats by (pattern(message), a) count() as n | top 3 by (pattern(\"b c\")) | sort by (pattern(a) desc)",
+        "* | pattern(a) as p | pattern(p)",
     ] {
         let parsed = ParsedQuery::parse(query).unwrap_or_else(|error| panic!("{error}"));
         let printed = parsed.to_string();
@@ -441,6 +462,16 @@ fn pipe() -> impl Strategy<Value = Pipe> {
         expression().prop_map(Pipe::Filter),
         vec((arithmetic, name()), 1..3).prop_map(Pipe::Math),
         (name(), prop::option::of(any::<u64>())).prop_map(|(field, limit)| Pipe::FieldValues { field, limit }),
+        vec(name(), 0..3).prop_map(|by| Pipe::Sessions { by, pause: span("30m") }),
+        vec(name(), 0..3).prop_map(|by| Pipe::Gaps { by, over: span("1h") }),
+        (name(), name()).prop_map(|(of, name)| Pipe::Pattern { of, name }),
+        (vec(name(), 1..3), expression(), any::<bool>(), prop::option::of(value())).prop_map(
+            |(by, filter, is_inner, prefix)| {
+                let query = ParsedQuery { filter, pipes: vec![Pipe::Limit(3)] };
+                let prefix = prefix.unwrap_or_default();
+                Pipe::Join(Box::new(Join { by, query, is_inner, prefix, columns: None }))
+            }
+        ),
     ]
 }
 

@@ -11,7 +11,6 @@ use daytable_logsql::ParsedQuery;
 use daytable_model::batch::Batch;
 use daytable_model::key::{RowKey, partition_key};
 use daytable_model::record::{Field, Level, Record, Value};
-use daytable_model::time::Ticks;
 use daytable_query::answer::{AnswerOptions, answer};
 use daytable_query::{Archives, Stores};
 use daytable_store::{Reader, Store, StoreOptions, compact_file};
@@ -85,7 +84,7 @@ fn record(dice: &mut Dice, instances: usize, from: Duration, number: u64) -> Wri
         ("a", a),
         ("b", Plain::Text((*dice.pick(&few)).into())),
         ("c", Plain::Whole(dice.below(1000) as i64)),
-        ("id", Plain::Text(format!("{:016x}", dice.below(1 << 40) as u64 * 0x9e37_79b9))),
+        ("id", Plain::Text(format!("t{:016x}", (dice.below(1 << 40) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
     ];
     for field in all {
         if !dice.is_one_in(5) {
@@ -172,6 +171,12 @@ fn by(dice: &mut Dice, count: usize) -> Vec<By> {
     by
 }
 
+/// Groups without steps, which only `stats` has.
+fn plain_by(dice: &mut Dice, count: usize) -> Vec<By> {
+    let by: Vec<By> = by(dice, count).into_iter().filter(|by| !matches!(by, By::Hour | By::Step(..))).collect();
+    if by.is_empty() { vec![By::Field("b".into())] } else { by }
+}
+
 fn functions(dice: &mut Dice) -> Vec<Function> {
     const NAMES: [&str; 11] =
         ["count", "count", "count_empty", "count_uniq", "sum", "avg", "min", "max", "median", "quantile", "sum_len"];
@@ -206,20 +211,15 @@ fn pipe(dice: &mut Dice, is_nested: bool) -> Vec<Pipe> {
             Pipe::Stats(by(dice, count), functions(dice))
         }
         6 => {
-            let by = by(dice, 2);
-            if by.is_empty() { Pipe::Limit(7) } else { Pipe::Top(1 + dice.below(9), by) }
+            let by = plain_by(dice, 2);
+            Pipe::Top(1 + dice.below(9), by)
         }
-        7 => Pipe::Uniq(by(dice, 1), dice.is_one_in(2), dice.is_one_in(3).then(|| 1 + dice.below(5))),
+        7 => Pipe::Uniq(plain_by(dice, 1), dice.is_one_in(2), dice.is_one_in(3).then(|| 1 + dice.below(5))),
         8 => Pipe::Values(field(dice)),
         9..12 => {
-            let keys = by(dice, 2).into_iter().filter(|by| !matches!(by, By::Hour | By::Step(..)));
-            let keys: Vec<(By, bool)> = keys.map(|by| (by, dice.is_one_in(2))).collect();
-            if keys.is_empty() {
-                Pipe::Offset(2)
-            } else {
-                let limit = dice.is_one_in(2).then(|| 1 + dice.below(20));
-                Pipe::Sort(keys, dice.below(3), limit, dice.is_one_in(5))
-            }
+            let keys: Vec<(By, bool)> = plain_by(dice, 2).into_iter().map(|by| (by, dice.is_one_in(2))).collect();
+            let limit = dice.is_one_in(2).then(|| 1 + dice.below(20));
+            Pipe::Sort(keys, dice.below(3), limit, dice.is_one_in(5))
         }
         12 => Pipe::Limit(1 + dice.below(60)),
         13 => Pipe::Offset(dice.below(6)),
@@ -351,6 +351,15 @@ fn ask(dice: &mut Dice, state: &str, data: &Path, written: &[Written]) {
     }
 }
 
+/// Ends what goes on meanwhile, also where a question fails.
+struct EndsWith<'o>(&'o AtomicBool);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A day from its first record to its archive.
 pub(super) fn answer_alike(dice: &mut Dice) {
     let shared = Path::new("/dev/shm");
@@ -389,8 +398,8 @@ pub(super) fn answer_alike(dice: &mut Dice) {
                 submit(&store, batches(&later));
             }
         });
+        let _ends = EndsWith(&is_over);
         ask(dice, "open, while records are committed", &data, &written);
-        is_over.store(true, Ordering::Relaxed);
     });
     store.close().expect("closed");
     compact_file(&data.join("tables").join(format!("{}.1.db", table())), &table());

@@ -33,7 +33,7 @@ impl Plain {
     fn number(&self) -> Option<f64> {
         match self {
             Whole(n) => Some(*n as f64),
-            Float(n) => Some(*n),
+            Float(n) => Some(*n).filter(|n| !n.is_nan()),
             Text(text) => text.parse::<i64>().ok().map(|n| n as f64),
             Time(_) => None,
         }
@@ -53,6 +53,14 @@ fn value_of(n: f64) -> Plain {
     if n.fract() == 0.0 && n.abs() < 9e15 { Whole(n as i64) } else { Float(n) }
 }
 
+/// The sum of the numbers among some values, which is whole if all of them are.
+fn sum_of(values: &[&Plain]) -> Option<Plain> {
+    let numbers: Vec<f64> = values.iter().filter_map(|value| value.number()).collect();
+    let has_fractions = values.iter().any(|value| matches!(value, Float(n) if !n.is_nan()));
+    let sum = numbers.iter().sum::<f64>();
+    (!numbers.is_empty()).then_some(if has_fractions { Float(sum) } else { value_of(sum) })
+}
+
 /// A row, or a record: columns in their order, and the place of its record among all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
@@ -62,8 +70,14 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn value(&self, name: &str) -> Option<&Plain> {
-        let name = if name == "_time" { "time" } else { name };
-        let value = self.columns.iter().find(|(known, _)| known == name)?.1.as_ref();
+        let find = |name: &str| self.columns.iter().find(|(known, _)| known == name);
+        // A time has two names.
+        let other = match name {
+            "_time" => find("time"),
+            "time" => find("_time"),
+            _ => None,
+        };
+        let value = find(name).or(other)?.1.as_ref();
         value.filter(|value| **value != Text(String::new()))
     }
 
@@ -104,8 +118,8 @@ fn order(name: &str, one: Option<&Plain>, other: Option<&Plain>) -> Ordering {
     }
 }
 
-/// A text as pieces: digits as a number, and each other character.
-fn natural(text: &str) -> Vec<(u8, u64)> {
+/// A text as pieces: digits as a number and by how many they are, and each other character.
+fn natural(text: &str) -> Vec<(u8, u64, usize)> {
     let mut pieces = Vec::new();
     let mut rest = text.as_bytes();
     while let Some(first) = rest.first() {
@@ -113,9 +127,9 @@ fn natural(text: &str) -> Vec<(u8, u64)> {
         if digits > 0 {
             let number = rest[..digits].iter().fold(0u64, |n, byte| n * 10 + u64::from(byte - b'0'));
             // Digits stand among other characters where their first one stands.
-            pieces.push((b'0', number));
+            pieces.push((b'0', number, digits));
         } else {
-            pieces.push((*first, 0));
+            pieces.push((*first, 0, 0));
         }
         rest = &rest[digits.max(1)..];
     }
@@ -224,10 +238,13 @@ impl By {
     }
 }
 
-/// Words with a digit are the changing parts.
+/// Words with a digit are the changing parts, but for short names with a version, such as `x9`.
 fn pattern(text: &str) -> String {
-    let part =
-        |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "<_>".to_owned() } else { word.to_owned() };
+    let part = |word: &str| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let is_version = digits == 1 && word.len() <= 3 && !word.as_bytes()[0].is_ascii_digit();
+        if digits > 0 && !is_version { "<_>".to_owned() } else { word.to_owned() }
+    };
     text.split(' ').map(part).collect::<Vec<_>>().join(" ")
 }
 
@@ -262,11 +279,13 @@ impl Function {
             Some(value_of(numbers[at]))
         };
         let end = |wanted: Ordering| {
-            let better = |one: &'_ &Plain, other: &'_ &Plain| {
+            // Of values that are equal, a text is less than a number.
+            let is_number = |value: &Plain| !matches!(value, Text(_));
+            let better = |one: &Plain, other: &Plain| {
                 let order = order("", Some(one), Some(other)).then_with(|| one.text().cmp(&other.text()));
-                order == wanted
+                order.then_with(|| is_number(one).cmp(&is_number(other))) == wanted
             };
-            values.iter().copied().reduce(|one, other| if better(&other, &one) { other } else { one }).cloned()
+            values.iter().copied().reduce(|one, other| if better(other, one) { other } else { one }).cloned()
         };
         Some(match self.name {
             "count" if self.field.is_empty() => Whole(rows.len() as i64),
@@ -279,7 +298,7 @@ impl Function {
                 Whole(texts.len() as i64)
             }
             "sum" if numbers().is_empty() => return None,
-            "sum" => value_of(sum()),
+            "sum" => sum_of(&values)?,
             "avg" if numbers().is_empty() => return None,
             "avg" => value_of(sum() / numbers().len() as f64),
             "min" => end(Ordering::Less)?,
@@ -491,6 +510,10 @@ impl Pipe {
             Pipe::Values(name) => Pipe::Uniq(vec![By::Field(name.clone())], true, None).apply(rows, records),
             Pipe::Sort(keys, offset, limit, rank) => {
                 let mut sorted = rows;
+                // A pattern is a column.
+                for (by, _) in keys.iter().filter(|(by, _)| matches!(by, By::Pattern(_))) {
+                    sorted.iter_mut().for_each(|row| row.set(&by.name(), by.of(row)));
+                }
                 sorted.sort_by(|one, other| {
                     let parts = keys.iter().map(|(by, desc)| {
                         let order = order(&by.name(), by.of(one).as_ref(), by.of(other).as_ref());
@@ -632,16 +655,14 @@ fn pivot(rows: &[Row], field: &str, groups: &[String]) -> Vec<Row> {
         }
         let of: Vec<&Row> = rows.iter().filter(|other| is_same(other)).collect();
         let mut made = made(by.iter().map(|by| (by.name(), by.of(row))).collect());
-        let mut total = None;
+        let mut cells = Vec::new();
         for (value, _) in &columns {
             let text = value[0].as_ref().map(Plain::text);
             let cell = of.iter().find(|row| row.value(field).map(Plain::text) == text).and_then(|row| row.value(other));
-            if let Some(number) = cell.and_then(Plain::number) {
-                total = Some(total.unwrap_or(0.0) + number);
-            }
+            cells.extend(cell);
             made.columns.push((text.unwrap_or("null".into()), cell.cloned()));
         }
-        made.columns.push(("total".into(), total.map(value_of)));
+        made.columns.push(("total".into(), sum_of(&cells)));
         pivoted.push(made);
     }
     pivoted

@@ -299,6 +299,15 @@ impl Accumulator {
         0
     }
 
+    /// The same, once nothing more is added: different values are only counted.
+    #[must_use]
+    pub(super) fn settled(self) -> Accumulator {
+        match self {
+            Accumulator::Uniq(hashes) => Accumulator::UniqCount(hashes.len() as u64),
+            other => other,
+        }
+    }
+
     /// About the memory of what it keeps.
     pub(super) fn bytes(&self) -> usize {
         match self {
@@ -381,7 +390,7 @@ impl Spilled for Accumulator {
     fn write(&self, to: &mut Vec<u8>) {
         match self {
             Accumulator::Count(count) => (0u8, *count).write(to),
-            // The hashes are written elsewhere.
+            // The hashes are written elsewhere: a state that is settled has none.
             Accumulator::Uniq(_) => 1u8.write(to),
             Accumulator::UniqCount(count) => (2u8, *count).write(to),
             Accumulator::Sum(Sum { whole, fraction, compensation, count, has_fractions }) => {

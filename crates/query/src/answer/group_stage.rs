@@ -341,7 +341,8 @@ impl<'q> GroupStage<'q> {
             return Ok(ControlFlow::Continue(()));
         };
         for number in gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect::<Vec<_>>() {
-            let group = Group { values: gathered.values(number), states: gathered.take_states(number) };
+            let states = gathered.take_states(number).into_iter().map(Accumulator::settled).collect();
+            let group = Group { values: gathered.values(number), states };
             if each(group)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -216,13 +216,14 @@ fn number(pipe: &Pipe) -> usize {
     }
 }
 
-/// The rows that pipes give of one row, why the answer was cut, and the bytes that were charged.
+/// The rows that pipes give of one row, why the answer was cut, and the most bytes that were charged.
 fn made(pipes: &[Pipe], message: &str, go_on: &dyn Fn() -> bool) -> (Vec<AnswerRow>, Option<OverBudget>, usize) {
     let budget = AnswerBudget::new(MemoryBudget::unshared(32 << 20).question());
     let context = PipelineContext { now: Ticks::MAX, seconds: None, budget: budget.clone(), go_on };
     let mut pipeline = Pipeline::new(pipes, &context);
-    let mut found = Vec::new();
+    let (mut found, mut charged) = (Vec::new(), 0);
     let mut sink = |item: AnswerItem| {
+        charged = charged.max(budget.question().charged());
         found.push(item.into_row());
         ControlFlow::Continue(())
     };
@@ -230,7 +231,8 @@ fn made(pipes: &[Pipe], message: &str, go_on: &dyn Fn() -> bool) -> (Vec<AnswerR
     row.set(&FieldName::new("message"), Some(OwnedValue::String(message.into())));
     let _ = pipeline.push(AnswerItem::Row(row), &mut sink);
     let _ = pipeline.finish(&mut sink);
-    (found, budget.over(), budget.question().charged())
+    let charged = charged.max(budget.question().charged());
+    (found, budget.over(), charged)
 }
 
 fn pipes_of(text: &str) -> Vec<Pipe> {

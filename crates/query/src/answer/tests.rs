@@ -517,10 +517,13 @@ fn an_answer_that_is_cut_says_so() {
     let reader = folder.reader();
     let stores = Stores::local(&reader, &Archives::Skip);
     let small = AnswerOptions { bytes_max: 10_000, ..AnswerOptions::at(midnight()) };
-    for pipes in ["stats by (n) count()", "sort by (n)", "top 3 by (n)", "facets", "stats values(n)", "uniq by (n)"] {
+    for pipes in
+        ["facets", "stats values(n)", "stats uniq_values(n)", "stats by (n) count() | pivot n", "join by (n) (*)"]
+    {
         let query = ParsedQuery::parse(&format!("* | {pipes}")).expect("a query");
         let report = answer(&stores, &query, &small, &|| true, &mut |_| ControlFlow::Continue(())).expect("read");
         assert!(report.cut.is_some_and(|cut| cut.contains("not whole")), "{pipes}");
+        assert_eq!(report.given, 0, "{pipes} was refused, and has rows");
     }
     let late = AnswerOptions { time_limit: Some(Duration::ZERO), ..AnswerOptions::at(midnight()) };
     let query = ParsedQuery::parse("nothing | stats count()").expect("a query");
