@@ -11,7 +11,7 @@ use crate::http::QuestionClock;
 use daytable_logql::ast::{Conversion, LabelMatcher, MatchOp};
 use daytable_logql::eval::{EntryOutcome, RangeQuestion, RangeSamples};
 use daytable_logql::labels::{Labels, label_name};
-use daytable_logql::level::{DETECTED_LEVEL, is_level_label, level_of_stream, may_tell_level};
+use daytable_logql::level::{DETECTED_LEVEL, is_level_field, is_level_label, level_of_stream, may_tell_level};
 use daytable_logql::line_use::{LineUse, MemberUse, ParserForm};
 use daytable_logql::source::{CountedApart, EntrySelection, TimeSpan};
 use daytable_model::field_properties::shown_name;
@@ -147,9 +147,9 @@ impl<'q> SampleReaders<'q> {
     pub(super) fn new(question: &'q RangeQuestion<'q>) -> SampleReaders<'q> {
         let line = question.line_use();
         let has_level = question.labels().is_none_or(|labels| labels.iter().any(|label| label == DETECTED_LEVEL));
-        let of_level = MemberUse::of_level(ParserForm::Json);
+        let of_level = MemberUse::of_level(ParserForm::Json, is_level_field);
         let members = match &line {
-            LineUse::Members(members) if has_level => members.clone().with_level(),
+            LineUse::Members(members) if has_level => members.clone().with_level(is_level_field),
             LineUse::Members(members) => members.clone(),
             _ => of_level.clone(),
         };

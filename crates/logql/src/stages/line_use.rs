@@ -8,7 +8,6 @@ use super::json::{self, Raw};
 use super::logfmt::Pairs;
 use crate::ast::{LabelExtraction, LabelValue, PathStep, PipelineStage, RangeAggregation, RangeOp};
 use crate::labels::label_name;
-use crate::level::is_level_field;
 use crate::template::Template;
 
 /// What matters of an entry's line.
@@ -31,8 +30,8 @@ pub struct MemberUse<'q> {
     form: ParserForm,
     /// What expressions name: `json a="b.c"`, `logfmt a="b"`.
     named: Vec<&'q LabelExtraction>,
-    /// Whether those matter that may be the level.
-    has_level: bool,
+    /// Says of the names of values whether they may be the level, where those matter, too.
+    is_level: Option<fn(&str) -> bool>,
 }
 
 /// How a parser reads a line.
@@ -95,7 +94,7 @@ impl<'q> LineUse<'q> {
                         hints: Some(hints),
                         form,
                         named: Vec::new(),
-                        has_level: false,
+                        is_level: None,
                     });
                     known.named.extend(named);
                     if known.form != form {
@@ -119,14 +118,14 @@ impl<'q> LineUse<'q> {
 }
 
 impl<'q> MemberUse<'q> {
-    /// The values that may be the level of a line of a form.
-    pub fn of_level(form: ParserForm) -> MemberUse<'q> {
-        MemberUse { hints: None, form, named: Vec::new(), has_level: true }
+    /// The values that may be the level of a line of a form, by their names.
+    pub fn of_level(form: ParserForm, is_level: fn(&str) -> bool) -> MemberUse<'q> {
+        MemberUse { hints: None, form, named: Vec::new(), is_level: Some(is_level) }
     }
 
-    /// The same, and those that may be the level.
-    pub fn with_level(self) -> MemberUse<'q> {
-        MemberUse { has_level: true, ..self }
+    /// The same, and those that may be the level, by their names.
+    pub fn with_level(self, is_level: fn(&str) -> bool) -> MemberUse<'q> {
+        MemberUse { is_level: Some(is_level), ..self }
     }
 
     /// How the line is read.
@@ -152,7 +151,7 @@ impl<'q> MemberUse<'q> {
                     |named: &&LabelExtraction| named.path.first().is_none_or(|step| is_first(step) || !is_member(step));
                 // The members of an object come one by one.
                 let is_value = !matches!(value, Raw::Object(_));
-                let is_wanted = self.wants(name) || self.has_level && is_level_field(key);
+                let is_wanted = self.wants(name) || self.is_level.is_some_and(|is_level| is_level(key));
                 if is_value && is_wanted || self.named.iter().any(is_named) {
                     each(name, text);
                 }
@@ -161,7 +160,10 @@ impl<'q> MemberUse<'q> {
                 let Ok((key, value)) = pair else { return false };
                 let name = label_name(key);
                 let is_named = |named: &&LabelExtraction| named.source == name;
-                if self.wants(&name) || self.named.iter().any(is_named) || self.has_level && is_level_field(key) {
+                if self.wants(&name)
+                    || self.named.iter().any(is_named)
+                    || self.is_level.is_some_and(|is_level| is_level(key))
+                {
                     each(&name, &value.unwrap_or_default());
                 }
                 true
@@ -248,7 +250,8 @@ mod tests {
     fn values_that_may_be_the_level_matter_where_it_is_asked_for() {
         let found = |form, line: &str| {
             let mut found = Vec::new();
-            let is_whole = MemberUse::of_level(form).each(line, &mut |_, text| found.push(text.to_owned()));
+            let is_level = |name: &str| ["level", "lvl"].iter().any(|known| known.eq_ignore_ascii_case(name));
+            let is_whole = MemberUse::of_level(form, is_level).each(line, &mut |_, text| found.push(text.to_owned()));
             (is_whole, found.join(" "))
         };
         assert_eq!(found(ParserForm::Json, r#"{"a":1,"b":{"level":"x"},"lvl":"y"}"#), (true, "x y".into()));
