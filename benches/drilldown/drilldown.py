@@ -78,7 +78,7 @@ def questions():
 
 class Daemon:
     def __init__(self, binary, folder):
-        self.token = "a token of this measurement, of no use elsewhere"
+        self.token = "of-this-measurement-and-of-no-use-elsewhere"
         token, config, port = f"{folder}/token", f"{folder}/daytable.toml", 17_841
         with open(os.open(token, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
             file.write(self.token + "\n")

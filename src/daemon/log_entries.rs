@@ -9,12 +9,10 @@
 use crate::http::{QuestionClock, Visibility};
 use daytable_logql::EvalError;
 use daytable_logql::ast::{MatchOp, Selector};
-use daytable_logql::eval::{RangeQuestion, RangeSamples};
+use daytable_logql::eval::{EachEntry, EntrySource, RangeQuestion, RangeSamples, sample_plainly};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_labels, level_of_members};
-use daytable_logql::source::{
-    CountedApart, Direction, EachEntry, EntrySelection, EntrySource, LogEntry, TimeSpan, sample_plainly,
-};
+use daytable_logql::source::{CountedApart, Direction, EntrySelection, LogEntry, TimeSpan};
 use daytable_logsql::{FieldName, PredicateNode};
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::{DayTable, instance_of};

@@ -10,7 +10,7 @@
 //! * [`labels`], [`text`]: sets of labels; literals, durations, sizes and numbers.
 //! * [`eval`]: the answer of a query.
 //! * `stages`: what a pipeline does to an entry; `template`: the templates of `line_format` and `label_format`.
-//! * [`source`]: the trait that gives entries. This crate knows no store.
+//! * [`source`]: entries, and which of them are wanted. [`eval::EntrySource`] gives them: this crate knows no store.
 //! * [`level`]: the label `detected_level`, by the rules of Loki.
 //! * [`cluster`]: patterns of lines that look alike.
 //!

@@ -11,8 +11,8 @@ use crate::http::QuestionClock;
 use daytable_logql::ast::{Conversion, LabelMatcher, MatchOp};
 use daytable_logql::eval::{EntryOutcome, RangeQuestion, RangeSamples};
 use daytable_logql::labels::{Labels, label_name};
-use daytable_logql::level::{DETECTED_LEVEL, is_level_label, level_of_stream, may_tell_level};
-use daytable_logql::line_use::{LineForm, LineUse, MemberUse};
+use daytable_logql::level::{DETECTED_LEVEL, is_level_field, is_level_label, level_of_stream, may_tell_level};
+use daytable_logql::line_use::{LineUse, MemberUse, ParserForm};
 use daytable_logql::source::{CountedApart, EntrySelection, TimeSpan};
 use daytable_model::field_properties::shown_name;
 use daytable_model::property::Property;
@@ -21,7 +21,7 @@ use daytable_query::StoredRecord;
 use daytable_query::answer;
 use daytable_query::answer::{
     AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
-    LineReader, MemberReader, StreamNeeds, ValueNeed,
+    MemberReader, MemberScan, StreamNeeds, ValueNeed,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -105,7 +105,7 @@ impl NeededLabels {
         &self,
         line: LineNeed<'q>,
         value: Option<ValueNeed<'q>>,
-        level_members: Option<LineReader<'q>>,
+        level_members: Option<MemberScan<'q>>,
         sees: Option<&'q InstanceTest<'q>>,
         memory: &'q QuestionBudget,
     ) -> EntryNeeds<'q> {
@@ -147,9 +147,9 @@ impl<'q> SampleReaders<'q> {
     pub(super) fn new(question: &'q RangeQuestion<'q>) -> SampleReaders<'q> {
         let line = question.line_use();
         let has_level = question.labels().is_none_or(|labels| labels.iter().any(|label| label == DETECTED_LEVEL));
-        let of_level = MemberUse::of_level(LineForm::Json);
+        let of_level = MemberUse::of_level(ParserForm::Json, is_level_field);
         let members = match &line {
-            LineUse::Members(members) if has_level => members.clone().with_level(),
+            LineUse::Members(members) if has_level => members.clone().with_level(is_level_field),
             LineUse::Members(members) => members.clone(),
             _ => of_level.clone(),
         };
@@ -171,7 +171,7 @@ impl<'f> SampleFold<'f> {
         let line = match &readers.line {
             LineUse::Unused => LineNeed::Unused,
             LineUse::Members(members) => {
-                LineNeed::Members(LineReader { form: form_of(members.form()), each: &*readers.each })
+                LineNeed::Members(MemberScan { form: form_of(members.form()), each: &*readers.each })
             }
             LineUse::Whole => LineNeed::Whole,
             LineUse::Entry => LineNeed::Record,
@@ -187,7 +187,7 @@ impl<'f> SampleFold<'f> {
             }
             None => (None, Conversion::Number),
         };
-        let level_members = Some(LineReader { form: answer::LineForm::Json, each: &*readers.level });
+        let level_members = Some(MemberScan { form: answer::LineSyntax::Json, each: &*readers.level });
         let needs = labels.needs_of(line, value, level_members, sees, question.budget());
         let depends_on_end = wanted.lines.iter().any(|filter| filter.depends_on_end());
         SampleFold { question, wanted, clock, labels, needs, conversion, depends_on_end }
@@ -477,10 +477,10 @@ pub(super) fn sees<'s>(seen: &'s crate::http::Visibility) -> Option<Box<Instance
     })
 }
 
-fn form_of(form: LineForm) -> answer::LineForm {
+fn form_of(form: ParserForm) -> answer::LineSyntax {
     match form {
-        LineForm::Json => answer::LineForm::Json,
-        LineForm::Logfmt => answer::LineForm::Logfmt,
-        LineForm::Both => answer::LineForm::Both,
+        ParserForm::Json => answer::LineSyntax::Json,
+        ParserForm::Logfmt => answer::LineSyntax::Logfmt,
+        ParserForm::Both => answer::LineSyntax::Both,
     }
 }

@@ -33,7 +33,7 @@ use axum::extract::{Extension, FromRequest, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use daytable_logql::source::EntrySource;
+use daytable_logql::eval::EntrySource;
 use document::Document;
 use params::LokiParams;
 use serde_json::{Value, json};

@@ -5,9 +5,9 @@ use super::params::LokiParams;
 use super::{Document, LokiResult};
 use crate::http::question::LokiError;
 use daytable_logql::ast::{LogqlQuery, MetricQuery};
-use daytable_logql::eval::{Evaluator, Limits, LogRequest, ShownEntry, Steps};
+use daytable_logql::eval::{EntrySource, Evaluator, Limits, LogRequest, ShownEntry, Steps};
 use daytable_logql::labels::Labels;
-use daytable_logql::source::{EntrySource, TimeSpan};
+use daytable_logql::source::TimeSpan;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 

@@ -13,7 +13,7 @@ use super::Steps;
 
 /// The cells of a function over ranges.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cells {
+pub(super) struct StepCells {
     steps: Steps,
     range: i64,
     offset: i64,
@@ -37,14 +37,14 @@ impl CellSpan {
     }
 }
 
-impl Cells {
-    pub(super) fn new(steps: Steps, range: i64, offset: i64) -> Cells {
-        Cells { steps, range, offset }
+impl StepCells {
+    pub(super) fn new(steps: Steps, range: i64, offset: i64) -> StepCells {
+        StepCells { steps, range, offset }
     }
 
     /// The cell of a time.
     pub(super) fn of(&self, time: i64) -> CellSpan {
-        let Cells { steps, range, offset } = *self;
+        let StepCells { steps, range, offset } = *self;
         // Behind the start of the first step. A step has its own time, so the times of a step end with it.
         let moved = i128::from(steps.start) - i128::from(offset) + 1;
         let behind = i128::from(time) - moved;
@@ -75,7 +75,7 @@ impl Cells {
 
     /// The steps of a time that has a cell.
     pub(super) fn steps_of(&self, time: i64) -> (u32, u32) {
-        let Cells { steps, range, offset } = *self;
+        let StepCells { steps, range, offset } = *self;
         let since = i128::from(time) + i128::from(offset) - i128::from(steps.start);
         let step = i128::from(steps.step);
         let up = |nanos: i128| -(-nanos).div_euclid(step);
@@ -97,7 +97,7 @@ mod tests {
             times in proptest::collection::vec(-120i64..300, 2..40),
         ) {
             let steps = Steps { start, step: if count == 1 { 1 } else { step }, count };
-            let cells = Cells::new(steps, range, offset);
+            let cells = StepCells::new(steps, range, offset);
             let steps_of = |time: i64| -> Vec<u32> {
                 let has = |number: &u32| {
                     let end = steps.time(*number) - offset;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ast::{LogqlQuery, PipelineStage};
-use crate::source::{Direction, EachEntry, EntrySelection, LogEntry};
+use crate::source::{Direction, EntrySelection, LogEntry};
 use crate::stages::StageGrowth;
 use daytable_platform::budget::{MemoryBudget, RECORD_BYTES_MAX};
 use proptest::prelude::*;

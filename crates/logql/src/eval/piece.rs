@@ -6,7 +6,7 @@ use crate::text::SECOND;
 
 /// Samples of the same steps. Neither their order nor how they were put together matters.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum SamplePiece {
     Sum(ExactSum),
     Least(f64),
     Greatest(f64),
@@ -49,68 +49,77 @@ fn is_before(one: (i64, f64), other: (i64, f64)) -> bool {
     one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)).is_lt()
 }
 
-impl Piece {
-    pub(super) fn new(op: RangeOp, time: i64, value: f64) -> Piece {
+impl SamplePiece {
+    pub(super) fn new(op: RangeOp, time: i64, value: f64) -> SamplePiece {
         use RangeOp::*;
         match op {
             CountOverTime | Rate | BytesOverTime | BytesRate | SumOverTime | AbsentOverTime => {
-                Piece::Sum(ExactSum::of(value))
+                SamplePiece::Sum(ExactSum::of(value))
             }
-            AvgOverTime => Piece::Mean { count: 1.0, sum: ExactSum::of(value) },
-            MinOverTime => Piece::Least(value),
-            MaxOverTime => Piece::Greatest(value),
+            AvgOverTime => SamplePiece::Mean { count: 1.0, sum: ExactSum::of(value) },
+            MinOverTime => SamplePiece::Least(value),
+            MaxOverTime => SamplePiece::Greatest(value),
             StddevOverTime | StdvarOverTime => {
                 let mut moments = Moments::default();
                 moments.add(value);
-                Piece::Moments(moments.into())
+                SamplePiece::Moments(moments.into())
             }
-            FirstOverTime => Piece::First(time, value),
-            LastOverTime => Piece::Last(time, value),
-            QuantileOverTime => Piece::Values(vec![value]),
-            RateCounter => Piece::Counter(vec![(time, value)]),
+            FirstOverTime => SamplePiece::First(time, value),
+            LastOverTime => SamplePiece::Last(time, value),
+            QuantileOverTime => SamplePiece::Values(vec![value]),
+            RateCounter => SamplePiece::Counter(vec![(time, value)]),
         }
     }
 
     pub(super) fn add(&mut self, time: i64, value: f64) {
         match self {
-            Piece::Sum(sum) => sum.add(value),
-            Piece::Mean { count, sum } => {
+            SamplePiece::Sum(sum) => sum.add(value),
+            SamplePiece::Mean { count, sum } => {
                 *count += 1.0;
                 sum.add(value);
             }
-            Piece::Least(least) => *least = least.min(value),
-            Piece::Greatest(greatest) => *greatest = greatest.max(value),
-            Piece::Moments(moments) => moments.add(value),
-            Piece::First(at, first) => {
+            SamplePiece::Least(least) => *least = least.min(value),
+            SamplePiece::Greatest(greatest) => *greatest = greatest.max(value),
+            SamplePiece::Moments(moments) => moments.add(value),
+            SamplePiece::First(at, first) => {
                 if is_before((time, value), (*at, *first)) {
                     (*at, *first) = (time, value);
                 }
             }
-            Piece::Last(at, last) => {
+            SamplePiece::Last(at, last) => {
                 if is_before((*at, *last), (time, value)) {
                     (*at, *last) = (time, value);
                 }
             }
-            Piece::Values(values) => values.push(value),
-            Piece::Counter(values) => values.push((time, value)),
+            SamplePiece::Values(values) => values.push(value),
+            SamplePiece::Counter(values) => values.push((time, value)),
         }
     }
 
     /// Adds the samples of another piece of the same function.
-    pub(super) fn add_all(&mut self, more: Piece) {
+    pub(super) fn add_all(&mut self, more: SamplePiece) {
         match (self, more) {
-            (Piece::Sum(sum), Piece::Sum(more)) => sum.add_sum(more),
-            (Piece::Mean { count, sum }, Piece::Mean { count: more, sum: of }) => {
+            (SamplePiece::Sum(sum), SamplePiece::Sum(more)) => sum.add_sum(more),
+            (SamplePiece::Mean { count, sum }, SamplePiece::Mean { count: more, sum: of }) => {
                 *count += more;
                 sum.add_sum(of);
             }
-            (Piece::Moments(moments), Piece::Moments(more)) => moments.add_all(&more),
-            (Piece::Values(values), Piece::Values(mut more)) => values.append(&mut more),
-            (Piece::Counter(values), Piece::Counter(mut more)) => values.append(&mut more),
-            (piece, Piece::Least(value) | Piece::Greatest(value)) => piece.add(0, value),
-            (piece, Piece::First(time, value) | Piece::Last(time, value)) => piece.add(time, value),
+            (SamplePiece::Moments(moments), SamplePiece::Moments(more)) => moments.add_all(&more),
+            (SamplePiece::Values(values), SamplePiece::Values(mut more)) => values.append(&mut more),
+            (SamplePiece::Counter(values), SamplePiece::Counter(mut more)) => values.append(&mut more),
+            (piece, SamplePiece::Least(value) | SamplePiece::Greatest(value)) => piece.add(0, value),
+            (piece, SamplePiece::First(time, value) | SamplePiece::Last(time, value)) => piece.add(time, value),
             // All pieces are of one function.
             _ => {}
+        }
+    }
+
+    /// The number of values that are kept.
+    pub(super) fn values(&self) -> usize {
+        match self {
+            SamplePiece::Values(values) => values.len(),
+            SamplePiece::Counter(values) => values.len(),
+            _ => 0,
         }
     }
 
@@ -124,33 +133,33 @@ impl Piece {
     }
 
     /// The value of several pieces together.
-    pub(super) fn combined<'p>(pieces: impl Iterator<Item = &'p Piece>, range: &RangeAggregation) -> f64 {
+    pub(super) fn combined<'p>(pieces: impl Iterator<Item = &'p SamplePiece>, range: &RangeAggregation) -> f64 {
         let seconds = range.range as f64 / SECOND as f64;
         let (mut count, mut sum, mut moments) = (0.0, ExactSum::default(), Moments::default());
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
         let (mut edge, mut values, mut counter) = (None::<(i64, f64)>, Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
-                Piece::Sum(more) => sum.add_sum(*more),
-                Piece::Mean { count: more, sum: of } => {
+                SamplePiece::Sum(more) => sum.add_sum(*more),
+                SamplePiece::Mean { count: more, sum: of } => {
                     count += more;
                     sum.add_sum(*of);
                 }
-                Piece::Least(value) => least = least.min(*value),
-                Piece::Greatest(value) => greatest = greatest.max(*value),
-                Piece::Moments(more) => moments.add_all(more),
-                Piece::First(time, value) => {
+                SamplePiece::Least(value) => least = least.min(*value),
+                SamplePiece::Greatest(value) => greatest = greatest.max(*value),
+                SamplePiece::Moments(more) => moments.add_all(more),
+                SamplePiece::First(time, value) => {
                     if edge.is_none_or(|known| is_before((*time, *value), known)) {
                         edge = Some((*time, *value));
                     }
                 }
-                Piece::Last(time, value) => {
+                SamplePiece::Last(time, value) => {
                     if edge.is_none_or(|known| is_before(known, (*time, *value))) {
                         edge = Some((*time, *value));
                     }
                 }
-                Piece::Values(more) => values.extend_from_slice(more),
-                Piece::Counter(more) => counter.extend_from_slice(more),
+                SamplePiece::Values(more) => values.extend_from_slice(more),
+                SamplePiece::Counter(more) => counter.extend_from_slice(more),
             }
         }
         let variance = || moments.sum.deviation(moments.squares, moments.count) / moments.count;

@@ -9,8 +9,8 @@
 //! stages make of an entry does not depend on its time, so a source that knows entries to be alike asks once for all of them
 //! ([`RangeQuestion::outcome`]).
 
-use super::cells::{CellSpan, Cells};
-use super::piece::Piece;
+use super::cells::{CellSpan, StepCells};
+use super::piece::SamplePiece;
 use super::{Limits, Series, Spent, Steps, too_many_points};
 use crate::ast::{Conversion, LabelGrouping, PipelineStage, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
@@ -42,7 +42,7 @@ pub struct RangeQuestion<'q> {
     pub(super) range: &'q RangeAggregation,
     grouping: Option<&'q LabelGrouping>,
     hints: Hints,
-    cells: Cells,
+    cells: StepCells,
     limits: Limits,
     budget: &'q QuestionBudget,
     spent: &'q Spent,
@@ -61,6 +61,8 @@ pub struct RangeSamples {
     key: Vec<u8>,
     /// Bytes for values that were charged and are not used.
     value_room: usize,
+    /// All bytes that were charged.
+    charged: usize,
     refused: Option<EvalError>,
     has_failed: bool,
 }
@@ -69,7 +71,7 @@ pub struct RangeSamples {
 struct SeriesPiece {
     series: u32,
     steps: (u32, u32),
-    piece: Piece,
+    piece: SamplePiece,
 }
 
 /// What becomes of entries that are alike but for their times.
@@ -102,7 +104,7 @@ impl<'q> RangeQuestion<'q> {
         let nothing = LabelGrouping { without: false, labels: Vec::new() };
         let is_absent = range.op == RangeOp::AbsentOverTime;
         let hints = Hints::new(range, if is_absent { Some(&nothing) } else { grouping });
-        let cells = Cells::new(steps, range.range, range.offset);
+        let cells = StepCells::new(steps, range.range, range.offset);
         RangeQuestion { range, grouping, hints, cells, limits, budget, spent, now }
     }
 
@@ -231,7 +233,8 @@ impl<'q> RangeQuestion<'q> {
                 self.limits.inner_series_max
             )));
         }
-        self.budget.charge(SERIES_BYTES + SERIES_LABEL_COPIES * to.key.len(), "series")?;
+        let bytes = SERIES_BYTES + SERIES_LABEL_COPIES * to.key.len();
+        to.charge(self.budget, bytes, "series")?;
         to.label_bytes += to.key.len();
         if to.label_bytes > self.limits.inner_label_bytes_max {
             return Err(EvalError::TooLarge(format!(
@@ -264,11 +267,11 @@ impl<'q> RangeQuestion<'q> {
         time: i64,
         value: f64,
     ) -> Result<(), EvalError> {
-        let bytes = Piece::value_bytes(self.range.op);
+        let bytes = SamplePiece::value_bytes(self.range.op);
         if bytes > 0 {
             self.spent.values(bytes, &self.limits)?;
             if bytes > to.value_room {
-                self.budget.charge(2 * VALUES_BYTES, "values")?;
+                to.charge(self.budget, 2 * VALUES_BYTES, "values")?;
                 to.value_room += VALUES_BYTES;
             }
             to.value_room -= bytes;
@@ -286,12 +289,12 @@ impl<'q> RangeQuestion<'q> {
             }
             return Ok(());
         }
-        let piece = Piece::new(self.range.op, time, value);
+        let piece = SamplePiece::new(self.range.op, time, value);
         self.add_piece(to, key, SeriesPiece { series, steps: self.cells.steps_of(time), piece })
     }
 
     fn add_piece(&self, to: &mut RangeSamples, key: u64, piece: SeriesPiece) -> Result<(), EvalError> {
-        self.budget.charge(PIECE_BYTES, "points")?;
+        to.charge(self.budget, PIECE_BYTES, "points")?;
         if to.pieces.len() >= self.limits.points_max {
             return Err(too_many_points(&self.limits));
         }
@@ -307,9 +310,18 @@ impl<'q> RangeQuestion<'q> {
             (to.refused, to.has_failed) = (other.refused, other.has_failed);
             return;
         }
+        if to.labels.is_empty() && to.refused.is_none() {
+            *to = other;
+            return;
+        }
+        let (charged, kept) = (other.charged, other.kept_bytes(self.range.op));
         if let Err(error) = self.merge_pieces(to, other) {
             to.end(error);
         }
+        // The values are still there.
+        let freed = charged.saturating_sub(kept);
+        self.budget.release(freed);
+        to.charged += charged - freed;
     }
 
     fn merge_pieces(&self, to: &mut RangeSamples, other: RangeSamples) -> Result<(), EvalError> {
@@ -374,7 +386,7 @@ impl<'q> RangeQuestion<'q> {
                     break;
                 }
                 self.spent.points(1, &self.limits)?;
-                points.push((step, Piece::combined(pieces[from..to].iter().map(|of| &of.piece), self.range)));
+                points.push((step, SamplePiece::combined(pieces[from..to].iter().map(|of| &of.piece), self.range)));
                 step += 1;
             }
         }
@@ -392,6 +404,17 @@ impl<'q> RangeQuestion<'q> {
 }
 
 impl RangeSamples {
+    fn charge(&mut self, budget: &QuestionBudget, bytes: usize, kept: &str) -> Result<(), EvalError> {
+        budget.charge(bytes, kept)?;
+        self.charged += bytes;
+        Ok(())
+    }
+
+    /// Bytes of the values that pieces keep, with those that a quantile copies.
+    fn kept_bytes(&self, op: RangeOp) -> usize {
+        2 * SamplePiece::value_bytes(op) * self.pieces.iter().map(|of| of.piece.values()).sum::<usize>()
+    }
+
     fn end(&mut self, error: EvalError) -> EntryOutcome {
         self.refused.get_or_insert(error);
         EntryOutcome::Ended

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ast::LogqlQuery;
-use crate::source::{Direction, EachEntry, EntrySelection, LogEntry};
+use crate::source::{Direction, EntrySelection, LogEntry};
 use daytable_platform::budget::MemoryBudget;
 use proptest::prelude::*;
 use std::sync::Arc;

@@ -8,7 +8,6 @@ use super::json::{self, Raw};
 use super::logfmt::Pairs;
 use crate::ast::{LabelExtraction, LabelValue, PathStep, PipelineStage, RangeAggregation, RangeOp};
 use crate::labels::label_name;
-use crate::level::is_level_field;
 use crate::template::Template;
 
 /// What matters of an entry's line.
@@ -28,16 +27,16 @@ pub enum LineUse<'q> {
 #[derive(Clone, Debug)]
 pub struct MemberUse<'q> {
     hints: Option<&'q Hints>,
-    form: LineForm,
+    form: ParserForm,
     /// What expressions name: `json a="b.c"`, `logfmt a="b"`.
     named: Vec<&'q LabelExtraction>,
-    /// Whether those matter that may be the level.
-    has_level: bool,
+    /// Says of the names of values whether they may be the level, where those matter, too.
+    is_level: Option<fn(&str) -> bool>,
 }
 
 /// How a parser reads a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineForm {
+pub enum ParserForm {
     /// As an object of JSON.
     Json,
     /// As pairs.
@@ -88,18 +87,18 @@ impl<'q> LineUse<'q> {
                     if !is_derived && hints.labels().is_some() =>
                 {
                     let form = match stage {
-                        PipelineStage::Json(_) => LineForm::Json,
-                        _ => LineForm::Logfmt,
+                        PipelineStage::Json(_) => ParserForm::Json,
+                        _ => ParserForm::Logfmt,
                     };
                     let known = members.get_or_insert(MemberUse {
                         hints: Some(hints),
                         form,
                         named: Vec::new(),
-                        has_level: false,
+                        is_level: None,
                     });
                     known.named.extend(named);
                     if known.form != form {
-                        known.form = LineForm::Both;
+                        known.form = ParserForm::Both;
                     }
                     pairs_matter |= matches!(stage, PipelineStage::Logfmt { strict: true, .. })
                         || matches!(stage, PipelineStage::Logfmt { keep_empty, keys, .. } if *keep_empty || !keys.is_empty());
@@ -109,7 +108,7 @@ impl<'q> LineUse<'q> {
         }
         let has_length = !is_made && matches!(range.op, RangeOp::BytesOverTime | RangeOp::BytesRate);
         // Words alone, and mistakes, come in objects.
-        let is_odd = members.as_ref().is_some_and(|members| members.form == LineForm::Both) && pairs_matter;
+        let is_odd = members.as_ref().is_some_and(|members| members.form == ParserForm::Both) && pairs_matter;
         match members {
             _ if is_whole || has_length || is_odd => LineUse::Whole,
             Some(members) => LineUse::Members(members),
@@ -119,18 +118,18 @@ impl<'q> LineUse<'q> {
 }
 
 impl<'q> MemberUse<'q> {
-    /// The values that may be the level of a line of a form.
-    pub fn of_level(form: LineForm) -> MemberUse<'q> {
-        MemberUse { hints: None, form, named: Vec::new(), has_level: true }
+    /// The values that may be the level of a line of a form, by their names.
+    pub fn of_level(form: ParserForm, is_level: fn(&str) -> bool) -> MemberUse<'q> {
+        MemberUse { hints: None, form, named: Vec::new(), is_level: Some(is_level) }
     }
 
-    /// The same, and those that may be the level.
-    pub fn with_level(self) -> MemberUse<'q> {
-        MemberUse { has_level: true, ..self }
+    /// The same, and those that may be the level, by their names.
+    pub fn with_level(self, is_level: fn(&str) -> bool) -> MemberUse<'q> {
+        MemberUse { is_level: Some(is_level), ..self }
     }
 
     /// How the line is read.
-    pub fn form(&self) -> LineForm {
+    pub fn form(&self) -> ParserForm {
         self.form
     }
 
@@ -138,9 +137,9 @@ impl<'q> MemberUse<'q> {
     /// depend on all of it.
     pub fn each(&self, line: &str, each: &mut dyn FnMut(&str, &str)) -> bool {
         let is_object = match self.form {
-            LineForm::Json => true,
-            LineForm::Logfmt => false,
-            LineForm::Both => line.trim_start().starts_with('{'),
+            ParserForm::Json => true,
+            ParserForm::Logfmt => false,
+            ParserForm::Both => line.trim_start().starts_with('{'),
         };
         match is_object {
             true => json::each_value(line, &mut |first, name, key, value| {
@@ -152,7 +151,7 @@ impl<'q> MemberUse<'q> {
                     |named: &&LabelExtraction| named.path.first().is_none_or(|step| is_first(step) || !is_member(step));
                 // The members of an object come one by one.
                 let is_value = !matches!(value, Raw::Object(_));
-                let is_wanted = self.wants(name) || self.has_level && is_level_field(key);
+                let is_wanted = self.wants(name) || self.is_level.is_some_and(|is_level| is_level(key));
                 if is_value && is_wanted || self.named.iter().any(is_named) {
                     each(name, text);
                 }
@@ -161,7 +160,10 @@ impl<'q> MemberUse<'q> {
                 let Ok((key, value)) = pair else { return false };
                 let name = label_name(key);
                 let is_named = |named: &&LabelExtraction| named.source == name;
-                if self.wants(&name) || self.named.iter().any(is_named) || self.has_level && is_level_field(key) {
+                if self.wants(&name)
+                    || self.named.iter().any(is_named)
+                    || self.is_level.is_some_and(|is_level| is_level(key))
+                {
                     each(&name, &value.unwrap_or_default());
                 }
                 true
@@ -188,20 +190,22 @@ impl PipelineStage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ast::{LogqlQuery, MetricQuery};
+    use crate::ast::{LabelGrouping, LogqlQuery, MetricQuery};
 
     fn uses(query: &str) -> String {
         let Ok(LogqlQuery::Metric(MetricQuery::Aggregate { inner, grouping, .. })) = crate::parse(query) else {
             panic!("{query}")
         };
         let MetricQuery::Range(range) = *inner else { panic!("{query}") };
-        let hints = Hints::new(&range, grouping.as_ref());
+        // A sum keeps no label unless it says so.
+        let grouping = grouping.unwrap_or(LabelGrouping { without: false, labels: Vec::new() });
+        let hints = Hints::new(&range, Some(&grouping));
         match LineUse::of(&range, &hints) {
             LineUse::Members(members) => {
                 let mut found = Vec::new();
                 let line = match members.form {
-                    LineForm::Json | LineForm::Both => r#"{"a":1,"ab":{"c":"x","d":[2]},"b":"y","level":"info"}"#,
-                    LineForm::Logfmt => "a=1 ab=x b=y level=info",
+                    ParserForm::Json | ParserForm::Both => r#"{"a":1,"ab":{"c":"x","d":[2]},"b":"y","level":"info"}"#,
+                    ParserForm::Logfmt => "a=1 ab=x b=y level=info",
                 };
                 assert!(members.each(line, &mut |name, text| found.push(format!("{name}={text}"))));
                 found.join(" ")
@@ -246,12 +250,13 @@ mod tests {
     fn values_that_may_be_the_level_matter_where_it_is_asked_for() {
         let found = |form, line: &str| {
             let mut found = Vec::new();
-            let is_whole = MemberUse::of_level(form).each(line, &mut |_, text| found.push(text.to_owned()));
+            let is_level = |name: &str| ["level", "lvl"].iter().any(|known| known.eq_ignore_ascii_case(name));
+            let is_whole = MemberUse::of_level(form, is_level).each(line, &mut |_, text| found.push(text.to_owned()));
             (is_whole, found.join(" "))
         };
-        assert_eq!(found(LineForm::Json, r#"{"a":1,"b":{"level":"x"},"lvl":"y"}"#), (true, "x y".into()));
-        assert_eq!(found(LineForm::Json, r#"{"level":"x","#), (false, "x".into()));
-        assert_eq!(found(LineForm::Logfmt, "a=1 LEVEL=x"), (true, "x".into()));
-        assert_eq!(found(LineForm::Logfmt, "a=\"1"), (false, String::new()));
+        assert_eq!(found(ParserForm::Json, r#"{"a":1,"b":{"level":"x"},"lvl":"y"}"#), (true, "x y".into()));
+        assert_eq!(found(ParserForm::Json, r#"{"level":"x","#), (false, "x".into()));
+        assert_eq!(found(ParserForm::Logfmt, "a=1 LEVEL=x"), (true, "x".into()));
+        assert_eq!(found(ParserForm::Logfmt, "a=\"1"), (false, String::new()));
     }
 }

@@ -60,8 +60,8 @@ mod pipe_tests;
 mod tests;
 
 pub use columns::{
-    AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineForm,
-    LineNeed, LineReader, MemberReader, StreamNeeds, ValueNeed,
+    AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
+    LineSyntax, MemberReader, MemberScan, StreamNeeds, ValueNeed,
 };
 pub use follow::{AnswerFollower, FollowError};
 pub use item::{AnswerItem, AnswerRow, FullRecord};

@@ -1,8 +1,8 @@
 //! Entries by columns: the rows of a batch get what becomes of the combination of their values.
 
-use super::entry_lines::{BatchLines, Notes, ThreadTexts};
+use super::entry_lines::{BatchLines, StreamNotes, ThreadTexts};
 use super::entry_question::{EntryCell, EntryQuestion, EntrySink, EntryValue, LineNeed};
-use super::entry_shapes::{EMPTY, Input, InputKind, LINE, LINE_TELLS, Outcome, Shape, VALUED};
+use super::entry_shapes::{CombinationOutcome, EMPTY, EntryInput, EntryShape, InputKind, LINE, LINE_TELLS, VALUED};
 use super::filter::ColumnFilter;
 use super::values::{ABSENT, NO_NUMBER};
 use daytable_model::field_properties::shown_name;
@@ -30,7 +30,7 @@ pub(super) struct EntryColumns<'q> {
 #[derive(Default)]
 pub(super) struct ThreadMemory {
     texts: ThreadTexts,
-    shapes: HashMap<Vec<Box<str>>, Shape>,
+    shapes: HashMap<Vec<Box<str>>, EntryShape>,
     pub(super) bytes: usize,
 }
 
@@ -109,7 +109,7 @@ impl EntryColumns<'_> {
     ) -> Result<(RowSet, bool), StoreError> {
         let (needs, length) = (self.question.needs(), batch.len());
         let streams = batch.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?;
-        let notes = Notes::of(self.question, &mut memory.texts, &streams, rows);
+        let notes = StreamNotes::of(self.question, &mut memory.texts, &streams, rows);
         let is_field = |name: &str| {
             !NO_LABELS.contains(&name)
                 && (self.is_field(name) || notes.fields.iter().any(|field| field.is_property(name)))
@@ -150,7 +150,7 @@ impl EntryColumns<'_> {
         let (mut combinations, mut numbers) = (vec![0u32; length], vec![ABSENT; length]);
         for at in 0..shape.inputs.len() {
             numbers.fill(ABSENT);
-            let Input { kind, numbers: known } = &mut shape.inputs[at];
+            let EntryInput { kind, numbers: known } = &mut shape.inputs[at];
             match &*kind {
                 InputKind::Level => batch.each_level(&rows, |row, code| numbers[row] = code.into())?,
                 InputKind::Partition => {
@@ -202,11 +202,11 @@ impl EntryColumns<'_> {
         // The outcome of each row, and what has to be read of it.
         let (mut groups, mut values): (Vec<u32>, Vec<f64>) = (vec![NO_NUMBER; length], vec![1.0; length]);
         let mut valued: Vec<(usize, RowSet)> = Vec::new();
-        let mut last = (NO_NUMBER, Outcome::Dropped);
+        let mut last = (NO_NUMBER, CombinationOutcome::Dropped);
         for row in rows.iter() {
             let combination = combinations[row];
             let outcome = match combination {
-                NO_NUMBER => Outcome::Open,
+                NO_NUMBER => CombinationOutcome::Open,
                 _ if combination == last.0 => last.1,
                 _ => match shape.outcome((needs, self.filter.table()), sink, &texts.layouts, combination as usize) {
                     Some(outcome) => outcome,
@@ -215,10 +215,10 @@ impl EntryColumns<'_> {
             };
             last = (combination, outcome);
             match outcome {
-                Outcome::Dropped => {}
-                Outcome::Open => open.insert(row),
-                Outcome::Group(group, value) => (groups[row], values[row]) = (group, value),
-                Outcome::Valued(group, input) => {
+                CombinationOutcome::Dropped => {}
+                CombinationOutcome::Open => open.insert(row),
+                CombinationOutcome::Group(group, value) => (groups[row], values[row]) = (group, value),
+                CombinationOutcome::Valued(group, input) => {
                     groups[row] = group;
                     match valued.iter_mut().find(|(known, _)| *known == input) {
                         Some((_, of)) => of.insert(row),
@@ -353,6 +353,6 @@ impl ThreadMemory {
     }
 
     fn used(&self) -> usize {
-        self.texts.bytes() + self.shapes.values().map(Shape::bytes).sum::<usize>()
+        self.texts.bytes() + self.shapes.values().map(EntryShape::bytes).sum::<usize>()
     }
 }

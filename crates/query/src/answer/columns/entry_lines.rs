@@ -1,7 +1,7 @@
 //! What matters of the lines of a batch, and what the notes of its streams tell.
 
 use super::entry_question::{EntryQuestion, LineNeed, StreamNeeds};
-use super::line_parts::{HoleCheck, LineForm, LineParts};
+use super::line_parts::{HoleCheck, LineNeeds, LineSyntax};
 use daytable_logsql::FieldName;
 use daytable_model::line::LAYOUT;
 use daytable_model::needle::Needle;
@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 /// What a thread knows of texts that come again in batch after batch.
 #[derive(Default)]
 pub(super) struct ThreadTexts {
-    pub(super) layouts: HashMap<Box<str>, Arc<LineParts>>,
+    pub(super) layouts: HashMap<Box<str>, Arc<LineNeeds>>,
     /// What matters of a stream by its note; the note of no stream has `None`.
     streams: HashMap<Box<str>, Option<Arc<StreamNeeds>>>,
 }
@@ -67,7 +67,7 @@ impl BatchLines {
 }
 
 /// What the notes of streams tell of a batch.
-pub(super) struct Notes {
+pub(super) struct StreamNotes {
     /// The rows of a stream.
     pub(super) rows: RowSet,
     /// Rows of which only the record tells the labels.
@@ -78,15 +78,15 @@ pub(super) struct Notes {
     pub(super) fields: Vec<FieldName>,
 }
 
-impl Notes {
+impl StreamNotes {
     pub(super) fn of(
         question: &dyn EntryQuestion,
         texts: &mut ThreadTexts,
         streams: &[BatchColumn<'_>],
         rows: &RowSet,
-    ) -> Notes {
+    ) -> StreamNotes {
         let none = || RowSet::none(rows.length());
-        let mut notes = Notes { rows: none(), open: none(), level_in_line: none(), fields: Vec::new() };
+        let mut notes = StreamNotes { rows: none(), open: none(), level_in_line: none(), fields: Vec::new() };
         let mut found: Vec<Arc<StreamNeeds>> = Vec::new();
         for column in streams {
             let number = |note: Property<'_>| {
@@ -140,7 +140,7 @@ impl BatchLines {
         texts: &mut ThreadTexts,
         batch: &ColumnBatch,
         rows: &RowSet,
-        notes: &Notes,
+        notes: &StreamNotes,
     ) -> Result<BatchLines, StoreError> {
         let (needs, length) = (question.needs(), batch.len());
         let mut lines = BatchLines::none(length);
@@ -166,7 +166,7 @@ impl BatchLines {
             _ => needs.level_members.as_ref(),
         };
         let is_whole = matches!(needs.line, LineNeed::Whole);
-        let mut found: Vec<Arc<LineParts>> = Vec::new();
+        let mut found: Vec<Arc<LineNeeds>> = Vec::new();
         let mut with_layout = RowSet::none(length);
         for column in batch.columns(|name, kind| (name, kind) == (LAYOUT, PropertyKind::String))? {
             let number = |value: Property<'_>| {
@@ -180,11 +180,11 @@ impl BatchLines {
                         let names_level = |text: &str| question.names_level(text);
                         let is_object = text.trim_start().starts_with('{');
                         let reader = reader.filter(|reader| {
-                            matches!(needs.line, LineNeed::Members(_)) || is_object || reader.form == LineForm::Logfmt
+                            matches!(needs.line, LineNeed::Members(_)) || is_object || reader.form == LineSyntax::Logfmt
                         });
                         let parts = Arc::new(match is_whole {
-                            true => LineParts { is_whole: true, ..LineParts::default() },
-                            false => LineParts::of(text, reader, &names_level),
+                            true => LineNeeds { is_whole: true, ..LineNeeds::default() },
+                            false => LineNeeds::of(text, reader, &names_level),
                         });
                         texts.layouts.insert(text.into(), parts.clone());
                         parts
@@ -240,7 +240,7 @@ impl BatchLines {
         &mut self,
         question: &dyn EntryQuestion,
         batch: &ColumnBatch,
-        found: &[Arc<LineParts>],
+        found: &[Arc<LineNeeds>],
         with_layout: &RowSet,
     ) -> Result<(), StoreError> {
         let mut others: Vec<(&str, HoleCheck)> = Vec::new();

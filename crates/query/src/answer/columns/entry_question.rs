@@ -2,7 +2,7 @@
 //!
 //! Who asks knows the language, and columns know records: this is all that they know of each other.
 
-use super::line_parts::LineReader;
+use super::line_parts::MemberScan;
 use crate::record::StoredRecord;
 use daytable_logsql::FieldName;
 use daytable_model::property::Property;
@@ -29,7 +29,7 @@ pub struct EntryNeeds<'q> {
     /// What of the line matters.
     pub line: LineNeed<'q>,
     /// Finds the members of a line that is JSON which may be its level.
-    pub level_members: Option<LineReader<'q>>,
+    pub level_members: Option<MemberScan<'q>>,
     /// The label whose value is added up, if nothing else depends on it.
     pub value: Option<ValueNeed<'q>>,
     /// Whether the records of an instance in a day-table count, if not all do.
@@ -53,7 +53,7 @@ pub enum LineNeed<'q> {
     /// Nothing.
     Unused,
     /// Some values.
-    Members(LineReader<'q>),
+    Members(MemberScan<'q>),
     /// All of it.
     Whole,
     /// All of the record.

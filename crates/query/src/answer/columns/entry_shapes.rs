@@ -2,7 +2,7 @@
 
 use super::entry_question::{AlikeLine, AlikeOutcome, EntryNeeds, EntrySink, LineNeed};
 use super::group_step::GroupStep;
-use super::line_parts::{LineParts, pieces_of};
+use super::line_parts::{LineNeeds, pieces_of};
 use super::values::{ABSENT, ValueNumbers};
 use crate::entity::{OwnedRow, OwnedValue};
 use crate::record::StoredRecord;
@@ -23,15 +23,15 @@ const FIRST_VALUE: u32 = 73_692_841;
 
 /// Combinations of values of batches that have the same columns.
 #[derive(Default)]
-pub(super) struct Shape {
-    pub(super) inputs: Vec<Input>,
+pub(super) struct EntryShape {
+    pub(super) inputs: Vec<EntryInput>,
     pub(super) steps: Vec<GroupStep>,
-    outcomes: Vec<Option<Outcome>>,
+    outcomes: Vec<Option<CombinationOutcome>>,
 }
 
 /// What becomes of a combination.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Outcome {
+pub(super) enum CombinationOutcome {
     Dropped,
     Open,
     Group(u32, f64),
@@ -40,7 +40,7 @@ pub(super) enum Outcome {
 }
 
 /// A value that tells combinations apart.
-pub(super) struct Input {
+pub(super) struct EntryInput {
     pub(super) kind: InputKind,
     pub(super) numbers: ValueNumbers,
 }
@@ -79,12 +79,12 @@ impl InputKind {
     }
 }
 
-impl Shape {
+impl EntryShape {
     /// Sets the inputs, if they are not.
     pub(super) fn begin(&mut self, kinds: Vec<InputKind>) {
         if self.inputs.len() != kinds.len() {
             self.steps = kinds.iter().map(|_| GroupStep::default()).collect();
-            self.inputs = kinds.into_iter().map(|kind| Input { kind, numbers: ValueNumbers::exact() }).collect();
+            self.inputs = kinds.into_iter().map(|kind| EntryInput { kind, numbers: ValueNumbers::exact() }).collect();
         }
     }
 
@@ -98,9 +98,9 @@ impl Shape {
         &mut self,
         of: (&EntryNeeds<'_>, &Arc<str>),
         sink: &mut dyn EntrySink,
-        layouts: &HashMap<Box<str>, Arc<LineParts>>,
+        layouts: &HashMap<Box<str>, Arc<LineNeeds>>,
         combination: usize,
-    ) -> Option<Outcome> {
+    ) -> Option<CombinationOutcome> {
         if let Some(Some(known)) = self.outcomes.get(combination) {
             return Some(*known);
         }
@@ -116,9 +116,9 @@ impl Shape {
         &self,
         (needs, table): (&EntryNeeds<'_>, &Arc<str>),
         sink: &mut dyn EntrySink,
-        layouts: &HashMap<Box<str>, Arc<LineParts>>,
+        layouts: &HashMap<Box<str>, Arc<LineNeeds>>,
         combination: usize,
-    ) -> Option<Outcome> {
+    ) -> Option<CombinationOutcome> {
         let mut numbers = vec![ABSENT; self.inputs.len()];
         let mut group = combination;
         for (step, number) in self.steps.iter().zip(&mut numbers).rev() {
@@ -159,7 +159,7 @@ impl Shape {
                         text = format!("{number}{}", needs.value.as_ref().map_or("", |value| value.suffix));
                         // Of two values, only the record says which one is meant.
                         if valued.replace((at, f64::from(number))).is_some() {
-                            return Some(Outcome::Open);
+                            return Some(CombinationOutcome::Open);
                         }
                     }
                     row.properties.push((name.to_string(), OwnedValue::String(text)));
@@ -197,13 +197,13 @@ impl Shape {
         let record = StoredRecord::new(table.clone(), row);
         Some(match (sink.outcome(&record, alike), valued) {
             (AlikeOutcome::Ended, _) => return None,
-            (AlikeOutcome::Dropped, _) => Outcome::Dropped,
-            (AlikeOutcome::Open, _) => Outcome::Open,
-            (AlikeOutcome::Group(group, value), None) => Outcome::Group(group, value),
+            (AlikeOutcome::Dropped, _) => CombinationOutcome::Dropped,
+            (AlikeOutcome::Open, _) => CombinationOutcome::Open,
+            (AlikeOutcome::Group(group, value), None) => CombinationOutcome::Group(group, value),
             (AlikeOutcome::Group(group, value), Some((input, known))) if value == known => {
-                Outcome::Valued(group, input)
+                CombinationOutcome::Valued(group, input)
             }
-            (AlikeOutcome::Group(..), Some(_)) => Outcome::Open,
+            (AlikeOutcome::Group(..), Some(_)) => CombinationOutcome::Open,
         })
     }
 }

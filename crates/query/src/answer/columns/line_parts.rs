@@ -24,7 +24,7 @@ pub type MemberReader<'r> = dyn Fn(&str, &mut dyn FnMut(&str, &str)) -> bool + S
 
 /// What a line is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineForm {
+pub enum LineSyntax {
     /// An object of JSON.
     Json,
     /// Pairs.
@@ -35,9 +35,9 @@ pub enum LineForm {
 
 /// How a line is read, of which some values matter.
 #[derive(Clone, Copy)]
-pub struct LineReader<'r> {
+pub struct MemberScan<'r> {
     /// What it is read as.
-    pub form: LineForm,
+    pub form: LineSyntax,
     /// Passes the values that matter.
     pub each: &'r MemberReader<'r>,
 }
@@ -57,7 +57,7 @@ pub(super) enum HoleCheck {
 
 /// What matters of the lines of a layout.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct LineParts {
+pub(super) struct LineNeeds {
     /// Whether all of such a line may matter.
     pub(super) is_whole: bool,
     /// The properties whose values matter, and the names that the reader gives to them.
@@ -104,11 +104,11 @@ impl LineSource for Numbered<'_> {
     }
 }
 
-impl LineParts {
+impl LineNeeds {
     /// What matters of the lines of a layout to a reader; nothing without one. `names_level` says whether a text has the name
     /// of a field that may have the level.
-    pub(super) fn of(text: &str, reader: Option<&LineReader<'_>>, names_level: &dyn Fn(&str) -> bool) -> LineParts {
-        let whole = || LineParts { is_whole: true, ..LineParts::default() };
+    pub(super) fn of(text: &str, reader: Option<&MemberScan<'_>>, names_level: &dyn Fn(&str) -> bool) -> LineNeeds {
+        let whole = || LineNeeds { is_whole: true, ..LineNeeds::default() };
         let layout = LineLayout::parse(text);
         let parts = layout.parts();
         let is_unknown = |part: &LayoutPart| match part {
@@ -142,19 +142,19 @@ impl LineParts {
         let form = reader.map(|reader| reader.form);
         let is_object =
             matches!(parts.iter().find(|part| !is_mark(part)), Some(LayoutPart::Literal(text)) if is_object(text));
-        let no_equals = form == Some(LineForm::Both) && is_object;
+        let no_equals = form == Some(LineSyntax::Both) && is_object;
         let has_equals = |part: &LayoutPart| matches!(part, LayoutPart::Literal(text) if text.contains('='));
         if no_equals && parts.iter().any(has_equals) {
             return whole();
         }
         // Nothing is read of what is no object, but its words may be.
-        let is_read = form.is_some_and(|form| form != LineForm::Json || is_object);
-        let checks = checks(parts, is_object && form != Some(LineForm::Logfmt));
-        let mut line = LineParts {
+        let is_read = form.is_some_and(|form| form != LineSyntax::Json || is_object);
+        let checks = checks(parts, is_object && form != Some(LineSyntax::Logfmt));
+        let mut line = LineNeeds {
             pieces,
             no_equals,
             may_tell_level: text.starts_with(TIGHT) || has_open_border(parts),
-            ..LineParts::default()
+            ..LineNeeds::default()
         };
         let literals =
             parts.iter().filter_map(|part| if let LayoutPart::Literal(text) = part { Some(text) } else { None });
@@ -183,9 +183,9 @@ fn found(
     layout: &LineLayout,
     names: &[Box<str>],
     pieces: usize,
-    reader: &LineReader<'_>,
+    reader: &MemberScan<'_>,
 ) -> Option<Vec<(String, String)>> {
-    if reader.form != LineForm::Logfmt {
+    if reader.form != LineSyntax::Logfmt {
         let is_other = match layout.parts().iter().find(|part| !is_mark(part))? {
             LayoutPart::Literal(text) if is_object(text) => false,
             LayoutPart::Literal(text) => {
@@ -196,7 +196,7 @@ fn found(
             _ => return None,
         };
         // No object begins so: who reads one looks no further.
-        if is_other && reader.form == LineForm::Json {
+        if is_other && reader.form == LineSyntax::Json {
             return Some(Vec::new());
         }
     }
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     /// Reads values of JSON whose names begin with `s`, by their first quote.
-    fn parts(layout: &str, is_json: bool) -> LineParts {
+    fn parts(layout: &str, is_json: bool) -> LineNeeds {
         let each = |line: &str, each: &mut dyn FnMut(&str, &str)| {
             let value = serde_json::from_str::<serde_json::Value>(line);
             match value.ok().as_ref().and_then(serde_json::Value::as_object) {
@@ -301,9 +301,9 @@ mod tests {
                 None => !is_json,
             }
         };
-        LineParts::of(
+        LineNeeds::of(
             layout,
-            Some(&LineReader { form: if is_json { LineForm::Json } else { LineForm::Logfmt }, each: &each }),
+            Some(&MemberScan { form: if is_json { LineSyntax::Json } else { LineSyntax::Logfmt }, each: &each }),
             &|text| text.contains("level"),
         )
     }

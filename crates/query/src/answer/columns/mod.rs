@@ -49,7 +49,7 @@ pub(super) use gather::{
     FoldedTables, GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields,
     gather_sorted,
 };
-pub use line_parts::{LineForm, LineReader, MemberReader};
+pub use line_parts::{LineSyntax, MemberReader, MemberScan};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
 pub(super) use sorted::SortQuestion;
