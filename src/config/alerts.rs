@@ -6,7 +6,7 @@ use super::options::SectionOptions;
 use super::section::Section;
 use super::table::TableConfig;
 use super::values::{name, secret_file};
-use daytable_alert::action::WebhookAddress;
+use daytable_alert::action::{Webhook, WebhookAddress};
 use daytable_alert::delivery::receiver_address;
 use daytable_alert::mail::{MailRelay, mail_address};
 use daytable_alert::{AlertRule, DeliveryOptions, RULES_MAX, Threshold};
@@ -92,6 +92,15 @@ impl SectionOptions for DeliveryOptions {
         if self.token_file.is_some() && is_plain && !self.allow_http {
             section.problem("`send_to` would get a secret without TLS, which only `allow_http = true` allows");
         }
+    }
+}
+
+/// An address, or a file that has it.
+fn webhook(text: &str) -> Result<Webhook, &'static str> {
+    if text.starts_with('/') || text.starts_with("%d/") {
+        secret_file(text).map(Webhook::File)
+    } else {
+        WebhookAddress::parse(text).map(Webhook::Address)
     }
 }
 
@@ -193,12 +202,12 @@ fn keys() -> Vec<ConfigKey<AlertRule>> {
         })
         .example("{ summary = \"{path} takes {value} ns\" }")
         .live("Texts for people. `{value}` stands for the value, `{instance}` for a field of `by`."),
-        optional_text("webhook", "an http:// or https:// address", |rule: &mut AlertRule| &mut rule.actions.webhook, WebhookAddress::parse)
+        optional_text("webhook", "an http:// or https:// address, or the absolute path of a file", |rule: &mut AlertRule| &mut rule.actions.webhook, webhook)
             .example("\"https://hooks.example.org/alerts\"")
-            .live("An address that gets a POST when an alert begins and when it ends."),
-        optional_text("webhook_file", file(), |rule: &mut AlertRule| &mut rule.actions.webhook_file, secret_file)
-            .example("\"/etc/daytable/webhook\"")
-            .live("A file with the address, where the address is a secret. daytable reads a changed file again."),
+            .live(
+                "An address that gets a POST when an alert begins and when it ends; or a file with the address, where the address is a secret. daytable reads a \
+                 changed file again.",
+            ),
         optional_text("webhook_token_file", file(), |rule: &mut AlertRule| &mut rule.actions.webhook_token_file, secret_file)
             .example("\"/etc/daytable/webhook-token\"")
             .live("A file with a bearer token for the address."),

@@ -4,8 +4,11 @@ use super::parts::sections;
 use super::reference::{sample, sample_with_every_key};
 use super::section::{ProblemList, Section};
 use super::*;
+use daytable_alert::action::{ActionOptions, Webhook, WebhookAddress};
+use daytable_alert::mail::MailRelay;
 use daytable_alert::{AlertRule, DeliveryOptions, Threshold};
 use daytable_archive::Access;
+use daytable_forward::options::ForwardOptions;
 use daytable_intake::journal::JournalOptions;
 use daytable_intake::rate_limit::SenderLimits;
 use daytable_intake::route::Condition;
@@ -106,6 +109,10 @@ fn the_sample_with_every_key() {
         cert_file: Some("/etc/daytable/alerts.pem".into()),
         key_file: Some("/etc/daytable/alerts.key".into()),
         page_url: Some("https://logs.example.org".into()),
+        mail_relay: Some(MailRelay::parse("smtp://127.0.0.1:25").expect("a relay")),
+        mail_from: Some("daytable <daytable@example.org>".into()),
+        mail_user: Some("daytable".into()),
+        mail_password_file: Some("/run/credentials/daytable.service/mail".into()),
         ..DeliveryOptions::default()
     };
     let tenant = |name: &str, instances: &str, token_file: Option<&str>| TenantConfig {
@@ -133,9 +140,23 @@ fn the_sample_with_every_key() {
             below: Threshold::new(1.0),
             labels: text("severity", "page"),
             annotations: text("summary", "{path} takes {value} ns"),
+            actions: ActionOptions {
+                webhook: Some(Webhook::Address(
+                    WebhookAddress::parse("https://hooks.example.org/alerts").expect("an address"),
+                )),
+                webhook_token_file: Some("/etc/daytable/webhook-token".into()),
+                webhook_body: Some("{\"text\": \"{alert} {status}: {summary}\"}".into()),
+                ..ActionOptions::default()
+            },
             ..slow
         },
     ];
+    expected.forward = vec![ForwardOptions {
+        to: "https://logs.example:7878".into(),
+        credential_file: "/etc/daytable/forward".into(),
+        ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        ..ForwardOptions::default()
+    }];
     expected.store.azure.connection_string_file = Some("/run/credentials/daytable.service/azure".into());
     expected.host = Some("web-1".into());
     let tls = TlsOptions {

@@ -244,7 +244,7 @@ fn a_webhook_gets_the_beginning_and_the_end_in_its_own_words() {
     let rule = rule(
         "Errors",
         &format!(
-            "query = \"boom\"\nby = [\"instance\", \"path\"]\nabove = 0\nperiod = \"4s\"\nwebhook_file = \"{}\"\n\
+            "query = \"boom\"\nby = [\"instance\", \"path\"]\nabove = 0\nperiod = \"4s\"\nwebhook = \"{}\"\n\
              annotations = {{ summary = \"{{value}} of {{path}}\" }}\n\
              webhook_body = '{{\"text\": \"{{alert}} is {{status}}: {{summary}}\", \"id\": \"{{id}}\"}}'",
             place.path("hook").display()

@@ -24,9 +24,7 @@ const PLACES: [&str; 8] = ["id", "status", "alert", "value", "since", "until", "
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActionOptions {
     /// The address that gets a POST.
-    pub webhook: Option<WebhookAddress>,
-    /// A file with that address, where the address is a secret.
-    pub webhook_file: Option<PathBuf>,
+    pub webhook: Option<Webhook>,
     /// A file with a bearer token for the address.
     pub webhook_token_file: Option<PathBuf>,
     /// The body, with places in braces; `None` is a JSON document of everything.
@@ -35,6 +33,15 @@ pub struct ActionOptions {
     pub mail: Vec<String>,
     /// The absolute path of a program and its arguments, with places in braces.
     pub run: Vec<String>,
+}
+
+/// Where the address of a webhook is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Webhook {
+    /// In the configuration.
+    Address(WebhookAddress),
+    /// In a file, because the address is a secret.
+    File(PathBuf),
 }
 
 /// An `http://` or `https://` address. Its path may be a secret, so `Debug` and messages show the host only.
@@ -77,17 +84,9 @@ impl fmt::Debug for WebhookAddress {
 }
 
 impl ActionOptions {
-    /// Whether the rule has a webhook.
-    pub(crate) fn has_webhook(&self) -> bool {
-        self.webhook.is_some() || self.webhook_file.is_some()
-    }
-
     /// Checks the actions of a rule whose alerts have the labels of `by`.
     pub(crate) fn check(&self, rule: &AlertRule, by: &[FieldName]) -> Result<(), RuleError> {
-        if self.webhook.is_some() && self.webhook_file.is_some() {
-            return Err(RuleError::new("webhook_file", "and `webhook` are two addresses: write one of them"));
-        }
-        if !self.has_webhook() && (self.webhook_body.is_some() || self.webhook_token_file.is_some()) {
+        if self.webhook.is_none() && (self.webhook_body.is_some() || self.webhook_token_file.is_some()) {
             let key = if self.webhook_body.is_some() { "webhook_body" } else { "webhook_token_file" };
             return Err(RuleError::new(key, "needs `webhook`, the address that it is sent to"));
         }
@@ -228,7 +227,8 @@ mod tests {
 
     #[test]
     fn an_action_is_checked_with_its_rule() {
-        let webhook = || Some(WebhookAddress::parse("https://hooks.example.org/T0/secret").expect("an address"));
+        let address = WebhookAddress::parse("https://hooks.example.org/T0/secret").expect("an address");
+        let webhook = || Some(Webhook::Address(address.clone()));
         let body = |body: &str| ActionOptions {
             webhook: webhook(),
             webhook_body: Some(body.into()),
@@ -249,7 +249,6 @@ mod tests {
             ("webhook_body", "{instanc} is no label", body(r#"{"text":"{instanc}"}"#)),
             ("webhook_body", "not JSON once it is filled", body(r#"{"text":"{instance}}"#)),
             ("webhook_body", "needs `webhook`", ActionOptions { webhook: None, ..body("x") }),
-            ("webhook_file", "two addresses", ActionOptions { webhook_file: Some("/x".into()), ..body("x") }),
             ("run", "absolute path", run(&["echo"])),
             ("run", "{x} is no label", run(&["/bin/echo", "{x}"])),
             ("mail", "more than 20", ActionOptions { mail: vec![String::new(); 21], ..ActionOptions::default() }),

@@ -6,7 +6,7 @@
 //!
 //! A program is run for beginnings only: most programs that act would act twice.
 
-use crate::action::{ActionOptions, Notification, Status};
+use crate::action::{ActionOptions, Notification, Status, Webhook};
 use crate::board::{Alert, AlertBoard, BoardContent};
 use crate::delivery::{DeliveryOptions, PAUSE_MAX, PAUSE_MIN, link};
 use crate::{mail, program, webhook};
@@ -54,7 +54,7 @@ impl Target {
     /// The actions of a rule, one of a kind.
     pub(crate) fn all_of(rule: &str, actions: &ActionOptions) -> Vec<Target> {
         let kinds = [
-            (ActionKind::Webhook, actions.has_webhook()),
+            (ActionKind::Webhook, actions.webhook.is_some()),
             (ActionKind::Mail, !actions.mail.is_empty()),
             (ActionKind::Run, !actions.run.is_empty()),
         ];
@@ -69,11 +69,12 @@ impl Target {
 
     /// The key of a message to this target: another address is another target, and hears of the alerts that last.
     fn key(&self, notification: &Notification) -> String {
-        let ActionOptions { webhook, webhook_file, mail, run, .. } = &self.actions;
+        let ActionOptions { webhook, mail, run, .. } = &self.actions;
         let place = match self.kind {
-            ActionKind::Webhook => {
-                format!("{:?} {webhook_file:?}", webhook.as_ref().map(crate::action::WebhookAddress::secret))
-            }
+            ActionKind::Webhook => match webhook {
+                Some(Webhook::Address(address)) => address.secret().to_owned(),
+                other => format!("{other:?}"),
+            },
             ActionKind::Mail => format!("{mail:?}"),
             ActionKind::Run => format!("{run:?}"),
         };

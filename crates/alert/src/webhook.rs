@@ -1,8 +1,9 @@
 //! A POST about an alert to any address.
 
-use crate::action::{ActionOptions, Notification, WebhookAddress, is_json};
+use crate::action::{ActionOptions, Notification, Webhook, WebhookAddress, is_json};
 use crate::delivery::{DeliveryOptions, check_answer, read_file, shown_error};
 use crate::template::fill;
+use daytable_model::path_text::PathText;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 
 /// The header with the key of a message, which a repeat has as well: the name that the draft of the IETF gives it
@@ -19,12 +20,11 @@ pub(crate) async fn post(
     actions: &ActionOptions,
     delivery: &DeliveryOptions,
 ) -> Result<(), String> {
-    let address = match (&actions.webhook, &actions.webhook_file) {
-        (Some(address), _) => address.clone(),
-        (None, Some(file)) => WebhookAddress::parse(&read_file(file)?).map_err(|error| {
-            format!("the address in {} {error}", daytable_model::path_text::PathText::escaped(&**file))
-        })?,
-        (None, None) => return Ok(()),
+    let address = match &actions.webhook {
+        Some(Webhook::Address(address)) => address.clone(),
+        Some(Webhook::File(file)) => WebhookAddress::parse(&read_file(file)?)
+            .map_err(|error| format!("the address in {} {error}", file.escaped()))?,
+        None => return Ok(()),
     };
     let body = body(notification, actions.webhook_body.as_deref());
     let kind = if is_json(&body) { "application/json" } else { "text/plain; charset=utf-8" };
