@@ -154,6 +154,21 @@ fn a_day_that_was_made_while_the_clock_was_behind_goes_by_patience() {
 }
 
 #[test]
+fn a_day_that_a_receiver_lacks_is_neither_sealed_nor_dropped_but_for_its_bytes() {
+    let lacked = TableState { is_unforwarded: true, ..open("Log20261001") };
+    let over = TableState { is_unforwarded: true, ..open("Log20261119") };
+    let mut view = noon(&[lacked, over], rule("Log", 5 * DAY));
+    assert_eq!(steps(&super::super::plan(&view)), [""; 0]);
+    assert_eq!(reasons(&super::super::plan(&view)), [("Log20261001".into(), HoldReason::Unforwarded)]);
+    view.limits.max_bytes = Some(1);
+    view.limits.grace = Duration::ZERO;
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261001"]);
+    view.limits.max_bytes = None;
+    view.tables.iter_mut().for_each(|state| state.is_unforwarded = false);
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261001"]);
+}
+
+#[test]
 fn an_import_keeps_an_expired_day_also_above_the_limit_of_the_folder() {
     let kept = TableState { kept_until: Some(at(25, 0)), ..open("Log20260101") };
     let mut view = noon(&[kept], rule("Log", 5 * DAY));
@@ -347,6 +362,7 @@ prop_compose! {
         TableState {
             is_closed: is_closed && unsealed_rows > 0,
             kept_rows: if watched % 3 == 1 { unsealed_rows } else { 0 },
+            is_unforwarded: false,
             is_behind: watched % 7 == 3, kept_until: None, interrupted: Vec::new(), unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
         }
     }
