@@ -43,7 +43,6 @@ pub(super) fn doc() -> SectionDoc {
     SectionDoc {
         about: "Another daytable that gets all records of this one, each once. `daytable join URL CODE` writes the block. Several blocks are several copies. \
                 docs/guide/many-hosts.md has an example.",
-        before: "#[[forward]]\n#to = \"https://logs.example:7878\"\n#credential_file = \"/etc/daytable/forward\"\n\n",
         ..SectionDoc::new(
             "[[forward]]",
             SectionPlace::Blocks { in_sample: false },
