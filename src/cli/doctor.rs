@@ -12,6 +12,7 @@
 
 mod checks;
 mod files;
+mod receivers;
 mod times;
 
 use super::args::{DaemonArgs, JsonArgs};

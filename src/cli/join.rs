@@ -10,7 +10,7 @@ use super::exit::CliError;
 use super::locate::{installed_file, load_config};
 use super::output::Output;
 use crate::config::Config;
-use daytable_forward::client::{Client, ClientError};
+use daytable_forward::client::{ClientError, ReceiverClient};
 use daytable_forward::options::{ForwardOptions, receiver_address};
 use daytable_forward::protocol::{JoinAnswer, JoinRequest};
 use daytable_model::path_text::PathText;
@@ -26,7 +26,7 @@ pub(super) struct Args {
     to: String,
     /// The code, as `daytable hosts invite` printed it
     #[arg(value_name = "CODE")]
-    code: String,
+    code: Code,
     /// The configuration that gets the block [[forward]]. Without a file, /etc/daytable/daytable.toml; without that, the block is printed
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -44,6 +44,24 @@ pub(super) struct Args {
     new_origin: bool,
     #[command(flatten)]
     data: DataArgs,
+}
+
+/// A code, which no log shows.
+#[derive(Clone)]
+struct Code(String);
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Code(…)")
+    }
+}
+
+impl std::str::FromStr for Code {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Code, Self::Err> {
+        Ok(Code(text.to_owned()))
+    }
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
@@ -150,9 +168,9 @@ fn join(options: &ForwardOptions, args: &Args, config: Option<&Config>) -> Resul
         };
         CliError::Unavailable(format!("failed to join {}: {error}{hint}", options.to))
     };
-    let client = Client::without_credential(options).map_err(failed)?;
+    let client = ReceiverClient::without_credential(options).map_err(failed)?;
     // A host without a configured name takes that of its invitation.
-    let request = JoinRequest { code: args.code.clone(), name: config.and_then(|config| config.host.clone()) };
+    let request = JoinRequest { code: args.code.0.clone(), name: config.and_then(|config| config.host.clone()) };
     let start = |source| CliError::Write { path: "a runtime".into(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(start)?;
     match runtime.block_on(client.join(&request)) {

@@ -115,6 +115,12 @@ fn the_sample_with_every_key() {
         mail_password_file: Some("/run/credentials/daytable.service/mail".into()),
         ..DeliveryOptions::default()
     };
+    expected.forward = vec![daytable_forward::options::ForwardOptions {
+        to: "https://logs.example:7878".into(),
+        credential_file: "/etc/daytable/forward".into(),
+        ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        allow_plain: false,
+    }];
     let tenant = |name: &str, instances: &str, token_file: Option<&str>| TenantConfig {
         name: name.into(),
         instances: vec![instances.into()],

@@ -128,8 +128,8 @@ impl HostLine {
     }
 }
 
-/// An invitation, as the daemon answers.
-#[derive(Debug, Serialize, Deserialize)]
+/// An invitation, as the daemon answers. It has a secret, and so no form for a log.
+#[derive(Serialize, Deserialize)]
 pub struct InviteLine {
     /// The address of the listener; none without one.
     pub url: Option<String>,

@@ -525,3 +525,28 @@ fn verify_compares_with_what_the_hosts_have() {
     running.stop();
     assert_eq!(verdict().0, Some(75), "no host can be asked");
 }
+
+#[test]
+fn two_centrals_each_get_everything_and_no_day_is_sealed_before() {
+    let centrals = [Central::new(), Central::new()];
+    let [near, far] = [0, 1].map(|at: usize| centrals[at].start());
+    let host = Host::joined(&centrals[0], "web-1");
+    let joined = host.join(&centrals[1].invite("web-1"), &[]);
+    assert!(joined.status.success(), "{joined:?}");
+    assert!(host.place.path("forward-2").exists(), "each has a credential of its own");
+    far.stop();
+    let daemon = host.start();
+    host.write("app.log", &lines("request", 0..500));
+    wait_for_all(&centrals[0], &[&host], 500);
+    let table = host.place.json("tables", &[])[0]["table"].as_str().expect("a table").to_owned();
+    let refused = host.place.ask("archive", &[&table]);
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("forwarded"), "{refused:?}");
+    let far = centrals[1].start();
+    wait_for_all(&centrals[1], &[&host], 500);
+    wait_for("the day may be sealed", PATIENCE, || host.place.ask("archive", &[&table]).status.success().then_some(()));
+    host.write("app.log", &lines("after", 0..10));
+    centrals.iter().for_each(|central| wait_for_all(central, &[&host], 510));
+    for daemon in [daemon, near, far] {
+        daemon.stop();
+    }
+}

@@ -56,20 +56,20 @@ impl ClientError {
 }
 
 /// A connection to a receiver.
-pub struct Client {
+pub struct ReceiverClient {
     http: reqwest::Client,
     to: String,
     credential: Option<HeaderValue>,
 }
 
-impl Client {
+impl ReceiverClient {
     /// A client with the credential of its file.
     ///
     /// # Errors
     ///
     /// The files cannot be used, or the address has no TLS.
-    pub fn new(options: &ForwardOptions) -> Result<Client, ClientError> {
-        let mut client = Client::without_credential(options)?;
+    pub fn new(options: &ForwardOptions) -> Result<ReceiverClient, ClientError> {
+        let mut client = ReceiverClient::without_credential(options)?;
         let path = &options.credential_file;
         let word = read_file(path)?;
         let value = HeaderValue::from_str(&format!("Bearer {}", word.trim()));
@@ -85,7 +85,7 @@ impl Client {
     /// # Errors
     ///
     /// The files cannot be used, or the address has no TLS.
-    pub fn without_credential(options: &ForwardOptions) -> Result<Client, ClientError> {
+    pub fn without_credential(options: &ForwardOptions) -> Result<ReceiverClient, ClientError> {
         // reqwest uses the default cryptography provider of the process. An existing default provider stays.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         if is_plain(&options.to) && !options.allow_plain {
@@ -106,7 +106,7 @@ impl Client {
             builder = builder.tls_certs_merge(authorities.map_err(unusable)?);
         }
         let http = builder.build().map_err(|error| ClientError::Options(shown_error(&error)))?;
-        Ok(Client { http, to: options.to.clone(), credential: None })
+        Ok(ReceiverClient { http, to: options.to.clone(), credential: None })
     }
 
     /// Trades a code for a credential.
@@ -134,6 +134,19 @@ impl Client {
     /// The receiver cannot be reached, or refuses.
     pub async fn rows(&self, body: Vec<u8>) -> Result<RowsAnswer, ClientError> {
         self.post(ROWS, "application/vnd.daytable.rows", body).await
+    }
+
+    /// Whether the receiver is there and knows the credential. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The receiver cannot be reached, or does not know the credential.
+    pub async fn probe(&self) -> Result<(), ClientError> {
+        // A message without an origin is read only after the credential was found.
+        match self.post::<serde_json::Value>(HELLO, "application/json", b"{}".to_vec()).await {
+            Ok(_) | Err(ClientError::Refused { status: 422, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Says which records this host has.

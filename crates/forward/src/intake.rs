@@ -618,3 +618,6 @@ fn check_positions(head: &RowsHead, epoch: i64, pages: impl Iterator<Item = (i64
     };
     if is_right { Ok(()) } else { Err(IntakeError::Message("its positions are not those of its pages".into())) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,8 +20,8 @@ pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// Losses that a report names at most.
 pub const LOSSES_MAX: usize = 64;
 
-/// A host asks for a credential.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A host asks for a credential. It has a secret, and so no form for a log.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct JoinRequest {
     /// The code of the invitation.
     pub code: String,
@@ -30,8 +30,8 @@ pub struct JoinRequest {
     pub name: Option<String>,
 }
 
-/// The credential of a host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The credential of a host. It has a secret, and so no form for a log.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct JoinAnswer {
     /// The name under which its records are stored.
     pub name: String,

@@ -10,7 +10,7 @@
 //! The receiver's position is the truth. What the catalog here has of it only holds pages back from compaction and sealing, and
 //! days from being dropped; it is written once a second while the position moves.
 
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, ReceiverClient};
 use crate::options::ForwardOptions;
 use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead, RowsMode};
 use crate::secret;
@@ -266,7 +266,7 @@ impl Work {
 
     /// Sends until something is not as expected.
     fn session(&mut self, runtime: &tokio::runtime::Runtime) -> Result<(), SessionEnd> {
-        let client = Client::new(&self.options)?;
+        let client = ReceiverClient::new(&self.options)?;
         let mut reader = ForwardReader::open(&self.data_dir)?;
         let (mut answer, mut said) = (self.hello(runtime, &client, &reader)?, Instant::now());
         let mut compare = self.begin(&mut reader, &answer)?;
@@ -325,7 +325,7 @@ impl Work {
     fn hello(
         &mut self,
         runtime: &tokio::runtime::Runtime,
-        client: &Client,
+        client: &ReceiverClient,
         reader: &ForwardReader,
     ) -> Result<HelloAnswer, SessionEnd> {
         let state = reader.state()?;
@@ -377,7 +377,7 @@ impl Work {
     fn count(
         &mut self,
         runtime: &tokio::runtime::Runtime,
-        client: &Client,
+        client: &ReceiverClient,
         answer: &HelloAnswer,
         up_to: ForwardPosition,
     ) -> Result<(), SessionEnd> {
@@ -444,7 +444,7 @@ impl Work {
     fn compare(
         &mut self,
         runtime: &tokio::runtime::Runtime,
-        client: &Client,
+        client: &ReceiverClient,
         reader: &mut ForwardReader,
         answer: &mut HelloAnswer,
         common: i64,
@@ -489,7 +489,7 @@ impl Work {
     fn send(
         &self,
         runtime: &tokio::runtime::Runtime,
-        client: &Client,
+        client: &ReceiverClient,
         answer: &mut HelloAnswer,
         mode: RowsMode,
         (epoch, to): (i64, ForwardPosition),

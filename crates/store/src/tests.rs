@@ -15,6 +15,7 @@ use std::time::Duration;
 
 mod addresses;
 mod copies;
+mod forwarding;
 mod intervals;
 mod journals;
 mod lives;

@@ -5,6 +5,7 @@ use super::super::control::Control;
 use super::super::locate;
 use super::CheckResult;
 use super::files::{files, surveyed};
+use super::receivers::receivers;
 use super::times::times;
 use crate::config::{Config, Listen};
 use crate::remote::{local_limits, local_rules};
@@ -67,6 +68,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     results.extend(watches());
     results.extend(ports(config, is_running));
     results.extend(secrets(config));
+    results.extend(receivers(config));
     results.extend(other_collectors(Path::new("/"), data_dir));
     results.extend(daemon(data_dir, is_running, now));
     results

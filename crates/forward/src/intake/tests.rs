@@ -1,0 +1,72 @@
+//! What a host may say of its positions, and where its rows go.
+
+use super::*;
+
+const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
+
+fn head(mode: RowsMode, epoch: i64, from: ForwardPosition, to: ForwardPosition) -> RowsHead {
+    RowsHead { origin: ORIGIN, instance: 1, mode, epoch, from, to }
+}
+
+fn at(commit: i64, pages: u32, checksum: u64) -> ForwardPosition {
+    ForwardPosition { commit, pages, checksum, ..ForwardPosition::default() }
+}
+
+#[test]
+fn positions_are_those_of_the_pages() {
+    let pages = [(8, 100), (8, 200), (9, 300)];
+    let sum = pages.iter().fold(5, |sum, (_, stored)| checksum_with(sum, *stored));
+    let (from, to) = (at(7, 0, 5), at(9, 0, sum));
+    let check = |head: &RowsHead| check_positions(head, 3, pages.into_iter()).is_ok();
+    assert!(check(&head(RowsMode::Commits, 3, from, to)));
+    for (epoch, from, to) in [
+        (4, from, to),
+        (2, from, to),
+        (3, from, at(9, 0, sum + 1)),
+        (3, at(7, 0, 6), to),
+        (3, at(8, 0, 5), to),
+        (3, from, at(6, 0, sum)),
+        (3, from, to.after_copy(1)),
+        (3, from.after_copy(1), to),
+    ] {
+        assert!(!check(&head(RowsMode::Commits, epoch, from, to)), "{epoch} {from:?} {to:?}");
+    }
+    let body = pages.iter().fold(0, |sum, (_, stored)| checksum_with(sum, *stored));
+    assert!(check(&head(RowsMode::Compare, 3, from, from.after_copy(body))));
+    assert!(!check(&head(RowsMode::Compare, 3, from, from.after_copy(body + 1))));
+    assert!(!check(&head(RowsMode::Compare, 4, from, from.after_copy(body))));
+    let adopt = |epoch, to| check_positions(&head(RowsMode::Adopt, epoch, from, to), 3, std::iter::empty()).is_ok();
+    assert!(adopt(4, at(2, 0, 9)));
+    assert!(!adopt(3, at(2, 0, 9)) && !adopt(4, at(2, 1, 9)) && !adopt(4, at(-1, 0, 9)));
+    assert!(!check(&head(RowsMode::Adopt, 4, from, to)), "it has no pages");
+}
+
+#[test]
+fn rows_go_to_the_table_of_their_name_or_to_the_last_one() {
+    use daytable_model::key::Period;
+    let name = |name| TableName::new(name).expect("a name");
+    let window = |days: u64, period| Window { keep: Duration::from_secs(days * 86_400), period };
+    let places = Places(vec![(name("Audit"), window(40_000, Period::Hour)), (name("Log"), window(2, Period::Day))]);
+    let now = time::now();
+    let of = |table: &str, time| {
+        let table = DayTable::parse(table).expect("a day-table");
+        places.of(&table, RowKey::new(time, 1, 0)).map(|day| day.to_string())
+    };
+    let today = DayTable::at(&name("Log"), Period::Day, now).to_string();
+    assert_eq!(of(&today, now), Some(today.clone()));
+    assert_eq!(of(&today.replace("Log", "Other"), now), Some(today));
+    // A table of that name has other periods here.
+    let hour = DayTable::at(&name("Audit"), Period::Hour, now).to_string();
+    assert_eq!(of(&DayTable::at(&name("Audit"), Period::Day, now).to_string(), now), Some(hour));
+    assert_eq!(of("Log20200101", now), None, "the day is gone");
+}
+
+#[test]
+fn names_of_hosts() {
+    for name in ["web-1", "node-*", "a.b_c", "X"] {
+        assert_eq!(checked_name(name).expect("a name"), name);
+    }
+    for wrong in ["", "a b", "a/b", "é", "a\n", &"x".repeat(256)] {
+        assert!(checked_name(wrong).is_err(), "{wrong:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! What a receiver lacks stays in the pages of its commits, and what is read of them are all rows, once.
+
+use super::lives::seal;
+use super::*;
+use crate::forward::position::ForwardPosition;
+use crate::forward::reader::{CopyCursor, ForwardError, ForwardReader};
+use crate::forward::receive::Receiver;
+use crate::forward::wire::WirePage;
+
+/// The positions of the rows of pages, in order.
+fn positions(pages: &[WirePage]) -> Vec<u64> {
+    let place_of = |table: &DayTable, _: RowKey| Some(table.clone());
+    let mut receiver = Receiver::new("web-1", &place_of, None);
+    pages.iter().for_each(|page| receiver.add(page).expect("rows"));
+    let received = receiver.finish();
+    let mut found: Vec<u64> =
+        received.batches.iter().flat_map(|batch| batch.rows().map(|row| row.key.position())).collect();
+    found.sort_unstable();
+    found
+}
+
+/// All pages after a position, some at a time, and the position at the end.
+fn all_after(reader: &mut ForwardReader, mut position: ForwardPosition) -> (Vec<WirePage>, ForwardPosition) {
+    let mut pages = Vec::new();
+    loop {
+        let taken = reader.pages_after(position, 1, 3).expect("pages");
+        if taken.pages.is_empty() {
+            return (pages, taken.to);
+        }
+        assert!(taken.pages.len() <= 3);
+        pages.extend(taken.pages);
+        position = taken.to;
+    }
+}
+
+fn expected(rows: u64) -> Vec<u64> {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, rows);
+    let mut reader = ForwardReader::open(&folder.path()).expect("opened");
+    let found = positions(&all_after(&mut reader, ForwardPosition::default()).0);
+    store.close().expect("closed");
+    assert_eq!(found.len() as u64, rows);
+    found
+}
+
+#[test]
+fn commits_are_read_once_and_stay_until_the_receiver_has_them() {
+    let folder = Folder::new();
+    let store = folder.open();
+    store.forwarding().set_targets(vec!["central".into()]).expect("set");
+    for n in 0..60 {
+        write(&store, day(0), n * 5, n * 5 + 5);
+    }
+    let refused = store.steps().begin_seal(&table(day(0)));
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    // The folder is opened again: pages are left alone by the next process, too.
+    store.close().expect("closed");
+    let store = folder.open();
+    write(&store, day(0), 300, 310);
+    let mut reader = ForwardReader::open(&folder.path()).expect("opened");
+    let (pages, position) = all_after(&mut reader, ForwardPosition::default());
+    assert_eq!(positions(&pages), expected(310));
+    let state = reader.state().expect("a state");
+    assert_eq!((position.commit, position.checksum), (state.committed, state.checksum));
+    assert_eq!(position.pages, 0);
+
+    store.forwarding().note_forwarded("central", position).expect("noted");
+    seal(&store, day(0));
+    reader.rewind();
+    let gone = reader.pages_after(ForwardPosition::default(), 1 << 20, 1 << 10);
+    assert!(matches!(gone, Err(ForwardError::Incomplete(_))), "{gone:?}");
+    // A receiver that lacks them gets the rows of the sealed day, and of late ones.
+    write(&store, day(0), 310, 320);
+    let (mut cursor, mut copied) = (CopyCursor::default(), Vec::new());
+    while let Some(pages) = reader.copy_after(0, &mut cursor, 1 << 10, 3).expect("pages") {
+        copied.extend(positions(&pages));
+    }
+    copied.sort_unstable();
+    copied.dedup();
+    assert_eq!(copied, expected(320));
+    store.close().expect("closed");
+}
+
+#[test]
+fn a_commit_of_several_days_is_read_in_parts() {
+    let folder = Folder::new();
+    let store = folder.open();
+    for n in 0..20 {
+        let of_day = |at: u64| batch(day(at), "web-1", &[(day(at).plus(seconds(n)), n * 10 + at, "x")]);
+        assert!(commit(&store, (0..5).map(of_day).collect(), n + 1));
+        // A commit that moves a position alone has no pages.
+        assert!(commit(&store, Vec::new(), n + 1));
+    }
+    let mut reader = ForwardReader::open(&folder.path()).expect("opened");
+    let mut parts = BTreeMap::new();
+    let mut position = ForwardPosition::default();
+    loop {
+        let taken = reader.pages_after(position, usize::MAX, 3).expect("pages");
+        if taken.pages.is_empty() {
+            break;
+        }
+        *parts.entry(taken.to.pages).or_insert(0) += 1;
+        position = taken.to;
+        // A reader that was just opened goes on there as well.
+        let again = ForwardReader::open(&folder.path()).expect("opened").pages_after(position, usize::MAX, 3);
+        let next = reader.pages_after(position, usize::MAX, 3).expect("pages");
+        assert_eq!(again.expect("pages").to, next.to);
+    }
+    assert!(parts.len() > 2, "positions lie within commits: {parts:?}");
+    let end = reader_rewound(&folder).1;
+    let (pages, position) = all_after(&mut reader, end);
+    assert_eq!((pages.len(), position.commit), (0, reader.state().expect("a state").committed));
+    let (pages, _) = reader_rewound(&folder);
+    let expected: Vec<u64> = (0..20).flat_map(|n| (0..5).map(move |at| n * 10 + at)).collect();
+    assert_eq!(positions(&pages), expected);
+    store.close().expect("closed");
+}
+
+/// All pages of a folder, by a reader of their own.
+fn reader_rewound(folder: &Folder) -> (Vec<WirePage>, ForwardPosition) {
+    let mut reader = ForwardReader::open(&folder.path()).expect("opened");
+    all_after(&mut reader, ForwardPosition::default())
+}
+
+#[test]
+fn another_folder_with_equal_rows_has_other_commits() {
+    let states = [(); 2].map(|()| {
+        let folder = Folder::new();
+        let store = folder.open();
+        write(&store, day(0), 0, 5);
+        store.close().expect("closed");
+        ForwardReader::open(&folder.path()).expect("opened").state().expect("a state")
+    });
+    assert_ne!(states[0].origin, states[1].origin);
+    assert_ne!(states[0].checksum, states[1].checksum, "the times of arrival differ");
+}
