@@ -70,7 +70,7 @@ def questions():
     yield "filter: a number", metric(f'sum(count_over_time({one} {parsed} | duration_ms>800 [$step])) by (detected_level)')
     yield "filter: a line", metric(f'sum(count_over_time({one} |~ "(?i)orders/12" [$step])) by (detected_level)')
     yield "filter: newest lines of a field", lines(f'{one} {parsed} | user="user-777"')
-    yield "dashboard: by status", metric("sum by (status) (count_over_time({table=\"Log\"} | json [$step]))", 60)
+    yield "dashboard: by status", metric(f'sum by (status) (count_over_time({{source=~".*app.ndjson"}} | json [$step]))', 60)
     yield "dashboard: average by instance", metric('avg_over_time({table="Log"} | unwrap duration_ms [$step]) by (instance)')
     yield "dashboard: bytes a second", metric(f"sum(bytes_rate({one} [$step]))")
     yield "dashboard: access lines by a pattern", metric(f'sum by (verb) (count_over_time({files} | pattern `<_> "<verb> <_>` [$step]))', 3600)

@@ -9,7 +9,7 @@
 use crate::http::{QuestionClock, Visibility};
 use daytable_logql::EvalError;
 use daytable_logql::ast::{MatchOp, Selector};
-use daytable_logql::eval::{EachEntry, EntrySource, RangeQuestion, RangeSamples, sample_plainly};
+use daytable_logql::eval::{EachCount, EachEntry, EntrySource, RangeQuestion, RangeSamples, sample_plainly};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_labels, level_of_members};
 use daytable_logql::source::{CountedApart, Direction, EntrySelection, LogEntry, TimeSpan};
@@ -562,7 +562,7 @@ impl EntrySource for StoredEntries<'_> {
         wanted: &EntrySelection<'_>,
         apart: CountedApart<'_>,
         memory: &QuestionBudget,
-        each: &mut dyn FnMut(&Arc<Labels>, i64, u64) -> ControlFlow<()>,
+        each: &mut EachCount<'_>,
     ) -> Result<(), EvalError> {
         let sees = sees(&self.seen);
         let fold = CountFold::new(wanted, apart, sees.as_deref(), memory);

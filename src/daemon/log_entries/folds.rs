@@ -9,7 +9,7 @@ use super::{
 };
 use crate::http::QuestionClock;
 use daytable_logql::ast::{Conversion, LabelMatcher, MatchOp};
-use daytable_logql::eval::{EntryOutcome, RangeQuestion, RangeSamples};
+use daytable_logql::eval::{EachCount, EntryOutcome, RangeQuestion, RangeSamples};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, is_level_field, is_level_label, level_of_stream, may_tell_level};
 use daytable_logql::line_use::{LineUse, MemberUse, ParserForm};
@@ -331,11 +331,7 @@ impl<'f> CountFold<'f> {
     }
 
     /// Passes the numbers on.
-    pub(super) fn each(
-        &self,
-        counts: EntryCounts,
-        each: &mut dyn FnMut(&Arc<Labels>, i64, u64) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    pub(super) fn each(&self, counts: EntryCounts, each: &mut EachCount<'_>) -> ControlFlow<()> {
         counts.counts.into_iter().try_for_each(|(key, count)| {
             let stream = &counts.streams[(key >> 32) as usize];
             each(stream, self.time(key as u32), count)

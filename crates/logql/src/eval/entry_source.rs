@@ -11,6 +11,10 @@ use std::sync::Arc;
 /// Takes entries until it breaks.
 pub type EachEntry<'e> = dyn FnMut(LogEntry) -> ControlFlow<()> + 'e;
 
+/// Takes the labels of a stream, a time, and how many entries there are of such a stream in the step of that time, until it
+/// breaks.
+pub type EachCount<'e> = dyn FnMut(&Arc<Labels>, i64, u64) -> ControlFlow<()> + 'e;
+
 /// Gives entries. The evaluator stops early when it has enough.
 pub trait EntrySource {
     /// Whether anybody still waits for the answer. The evaluator asks within long work, too.
@@ -50,7 +54,7 @@ pub trait EntrySource {
         wanted: &EntrySelection<'_>,
         _apart: CountedApart<'_>,
         _memory: &QuestionBudget,
-        each: &mut dyn FnMut(&Arc<Labels>, i64, u64) -> ControlFlow<()>,
+        each: &mut EachCount<'_>,
     ) -> Result<(), EvalError> {
         self.scan(wanted, Direction::Any, &mut |entry| match wanted.passes_lines(&entry.line) {
             true => each(&entry.stream, entry.time, 1),

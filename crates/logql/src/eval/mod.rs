@@ -29,7 +29,7 @@ use crate::labels::Labels;
 use crate::source::TimeSpan;
 pub use cells::CellSpan;
 use daytable_platform::budget::{BoundedText, GroupName, QuestionBudget, VALUE_BYTES_MAX};
-pub use entry_source::{EachEntry, EntrySource, sample_plainly};
+pub use entry_source::{EachCount, EachEntry, EntrySource, sample_plainly};
 pub use logs::{LogRequest, ShownEntry};
 pub use samples::{EntryOutcome, RangeQuestion, RangeSamples};
 use std::sync::atomic::{AtomicUsize, Ordering};
