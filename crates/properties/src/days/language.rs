@@ -409,17 +409,20 @@ fn duration(ticks: i64) -> String {
     format!("{}{}{}", part(hours, "h"), part(minutes, "m"), part(seconds, "s"))
 }
 
-/// The times of rows that have one, by group.
-fn times(rows: &[Row], by: &[String]) -> Vec<(Vec<Option<Plain>>, Vec<Ticks>)> {
+/// The times of rows that have one, by group, each with the values of its row.
+fn times(rows: &[Row], by: &[String]) -> Vec<Vec<(Ticks, Vec<Option<Plain>>)>> {
     let has_time: Vec<Row> = rows.iter().filter(|row| matches!(row.value("time"), Some(Time(_)))).cloned().collect();
     let by: Vec<By> = by.iter().map(|name| By::Field(name.clone())).collect();
-    let groups = grouped(&has_time, &by).into_iter().map(|(values, rows)| {
-        let time = |row: &&Row| if let Some(Time(time)) = row.value("time") { Some(*time) } else { None };
-        let mut times: Vec<Ticks> = rows.iter().filter_map(time).collect();
-        times.sort();
-        (values, times)
+    let groups = grouped(&has_time, &by).into_iter().map(|(_, rows)| {
+        let time = |row: &&Row| match row.value("time") {
+            Some(Time(time)) => Some((*time, by.iter().map(|by| by.of(row)).collect())),
+            _ => None,
+        };
+        let mut times: Vec<(Ticks, Vec<Option<Plain>>)> = rows.iter().filter_map(time).collect();
+        times.sort_by_key(|(time, _)| *time);
+        times
     });
-    groups.filter(|(_, times)| !times.is_empty()).collect()
+    groups.filter(|times| !times.is_empty()).collect()
 }
 
 fn named(by: &[String], values: &[Option<Plain>]) -> Vec<(String, Option<Plain>)> {
@@ -588,11 +591,13 @@ impl Pipe {
             }),
             Pipe::Sessions(by, minutes) => {
                 let mut sessions = Vec::new();
-                for (values, times) in times(&rows, by) {
-                    for session in times.chunk_by(|one, next| next.get() - one.get() <= minutes * 600_000_000) {
-                        let mut columns = named(by, &values);
-                        columns.push(("begin".into(), session.first().map(|time| Time(*time))));
-                        columns.push(("end".into(), session.last().map(|time| Time(*time))));
+                for times in times(&rows, by) {
+                    let is_near =
+                        |(one, _): &(Ticks, _), (next, _): &(Ticks, _)| next.get() - one.get() <= minutes * 600_000_000;
+                    for session in times.chunk_by(is_near) {
+                        let mut columns = named(by, &session[0].1);
+                        columns.push(("begin".into(), session.first().map(|(time, _)| Time(*time))));
+                        columns.push(("end".into(), session.last().map(|(time, _)| Time(*time))));
                         columns.push(("records".into(), Some(Whole(session.len() as i64))));
                         sessions.push(made(columns));
                     }
@@ -601,13 +606,13 @@ impl Pipe {
             }
             Pipe::Gaps(by, minutes) => {
                 let mut gaps = Vec::new();
-                for (values, times) in times(&rows, by) {
+                for times in times(&rows, by) {
                     for pair in times.windows(2) {
-                        let ticks = pair[1].get() - pair[0].get();
+                        let ticks = pair[1].0.get() - pair[0].0.get();
                         if ticks > minutes * 600_000_000 {
-                            let mut columns = named(by, &values);
-                            columns.push(("from".into(), Some(Time(pair[0]))));
-                            columns.push(("to".into(), Some(Time(pair[1]))));
+                            let mut columns = named(by, &pair[1].1);
+                            columns.push(("from".into(), Some(Time(pair[0].0))));
+                            columns.push(("to".into(), Some(Time(pair[1].0))));
                             columns.push(("duration".into(), Some(Text(duration(ticks)))));
                             gaps.push(made(columns));
                         }

@@ -1,6 +1,6 @@
 //! The memory of one answer.
 
-use super::spill::Spill;
+use super::spill_file::SpillFile;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,14 +13,14 @@ pub struct AnswerBudget(Rc<SharedBudget>);
 #[derive(Debug)]
 struct SharedBudget {
     question: QuestionBudget,
-    spill: Arc<Spill>,
+    spill: Arc<SpillFile>,
     over: RefCell<Option<OverBudget>>,
 }
 
 impl AnswerBudget {
     /// The memory of a question.
     pub fn new(question: QuestionBudget) -> AnswerBudget {
-        let spill = Arc::new(Spill::of(&question));
+        let spill = Arc::new(SpillFile::of(&question));
         AnswerBudget(Rc::new(SharedBudget { question, spill, over: RefCell::new(None) }))
     }
 
@@ -35,7 +35,7 @@ impl AnswerBudget {
     }
 
     /// Where that goes which outgrows the memory.
-    pub(super) fn spill(&self) -> &Arc<Spill> {
+    pub(super) fn spill(&self) -> &Arc<SpillFile> {
         &self.0.spill
     }
 

@@ -2,8 +2,9 @@
 
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, FullRecord};
-use super::pipes::{Pipeline, PipelineContext};
+use super::pipes::Pipeline;
 use super::plan::pushed_down;
+use super::stage::PipelineContext;
 use super::{AnswerOptions, ParsedQuery};
 use crate::filter::Filter;
 use crate::follow::RecordFollower;

@@ -7,8 +7,8 @@ use super::accumulator::{Accumulator, better_shown, compare_groups};
 use super::answer_budget::AnswerBudget;
 use super::columns::GatheredGroups;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::pipes::{Next, PipeStage, PipelineContext, stopped};
 use super::spill::{ExternalSort, GroupRuns, GroupSource, MergedGroups, SortItem, SpillStop};
+use super::stage::{Groups, Next, PipeStage, PipelineContext, stopped};
 use super::value_steps::step_start;
 use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes};
@@ -159,20 +159,6 @@ impl<'q> GroupStage<'q> {
         }
     }
 
-    /// The groups and functions, and how many of the greatest groups are wanted.
-    pub(super) fn grouping(&self) -> (&[GroupField], &[Aggregate], Option<u64>) {
-        let top = match &self.order {
-            GroupOrder::Top { limit, .. } => Some(*limit),
-            _ => None,
-        };
-        (&self.by, &self.aggregates, top)
-    }
-
-    /// Says whether the order of the rows makes a difference behind the stage.
-    pub(super) fn set_ordered(&mut self, is_ordered: bool) {
-        self.is_ordered = is_ordered;
-    }
-
     fn states(&self) -> Vec<Accumulator> {
         self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function)).collect()
     }
@@ -188,24 +174,6 @@ impl<'q> GroupStage<'q> {
             }));
         }
         self.group_of(values)
-    }
-
-    /// Adds a group that was gathered elsewhere.
-    pub(super) fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
-        let values = values.into_iter().map(|value| value.map(GroupValue::Owned)).collect();
-        let added = self.group_of(values).and_then(|at| {
-            let known = self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates);
-            let bytes = known.map(|((known, state), aggregate)| known.merge(state, aggregate.function)).sum();
-            self.grow(bytes)
-        });
-        if let Err(over) = added {
-            self.budget.refuse(over);
-        }
-    }
-
-    /// Adds groups that are in the file.
-    pub(super) fn add_runs(&mut self, runs: GroupRuns) {
-        self.runs.append(runs);
     }
 
     /// The number of the group with these values.
@@ -266,18 +234,6 @@ impl<'q> GroupStage<'q> {
         self.budget.question().release(std::mem::take(&mut self.held));
         self.begin();
         Ok(())
-    }
-
-    /// Takes all groups, which were gathered elsewhere.
-    pub(super) fn set_groups(&mut self, mut gathered: GatheredGroups) {
-        if !self.by.is_empty() {
-            self.gathered = Some(gathered);
-            return;
-        }
-        for number in gathered.numbers() {
-            self.add_group(gathered.values(number), gathered.take_states(number));
-        }
-        self.budget.question().release(gathered.charged());
     }
 
     /// The groups that are passed on at most.
@@ -420,8 +376,49 @@ impl GroupValue<'_> {
     }
 }
 
+impl Groups for GroupStage<'_> {
+    fn grouping(&self) -> (&[GroupField], &[Aggregate], Option<u64>) {
+        let top = match &self.order {
+            GroupOrder::Top { limit, .. } => Some(*limit),
+            _ => None,
+        };
+        (&self.by, &self.aggregates, top)
+    }
+
+    fn set_ordered(&mut self, is_ordered: bool) {
+        self.is_ordered = is_ordered;
+    }
+
+    fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
+        let values = values.into_iter().map(|value| value.map(GroupValue::Owned)).collect();
+        let added = self.group_of(values).and_then(|at| {
+            let known = self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates);
+            let bytes = known.map(|((known, state), aggregate)| known.merge(state, aggregate.function)).sum();
+            self.grow(bytes)
+        });
+        if let Err(over) = added {
+            self.budget.refuse(over);
+        }
+    }
+
+    fn add_runs(&mut self, runs: GroupRuns) {
+        self.runs.append(runs);
+    }
+
+    fn set_groups(&mut self, mut gathered: GatheredGroups) {
+        if !self.by.is_empty() {
+            self.gathered = Some(gathered);
+            return;
+        }
+        for number in gathered.numbers() {
+            self.add_group(gathered.values(number), gathered.take_states(number));
+        }
+        self.budget.question().release(gathered.charged());
+    }
+}
+
 impl<'q> PipeStage<'q> for GroupStage<'q> {
-    fn as_groups(&mut self) -> Option<&mut GroupStage<'q>> {
+    fn as_groups(&mut self) -> Option<&mut dyn Groups> {
         Some(self)
     }
 

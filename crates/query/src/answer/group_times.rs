@@ -3,8 +3,8 @@
 use super::accumulator::compare_groups;
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::pipes::PipelineContext;
 use super::spill::{ExternalSort, SortItem, SpillStop};
+use super::stage::PipelineContext;
 use super::value_steps::time_of;
 use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes};

@@ -4,8 +4,8 @@
 
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow};
-use super::pipes::{Next, PipeStage, PipelineContext, stopped};
 use super::row_pipes::refused_text;
+use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use daytable_logsql::query::Join;
 use daytable_logsql::{FieldName, Fields};
 use daytable_model::property::Property;

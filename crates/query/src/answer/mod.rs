@@ -9,11 +9,11 @@
 //! * [`ParsedQuery::planned`]: the same answer with less work.
 //! * `plan`: what of a filter the stores can decide: times, instance, level, a text.
 //! * [`item`]: a record, or a row of columns, as pipes pass it on.
-//! * [`pipes`]: each pipe as a stage that items pass through.
+//! * `stage`: what a pipe at work is. [`pipes`]: all of them, one after the other.
 //! * `row_pipes`: those that look at one row at a time. `group_stage`: those that group. `sort_stage`: `sort`.
 //! * `group_times`, `sessions_stage`, `gaps_stage`: those that look at the times of groups. `pivot_stage`: values as columns.
 //! * `join_stage`: the rows of another query.
-//! * `spill`: groups and rows that outgrow the memory of the question, in a temporary file.
+//! * `spill_file`, `spill`: groups and rows that outgrow the memory of the question, in a temporary file.
 //! * [`accumulator`], [`quantile`]: the functions of `stats`.
 //! * `value_steps`: the steps of `by (…:step)`. `answer_budget`: the memory of an answer.
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
@@ -53,6 +53,8 @@ mod row_pipes;
 mod sessions_stage;
 mod sort_stage;
 mod spill;
+mod spill_file;
+mod stage;
 mod value_steps;
 #[cfg(test)]
 mod pipe_tests;
@@ -88,7 +90,8 @@ use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
 use join_stage::JoinTable;
-use pipes::{Pipeline, PipelineContext, stopped};
+use pipes::Pipeline;
+use stage::{PipelineContext, stopped};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::rc::Rc;

@@ -2,7 +2,8 @@
 
 use super::accumulator::Accumulator;
 use super::answer_budget::AnswerBudget;
-use super::pipes::{PipeGrowth, Pipeline, PipelineContext, growth};
+use super::pipes::{PipeGrowth, Pipeline, growth};
+use super::stage::PipelineContext;
 use super::{ANSWER_BYTES_MAX, AnswerItem, AnswerRow};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Function};

@@ -16,62 +16,17 @@ use super::pivot_stage::PivotStage;
 use super::row_pipes::{RowPipe, refused_text, with_fields};
 use super::sessions_stage::SessionsStage;
 use super::sort_stage::SortStage;
-use super::spill::{GroupRuns, SpillStop};
+use super::spill::GroupRuns;
+use super::stage::{Next, PipeStage, PipelineContext};
 use crate::entity::OwnedValue;
 use daytable_logsql::effect::RowFlow;
 use daytable_logsql::query::{Aggregate, Expression, FieldPattern, GroupField};
 use daytable_logsql::{FieldName, Pipe, Predicate};
 use daytable_model::property::Property;
-use daytable_model::time::Ticks;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Where a stage passes items on.
-pub type Next<'n> = &'n mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
-
-/// What the stages of one answer know.
-#[derive(Clone)]
-pub struct PipelineContext<'q> {
-    /// The time that `now` means.
-    pub now: Ticks,
-    /// The length of the answer's time in seconds, if the query limits its start.
-    pub seconds: Option<f64>,
-    /// The shared memory.
-    pub budget: AnswerBudget,
-    /// Whether the answer goes on: somebody waits for it, and it has time. Asked within the work on one item, too.
-    pub go_on: &'q dyn Fn() -> bool,
-}
-
-/// A pipe at work.
-pub(super) trait PipeStage<'q> {
-    /// Takes an item. Breaks if the stage needs no more.
-    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()>;
-
-    /// The stage, if it groups.
-    fn as_groups(&mut self) -> Option<&mut GroupStage<'q>> {
-        None
-    }
-
-    /// The stage, if it sorts.
-    fn as_sort(&mut self) -> Option<&mut SortStage<'q>> {
-        None
-    }
-
-    /// What the stage asks about all fields, if that is all.
-    fn field_question(&self) -> Option<FieldQuestion> {
-        None
-    }
-
-    /// Takes what was found of the fields of records.
-    fn add_field(&mut self, _found: GatheredField<'_>) {}
-
-    /// Passes on what the stage kept.
-    fn finish(&mut self, _next: Next<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
 
 /// The pipes of one answer.
 pub struct Pipeline<'q> {
@@ -124,7 +79,7 @@ impl<'q> Pipeline<'q> {
 
     /// Lets records come to a stage that sorts in any order.
     pub(super) fn sort_by_place(&mut self, at: usize) {
-        if let Some(stage) = self.stages.get_mut(at).and_then(|stage| stage.as_sort()) {
+        if let Some(stage) = self.stages.get_mut(at) {
             stage.sort_by_place();
         }
     }
@@ -224,14 +179,6 @@ pub(super) fn growth(pipe: &Pipe) -> PipeGrowth {
         | Pipe::Pattern { .. }
         | Pipe::Join(_) => PipeGrowth::Texts,
     }
-}
-
-/// Ends a stage: the question is refused, or nobody waits for it.
-pub(super) fn stopped(stop: impl Into<SpillStop>, budget: &AnswerBudget) -> ControlFlow<()> {
-    if let SpillStop::Over(over) = stop.into() {
-        budget.refuse(over);
-    }
-    ControlFlow::Break(())
 }
 
 fn stage<'q>(pipe: &Pipe, joined: &Rc<JoinTable>, context: &PipelineContext<'q>) -> Box<dyn PipeStage<'q> + 'q> {

@@ -10,7 +10,7 @@
 use super::accumulator::{Sum, compare_groups, plain_number};
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::pipes::{Next, PipeStage, PipelineContext, stopped};
+use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::Pivot;
 use daytable_logsql::{FieldName, Fields};

@@ -3,7 +3,7 @@
 use super::accumulator::whole;
 use super::group_times::{GroupTimes, GroupValues, group_row, is_same};
 use super::item::AnswerItem;
-use super::pipes::{Next, PipeStage, PipelineContext, stopped};
+use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use crate::entity::OwnedValue;
 use daytable_logsql::FieldName;
 use daytable_logsql::query::Span;

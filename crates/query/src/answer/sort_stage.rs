@@ -4,8 +4,8 @@ use super::accumulator::whole;
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, value_bytes};
 use super::order::compare_values;
-use super::pipes::{Next, PipeStage, PipelineContext, stopped};
 use super::spill::{ExternalSort, SortItem};
+use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::query::SortKey;
@@ -71,11 +71,6 @@ impl<'q> SortStage<'q> {
         }
     }
 
-    /// Lets items come in any order.
-    pub(super) fn sort_by_place(&mut self) {
-        self.is_by_place = true;
-    }
-
     fn wanted(&self) -> usize {
         usize::try_from(self.limit.map_or(u64::MAX, |limit| limit.saturating_add(self.offset))).unwrap_or(usize::MAX)
     }
@@ -122,8 +117,8 @@ fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
 }
 
 impl<'q> PipeStage<'q> for SortStage<'q> {
-    fn as_sort(&mut self) -> Option<&mut SortStage<'q>> {
-        Some(self)
+    fn sort_by_place(&mut self) {
+        self.is_by_place = true;
     }
 
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {

@@ -15,7 +15,8 @@ use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values, is_value_of, open_rows};
 use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
 use crate::answer::quantile::QuantileSketch;
-use crate::answer::spill::{GroupRuns, GroupSource, Spill};
+use crate::answer::spill::{GroupRuns, GroupSource};
+use crate::answer::spill_file::SpillFile;
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
 use daytable_logsql::number::{Number, plain};
@@ -59,7 +60,7 @@ pub(super) struct Gathering<'q> {
     /// The memory of groups and values.
     pub(super) memory: &'q QuestionBudget,
     /// Where groups go that outgrow it.
-    pub(super) spill: &'q Spill,
+    pub(super) spill: &'q SpillFile,
     /// The groups of this table that went there.
     pub(super) runs: Mutex<GroupRuns>,
     /// The memory that threads charged for groups of this table, which are not passed on yet.

@@ -1,8 +1,9 @@
 //! Columns answer what records answer one by one, in every state of a day.
 
 use super::super::answer_budget::AnswerBudget;
-use super::super::pipes::{Pipeline, PipelineContext};
+use super::super::pipes::Pipeline;
 use super::super::plan::pushed_down;
+use super::super::stage::PipelineContext;
 use super::super::{ANSWER_BYTES_MAX, AnswerItem, AnswerOptions, FullRecord, answer, count_answer, range_seconds};
 use super::{GroupQuestion, SortQuestion};
 use crate::{Archives, Filter, Grouping, Stores, select};

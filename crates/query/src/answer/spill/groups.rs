@@ -4,10 +4,11 @@
 //! values of `count_uniq` are in runs of their own, in the order of their group, function and hash, so that they are
 //! counted one after the other and never all in memory.
 
+use super::SpillStop;
 use super::run::{HeldBytes, ItemRun, Merged, Run, RunReader, RunWriter, Sorted, damaged, reduce};
-use super::{Spill, SpillStop};
 use crate::answer::accumulator::{Accumulator, better_shown};
 use crate::answer::answer_budget::AnswerBudget;
+use crate::answer::spill_file::SpillFile;
 use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::query::Aggregate;
@@ -91,7 +92,7 @@ struct ValueWriter {
 }
 
 impl ValueWriter {
-    fn new(spill: &Spill) -> Result<ValueWriter, OverBudget> {
+    fn new(spill: &SpillFile) -> Result<ValueWriter, OverBudget> {
         Ok(ValueWriter { writer: RunWriter::new(spill)?, of: ([0; 2], 0), hashes: Vec::new() })
     }
 
@@ -131,7 +132,7 @@ struct ValueRun {
 }
 
 impl ValueRun {
-    fn new(spill: &Spill, run: Run) -> Result<ValueRun, OverBudget> {
+    fn new(spill: &SpillFile, run: Run) -> Result<ValueRun, OverBudget> {
         Ok(ValueRun { reader: RunReader::new(spill, run)?, of: ([0; 2], 0), hashes: Vec::new() })
     }
 }
@@ -158,7 +159,7 @@ impl Sorted for ValueRun {
     }
 }
 
-impl Spill {
+impl SpillFile {
     /// Writes groups to the file.
     pub(in crate::answer) fn write_groups(&self, source: &mut impl GroupSource) -> Result<GroupRuns, OverBudget> {
         let mut order: Vec<(u64, u32)> =

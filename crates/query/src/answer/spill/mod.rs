@@ -24,13 +24,8 @@ mod tests;
 pub(super) use groups::{GroupRuns, GroupSource, MergedGroups};
 pub(super) use sort::{ExternalSort, SortItem};
 
-use daytable_platform::budget::{OverBudget, QuestionBudget};
-use daytable_platform::lock;
-use daytable_platform::scratch::{ScratchFile, ScratchSpace};
-use std::sync::{Arc, Mutex};
+use daytable_platform::budget::OverBudget;
 
-/// Memory that a question keeps before it writes to its file, where it has more.
-const MEMORY_MAX: usize = 48 << 20;
 /// Runs that are merged at once.
 const MERGED_MAX: usize = 64;
 
@@ -46,35 +41,5 @@ pub(super) enum SpillStop {
 impl From<OverBudget> for SpillStop {
     fn from(over: OverBudget) -> SpillStop {
         SpillStop::Over(over)
-    }
-}
-
-/// The temporary file of a question, once it needs one.
-#[derive(Debug)]
-pub(super) struct Spill {
-    scratch: ScratchSpace,
-    file: Mutex<Option<Arc<ScratchFile>>>,
-    memory_max: usize,
-}
-
-impl Spill {
-    /// What a question with this memory needs.
-    pub(super) fn of(question: &QuestionBudget) -> Spill {
-        let memory_max = MEMORY_MAX.min(question.bytes_max() / 2);
-        Spill { scratch: question.scratch().clone(), file: Mutex::default(), memory_max }
-    }
-
-    /// Whether one who keeps `held` bytes writes them to the file before it keeps more.
-    pub(super) fn is_due(&self, question: &QuestionBudget, held: usize) -> bool {
-        // Who has little leaves the memory to others, or makes many small runs.
-        held >= self.memory_max / 8 && question.charged() > self.memory_max
-    }
-
-    fn file(&self) -> Result<Arc<ScratchFile>, OverBudget> {
-        let mut file = lock(&self.file);
-        if let Some(file) = &*file {
-            return Ok(file.clone());
-        }
-        Ok(file.insert(Arc::new(self.scratch.file()?)).clone())
     }
 }

@@ -6,8 +6,9 @@
 //! entry  = length (u32), bytes
 //! ```
 
-use super::{MERGED_MAX, Spill, SpillStop};
+use super::{MERGED_MAX, SpillStop};
 use crate::answer::answer_budget::AnswerBudget;
+use crate::answer::spill_file::SpillFile;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_platform::budget::OverBudget;
 use daytable_platform::scratch::ScratchFile;
@@ -32,7 +33,7 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    pub(super) fn new(spill: &Spill) -> Result<RunWriter, OverBudget> {
+    pub(super) fn new(spill: &SpillFile) -> Result<RunWriter, OverBudget> {
         Ok(RunWriter { file: spill.file()?, block: Vec::with_capacity(BLOCK_BYTES), run: Run::default() })
     }
 
@@ -71,7 +72,7 @@ pub(super) struct RunReader {
 }
 
 impl RunReader {
-    pub(super) fn new(spill: &Spill, run: Run) -> Result<RunReader, OverBudget> {
+    pub(super) fn new(spill: &SpillFile, run: Run) -> Result<RunReader, OverBudget> {
         Ok(RunReader { file: spill.file()?, blocks: run.0.into_iter(), block: Vec::new(), at: 0 })
     }
 

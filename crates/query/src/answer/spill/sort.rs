@@ -1,13 +1,17 @@
 //! Items in an order, in memory or, if they need too much, in runs of a temporary file.
 
+use super::SpillStop;
 use super::run::{ItemRun, Merged, Run, RunWriter, reduce};
-use super::{Spill, SpillStop};
 use crate::answer::answer_budget::AnswerBudget;
+use crate::answer::spill_file::SpillFile;
 use crate::spilled::Spilled;
 use daytable_platform::budget::OverBudget;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// The order of two items.
+type Comparison<'q, T> = Box<dyn Fn(&T, &T) -> Ordering + 'q>;
 
 /// An item that is sorted.
 pub(in crate::answer) trait SortItem: Spilled {
@@ -17,14 +21,14 @@ pub(in crate::answer) trait SortItem: Spilled {
 
 /// Sorts items; of all, or of the first ones alone. Items of the same order stay in the order in which they came.
 pub(in crate::answer) struct ExternalSort<'q, T> {
-    compare: Box<dyn Fn(&T, &T) -> Ordering + 'q>,
+    compare: Comparison<'q, T>,
     /// How many are wanted at most.
     wanted: usize,
     items: Vec<T>,
     /// What was charged for them.
     held: usize,
     runs: Vec<Run>,
-    spill: Arc<Spill>,
+    spill: Arc<SpillFile>,
     budget: AnswerBudget,
     /// What the items are, for the reason of a refusal.
     kept: &'static str,

@@ -1,0 +1,81 @@
+//! What a pipe at work is: a stage that takes items and passes others on.
+
+use super::accumulator::Accumulator;
+use super::answer_budget::AnswerBudget;
+use super::columns::GatheredGroups;
+use super::field_list::{FieldQuestion, GatheredField};
+use super::item::AnswerItem;
+use super::spill::{GroupRuns, SpillStop};
+use crate::entity::OwnedValue;
+use daytable_logsql::query::{Aggregate, GroupField};
+use daytable_model::time::Ticks;
+use std::ops::ControlFlow;
+
+/// Where a stage passes items on.
+pub(super) type Next<'n> = &'n mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
+
+/// What the stages of one answer know.
+#[derive(Clone)]
+pub struct PipelineContext<'q> {
+    /// The time that `now` means.
+    pub now: Ticks,
+    /// The length of the answer's time in seconds, if the query limits its start.
+    pub seconds: Option<f64>,
+    /// The shared memory.
+    pub budget: AnswerBudget,
+    /// Whether the answer goes on: somebody waits for it, and it has time. Asked within the work on one item, too.
+    pub go_on: &'q dyn Fn() -> bool,
+}
+
+/// A pipe at work.
+pub(super) trait PipeStage<'q> {
+    /// Takes an item. Breaks if the stage needs no more.
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()>;
+
+    /// The stage, if it groups.
+    fn as_groups(&mut self) -> Option<&mut dyn Groups> {
+        None
+    }
+
+    /// Lets items come in any order, if the stage sorts.
+    fn sort_by_place(&mut self) {}
+
+    /// What the stage asks about all fields, if that is all.
+    fn field_question(&self) -> Option<FieldQuestion> {
+        None
+    }
+
+    /// Takes what was found of the fields of records.
+    fn add_field(&mut self, _found: GatheredField<'_>) {}
+
+    /// Passes on what the stage kept.
+    fn finish(&mut self, _next: Next<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// A stage that groups, to which groups may be added that were gathered elsewhere.
+pub(super) trait Groups {
+    /// The groups and functions, and how many of the greatest groups are wanted.
+    fn grouping(&self) -> (&[GroupField], &[Aggregate], Option<u64>);
+
+    /// Says whether the order of the rows makes a difference behind the stage.
+    fn set_ordered(&mut self, is_ordered: bool);
+
+    /// Adds a group.
+    fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>);
+
+    /// Adds groups that are in the file.
+    fn add_runs(&mut self, runs: GroupRuns);
+
+    /// Takes all groups.
+    fn set_groups(&mut self, gathered: GatheredGroups);
+}
+
+/// Ends a stage: the question is refused, or nobody waits for it.
+pub(super) fn stopped(stop: impl Into<SpillStop>, budget: &AnswerBudget) -> ControlFlow<()> {
+    if let SpillStop::Over(over) = stop.into() {
+        budget.refuse(over);
+    }
+    ControlFlow::Break(())
+}
