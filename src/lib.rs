@@ -6,6 +6,7 @@
 //! * [`config`]: the configuration file, its defaults, its errors. It alone translates keys into the options of the parts.
 //! * [`daemon`]: starts the parts, reloads them, drains and stops them.
 //! * [`http`]: the listeners: metrics, health, the read API, pushes, the control socket.
+//! * [`mcp`]: the tools of an agent.
 //! * [`remote`]: the remote store, the feature `azure`.
 //! * [`cli`]: the commands.
 //! * [`verify`]: checks whether the data folder, the archives and the files that were read agree.

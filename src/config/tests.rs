@@ -5,7 +5,7 @@ use super::reference::{sample, sample_with_every_key};
 use super::section::{ProblemList, Section};
 use super::*;
 use daytable_alert::action::{ActionOptions, Webhook, WebhookAddress};
-use daytable_alert::mail::MailRelay;
+use daytable_alert::relay::MailRelay;
 use daytable_alert::{AlertRule, DeliveryOptions, Threshold};
 use daytable_archive::Access;
 use daytable_forward::options::ForwardOptions;

@@ -25,16 +25,21 @@
 //! * `state`: windows, episodes, alerts. Pure; the time is an argument.
 //! * `engine`: a pass over all rules. `saved`: the state as bytes. [`board`]: the current alerts, for all who show them.
 //! * [`delivery`]: sends alerts to receivers with Alertmanager's interface, and starts `notify` for the actions of rules.
-//! * [`action`]: the actions of a rule, beside the receivers: `webhook`, [`mail`], `program`. `template`: texts with places.
+//! * [`action`]: the actions of a rule, beside the receivers: `webhook`, `mail`, `program`. `checks` checks them; `notification` is a
+//!   message to one. [`options`]: how messages are sent; [`relay`]: to whom mail goes. `template`: texts with places.
 
 pub mod action;
 pub mod board;
+mod checks;
 pub mod delivery;
 mod engine;
-pub mod mail;
+mod mail;
+mod notification;
 mod notify;
+pub mod options;
 mod program;
 mod question;
+pub mod relay;
 pub mod rule;
 mod saved;
 mod state;
@@ -42,8 +47,9 @@ mod template;
 mod webhook;
 
 pub use board::{Alert, AlertBoard, RuleStatus};
-pub use delivery::{DeliveryOptions, DeliveryPlan, deliver};
+pub use delivery::{DeliveryPlan, deliver};
 pub use engine::{AlertEngine, WouldAlert, preview};
+pub use options::DeliveryOptions;
 pub use rule::{AlertRule, RuleError, Threshold};
 
 use std::time::Duration;

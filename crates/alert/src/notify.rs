@@ -6,9 +6,10 @@
 //!
 //! A program is run for beginnings only: most programs that act would act twice.
 
-use crate::action::{ActionOptions, Notification, Status, Webhook};
+use crate::action::{ActionOptions, Webhook};
 use crate::board::{Alert, AlertBoard, BoardContent};
-use crate::delivery::{DeliveryOptions, PAUSE_MAX, PAUSE_MIN, link};
+use crate::notification::{Notification, Status};
+use crate::options::{DeliveryOptions, PAUSE_MAX, PAUSE_MIN, link};
 use crate::{mail, program, webhook};
 use daytable_platform::{failpoint, lock};
 use daytable_store::StateFile;

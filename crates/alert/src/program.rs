@@ -3,7 +3,7 @@
 //! The program gets the alert as JSON on its standard input, and as variables. It runs as the daemon's user in a process group
 //! of its own, which is killed as a whole when the time is over.
 
-use crate::action::Notification;
+use crate::notification::Notification;
 use crate::template::fill;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{Read, Write};

@@ -1,7 +1,8 @@
 //! A POST about an alert to any address.
 
-use crate::action::{ActionOptions, Notification, Webhook, WebhookAddress, is_json};
-use crate::delivery::{DeliveryOptions, check_answer, read_file, shown_error};
+use crate::action::{ActionOptions, Webhook, WebhookAddress};
+use crate::notification::{Notification, is_json};
+use crate::options::{DeliveryOptions, check_answer, read_file, shown_error};
 use crate::template::fill;
 use daytable_model::path_text::PathText;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -61,8 +62,8 @@ fn body(notification: &Notification, template: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Status;
     use crate::board::Alert;
+    use crate::notification::Status;
     use daytable_model::time::Ticks;
     use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@
 
 use crate::field_name::{Column, FieldName};
 use crate::parser::regexp;
-use crate::query::{Aggregate, Arithmetic, Expression, Extraction, FieldPattern, Function, Join, Pipe, Pivot};
+use crate::query::{Aggregate, Arithmetic, Expression, Extraction, FieldPattern, Function, JoinPipe, Pipe, Pivot};
 use crate::template::parse_template;
 
 /// A name that a step of a query uses, and whether all names that begin so are meant.
@@ -257,7 +257,7 @@ fn with_time(effect: PipeEffect) -> PipeEffect {
     effect
 }
 
-impl Join {
+impl JoinPipe {
     /// The name behind the pipe of a column of the other query.
     pub fn column(&self, name: &FieldName) -> FieldName {
         FieldName::new(&format!("{}{}", self.prefix, name.written()))

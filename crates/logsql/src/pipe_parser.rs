@@ -11,7 +11,7 @@ use crate::number::plain;
 use crate::parser::{Parser, regexp};
 use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FUNCTIONS, FieldPattern, Function, GroupField,
-    Join, MathFunction, ParsedQuery, Pipe, Pivot, SortKey, Span, Step, StepSize,
+    JoinPipe, MathFunction, ParsedQuery, Pipe, Pivot, SortKey, Span, Step, StepSize,
 };
 use crate::remark::{FieldUse, Remarks};
 use crate::scope::{ColumnScope, NameMeaning};
@@ -697,7 +697,7 @@ impl Parser<'_> {
             columns.retain(|column| !by.contains(column));
             columns
         });
-        Ok(Pipe::Join(Box::new(Join { by, query, is_inner, prefix, columns })))
+        Ok(Pipe::Join(Box::new(JoinPipe { by, query, is_inner, prefix, columns })))
     }
 
     /// `sessions by (user) pause 30m`

@@ -5,7 +5,7 @@ use crate::keyword::quoted;
 use crate::parser::DAYS;
 use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FieldOperator, FieldPattern, Function,
-    GroupField, Join, MathFunction, ParsedQuery, Pipe, SortKey, Test, TimeTest, Times,
+    GroupField, JoinPipe, MathFunction, ParsedQuery, Pipe, SortKey, Test, TimeTest, Times,
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -303,7 +303,7 @@ impl Display for Pipe {
             }
             Pipe::Sample(n) => write!(f, "sample {n}"),
             Pipe::Join(join) => {
-                let Join { by, query, is_inner, prefix, .. } = &**join;
+                let JoinPipe { by, query, is_inner, prefix, .. } = &**join;
                 write!(f, "join by ({}) ({query})", List(by))?;
                 f.write_str(if *is_inner { " inner" } else { "" })?;
                 if prefix.is_empty() { Ok(()) } else { write!(f, " prefix {}", Quoted(prefix)) }

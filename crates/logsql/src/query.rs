@@ -337,7 +337,7 @@ pub enum Pipe {
     /// `sample 10`: one record of so many.
     Sample(u64),
     /// `join by (a, b) (query) inner prefix x.`
-    Join(Box<Join>),
+    Join(Box<JoinPipe>),
     /// `sessions by (user) pause 30m`
     Sessions {
         /// The groups.
@@ -365,7 +365,7 @@ pub enum Pipe {
 
 /// The rows of another query beside those that have the same values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Join {
+pub struct JoinPipe {
     /// The columns whose values are the same.
     pub by: Vec<FieldName>,
     /// The other query.

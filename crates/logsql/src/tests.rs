@@ -1,7 +1,7 @@
 //! The language as a whole: what is parsed, printed, refused and matched.
 
 use crate::query::{
-    Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, Join, Operator,
+    Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, JoinPipe, Operator,
     SortKey, Span, Step, StepSize,
 };
 use crate::{FieldName, Fields, ParsedQuery, Pipe, Predicate, Test};
@@ -469,7 +469,7 @@ fn pipe() -> impl Strategy<Value = Pipe> {
             |(by, filter, is_inner, prefix)| {
                 let query = ParsedQuery { filter, pipes: vec![Pipe::Limit(3)] };
                 let prefix = prefix.unwrap_or_default();
-                Pipe::Join(Box::new(Join { by, query, is_inner, prefix, columns: None }))
+                Pipe::Join(Box::new(JoinPipe { by, query, is_inner, prefix, columns: None }))
             }
         ),
     ]

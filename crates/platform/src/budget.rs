@@ -17,6 +17,7 @@
 //! Commits, sources and the lifecycle have budgets of their own and never wait for this one.
 
 use crate::memory::ProcessMemory;
+pub use crate::over_budget::OverBudget;
 use crate::scratch::ScratchSpace;
 use crate::sync::lock;
 use daytable_model::units::ByteSize;
@@ -34,23 +35,6 @@ const PIECE_BYTES: usize = 256 << 10;
 const PROCESS_RESERVE: u64 = 16;
 /// Bytes after which a text that grows asks whether anybody still waits.
 const PATIENCE_BYTES: usize = 64 << 10;
-
-/// Why a question gets no more memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OverBudget {
-    /// The question needs more than its share: it must ask for less.
-    TooLarge(String),
-    /// Other questions have the memory: it may be asked again.
-    Busy(String),
-}
-
-impl fmt::Display for OverBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OverBudget::TooLarge(reason) | OverBudget::Busy(reason) => f.write_str(reason),
-        }
-    }
-}
 
 /// The memory of all questions of the process.
 #[derive(Clone, Debug)]

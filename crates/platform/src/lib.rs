@@ -1,6 +1,7 @@
 //! What every part of daytable needs of its process and host.
 //!
 //! * [`budget`]: the memory that questions may use, and texts that are bounded before they are made.
+//! * `over_budget`: the refusal of a question that needs more.
 //! * [`scratch`]: room on disk for what outgrows the memory of a question.
 //! * [`memory`]: the allocator, and the memory limit of this process.
 //! * [`host`]: the name of this host.
@@ -21,6 +22,7 @@ pub mod reloadable;
 pub mod scratch;
 pub mod small_file;
 pub mod turns;
+mod over_budget;
 mod priority;
 mod sync;
 

@@ -9,7 +9,7 @@
 //! 2. A file has no name from the beginning, so it is gone with its process, also after a kill. Only its user can read it.
 //! 3. A file that is dropped gives back all that it took.
 
-use crate::budget::OverBudget;
+use crate::over_budget::OverBudget;
 use daytable_model::units::ByteSize;
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::{DirBuilder, File};

@@ -1,7 +1,8 @@
 //! `gaps over 10m by (instance)`: the times between two rows of a group that are further apart.
 
-use super::group_times::{GroupTimes, GroupValues, group_row, is_same};
+use super::group_times::{GroupTimes, group_row, is_same};
 use super::item::AnswerItem;
+use super::spill::GroupCells;
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use crate::entity::OwnedValue;
 use daytable_logsql::FieldName;
@@ -33,7 +34,7 @@ impl<'q> PipeStage<'q> for GapsStage<'q> {
 
     fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
         let names = self.times.names(["from", "to", "duration"]);
-        let (mut last, by, over) = (None::<(GroupValues, Ticks)>, self.times.by().to_vec(), self.over);
+        let (mut last, by, over) = (None::<(GroupCells, Ticks)>, self.times.by().to_vec(), self.over);
         let finished = self.times.finish(&mut |group, time| {
             let before = last.replace((group, time));
             let (Some((known, from)), Some((group, _))) = (before, &last) else { return ControlFlow::Continue(()) };

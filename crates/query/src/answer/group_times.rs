@@ -3,7 +3,7 @@
 use super::accumulator::compare_groups;
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::spill::{ExternalSort, SortItem, SpillStop};
+use super::spill::{ExternalSort, GroupCells, SortItem, SpillStop};
 use super::stage::PipelineContext;
 use super::value_steps::time_of;
 use crate::entity::OwnedValue;
@@ -15,9 +15,6 @@ use daytable_platform::budget::OverBudget;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The values of a group.
-pub(super) type GroupValues = Vec<Option<OwnedValue>>;
-
 /// The times of rows by group.
 pub(super) struct GroupTimes<'q> {
     by: Vec<FieldName>,
@@ -28,7 +25,7 @@ pub(super) struct GroupTimes<'q> {
 }
 
 struct GroupTime {
-    values: GroupValues,
+    values: GroupCells,
     time: Ticks,
 }
 
@@ -85,7 +82,7 @@ impl<'q> GroupTimes<'q> {
     /// Passes on each time with the values of its group: group by group, and the times of a group in their order.
     pub(super) fn finish(
         &mut self,
-        each: &mut dyn FnMut(GroupValues, Ticks) -> ControlFlow<()>,
+        each: &mut dyn FnMut(GroupCells, Ticks) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, SpillStop> {
         let Some(sorted) = self.sorted.take() else { return Ok(ControlFlow::Continue(())) };
         sorted.finish(self.go_on, &mut |GroupTime { values, time }| each(values, time))
@@ -103,16 +100,12 @@ impl<'q> GroupTimes<'q> {
 }
 
 /// Whether two groups are one.
-pub(super) fn is_same(by: &[FieldName], one: &GroupValues, other: &GroupValues) -> bool {
+pub(super) fn is_same(by: &[FieldName], one: &GroupCells, other: &GroupCells) -> bool {
     compare_groups(by.iter(), one, other).is_eq()
 }
 
 /// A row of a group and other values.
-pub(super) fn group_row<const N: usize>(
-    names: &[Arc<str>],
-    group: &GroupValues,
-    others: [OwnedValue; N],
-) -> AnswerItem {
+pub(super) fn group_row<const N: usize>(names: &[Arc<str>], group: &GroupCells, others: [OwnedValue; N]) -> AnswerItem {
     let mut row = AnswerRow::default();
     for (name, value) in names.iter().zip(group.iter().cloned().chain(others.map(Some))) {
         row.push(name.clone(), value);

@@ -6,7 +6,7 @@ use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow};
 use super::row_pipes::refused_text;
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
-use daytable_logsql::query::Join;
+use daytable_logsql::query::JoinPipe;
 use daytable_logsql::{FieldName, Fields};
 use daytable_model::property::Property;
 use daytable_platform::budget::{OverBudget, RECORD_BYTES_MAX, TextRefusal};
@@ -35,7 +35,7 @@ fn key_of(by: &[FieldName], row: &AnswerRow) -> Vec<u8> {
 
 impl JoinTable {
     /// Adds a row of the other query.
-    pub(super) fn add(&mut self, join: &Join, item: AnswerItem, budget: &AnswerBudget) -> Result<(), OverBudget> {
+    pub(super) fn add(&mut self, join: &JoinPipe, item: AnswerItem, budget: &AnswerBudget) -> Result<(), OverBudget> {
         let row = item.into_row();
         let key = key_of(&join.by, &row);
         budget.question().charge(KEY_BYTES + key.len() + row.bytes(), "joined rows").map_err(|over| match over {
@@ -51,14 +51,14 @@ impl JoinTable {
 
 /// `join` at work.
 pub(super) struct JoinStage<'q> {
-    join: Join,
+    join: JoinPipe,
     table: Rc<JoinTable>,
     budget: AnswerBudget,
     go_on: &'q dyn Fn() -> bool,
 }
 
 impl<'q> JoinStage<'q> {
-    pub(super) fn new(join: &Join, table: &Rc<JoinTable>, context: &PipelineContext<'q>) -> JoinStage<'q> {
+    pub(super) fn new(join: &JoinPipe, table: &Rc<JoinTable>, context: &PipelineContext<'q>) -> JoinStage<'q> {
         JoinStage { join: join.clone(), table: table.clone(), budget: context.budget.clone(), go_on: context.go_on }
     }
 }

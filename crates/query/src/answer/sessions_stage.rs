@@ -1,8 +1,9 @@
 //! `sessions by (user) pause 30m`: the times of a group in pieces, between which nothing comes for longer than the pause.
 
 use super::accumulator::whole;
-use super::group_times::{GroupTimes, GroupValues, group_row, is_same};
+use super::group_times::{GroupTimes, group_row, is_same};
 use super::item::AnswerItem;
+use super::spill::GroupCells;
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use crate::entity::OwnedValue;
 use daytable_logsql::FieldName;
@@ -19,7 +20,7 @@ pub(super) struct SessionsStage<'q> {
 
 /// A session so far.
 struct Session {
-    group: GroupValues,
+    group: GroupCells,
     begin: Ticks,
     end: Ticks,
     records: u64,

@@ -5,7 +5,7 @@
 //! counted one after the other and never all in memory.
 
 use super::SpillStop;
-use super::run::{HeldBytes, ItemRun, Merged, Run, RunReader, RunWriter, Sorted, damaged, reduce};
+use super::run::{ChargedBytes, ItemRun, Merged, Run, RunReader, RunWriter, Sorted, damaged, reduce};
 use crate::answer::accumulator::{Accumulator, better_shown};
 use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::spill_file::SpillFile;
@@ -22,7 +22,7 @@ use std::hash::BuildHasher;
 const HASHES_MAX: usize = 1024;
 
 /// The values of a group.
-pub(in crate::answer) type GroupValues = Vec<Option<OwnedValue>>;
+pub(in crate::answer) type GroupCells = Vec<Option<OwnedValue>>;
 
 /// Groups in memory.
 pub(in crate::answer) trait GroupSource {
@@ -30,7 +30,7 @@ pub(in crate::answer) trait GroupSource {
     fn len(&self) -> usize;
 
     /// The values of a group.
-    fn values(&self, group: usize) -> GroupValues;
+    fn values(&self, group: usize) -> GroupCells;
 
     /// The states of the functions of a group, which are left empty.
     fn take_states(&mut self, group: usize) -> Vec<Accumulator>;
@@ -64,7 +64,7 @@ fn half(values: &[Option<OwnedValue>], seed: u64) -> u64 {
 /// A group of a run.
 struct SpilledGroup {
     hash: [u64; 2],
-    values: GroupValues,
+    values: GroupCells,
     states: Vec<Accumulator>,
 }
 
@@ -220,7 +220,7 @@ impl<'q> CombinedGroups<'q> {
         let Some(mut group) = self.next.take() else { return Ok(None) };
         // A group of many runs may have long lists.
         let list_bytes = |group: &SpilledGroup| group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
-        let mut held = HeldBytes::new(self.budget);
+        let mut held = ChargedBytes::new(self.budget);
         held.add(list_bytes(&group), "values")?;
         loop {
             self.next = self.merged.next()?;
@@ -277,7 +277,7 @@ impl<'q> MergedGroups<'q> {
     }
 
     /// The next group, with the states of its functions.
-    pub(in crate::answer) fn next(&mut self) -> Result<Option<(GroupValues, Vec<Accumulator>)>, SpillStop> {
+    pub(in crate::answer) fn next(&mut self) -> Result<Option<(GroupCells, Vec<Accumulator>)>, SpillStop> {
         let Some(mut group) = self.groups.next()? else { return Ok(None) };
         for (function, state) in (0u32..).zip(&mut group.states) {
             if !matches!(state, Accumulator::Uniq(_)) {

@@ -21,7 +21,7 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
-pub(super) use groups::{GroupRuns, GroupSource, MergedGroups};
+pub(super) use groups::{GroupCells, GroupRuns, GroupSource, MergedGroups};
 pub(super) use sort::{ExternalSort, SortItem};
 
 use daytable_platform::budget::OverBudget;

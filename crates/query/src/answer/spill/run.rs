@@ -107,14 +107,14 @@ pub(super) trait Sorted {
 }
 
 /// Bytes that are charged until this is dropped.
-pub(super) struct HeldBytes {
+pub(super) struct ChargedBytes {
     budget: AnswerBudget,
     bytes: usize,
 }
 
-impl HeldBytes {
-    pub(super) fn new(budget: &AnswerBudget) -> HeldBytes {
-        HeldBytes { budget: budget.clone(), bytes: 0 }
+impl ChargedBytes {
+    pub(super) fn new(budget: &AnswerBudget) -> ChargedBytes {
+        ChargedBytes { budget: budget.clone(), bytes: 0 }
     }
 
     pub(super) fn add(&mut self, bytes: usize, kept: &str) -> Result<(), OverBudget> {
@@ -132,7 +132,7 @@ impl HeldBytes {
     }
 }
 
-impl Drop for HeldBytes {
+impl Drop for ChargedBytes {
     fn drop(&mut self) {
         self.clear();
     }
@@ -142,7 +142,7 @@ impl Drop for HeldBytes {
 pub(super) struct ItemRun<T> {
     reader: RunReader,
     /// The memory of the item that was read last, if it is large.
-    held: HeldBytes,
+    held: ChargedBytes,
     items: PhantomData<T>,
 }
 
@@ -154,7 +154,7 @@ const MEMORY_OF_ENTRY: usize = 3;
 impl<T> ItemRun<T> {
     pub(super) fn new(budget: &AnswerBudget, run: Run) -> Result<ItemRun<T>, OverBudget> {
         let reader = RunReader::new(budget.spill(), run)?;
-        Ok(ItemRun { reader, held: HeldBytes::new(budget), items: PhantomData })
+        Ok(ItemRun { reader, held: ChargedBytes::new(budget), items: PhantomData })
     }
 }
 
