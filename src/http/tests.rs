@@ -75,7 +75,7 @@ impl Api for FakeApi {
         &self,
         _: &QuestionClock,
         _: &Visibility,
-        _: &mut dyn FnMut(&dyn daytable_logql::source::EntrySource),
+        _: &mut dyn FnMut(&dyn daytable_logql::eval::EntrySource),
     ) -> Result<(), LokiError> {
         Err(LokiError::failed("no entries"))
     }

@@ -136,6 +136,7 @@ fn the_folder_has_days_of_each_kind() {
 #[ignore = "writes fuzz/corpus/forwards anew"]
 fn make_bodies() {
     let folder = Path::new(crate::ROOT).join("fuzz/corpus/forwards");
+    fs::create_dir_all(&folder).expect("a folder");
     for (number, rows) in [1, 7, 300].into_iter().enumerate() {
         let body = daytable_store::forward::samples::sample_body(rows);
         fs::write(folder.join(format!("p{number}")), body).expect("written");
