@@ -269,11 +269,8 @@ mod tests {
         assert_eq!(u8::read(&mut from), None);
         // Of each part of the bytes nothing is read that was not written.
         for end in 0..bytes.len() - 30 {
-            assert_eq!(
-                Vec::<Option<OwnedValue>>::read(&mut SpilledBytes::new(&bytes[..end]))
-                    .is_some_and(|read| read != values),
-                false
-            );
+            let read = Vec::<Option<OwnedValue>>::read(&mut SpilledBytes::new(&bytes[..end]));
+            assert!(read.is_none_or(|read| read == values), "{end}");
         }
     }
 }

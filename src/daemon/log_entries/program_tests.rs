@@ -37,7 +37,7 @@ impl Chance {
     }
 
     fn is(&mut self, one_in: u64) -> bool {
-        self.pick(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]) % one_in == 0
+        self.pick(&[0u64, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).is_multiple_of(one_in)
     }
 }
 

@@ -162,9 +162,9 @@ fn by(dice: &mut Dice, count: usize) -> Vec<By> {
         };
         // A step of a field and the field have one name.
         let names = format!("{by:?}");
-        let is_free = !(names.contains("Step(\"c\"") && matches!(&next, By::Field(name) if name == "c"))
-            && !(names.contains("Field(\"c\")") && matches!(next, By::Step(..)));
-        if by.iter().all(is_new) && is_free {
+        let is_taken = names.contains("Step(\"c\"") && matches!(&next, By::Field(name) if name == "c")
+            || names.contains("Field(\"c\")") && matches!(next, By::Step(..));
+        if by.iter().all(is_new) && !is_taken {
             by.push(next);
         }
     }
@@ -252,7 +252,8 @@ fn pipe(dice: &mut Dice, is_nested: bool) -> Vec<Pipe> {
                 filter: Test::And(Test::Before(day().plus(LATER)).into(), test(dice, 1).into()),
                 pipes: vec![Pipe::Stats(on.iter().cloned().map(By::Field).collect(), functions(dice))],
             };
-            Pipe::Join(on, other.into(), dice.is_one_in(2), *dice.pick(&["", "o_"]))
+            let prefix: &&str = dice.pick(&["", "o_"]);
+            Pipe::Join(on, other.into(), dice.is_one_in(2), prefix)
         }
     };
     let mut pipes = vec![one];

@@ -655,7 +655,7 @@ fn pivot(rows: &[Row], field: &str, groups: &[String]) -> Vec<Row> {
     let mut pivoted: Vec<Row> = Vec::new();
     for row in rows {
         let is_same = |known: &Row| groups.iter().all(|name| known.text(name) == row.text(name));
-        if pivoted.iter().any(|known| is_same(known)) {
+        if pivoted.iter().any(is_same) {
             continue;
         }
         let of: Vec<&Row> = rows.iter().filter(|other| is_same(other)).collect();

@@ -62,7 +62,10 @@ impl Fields for Row {
 
 /// Groups in memory, each value once.
 #[derive(Default)]
-struct Groups(Vec<(Option<OwnedValue>, Vec<Accumulator>)>);
+struct Groups(Vec<Group>);
+
+/// A value, and what was gathered of it.
+type Group = (Option<OwnedValue>, Vec<Accumulator>);
 
 impl GroupSource for Groups {
     fn len(&self) -> usize {
@@ -105,11 +108,7 @@ fn finished(
     groups.map(|(value, of)| (text(value), states(of))).collect()
 }
 
-fn merged(
-    runs: GroupRuns,
-    aggregates: &[Aggregate],
-    budget: &AnswerBudget,
-) -> Result<Vec<(Option<OwnedValue>, Vec<Accumulator>)>, SpillStop> {
+fn merged(runs: GroupRuns, aggregates: &[Aggregate], budget: &AnswerBudget) -> Result<Vec<Group>, SpillStop> {
     let mut merged = MergedGroups::new(runs, aggregates, budget, &|| true)?;
     let mut groups = Vec::new();
     while let Some((mut values, states)) = merged.next()? {
