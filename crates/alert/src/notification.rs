@@ -2,14 +2,16 @@
 
 use crate::board::Alert;
 use crate::rule::{label_name, show};
+use crate::template::begins_with_place;
 use daytable_logsql::FieldName;
 use daytable_model::time::Ticks;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Whether a body is JSON: values are escaped for it then.
+/// Whether a body is JSON: values are escaped for it then. A body that begins with a place is a text.
 pub(crate) fn is_json(body: &str) -> bool {
-    body.trim_start().starts_with(['{', '['])
+    let body = body.trim_start();
+    body.starts_with(['{', '[']) && !begins_with_place(body)
 }
 
 /// The beginning or the end of an alert.

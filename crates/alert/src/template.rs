@@ -10,6 +10,11 @@ pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Whether a text begins with a place.
+pub(crate) fn begins_with_place(text: &str) -> bool {
+    matches!(pieces(text).next(), Some(Piece::Place(_)))
+}
+
 /// The text with each place filled once: a value that looks like a place is not filled again. A place without a value is
 /// empty.
 pub(crate) fn fill<'a>(text: &str, value: impl Fn(&str) -> Option<Cow<'a, str>>) -> String {

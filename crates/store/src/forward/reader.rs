@@ -1,7 +1,7 @@
 //! Reads the commits of this folder, beside the committer, in their order.
 //!
 //! The pages of a commit that a receiver lacks stand in their files as the commit wrote them: the committer neither merges nor
-//! seals them ([`Committer::held`](crate::write)). Their order is that of the commits; within one, that of the names of the
+//! seals them (`Committer::held`). Their order is that of the commits; within one, that of the names of the
 //! files, and then of the pages' numbers. The committer computed the checksum of each commit in the same order, so a reader
 //! that has read a commit knows whether it has all of it: [`ForwardError::Incomplete`] means that pages were merged or sealed,
 //! and that the receiver has to compare.

@@ -162,7 +162,7 @@ fn a_day_that_a_receiver_lacks_is_neither_sealed_nor_dropped_but_for_its_bytes()
     assert_eq!(reasons(&super::super::plan(&view)), [("Log20261001".into(), HoldReason::Unforwarded)]);
     view.limits.max_bytes = Some(1);
     view.limits.grace = Duration::ZERO;
-    assert_eq!(drops(&super::super::plan(&view)), ["Log20261001"]);
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261001", "Log20261119"]);
     view.limits.max_bytes = None;
     view.tables.iter_mut().for_each(|state| state.is_unforwarded = false);
     assert_eq!(drops(&super::super::plan(&view)), ["Log20261001"]);

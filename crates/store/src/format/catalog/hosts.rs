@@ -1,7 +1,7 @@
 //! The hosts that forward to this folder: invitations, credentials, and how far each host was received.
 //!
 //! Credentials and codes are stored as their SHA-256. A credential has the name that the invitation gave, and is bound to the
-//! first origin that shows it. The position of an origin moves in the transaction that stores its rows ([`put_position`]), so
+//! first origin that shows it. The position of an origin moves in the transaction that stores its rows, so
 //! a repeated request is known by its position alone.
 
 use super::database::Catalog;
