@@ -139,7 +139,8 @@ fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     std::path::absolute(path).map_err(|source| CliError::Write { path: path.into(), source })
 }
 
-/// A file beside the configuration, or in the data folder, that no other block has.
+/// A file beside the configuration, or in the data folder, that no other block has. A file that is there may be the credential of
+/// another configuration.
 fn default_file(args: &Args, file: Option<&Path>, config: Option<&Config>) -> Result<PathBuf, CliError> {
     let folder = match file.and_then(Path::parent) {
         Some(folder) if folder.as_os_str().is_empty() => absolute(Path::new("."))?,
@@ -150,7 +151,7 @@ fn default_file(args: &Args, file: Option<&Path>, config: Option<&Config>) -> Re
         |path: &PathBuf| config.is_some_and(|config| config.forward.iter().any(|other| other.credential_file == *path));
     let names = std::iter::once("forward".to_owned()).chain((2..).map(|n| format!("forward-{n}")));
     let mut paths = names.map(|name| folder.join(name));
-    Ok(paths.find(|path| !is_used(path)).unwrap_or_else(|| folder.join("forward")))
+    Ok(paths.find(|path| !is_used(path) && !path.exists()).unwrap_or_else(|| folder.join("forward")))
 }
 
 fn partial_of(path: &Path) -> PathBuf {

@@ -398,7 +398,10 @@ proptest! {
             }
             let expected = by_rows(&reader, &query, &options);
             prop_assert_eq!(&by_columns(&reader, &query, &options), &expected, "{}", text);
-            assert_bounded_alike(&reader, &query, &options, &expected, [12, 16, 20][one.len() % 3]);
+            // Each question with little memory as well would take four times as long.
+            if one.len().is_multiple_of(4) {
+                assert_bounded_alike(&reader, &query, &options, &expected, [12, 16, 20][one.len() % 3]);
+            }
         }
         for (filter, steps, end, limit) in &composed {
             let pipes = steps.iter().map(|step| STEPS[*step]).chain(end.map(|end| ENDS[end]));
@@ -408,7 +411,9 @@ proptest! {
             options.filter.limit = *limit;
             let expected = by_rows(&reader, &query, &options);
             prop_assert_eq!(&by_columns(&reader, &query, &options), &expected, "{} planned as {}", text, query.planned());
-            assert_bounded_alike(&reader, &query, &options, &expected, [12, 16, 20][filter % 3]);
+            if steps.len().is_multiple_of(2) {
+                assert_bounded_alike(&reader, &query, &options, &expected, [12, 16, 20][filter % 3]);
+            }
             if !query.pipes.is_empty() {
                 let stores = Stores::local(&reader, &Archives::Skip);
                 let (counts, _) = count_answer(&stores, &query, &options, Grouping::default(), &|| true).expect("counted");
