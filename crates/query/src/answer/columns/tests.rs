@@ -346,7 +346,7 @@ const ENDS: [&str; 32] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     /// Whatever was committed, committed again and in what pages; open, sealed, and with late records.
     #[test]
