@@ -31,6 +31,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// The running alerts.
 pub(super) struct Alerts {
     rules: mpsc::Sender<Vec<AlertRule>>,
+    board: AlertBoard,
     delivery: Reloadable<DeliveryPlan>,
     is_stopping: Arc<AtomicBool>,
     stop_delivery: watch::Sender<()>,
@@ -48,6 +49,8 @@ impl Alerts {
     /// Starts the thread and the task. Call this within a runtime, and before the lifecycle starts.
     pub(super) fn start(config: &Config, inputs: AlertInputs, board: AlertBoard) -> Result<Alerts, StoreError> {
         let reader = Reader::open(&config.data_dir)?;
+        let plan = DeliveryPlan::new(&config.alerts, &config.alert_rules);
+        plan.announce(&board);
         let engine = AlertEngine::open(&reader, &config.data_dir, board.clone(), time::now())?;
         let is_stopping = Arc::new(AtomicBool::new(false));
         let (rules, changed_rules) = mpsc::channel();
@@ -56,15 +59,17 @@ impl Alerts {
         let work = move || worker.work(first, &changed_rules);
         let thread = std::thread::Builder::new().name("alerts".into()).spawn(work);
         let thread = thread.map_err(|source| StoreError::Io { path: config.data_dir.clone(), source })?;
-        let delivery = Reloadable::new(DeliveryPlan::new(&config.alerts, &config.alert_rules));
+        let delivery = Reloadable::new(plan);
         let (stop_delivery, stopped) = watch::channel(());
-        tokio::spawn(deliver(board, config.data_dir.clone(), delivery.clone(), stopped));
-        Ok(Alerts { rules, delivery, is_stopping, stop_delivery, thread })
+        tokio::spawn(deliver(board.clone(), config.data_dir.clone(), delivery.clone(), stopped));
+        Ok(Alerts { rules, board, delivery, is_stopping, stop_delivery, thread })
     }
 
     /// Applies the rules and receivers of a configuration.
     pub(super) fn change(&self, config: &Config) {
-        self.delivery.store(DeliveryPlan::new(&config.alerts, &config.alert_rules));
+        let plan = DeliveryPlan::new(&config.alerts, &config.alert_rules);
+        plan.announce(&self.board);
+        self.delivery.store(plan);
         // The send fails only if the thread has ended.
         let _ = self.rules.send(config.alert_rules.clone());
     }

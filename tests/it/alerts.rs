@@ -289,6 +289,12 @@ fn an_alert_that_is_over_before_its_webhook_answers_is_told() {
         place.said("status", &[]).contains("alerts to webhook of Short are not sent").then_some(())
     });
     wait_for("its end", PATIENCE, || shown(&daemon)["alerts"].as_array().is_some_and(Vec::is_empty).then_some(()));
+    // A restart forgets neither.
+    daemon.stop();
+    let daemon = place.start_with(&format!("{TAIL}{rule}"));
+    wait_for("the trouble is shown again", PATIENCE, || {
+        place.said("status", &[]).contains("alerts to webhook of Short are not sent").then_some(())
+    });
     let webhook = Webhook::start_at(port);
     let messages = wait_for("both messages", PATIENCE, || Some(webhook.all()).filter(|all| all.len() >= 2));
     assert_eq!([&messages[0]["status"], &messages[1]["status"]], ["firing", "resolved"]);

@@ -134,13 +134,11 @@ impl AlertBoard {
 
     /// A receiver accepted these alerts, or did not, with the reason.
     pub(crate) fn note_delivery(&self, address: &str, ended: &[Alert], result: Result<(), String>) {
+        self.note_accepted(address, if result.is_ok() { ended } else { &[] });
         let mut content = lock(&self.0.0);
         let Some(receiver) = content.receivers.get_mut(address) else { return };
         match result {
-            Ok(()) => {
-                (receiver.sent, receiver.error) = (receiver.sent + 1, None);
-                content.accepted.entry(address.to_owned()).or_default().extend(ended.iter().map(Alert::identity));
-            }
+            Ok(()) => (receiver.sent, receiver.error) = (receiver.sent + 1, None),
             Err(error) => (receiver.failures, receiver.error) = (receiver.failures + 1, Some(error)),
         }
     }

@@ -45,6 +45,15 @@ impl DeliveryPlan {
         DeliveryPlan { options: options.clone(), actions }
     }
 
+    /// Tells the board who waits for alerts. Call this before alerts are evaluated by these rules: an alert that ends is kept only
+    /// for those who are known to wait for it.
+    pub fn announce(&self, board: &AlertBoard) {
+        let receivers = self.options.receivers.iter();
+        let receivers = receivers.map(|address| Recipient { name: address.clone(), rule: None });
+        let of_action = |target: Target| Recipient { name: target.name(), rule: Some(target.rule) };
+        board.set_recipients(receivers.chain(self.targets().into_iter().map(of_action)).collect());
+    }
+
     fn targets(&self) -> Vec<Target> {
         self.actions.iter().flat_map(|(rule, actions)| Target::all_of(rule, actions)).collect()
     }
@@ -63,16 +72,14 @@ pub async fn deliver(
     let ledger = Arc::new(DeliveryLedger::open(&data_dir));
     loop {
         let current = plan.load();
-        let (options, targets) = (&current.options, current.targets());
-        let receivers = options.receivers.iter().map(|address| Recipient { name: address.clone(), rule: None });
-        let actions = targets.iter().map(|target| Recipient { name: target.name(), rule: Some(target.rule.clone()) });
-        board.set_recipients(receivers.chain(actions).collect());
+        let options = &current.options;
+        current.announce(&board);
         let mut tasks = JoinSet::new();
         for address in &options.receivers {
             let receiver = Receiver { address: address.clone(), board: board.clone(), options: options.clone() };
             tasks.spawn(receiver.work());
         }
-        for target in targets {
+        for target in current.targets() {
             let notifier = Notifier { target, board: board.clone(), options: options.clone(), ledger: ledger.clone() };
             tasks.spawn(notifier.work());
         }

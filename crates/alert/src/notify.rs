@@ -14,7 +14,7 @@ use crate::{mail, program, webhook};
 use daytable_platform::{failpoint, lock};
 use daytable_store::StateFile;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -68,8 +68,8 @@ impl Target {
         format!("{} of {}", self.kind.label(), self.rule)
     }
 
-    /// The key of a message to this target: another address is another target, and hears of the alerts that last.
-    fn key(&self, notification: &Notification) -> String {
+    /// What the ledger has of a message to this target: another address is another target, and hears of the alerts that last.
+    fn note_of(&self, notification: &Notification) -> String {
         let ActionOptions { webhook, mail, run, .. } = &self.actions;
         let place = match self.kind {
             ActionKind::Webhook => match webhook {
@@ -80,7 +80,7 @@ impl Target {
             ActionKind::Run => format!("{run:?}"),
         };
         let place = xxhash_rust::xxh3::xxh3_64(format!("{}\n{place}", self.rule).as_bytes());
-        format!("{} {place:016x} {}", self.kind.label(), notification.key())
+        format!("{} {place:016x} {}", self.kind.label(), notification.status.label())
     }
 
     /// The messages that the target gets about an alert.
@@ -102,7 +102,8 @@ pub(crate) struct DeliveryLedger {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct SavedDeliveries {
     format: u32,
-    told: BTreeSet<String>,
+    /// By the identifier of an alert: which actions heard of its beginning and of its end.
+    told: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl DeliveryLedger {
@@ -121,26 +122,28 @@ impl DeliveryLedger {
         DeliveryLedger { data_dir: data_dir.into(), saved: Mutex::new(saved) }
     }
 
-    fn has(&self, key: &str) -> bool {
-        lock(&self.saved).told.contains(key)
+    fn has(&self, target: &Target, notification: &Notification) -> bool {
+        let notes = lock(&self.saved);
+        notes.told.get(&notification.alert.id()).is_some_and(|notes| notes.contains(&target.note_of(notification)))
     }
 
-    /// Adds messages, and forgets those about alerts that are over for everybody.
-    fn note(&self, keys: &[String], content: &BoardContent) -> Result<(), String> {
-        let alerts = || content.firing.iter().chain(&content.ended);
-        let known: BTreeSet<String> = alerts().map(Alert::id).collect();
+    /// Adds messages, and forgets those about alerts that are over for everybody. A disk that takes no note is no reason to
+    /// tell again while this daemon runs.
+    fn note(&self, target: &Target, told: &[Notification], board: &AlertBoard) {
         let mut saved = lock(&self.saved);
-        let mut next = saved.clone();
-        // The word before the status is the identifier of the alert.
-        next.told.retain(|key| {
-            let id = key.rsplit(' ').next().and_then(|message| message.split('-').next());
-            id.is_some_and(|id| known.contains(id))
+        // Read behind the lock: another action may have been told meanwhile of an alert that is newer than what this one read.
+        let content = board.read();
+        let known: BTreeSet<String> = content.firing.iter().chain(&content.ended).map(Alert::id).collect();
+        saved.told.retain(|id, _| known.contains(id));
+        for notification in told {
+            saved.told.entry(notification.alert.id()).or_default().insert(target.note_of(notification));
+        }
+        let written = serde_json::to_vec(&*saved).map_err(|error| error.to_string()).and_then(|bytes| {
+            StateFile::AlertDeliveries.write(&self.data_dir, &bytes).map_err(|error| error.to_string())
         });
-        next.told.extend(keys.iter().cloned());
-        let bytes = serde_json::to_vec(&next).map_err(|error| error.to_string())?;
-        StateFile::AlertDeliveries.write(&self.data_dir, &bytes).map_err(|error| error.to_string())?;
-        *saved = next;
-        Ok(())
+        if let Err(error) = written {
+            tracing::warn!(error, "an alert was told and not noted: it is told again after a restart");
+        }
     }
 }
 
@@ -164,7 +167,7 @@ impl Notifier {
                 self.board.changed(content.version).await;
                 continue;
             }
-            match self.tell(&due, &content).await {
+            match self.tell(&due).await {
                 Ok(()) => {
                     self.board.note_delivery(&name, &[], Ok(()));
                     if std::mem::take(&mut is_failing) {
@@ -189,7 +192,7 @@ impl Notifier {
     fn due(&self, content: &BoardContent) -> Vec<Notification> {
         let alerts = content.ended.iter().chain(&content.firing).filter(|alert| alert.rule == self.target.rule);
         let notifications = alerts.flat_map(|alert| self.target.notifications(alert, &self.options));
-        let untold = notifications.filter(|notification| !self.ledger.has(&self.target.key(notification)));
+        let untold = notifications.filter(|notification| !self.ledger.has(&self.target, notification));
         untold.take(if self.target.kind == ActionKind::Mail { mail::MESSAGES_MAX } else { 1 }).collect()
     }
 
@@ -197,15 +200,14 @@ impl Notifier {
     fn note_known_ends(&self, name: &str, content: &BoardContent) {
         let is_known = |alert: &&Alert| {
             let mut notifications = self.target.notifications(alert, &self.options).into_iter();
-            alert.rule == self.target.rule && notifications.all(|told| self.ledger.has(&self.target.key(&told)))
+            alert.rule == self.target.rule && notifications.all(|told| self.ledger.has(&self.target, &told))
         };
         let known: Vec<Alert> = content.ended.iter().filter(is_known).cloned().collect();
         self.board.note_accepted(name, &known);
     }
 
-    async fn tell(&self, due: &[Notification], content: &BoardContent) -> Result<(), String> {
+    async fn tell(&self, due: &[Notification]) -> Result<(), String> {
         let Target { kind, actions, .. } = &self.target;
-        let keys: Vec<String> = due.iter().map(|notification| self.target.key(notification)).collect();
         match kind {
             ActionKind::Webhook => {
                 for notification in due {
@@ -213,27 +215,92 @@ impl Notifier {
                 }
             }
             ActionKind::Mail => mail::send(due, &actions.mail, &self.options).await?,
-            ActionKind::Run => return self.run(due, keys, content).await,
+            ActionKind::Run => return self.run(due).await,
         }
         failpoint!("alert-told");
-        self.ledger.note(&keys, content)
+        self.ledger.note(&self.target, due, &self.board);
+        Ok(())
     }
 
     /// A thread runs the program and notes its end, also if a change of the configuration ends this task meanwhile.
-    async fn run(&self, due: &[Notification], keys: Vec<String>, content: &BoardContent) -> Result<(), String> {
+    async fn run(&self, due: &[Notification]) -> Result<(), String> {
         if !self.options.allow_run {
             return Err("a program is run only with allow_run = true in [alerts]".into());
         }
         let (done, ended) = tokio::sync::oneshot::channel();
-        let (due, run) = (due.to_vec(), self.target.actions.run.clone());
-        let (ledger, content) = (self.ledger.clone(), content.clone());
+        let (due, target, ledger, board) = (due.to_vec(), self.target.clone(), self.ledger.clone(), self.board.clone());
         let work = move || {
-            let ran = due.iter().try_for_each(|notification| program::run(notification, &run));
+            let ran = due.iter().try_for_each(|notification| program::run(notification, &target.actions.run));
             failpoint!("alert-told");
-            let _ = done.send(ran.and_then(|()| ledger.note(&keys, &content)));
+            if ran.is_ok() {
+                ledger.note(&target, &due, &board);
+            }
+            // The task may have ended.
+            let _ = done.send(ran);
         };
         let spawned = std::thread::Builder::new().name("alert-run".into()).spawn(work);
         spawned.map_err(|error| format!("no thread for the program: {error}"))?;
         ended.await.map_err(|_| "the program's thread has ended".to_owned())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::WebhookAddress;
+    use daytable_model::time::Ticks;
+
+    fn alert(rule: &str) -> Alert {
+        Alert {
+            rule: rule.into(),
+            labels: BTreeMap::from([("alertname".into(), rule.into())]),
+            annotations: BTreeMap::new(),
+            query: "error".into(),
+            value: 1.0,
+            starts_at: Ticks::UNIX_EPOCH,
+            ends_at: None,
+        }
+    }
+
+    fn target(rule: &str) -> Target {
+        let address = WebhookAddress::parse("http://127.0.0.1:1/").expect("an address");
+        let actions = ActionOptions { webhook: Some(Webhook::Address(address)), ..ActionOptions::default() };
+        Target::all_of(rule, &actions).remove(0)
+    }
+
+    fn firing(alert: &Alert) -> Notification {
+        Notification { alert: alert.clone(), status: Status::Firing, url: None }
+    }
+
+    /// An action that is slow notes its message after another one was told of a newer alert.
+    #[test]
+    fn a_slow_action_does_not_forget_what_another_was_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (ledger, board) = (DeliveryLedger::open(folder.path()), AlertBoard::default());
+        let (old, new) = (alert("Old"), alert("New"));
+        board.publish(vec![old.clone()], Vec::new(), Vec::new(), Ticks::UNIX_EPOCH);
+        let slow = firing(&old);
+        board.publish(vec![old.clone(), new.clone()], Vec::new(), Vec::new(), Ticks::UNIX_EPOCH);
+        ledger.note(&target("New"), &[firing(&new)], &board);
+        ledger.note(&target("Old"), &[slow.clone()], &board);
+        assert!(ledger.has(&target("New"), &firing(&new)) && ledger.has(&target("Old"), &slow));
+        // The file has the same, until the alert is over for everybody.
+        let again = DeliveryLedger::open(folder.path());
+        assert!(again.has(&target("New"), &firing(&new)) && again.has(&target("Old"), &slow));
+        board.publish(vec![new.clone()], Vec::new(), Vec::new(), Ticks::UNIX_EPOCH);
+        again.note(&target("New"), &[firing(&new)], &board);
+        assert!(again.has(&target("New"), &firing(&new)) && !again.has(&target("Old"), &slow));
+    }
+
+    /// A full disk, or here a folder in the place of the file, does not make a program run again and again.
+    #[test]
+    fn what_cannot_be_noted_is_not_told_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("alert-deliveries.json/x")).expect("a folder");
+        let (ledger, board, lasting) = (DeliveryLedger::open(folder.path()), AlertBoard::default(), alert("A"));
+        board.publish(vec![lasting.clone()], Vec::new(), Vec::new(), Ticks::UNIX_EPOCH);
+        ledger.note(&target("A"), &[firing(&lasting)], &board);
+        assert!(ledger.has(&target("A"), &firing(&lasting)));
+        assert!(folder.path().join("alert-deliveries.json").is_dir());
     }
 }
