@@ -282,7 +282,7 @@ mod tests {
         let slow = firing(&old);
         board.publish(vec![old.clone(), new.clone()], Vec::new(), Vec::new(), Ticks::UNIX_EPOCH);
         ledger.note(&target("New"), &[firing(&new)], &board);
-        ledger.note(&target("Old"), &[slow.clone()], &board);
+        ledger.note(&target("Old"), std::slice::from_ref(&slow), &board);
         assert!(ledger.has(&target("New"), &firing(&new)) && ledger.has(&target("Old"), &slow));
         // The file has the same, until the alert is over for everybody.
         let again = DeliveryLedger::open(folder.path());

@@ -11,6 +11,7 @@ use daytable_logql::ast::LogqlQuery;
 use daytable_logql::eval::{Evaluator, Limits, Numbers, Series, Steps};
 use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
+use daytable_model::level::Level;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::stream::StreamNote;
 use daytable_parse::FormatChoice;
@@ -304,6 +305,42 @@ fn is_same(one: &Result<Vec<Series>, String>, other: &Result<Vec<Series>, String
     match (one, other) {
         (Ok(one), Ok(other)) => bits(one) == bits(other),
         (one, other) => one == other,
+    }
+}
+
+/// Between two steps lie records that no range has. A page or a minute from one such gap to another has those of a range, too.
+#[test]
+fn ranges_shorter_than_their_step_count_what_lies_between_two_gaps() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = Store::open(dir.path(), StoreOptions::default()).expect("opened");
+    let mut batches: Vec<Batch> = INSTANCES.iter().map(|instance| Batch::new(table(), (*instance).into())).collect();
+    for number in 0..82 {
+        let record = Record { level: Some(Level::Info), message: "done".into(), ..Record::default() };
+        let time = Ticks::from_unix(DAY + 650 + i64::try_from(number).unwrap_or(0) * 10, 0).expect("a time");
+        for batch in &mut batches {
+            daytable_model::entity::append(batch, RowKey::new(time, 7, number), "/var/log/a.log", &record);
+        }
+    }
+    commit_batches(&store, batches);
+    for is_sealed in [false, true] {
+        if is_sealed {
+            let executor = Executor::new(store.steps(), dir.path().into(), Access::default(), Arc::default());
+            executor.archive_now(&table(), None, &mut |_| {}).expect("sealed");
+        }
+        let reader = Reader::open(dir.path()).expect("opened");
+        let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::start());
+        let by_columns = StoredEntries::new(&stores, &clock, Visibility::default());
+        let by_entries = OneByOne(StoredEntries::new(&stores, &clock, Visibility::default()));
+        for (range, step, from) in [("17s", 60, 645), ("1m", 300, 600), ("30s", 90, 600), ("5s", 30, 600)] {
+            for group in ["", " by (level)", " by (instance)"] {
+                let query = format!("sum{group}(count_over_time({{table=\"Log\"}}[{range}]))");
+                let span = TimeSpan { from: (DAY + from) * SECOND, to: (DAY + 1500) * SECOND };
+                let steps = Steps::over(span, step * SECOND).expect("steps");
+                let (columns, entries) = (answer(&by_columns, &query, steps), answer(&by_entries, &query, steps));
+                assert!(entries.as_ref().is_ok_and(|series| !series.is_empty()), "{query}: {entries:?}");
+                assert_eq!(columns, entries, "{query} {step} {is_sealed}");
+            }
+        }
     }
 }
 

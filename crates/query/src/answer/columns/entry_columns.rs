@@ -50,7 +50,9 @@ impl EntryColumns<'_> {
     pub(super) fn common(&self, oldest: Ticks, newest: Ticks) -> Option<Option<u32>> {
         let (first, last) = (oldest.unix_nanos(), newest.unix_nanos().saturating_add(NANOS_PER_TICK - 1));
         let cell = self.question.cell(first);
-        ((cell.from..=cell.to).contains(&last) || self.question.cell(last).cell == cell.cell).then_some(cell.cell)
+        // Cells ascend, so two times of one cell have it in between. Two times that no range has may have ranges in between.
+        let is_one = || cell.cell.is_some() && self.question.cell(last).cell == cell.cell;
+        ((cell.from..=cell.to).contains(&last) || is_one()).then_some(cell.cell)
     }
 
     /// The cells and levels of matching records that are counted by minute. `None` if a cell begins within a minute that has
