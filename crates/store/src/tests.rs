@@ -137,7 +137,8 @@ fn committed_rows_are_read_newest_first_in_any_process() {
     write(&store, day(0), 2500, 2510);
     assert_eq!(folder.messages(day(0)), newest_first(0, 2510));
     store.close().expect("closed");
-    assert!(!sqlite::journal_of(&folder.file(day(0))).exists());
+    // An idle day may have been closed while a reader had it open. Then the journal's name stays, without a byte.
+    assert_eq!(sqlite::journal_bytes(&folder.file(day(0))), 0);
     assert_eq!(folder.messages(day(0)), newest_first(0, 2510));
     let store = folder.open();
     assert_eq!(store.commit_queue().sources().1[0].position, 25_100);

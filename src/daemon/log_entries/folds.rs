@@ -189,6 +189,8 @@ impl<'f> SampleFold<'f> {
         };
         let level_members = Some(MemberScan { form: answer::LineSyntax::Json, each: &*readers.level });
         let needs = labels.needs_of(line, value, level_members, sees, question.budget());
+        // A value counts once for each entry, and headers know how many entries there are.
+        let needs = EntryNeeds { headers: needs.headers && question.counts(), ..needs };
         let depends_on_end = wanted.lines.iter().any(|filter| filter.depends_on_end());
         SampleFold { question, wanted, clock, labels, needs, conversion, depends_on_end }
     }

@@ -123,6 +123,11 @@ impl<'q> RangeQuestion<'q> {
         LineUse::of(self.range, &self.hints)
     }
 
+    /// Whether entries are counted, and no value of theirs is added up.
+    pub fn counts(&self) -> bool {
+        self.range.unwrap.is_none()
+    }
+
     /// The label whose value is aggregated, if the value of no other label and no stage depends on it.
     pub fn value_label(&self) -> Option<(&str, Conversion)> {
         let unwrap = self.range.unwrap.as_ref()?;
@@ -314,13 +319,13 @@ impl<'q> RangeQuestion<'q> {
             *to = other;
             return;
         }
+        // What `to` takes over is charged to it anew, but for the values, which stay where they are.
         let (charged, kept) = (other.charged, other.kept_bytes(self.range.op));
+        let freed = charged.saturating_sub(kept);
+        self.budget.release(freed);
         if let Err(error) = self.merge_pieces(to, other) {
             to.end(error);
         }
-        // The values are still there.
-        let freed = charged.saturating_sub(kept);
-        self.budget.release(freed);
         to.charged += charged - freed;
     }
 

@@ -30,7 +30,7 @@ pub(super) struct EntryColumns<'q> {
 #[derive(Default)]
 pub(super) struct ThreadMemory {
     texts: ThreadTexts,
-    shapes: HashMap<Vec<Box<str>>, EntryShape>,
+    shapes: HashMap<Vec<InputKind>, EntryShape>,
     pub(super) bytes: usize,
 }
 
@@ -147,8 +147,7 @@ impl EntryColumns<'_> {
         let own = kinds.len();
         kinds.extend(fields.iter().map(|field| self.kind_of(field, &lines)));
         let ThreadMemory { texts, shapes, .. } = memory;
-        let shape = shapes.entry(kinds.iter().map(InputKind::name).collect()).or_default();
-        shape.begin(kinds);
+        let shape = shapes.entry(kinds).or_insert_with_key(|kinds| EntryShape::new(kinds));
         let (mut combinations, mut numbers) = (vec![0u32; length], vec![ABSENT; length]);
         for at in 0..shape.inputs.len() {
             numbers.fill(ABSENT);

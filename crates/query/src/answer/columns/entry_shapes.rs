@@ -22,7 +22,6 @@ pub(super) const STAND_IN: &str = "0";
 const FIRST_VALUE: u32 = 73_692_841;
 
 /// Combinations of values of batches that have the same columns.
-#[derive(Default)]
 pub(super) struct EntryShape {
     pub(super) inputs: Vec<EntryInput>,
     pub(super) steps: Vec<GroupStep>,
@@ -45,7 +44,7 @@ pub(super) struct EntryInput {
     pub(super) numbers: ValueNumbers,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum InputKind {
     /// The code of the level.
     Level,
@@ -66,25 +65,14 @@ pub(super) const LINE_TELLS: u32 = 2;
 pub(super) const EMPTY: u32 = 1;
 pub(super) const VALUED: u32 = 2;
 
-impl InputKind {
-    pub(super) fn name(&self) -> Box<str> {
-        match self {
-            InputKind::Level => "%level".into(),
-            InputKind::Partition => "%partition".into(),
-            InputKind::Stream => "%stream".into(),
-            InputKind::Line => "%line".into(),
-            InputKind::Property(name) => name.clone(),
-            InputKind::Valued(name) => format!("%{name}").into(),
-        }
-    }
-}
-
 impl EntryShape {
-    /// Sets the inputs, if they are not.
-    pub(super) fn begin(&mut self, kinds: Vec<InputKind>) {
-        if self.inputs.len() != kinds.len() {
-            self.steps = kinds.iter().map(|_| GroupStep::default()).collect();
-            self.inputs = kinds.into_iter().map(|kind| EntryInput { kind, numbers: ValueNumbers::exact() }).collect();
+    /// No combination yet of values of these kinds.
+    pub(super) fn new(kinds: &[InputKind]) -> EntryShape {
+        let input = |kind: &InputKind| EntryInput { kind: kind.clone(), numbers: ValueNumbers::exact() };
+        EntryShape {
+            inputs: kinds.iter().map(input).collect(),
+            steps: kinds.iter().map(|_| GroupStep::default()).collect(),
+            outcomes: Vec::new(),
         }
     }
 

@@ -139,7 +139,8 @@ fn each_table<V: TableVisitor>(
         let visitor = visitor(bounds.table.to_string().into());
         let range = place.range.clone();
         let walked = place.walk(selection, &bounds, &range, &visitor, &|| visitor.restart())?;
-        match walked.filter(|_| !visitor.is_elsewhere()) {
+        // What ended the question is told by the states, also where another thread found records that columns do not describe.
+        match walked.filter(|_| visitor.is_over() || !visitor.is_elsewhere()) {
             Some(states) => {
                 each(FoundInTable::States(states, &visitor));
                 if visitor.is_over() {

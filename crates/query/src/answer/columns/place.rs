@@ -53,7 +53,7 @@ impl TablePlace {
     }
 
     /// Passes the records of `range` to a visitor. `None` if columns cannot tell them apart. `restart` is called where the
-    /// walk begins anew, because the table was dropped.
+    /// walk begins anew, because the table was dropped, or gives nothing, because no more of it can be read.
     pub(super) fn walk<V: BatchVisitor>(
         &mut self,
         selection: &Selection<'_>,
@@ -71,7 +71,10 @@ impl TablePlace {
                         restart();
                         *self = place;
                     }
-                    None => return Ok(Some(Vec::new())),
+                    None => {
+                        restart();
+                        return Ok(Some(Vec::new()));
+                    }
                 },
                 walked => return Ok(walked?),
             }
@@ -82,6 +85,7 @@ impl TablePlace {
             Err(error) => {
                 // An unreadable part of an archive is reported, and is missing in the answer.
                 selection.reading.unread(&bounds.table, error);
+                restart();
                 Ok(Some(Vec::new()))
             }
         }
