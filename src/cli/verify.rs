@@ -110,7 +110,7 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
     let mut output = Output::new();
     let (mut lacking, mut silent, mut records) = (0, 0, 0);
     for host in &hosts {
-        records += host.records;
+        records = u64::saturating_add(records, host.records);
         silent += usize::from(!host.answered);
         lacking += host.lacking.len();
         if args.output.json {
@@ -125,6 +125,10 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
                 "{} has {there} records in {table}, and {here} of them are here as they are there",
                 host.host
             ))?;
+        }
+        if !host.moving.is_empty() {
+            let days = host.moving.join(", ");
+            output.line(format_args!("{}: {days} got records meanwhile, and was not compared", host.host))?;
         }
         if host.elsewhere > 0 {
             let what =

@@ -5,7 +5,7 @@ use crate::config::{Config, TableConfig};
 use crate::metrics::{ForwardSample, HOSTS_SHOWN_MAX, HostSample, SenderSample};
 use daytable_forward::intake::{ForwardIntake, Places, Readers};
 use daytable_forward::options::ForwardOptions;
-use daytable_forward::sender::{Sender, SenderStatus};
+use daytable_forward::sender::{Sender, SenderProcess, SenderStatus};
 use daytable_model::time;
 use daytable_model::units::show_duration;
 use daytable_platform::lock;
@@ -106,6 +106,7 @@ pub(super) struct Senders {
     data_dir: PathBuf,
     steps: ForwardSteps,
     queue: CommitQueue,
+    process: Arc<SenderProcess>,
     senders: Mutex<Vec<Sender>>,
     board: SenderBoard,
 }
@@ -113,7 +114,9 @@ pub(super) struct Senders {
 impl Senders {
     /// No sender yet. Pages that a receiver lacks are kept from now on.
     pub(super) fn new(config: &Config, store: &Store, view: &ForwardingView) -> Result<Senders, StoreError> {
+        let of_folder = |source| StoreError::Io { path: config.data_dir.clone(), source };
         let forwarding = Senders {
+            process: SenderProcess::new().map_err(of_folder)?,
             data_dir: config.data_dir.clone(),
             steps: store.forwarding(),
             queue: store.commit_queue(),
@@ -136,7 +139,8 @@ impl Senders {
             if senders.iter().any(|sender| sender.options() == options) {
                 continue;
             }
-            let started = Sender::start(options.clone(), self.data_dir.clone(), self.steps.clone(), self.queue.clone());
+            let to_store = (self.steps.clone(), self.queue.clone());
+            let started = Sender::start(options.clone(), self.data_dir.clone(), to_store, self.process.clone());
             senders.push(started.map_err(|source| StoreError::Io { path: self.data_dir.clone(), source })?);
         }
         *lock(&self.board) = senders.iter().map(|sender| sender.status.clone()).collect();

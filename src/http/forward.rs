@@ -259,9 +259,9 @@ async fn rows(State(context): State<ForwardContext>, request: HttpRequest) -> Re
     };
     let intake = context.intake.clone();
     let stored = blocking(move || {
-        let _permit = permit;
         let mut charge = |bytes: usize| memory.grow(bytes).map_err(|refusal| of_refusal(&refusal));
-        intake.rows(credential, &bytes, &mut charge)
+        // Others are parsed while this one waits for the disk.
+        intake.rows(credential, &bytes, &mut charge, || drop(permit))
     });
     stored.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
 }
@@ -331,6 +331,9 @@ pub struct ComparedLine {
     pub elsewhere: u64,
     /// Day-tables that lack records here, with the records there and here.
     pub lacking: Vec<(String, u64, u64)>,
+    /// Day-tables that got records while they were counted, and were not compared.
+    #[serde(default)]
+    pub moving: Vec<String>,
 }
 
 async fn verify(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
@@ -338,8 +341,9 @@ async fn verify(State(context): State<Arc<ServerContext>>) -> Result<Response, A
     let compared = command(move || Ok(intake.compare_all(VERIFY_MAX)?)).await?;
     let line = |(host, compared): (String, Option<Compared>)| {
         let answered = compared.is_some();
-        let Compared { records, elsewhere, lacking } = compared.unwrap_or_default();
-        serde_json::to_string(&ComparedLine { host, answered, records, elsewhere, lacking }).unwrap_or_default() + "\n"
+        let Compared { records, elsewhere, lacking, moving } = compared.unwrap_or_default();
+        let line = ComparedLine { host, answered, records, elsewhere, lacking, moving };
+        serde_json::to_string(&line).unwrap_or_default() + "\n"
     };
     let lines: String = compared.into_iter().map(line).collect();
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// How long a folder that is refused waits after the other one was heard of last.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// How long after its last message a daemon is taken to be alive: it says hello every ten seconds.
+const ALIVE: Duration = Duration::from_secs(15);
+
 /// What is known of a host since this process started.
 #[derive(Clone, Debug)]
 pub struct HostActivity {
@@ -99,6 +102,14 @@ impl Activity {
             Some(host) if host.copy == Some(instance) => Err(Unheard::Copied),
             _ => Err(Unheard::Unknown),
         }
+    }
+
+    /// Whether another process of this origin was heard of a moment ago. A daemon that was started again has to wait as long, so
+    /// this is for credentials that nobody used yet.
+    pub fn is_owned_by_other(&self, origin: &FolderOrigin, instance: u64, now: Instant) -> bool {
+        self.0.get(origin).is_some_and(|host| {
+            host.owner.0 != instance && now.saturating_duration_since(host.seen) < ALIVE
+        })
     }
 
     /// What is known of a host.

@@ -49,9 +49,14 @@ impl ClientError {
         matches!(self, ClientError::Refused { status: 409, .. })
     }
 
+    /// Whether the request has more bytes than the receiver takes at once.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, ClientError::Refused { status: 413, .. })
+    }
+
     /// Whether it is refused until somebody does something about it.
     pub fn is_lasting(&self) -> bool {
-        matches!(self, ClientError::Refused { status: 401 | 403 | 404 | 422 | 426, .. } | ClientError::Options(_))
+        matches!(self, ClientError::Refused { status: 401 | 403 | 404 | 413 | 422 | 426, .. } | ClientError::Options(_))
     }
 }
 

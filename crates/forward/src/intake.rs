@@ -8,10 +8,10 @@ use crate::protocol::{
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
 use daytable_model::time;
-use daytable_model::window::Window;
+use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
-use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, SecretHash};
+use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash};
 use daytable_store::forward::inventory;
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, HostAdvance, checksum_with};
 use daytable_store::forward::receive::{ReceiveError, Receiver};
@@ -19,7 +19,7 @@ use daytable_store::forward::wire::{self, BodyError, BodyLimits};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::time::{Duration, Instant};
 
 /// Pages of a request at most.
@@ -55,9 +55,19 @@ impl Places {
         let Some((name, window)) = known.or_else(|| self.0.last()) else { return Some(table.clone()) };
         let day = match known.is_some() && window.period == table.period() {
             true => table.clone(),
+            // A late record has an earlier time than its table, and one of a clock that was ahead a later one.
+            false if key.time() < table.start() || table.end() <= key.time() => {
+                DayTable::at(name, window.period, table.start())
+            }
             false => DayTable::at(name, window.period, key.time()),
         };
-        (!window.expired(&day, time::now())).then_some(day)
+        let now = time::now();
+        match window.admits(&day, now) {
+            Admission::Own => Some(day),
+            Admission::Late => None,
+            // The clock of the host is ahead.
+            Admission::Early => Some(DayTable::at(name, window.period, now)),
+        }
     }
 }
 
@@ -147,6 +157,14 @@ pub struct Compared {
     pub elsewhere: u64,
     /// Day-tables that lack records here, or have others: with the records there, and here.
     pub lacking: Vec<(String, u64, u64)>,
+    /// Day-tables that were not compared, because they got records meanwhile.
+    pub moving: Vec<String>,
+}
+
+/// A question for the records of all hosts that is under way.
+struct FleetQuestion {
+    number: u64,
+    answers: HashMap<FolderOrigin, Compared>,
 }
 
 /// A host, as it is listed.
@@ -170,8 +188,7 @@ pub struct ForwardIntake {
     /// A lock for each host, so that its requests are handled one after the other.
     turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
     attempts: Mutex<Option<(Instant, u32)>>,
-    /// The number of the last question for the records of all hosts, and the answers to it.
-    question: Mutex<(u64, HashMap<FolderOrigin, Compared>)>,
+    question: Mutex<Option<FleetQuestion>>,
     /// What was received since this process started.
     pub counters: IntakeCounters,
 }
@@ -233,7 +250,7 @@ impl ForwardIntake {
         let hash = secret::hash(&credential).ok_or(IntakeError::Credential)?;
         let joined = match code {
             Some(code) => self.steps.join(code, name, hash)?,
-            None => Err(daytable_store::catalog::hosts::JoinRefusal::Code),
+            None => Err(JoinRefusal::Code),
         };
         match joined {
             Ok(name) => {
@@ -241,9 +258,11 @@ impl ForwardIntake {
                 Ok(JoinAnswer { name, credential })
             }
             Err(refusal) => {
-                let mut attempts = lock(&self.attempts);
-                let (since, failed) = attempts.filter(|(since, _)| !is_over(*since)).unwrap_or((now, 0));
-                *attempts = Some((since, failed + 1));
+                if refusal == JoinRefusal::Code {
+                    let mut attempts = lock(&self.attempts);
+                    let (since, failed) = attempts.filter(|(since, _)| !is_over(*since)).unwrap_or((now, 0));
+                    *attempts = Some((since, failed + 1));
+                }
                 Err(IntakeError::Join(refusal.to_string()))
             }
         }
@@ -279,6 +298,10 @@ impl ForwardIntake {
         mut request: HelloRequest,
     ) -> Result<HelloAnswer, IntakeError> {
         let origin = request.origin;
+        // The first use of a credential ends the older ones of its folder. A copy of a folder that is alive must not do that.
+        if credential.origin.is_none() && lock(&self.activity).is_owned_by_other(&origin, request.instance, Instant::now()) {
+            return Err(IntakeError::Copied);
+        }
         self.bind(hash, &credential, origin)?;
         while request.report.lost.len() > LOSSES_MAX {
             request.report.lost.pop_last();
@@ -304,12 +327,12 @@ impl ForwardIntake {
             .read(|reader| Ok((reader.catalog().forwarding_host(&origin)?, reader.catalog().host_history(&origin)?)))?;
         // Its credential was bound a moment ago.
         let host = host.ok_or(IntakeError::Credential)?;
-        let asked = lock(&self.question).0;
+        let asked = lock(&self.question).as_ref().map_or(0, |question| question.number);
         Ok(HelloAnswer { name: host.name, epoch: host.epoch, position: host.position, history, asked })
     }
 
-    /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much memory in all before it is
-    /// used.
+    /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much more memory before it is used;
+    /// `submitted` is called when nothing is left to do but to wait for the disk.
     ///
     /// # Errors
     ///
@@ -320,8 +343,9 @@ impl ForwardIntake {
         (hash, credential): (SecretHash, HostCredential),
         bytes: &[u8],
         charge: &mut dyn FnMut(usize) -> Result<(), IntakeError>,
+        submitted: impl FnOnce(),
     ) -> Result<RowsAnswer, IntakeError> {
-        let result = self.store_rows((hash, credential), bytes, charge);
+        let result = self.store_rows((hash, credential), bytes, charge, submitted);
         match &result {
             Ok(_) => self.counters.requests.fetch_add(1, Ordering::Relaxed),
             Err(_) => self.counters.refused.fetch_add(1, Ordering::Relaxed),
@@ -334,16 +358,22 @@ impl ForwardIntake {
         (hash, credential): (SecretHash, HostCredential),
         bytes: &[u8],
         charge: &mut dyn FnMut(usize) -> Result<(), IntakeError>,
+        submitted: impl FnOnce(),
     ) -> Result<RowsAnswer, IntakeError> {
         // The pages are copied out of the body.
-        charge(2 * bytes.len())?;
+        charge(bytes.len())?;
         let body = wire::decode(bytes, BodyLimits { raw_bytes_max: RAW_BYTES_MAX, pages_max: PAGES_MAX })?;
         let head: RowsHead =
             serde_json::from_str(body.head).map_err(|error| IntakeError::Message(error.to_string()))?;
         self.bind(hash, &credential, head.origin)?;
         lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
         let turn = lock(&self.turns).entry(head.origin).or_default().clone();
-        let _turn = lock(&turn);
+        let busy_host = || IntakeError::Busy("an earlier request of this host is being stored: send this one later".into());
+        let _turn = match turn.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(busy_host()),
+        };
 
         // The committer decides; this only spares the work of what is refused, and of what is stored already.
         let epoch = self.queue.epoch();
@@ -355,9 +385,9 @@ impl ForwardIntake {
         if host.position != head.from {
             return Err(misplaced(host.position, head.from));
         }
-        // A decoded page, and its rows.
-        let raw_bytes: u64 = body.pages.iter().map(|page| u64::from(page.raw_bytes())).sum();
-        charge(2 * bytes.len() + 2 * usize::try_from(raw_bytes).unwrap_or(usize::MAX / 4))?;
+        // All rows, and the page that is being decoded.
+        let raw_bytes = || body.pages.iter().map(|page| page.raw_bytes() as usize);
+        charge(raw_bytes().sum::<usize>() + raw_bytes().max().unwrap_or(0))?;
         check_positions(&head, host.epoch, body.pages.iter().map(|page| (page.seq, page.stored_checksum())))?;
         daytable_platform::failpoint!("forward-received");
 
@@ -412,6 +442,7 @@ impl ForwardIntake {
         };
         let busy = || IntakeError::Busy("the store accepts no records at the moment: send them again".into());
         self.queue.submit(submission).map_err(|_| busy())?;
+        submitted();
         match outcome.recv() {
             Ok(CommitOutcome::Committed) => {
                 daytable_platform::failpoint!("forward-stored");
@@ -457,20 +488,20 @@ impl ForwardIntake {
             };
             // A table that is called otherwise here, or a day that is gone here, cannot be compared.
             if places.of(&table, RowKey::new(table.start(), 0, 0)).as_ref() != Some(&table) {
-                compared.elsewhere += day.records;
+                compared.elsewhere = compared.elsewhere.saturating_add(day.records);
                 continue;
             }
             let here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
-            compared.records += day.records;
+            compared.records = compared.records.saturating_add(day.records);
             let lacks = here.records < day.records || here.records == day.records && here.checksum != day.checksum;
             if lacks {
                 compared.lacking.push((day.table.clone(), day.records, here.records));
             }
         }
+        compared.moving.clone_from(&message.moving);
         let lacking = compared.lacking.len() as u64;
-        let mut question = lock(&self.question);
-        if question.0 == message.asked {
-            question.1.insert(origin, compared);
+        if let Some(question) = lock(&self.question).as_mut().filter(|question| question.number == message.asked) {
+            question.answers.insert(origin, compared);
         }
         Ok(CountsAnswer { lacking })
     }
@@ -480,15 +511,24 @@ impl ForwardIntake {
     ///
     /// # Errors
     ///
-    /// The catalog cannot be read.
+    /// The catalog cannot be read, or hosts are being asked already.
     pub fn compare_all(&self, patience: Duration) -> Result<Vec<(String, Option<Compared>)>, StoreError> {
-        let asked = {
+        {
             let mut question = lock(&self.question);
-            // Hosts know the numbers of earlier processes.
-            question.0 = question.0.max(u64::try_from(time::now().get()).unwrap_or(0)) + 1;
-            question.1.clear();
-            question.0
-        };
+            if question.is_some() {
+                return Err(StoreError::Refused("the hosts are being asked already: try again in a minute".into()));
+            }
+            // Hosts know the numbers of earlier questions.
+            let number = u64::try_from(time::now().get()).unwrap_or(1);
+            *question = Some(FleetQuestion { number, answers: HashMap::new() });
+        }
+        let compared = self.wait_for_answers(patience);
+        // Whoever is heard of later has nothing to count.
+        *lock(&self.question) = None;
+        compared
+    }
+
+    fn wait_for_answers(&self, patience: Duration) -> Result<Vec<(String, Option<Compared>)>, StoreError> {
         let until = Instant::now() + patience;
         loop {
             let hosts = self.read(|reader| reader.catalog().forwarding_hosts())?;
@@ -497,10 +537,7 @@ impl ForwardIntake {
                 .filter(|host| !host.is_revoked)
                 .filter_map(|host| Some((host.name, host.origin?)))
                 .collect();
-            let answers = {
-                let question = lock(&self.question);
-                if question.0 == asked { question.1.clone() } else { HashMap::new() }
-            };
+            let answers = lock(&self.question).as_ref().map(|question| question.answers.clone()).unwrap_or_default();
             let is_over = Instant::now() >= until;
             if is_over || all.iter().all(|(_, origin)| answers.contains_key(origin)) {
                 return Ok(all.into_iter().map(|(name, origin)| (name, answers.get(&origin).cloned())).collect());
@@ -600,7 +637,7 @@ fn check_positions(head: &RowsHead, epoch: i64, pages: impl Iterator<Item = (i64
     let RowsHead { mode, from, to, .. } = head;
     let is_right = match mode {
         RowsMode::Commits => {
-            let (mut checksum, mut last, mut ascends) = (from.checksum, from.commit + 1, true);
+            let (mut checksum, mut last, mut ascends) = (from.checksum, from.commit.saturating_add(1), true);
             for (commit, stored) in pages {
                 ascends &= commit >= last;
                 last = commit;
@@ -614,7 +651,9 @@ fn check_positions(head: &RowsHead, epoch: i64, pages: impl Iterator<Item = (i64
             let body = pages.fold(0, |sum, (_, stored)| checksum_with(sum, stored));
             *to == from.after_copy(body) && head.epoch == epoch
         }
-        RowsMode::Adopt => to.is_between_commits() && to.commit >= 0 && head.epoch == epoch + 1 && pages.count() == 0,
+        RowsMode::Adopt => {
+            to.is_between_commits() && to.commit >= 0 && head.epoch == epoch.saturating_add(1) && pages.count() == 0
+        }
     };
     if is_right { Ok(()) } else { Err(IntakeError::Message("its positions are not those of its pages".into())) }
 }

@@ -99,6 +99,9 @@ pub struct CountsMessage {
     pub commit: i64,
     /// Its day-tables.
     pub days: Vec<DayCount>,
+    /// Day-tables that got records while they were counted, and are not among these.
+    #[serde(default)]
+    pub moving: Vec<String>,
 }
 
 /// The answer to [`CountsMessage`].

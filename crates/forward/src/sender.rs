@@ -18,9 +18,9 @@ use daytable_model::time;
 use daytable_platform::lock;
 use daytable_store::forward::inventory;
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
-use daytable_store::forward::reader::{Behind, CopyCursor, ForwardError, ForwardReader};
+use daytable_store::forward::reader::{Behind, CopyCursor, ForwardError, ForwardReader, RequestLimits};
 use daytable_store::forward::wire::{self, WirePage};
-use daytable_store::{CommitQueue, ForwardSteps, Reader, StoreError};
+use daytable_store::{CommitQueue, ForwardState, ForwardSteps, Reader, StoreError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,10 +28,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes of a request, about.
-const REQUEST_BYTES: usize = 2 << 20;
-/// Pages of a request at most.
-const REQUEST_PAGES: usize = 1024;
+/// How much a request has. Rows take several times the memory of their pages at the receiver.
+const REQUEST: RequestLimits = RequestLimits { bytes: 2 << 20, raw_bytes: 8 << 20, pages: 1024 };
 /// How often a host says that it is there.
 const HELLO_EVERY: Duration = Duration::from_secs(10);
 /// How often the position is written while it moves.
@@ -82,6 +80,28 @@ impl SenderStatus {
     }
 }
 
+/// What this process calls itself in all its messages, so that a receiver tells it from a copy of its folder.
+pub struct SenderProcess {
+    instance: u64,
+    /// The last message. Senders that are started anew go on from there.
+    turns: AtomicU64,
+}
+
+impl SenderProcess {
+    /// A number that no other process has.
+    ///
+    /// # Errors
+    ///
+    /// There are no random numbers.
+    pub fn new() -> std::io::Result<Arc<SenderProcess>> {
+        Ok(Arc::new(SenderProcess { instance: secret::instance()?, turns: AtomicU64::new(0) }))
+    }
+
+    fn turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+}
+
 /// A running sender.
 pub struct Sender {
     options: ForwardOptions,
@@ -101,8 +121,8 @@ impl Sender {
     pub fn start(
         options: ForwardOptions,
         data_dir: PathBuf,
-        steps: ForwardSteps,
-        queue: CommitQueue,
+        (steps, queue): (ForwardSteps, CommitQueue),
+        process: Arc<SenderProcess>,
     ) -> std::io::Result<Sender> {
         let status = Arc::new(SenderStatus::default());
         lock(&status.state).to.clone_from(&options.to);
@@ -115,11 +135,12 @@ impl Sender {
             status: status.clone(),
             stop: stop.clone(),
             origin: FolderOrigin([0; 16]),
-            instance: secret::instance()?,
-            turn: 0,
+            process,
             noted: None,
             losses: None,
             counted: 0,
+            limits: REQUEST,
+            comparison: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("forward".into()).spawn(move || session.work(&runtime))?;
@@ -160,13 +181,28 @@ struct Work {
     status: Arc<SenderStatus>,
     stop: Arc<AtomicBool>,
     origin: FolderOrigin,
-    instance: u64,
-    turn: u64,
+    process: Arc<SenderProcess>,
     /// The position in the catalog, and when it was written.
     noted: Option<(ForwardPosition, Instant)>,
     losses: Option<(BTreeMap<String, u64>, Instant)>,
-    /// The last question for the records of this host that was answered.
+    /// The last question for the records of this host that was answered, or could not be.
     counted: u64,
+    /// Smaller after the receiver refused a request for its size.
+    limits: RequestLimits,
+    /// A comparison that is under way, or was when a session ended.
+    comparison: Option<FolderComparison>,
+}
+
+/// Where a comparison stands.
+struct FolderComparison {
+    /// Pages of later commits are compared.
+    common: i64,
+    /// This folder before the first page was read: what comes meanwhile is sent afterwards.
+    last: ForwardState,
+    /// What was sent.
+    cursor: CopyCursor,
+    /// The receiver's epoch and position after that.
+    at: (i64, ForwardPosition),
 }
 
 /// Why a session ends.
@@ -192,6 +228,10 @@ impl Work {
     fn work(mut self, runtime: &tokio::runtime::Runtime) {
         let mut pause = PAUSE_MIN;
         let mut last_error = None;
+        // What an earlier process knew, so that the first report does not say that everything is missing.
+        let known = Reader::open(&self.data_dir).and_then(|reader| reader.catalog().forward_targets());
+        let known = known.unwrap_or_default().into_iter().find(|(name, _)| *name == self.options.to);
+        self.noted = known.map(|(_, position)| (position, Instant::now()));
         while !self.is_stopping() {
             let begun = Instant::now();
             let end = self.session(runtime);
@@ -201,11 +241,15 @@ impl Work {
             }
             // The position is asked for again, at once.
             let is_expected = matches!(&error, SessionEnd::Client(error) if error.is_misplaced());
+            // Half as much may be little enough.
+            let is_halved = matches!(&error, SessionEnd::Client(error) if error.is_too_large())
+                && self.limits.half().inspect(|half| self.limits = *half).is_some();
+            let is_expected = is_expected || is_halved;
             let text = error.to_string();
             if begun.elapsed() > PAUSE_MAX {
                 pause = PAUSE_MIN;
             }
-            if !is_expected || begun.elapsed() < PAUSE_MIN {
+            if !is_expected || !is_halved && begun.elapsed() < PAUSE_MIN {
                 self.status.failures.fetch_add(1, Ordering::Relaxed);
                 if last_error.as_ref() != Some(&text) {
                     // One line an outage: `daytable status` shows the reason.
@@ -232,7 +276,7 @@ impl Work {
         let is_lasting = matches!(error, SessionEnd::Client(error) if error.is_lasting());
         let pause = if is_lasting { pause.max(PAUSE_MAX / 6) } else { pause };
         let share =
-            f64::from(u32::try_from(secret::instance().unwrap_or(self.instance) & 0xffff).unwrap_or(0)) / 65536.0;
+            f64::from(u32::try_from(secret::instance().unwrap_or(self.process.instance) & 0xffff).unwrap_or(0)) / 65536.0;
         asked + pause.mul_f64(0.5 + share / 2.0)
     }
 
@@ -282,12 +326,12 @@ impl Work {
                 self.note(answer.position, true)?;
                 return Err(SessionEnd::Stopped);
             }
-            if let Some(common) = compare.take() {
-                self.compare(runtime, &client, &mut reader, &mut answer, common)?;
+            if let Some(comparison) = compare.take() {
+                self.compare(runtime, &client, &mut reader, &mut answer, comparison)?;
                 continue;
             }
             match self.next(&mut reader, answer.position)? {
-                Next::Compare(common) => compare = Some(common),
+                Next::Compare(common) => compare = Some(self.comparison(&reader, common, &answer)?),
                 Next::Pages(pages, to, damaged) => {
                     let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
                     self.status.damaged_pages.fetch_add(damaged, Ordering::Relaxed);
@@ -304,7 +348,7 @@ impl Work {
                         self.count(runtime, &client, &answer, up_to)?;
                     }
                     let left = HELLO_EVERY.saturating_sub(said.elapsed());
-                    self.queue.wait_for_commit(up_to.commit, left);
+                    self.queue.wait_for_commit(up_to.commit, left, || !self.is_stopping());
                 }
             }
             if said.elapsed() >= HELLO_EVERY {
@@ -342,9 +386,9 @@ impl Work {
             behind_ms: behind.oldest.map_or(0, |oldest| u64::try_from(now.since(oldest).as_millis()).unwrap_or(0)),
             lost: self.losses()?,
         };
-        self.turn += 1;
         self.origin = state.origin;
-        let request = HelloRequest { origin: state.origin, instance: self.instance, turn: self.turn, report };
+        let (instance, turn) = (self.process.instance, self.process.turn());
+        let request = HelloRequest { origin: state.origin, instance, turn, report };
         self.request(runtime, client.hello(&request))
     }
 
@@ -373,7 +417,7 @@ impl Work {
     }
 
     /// Counts the records of this host, of which the receiver has all, and says so. Nothing is sent meanwhile, so both count the
-    /// same commits; if others came here, it is done again with the next message.
+    /// same commits; days that get others here meanwhile are left out, and named.
     fn count(
         &mut self,
         runtime: &tokio::runtime::Runtime,
@@ -381,23 +425,31 @@ impl Work {
         answer: &HelloAnswer,
         up_to: ForwardPosition,
     ) -> Result<(), SessionEnd> {
-        let reader = Reader::open(&self.data_dir)?;
-        let counted = inventory::count_sent(&reader, &answer.name, &|| !self.is_stopping())?;
-        let Some(days) = counted else { return Err(SessionEnd::Stopped) };
-        if reader.catalog().forward_state()?.committed != up_to.commit {
-            return Ok(());
-        }
-        let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days };
-        self.request(runtime, client.counts(&message))?;
+        // Whatever comes of it: a question is answered once.
         self.counted = answer.asked;
-        Ok(())
+        let reader = Reader::open(&self.data_dir)?;
+        let counted = inventory::count_sent(&reader, &answer.name, up_to.commit, &|| !self.is_stopping())?;
+        let Some((days, moving)) = counted else { return Err(SessionEnd::Stopped) };
+        let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days, moving };
+        match self.request(runtime, client.counts(&message)) {
+            Err(SessionEnd::Client(error)) => {
+                tracing::warn!(to = self.options.to, %error, "the records of this host could not be compared");
+                Ok(())
+            }
+            sent => sent.map(drop),
+        }
     }
 
     /// Decides how to go on from the receiver's position: from there (`None`), or by a comparison from a commit on that both
     /// have.
-    fn begin(&mut self, reader: &mut ForwardReader, answer: &HelloAnswer) -> Result<Option<i64>, SessionEnd> {
+    fn begin(&mut self, reader: &mut ForwardReader, answer: &HelloAnswer) -> Result<Option<FolderComparison>, SessionEnd> {
         let position = answer.position;
         reader.rewind();
+        // The receiver has what was sent of the comparison before an error, and nothing else came since.
+        let known = self.comparison.take().filter(|known| known.at == (answer.epoch, position) && position.copies > 0);
+        if known.is_some() {
+            return Ok(known);
+        }
         if position.copies == 0 && is_own(reader, position)? {
             self.note(position, true)?;
             return Ok(None);
@@ -420,8 +472,19 @@ impl Work {
             at = position.commit,
             "the receiver has other commits than this folder, so pages are compared"
         );
+        self.comparison(reader, common, answer).map(Some)
+    }
+
+    /// A comparison from its beginning.
+    fn comparison(
+        &mut self,
+        reader: &ForwardReader,
+        common: i64,
+        answer: &HelloAnswer,
+    ) -> Result<FolderComparison, SessionEnd> {
         self.hold(common, reader)?;
-        Ok(Some(common))
+        let (last, cursor) = (reader.state()?, CopyCursor::default());
+        Ok(FolderComparison { common, last, cursor, at: (answer.epoch, answer.position) })
     }
 
     /// Keeps pages and days of later commits.
@@ -431,7 +494,7 @@ impl Work {
     }
 
     fn next(&self, reader: &mut ForwardReader, position: ForwardPosition) -> Result<Next, SessionEnd> {
-        match reader.pages_after(position, REQUEST_BYTES, REQUEST_PAGES) {
+        match reader.pages_after(position, self.limits) {
             // Commits without pages move positions of sources. The receiver needs no request for them.
             Ok(taken) if taken.pages.is_empty() && taken.damaged == 0 => Ok(Next::Nothing(taken.to)),
             Ok(taken) => Ok(Next::Pages(taken.pages, taken.to, taken.damaged)),
@@ -447,19 +510,17 @@ impl Work {
         client: &ReceiverClient,
         reader: &mut ForwardReader,
         answer: &mut HelloAnswer,
-        common: i64,
+        mut comparison: FolderComparison,
     ) -> Result<(), SessionEnd> {
-        self.hold(common, reader)?;
         lock(&self.status.state).is_comparing = true;
-        // Before the first page is read: what comes meanwhile is sent afterwards.
-        let last = reader.state()?;
-        let (mut cursor, mut said) = (CopyCursor::default(), Instant::now());
+        let mut said = Instant::now();
         loop {
             if self.is_stopping() {
                 return Err(SessionEnd::Stopped);
             }
-            let pages = match reader.copy_after(common, &mut cursor, REQUEST_BYTES, REQUEST_PAGES) {
-                Ok(Some(pages)) => pages,
+            let mut cursor = comparison.cursor.clone();
+            let copied = match reader.copy_after(comparison.common, &mut cursor, self.limits) {
+                Ok(Some(copied)) => copied,
                 Ok(None) => break,
                 // A day was sealed or dropped since: begin anew.
                 Err(ForwardError::Incomplete(_)) => {
@@ -469,16 +530,30 @@ impl Work {
                 }
                 Err(ForwardError::Store(error)) => return Err(error.into()),
             };
-            let sum = pages.iter().fold(0, |sum, page| checksum_with(sum, page.stored_checksum()));
-            let (epoch, to) = (answer.epoch, answer.position.after_copy(sum));
-            self.send(runtime, client, answer, RowsMode::Compare, (epoch, to), &pages)?;
+            self.status.damaged_pages.fetch_add(copied.damaged, Ordering::Relaxed);
+            if !copied.pages.is_empty() {
+                let sum = copied.pages.iter().fold(0, |sum, page| checksum_with(sum, page.stored_checksum()));
+                let (epoch, to) = (answer.epoch, answer.position.after_copy(sum));
+                // Kept for the next session, should this one end here. If the receiver stored the request nevertheless, it is
+                // elsewhere, and all is compared again.
+                let sent = self.send(runtime, client, answer, RowsMode::Compare, (epoch, to), &copied.pages);
+                if let Err(end) = sent {
+                    self.comparison = Some(comparison);
+                    return Err(end);
+                }
+            }
+            (comparison.cursor, comparison.at) = (cursor, (answer.epoch, answer.position));
             if said.elapsed() >= HELLO_EVERY {
                 said = Instant::now();
-                self.hello(runtime, client, reader)?;
+                if let Err(end) = self.hello(runtime, client, reader) {
+                    self.comparison = Some(comparison);
+                    return Err(end);
+                }
             }
         }
+        let last = comparison.last;
         let to = ForwardPosition { commit: last.committed, checksum: last.checksum, ..ForwardPosition::default() };
-        let epoch = answer.epoch + 1;
+        let epoch = answer.epoch.saturating_add(1);
         self.send(runtime, client, answer, RowsMode::Adopt, (epoch, to), &[])?;
         self.note(to, true)?;
         reader.rewind();
@@ -495,7 +570,7 @@ impl Work {
         (epoch, to): (i64, ForwardPosition),
         pages: &[WirePage],
     ) -> Result<(), SessionEnd> {
-        let head = RowsHead { origin: self.origin, instance: self.instance, mode, epoch, from: answer.position, to };
+        let head = RowsHead { origin: self.origin, instance: self.process.instance, mode, epoch, from: answer.position, to };
         let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), pages);
         let bytes = body.len() as u64;
         daytable_platform::failpoint!("forward-before-send");
@@ -540,11 +615,10 @@ fn is_own(reader: &mut ForwardReader, position: ForwardPosition) -> Result<bool,
         return Ok(checksum == position.checksum);
     }
     let base = ForwardPosition { commit: position.commit, checksum, ..ForwardPosition::default() };
-    let begun = reader.pages_after(base, usize::MAX, position.pages as usize);
+    let begun = reader.checksum_within(base, position.pages);
     reader.rewind();
     match begun {
-        Ok(begun) => Ok((begun.to.commit, begun.to.pages, begun.to.checksum)
-            == (position.commit, position.pages, position.checksum)),
+        Ok(begun) => Ok(begun == Some(position.checksum)),
         Err(ForwardError::Incomplete(_)) => Ok(false),
         Err(ForwardError::Store(error)) => Err(error.into()),
     }

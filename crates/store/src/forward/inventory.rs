@@ -27,12 +27,15 @@ pub struct DayCount {
     pub checksum: u64,
 }
 
-/// Counts all records of a folder as they are received under a name. `None` if `goes_on` ends it.
+/// Counts all records of a folder as they are received under a name, of days that have none of later commits than `commit`,
+/// and names the other days. `None` if `goes_on` ends it.
+#[allow(clippy::type_complexity)]
 pub fn count_sent(
     reader: &Reader,
     log_host: &str,
+    commit: i64,
     goes_on: &dyn Fn() -> bool,
-) -> Result<Option<Vec<DayCount>>, StoreError> {
+) -> Result<Option<(Vec<DayCount>, Vec<String>)>, StoreError> {
     let mut tables = BTreeSet::new();
     for day in reader.catalog().days()? {
         // Restored days are copies.
@@ -42,7 +45,7 @@ pub fn count_sent(
     }
     let mut counts = Vec::with_capacity(tables.len());
     for table in tables {
-        let counted = count(reader, &table, goes_on, &mut |row, sum| {
+        let counted = count(reader, &table, &Range::all(), goes_on, &mut |row, sum| {
             let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
             as_received(properties, log_host, true, |properties| sum.add(row, properties));
         })?;
@@ -52,12 +55,19 @@ pub fn count_sent(
             None => return Ok(None),
         }
     }
-    Ok(Some(counts))
+    let later: BTreeSet<String> = {
+        let files = reader.catalog().files()?.into_iter().filter(|file| file.last_seq > commit);
+        files.map(|file| file.day.to_string()).collect()
+    };
+    counts.retain(|count| !later.contains(&count.table));
+    Ok(Some((counts, later.into_iter().collect())))
 }
 
 /// Counts the records of a host in a day-table here.
 pub fn count_received(reader: &Reader, table: &DayTable, log_host: &str) -> Result<DayCount, StoreError> {
-    let counted = count(reader, table, &|| true, &mut |row, sum| {
+    // A search skips what surely has none of them.
+    let range = Range { contains: Some(log_host.to_owned()), ..Range::all() };
+    let counted = count(reader, table, &range, &|| true, &mut |row, sum| {
         let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
         let is_of_host =
             |(name, value): &(&str, Property<'_>)| *name == LOG_HOST && *value == Property::String(log_host);
@@ -83,11 +93,12 @@ impl Sum {
 fn count(
     reader: &Reader,
     table: &DayTable,
+    range: &Range,
     goes_on: &dyn Fn() -> bool,
     add: &mut dyn FnMut(&Row, &mut Sum),
 ) -> Result<Option<DayCount>, StoreError> {
     let mut sum = Sum(DayCount { table: table.to_string(), ..DayCount::default() });
-    let scan = match reader.scan(table, &Range::all()) {
+    let scan = match reader.scan(table, range) {
         Ok(scan) => scan,
         Err(StoreError::TableGone(_)) => return Ok(Some(sum.0)),
         Err(error) => return Err(error),

@@ -20,7 +20,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use rusqlite::params;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,6 +36,29 @@ pub enum ForwardError {
     /// The commits after the position are no longer in their pages. Whole pages have to be compared.
     #[error("the pages of commit {0} are not as that commit wrote them")]
     Incomplete(i64),
+}
+
+/// About how much a request has. It has one page at least, whatever its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Bytes on the wire.
+    pub bytes: usize,
+    /// Bytes of rows before they were encoded.
+    pub raw_bytes: usize,
+    /// Pages.
+    pub pages: usize,
+}
+
+impl RequestLimits {
+    /// Half of it, for a receiver that refused as much. `None` for a request of one page.
+    pub fn half(self) -> Option<RequestLimits> {
+        let half = RequestLimits { bytes: self.bytes / 2, raw_bytes: self.raw_bytes / 2, pages: self.pages / 2 };
+        (half.pages > 0).then_some(half)
+    }
+
+    fn are_reached(&self, pages: &[WirePage], (bytes, raw_bytes): (usize, usize)) -> bool {
+        bytes >= self.bytes || raw_bytes >= self.raw_bytes || pages.len() >= self.pages
+    }
 }
 
 /// Pages, and the position after them.
@@ -54,6 +77,15 @@ pub struct ForwardReader {
     reader: Reader,
     /// Of each file: all pages up to this number are of commits that were read.
     read: HashMap<String, i64>,
+}
+
+/// Pages of a comparison.
+#[derive(Debug, Default)]
+pub struct CopiedPages {
+    /// With all rows of commits after the one that was asked for, and perhaps with earlier ones.
+    pub pages: Vec<WirePage>,
+    /// Pages whose bytes are damaged here. They are not sent.
+    pub damaged: u64,
 }
 
 /// Where a comparison of a whole folder stands.
@@ -88,31 +120,53 @@ impl ForwardReader {
         self.read.clear();
     }
 
-    /// The pages after `from`, up to about so many bytes and at most so many pages. `to` equals `from` if there are none.
+    /// The pages after `from`, about as many as `limits` says. `to` equals `from` if there are none.
     pub fn pages_after(
         &mut self,
         from: ForwardPosition,
-        bytes_max: usize,
-        pages_max: usize,
+        limits: RequestLimits,
     ) -> Result<CommitPages, ForwardError> {
+        let taken = self.with_headers_after(from, limits.pages, |reader, opened, headers, horizon| {
+            reader.take(opened, headers, horizon, from, limits)
+        })?;
+        Ok(taken.unwrap_or(CommitPages { pages: Vec::new(), to: from, damaged: 0 }))
+    }
+
+    /// The checksum after so many pages of the next commit, if it has as many.
+    pub fn checksum_within(&mut self, from: ForwardPosition, pages: u32) -> Result<Option<u64>, ForwardError> {
+        let count = pages as usize;
+        let found = self.with_headers_after(from, count, |_, _, headers, _| {
+            let of_one = headers.len() >= count && headers.iter().take(count).all(|(_, page)| page.seq == headers[0].1.seq);
+            let sum = |sum, (_, page): &(usize, PageRow)| checksum_with(sum, page.header.checksum);
+            Ok(of_one.then(|| headers.iter().take(count).fold(from.checksum, sum)))
+        });
+        found.map(Option::flatten)
+    }
+
+    /// Passes the headers of pages after `from`, so many at least if there are as many. `None` without a later commit.
+    fn with_headers_after<T>(
+        &mut self,
+        from: ForwardPosition,
+        pages: usize,
+        pass: impl Fn(&ForwardReader, &[OpenDayFile], Vec<(usize, PageRow)>, i64) -> Result<T, ForwardError>,
+    ) -> Result<Option<T>, ForwardError> {
         // Before the files, so that their snapshots have all of these commits.
         let committed = self.reader.catalog().committed()?;
-        let nothing = CommitPages { pages: Vec::new(), to: from, damaged: 0 };
         if committed.seq <= from.commit {
-            return Ok(nothing);
+            return Ok(None);
         }
         let files = self.files_after(from.commit)?;
-        let mut limit = HEADERS_AT_ONCE.max(pages_max);
+        let mut limit = HEADERS_AT_ONCE.max(pages);
         loop {
             let mut opened = Vec::with_capacity(files.len());
             let found = self.headers_after(&files, &committed, from, limit, &mut opened);
             let result = found.and_then(|found| match found {
                 None => Ok(None),
-                Some((headers, horizon)) => self.take(&opened, headers, horizon, from, bytes_max, pages_max).map(Some),
+                Some((headers, horizon)) => pass(self, &opened, headers, horizon).map(Some),
             });
             opened.into_iter().for_each(|file| self.reader.release(file));
             match result? {
-                Some(taken) => return Ok(taken),
+                Some(passed) => return Ok(Some(passed)),
                 // One commit has more pages in a file.
                 None => limit *= 4,
             }
@@ -186,8 +240,7 @@ impl ForwardReader {
         headers: Vec<(usize, PageRow)>,
         horizon: i64,
         from: ForwardPosition,
-        bytes_max: usize,
-        pages_max: usize,
+        limits: RequestLimits,
     ) -> Result<CommitPages, ForwardError> {
         let mut taken = CommitPages {
             pages: Vec::new(),
@@ -204,13 +257,15 @@ impl ForwardReader {
             return Err(ForwardError::Incomplete(merged.seq));
         }
         // The first commit may have been begun by an earlier request.
-        let (mut bytes, mut headers) = (0, headers.into_iter().skip(from.pages as usize).peekable());
+        let (mut bytes, mut raw_bytes) = (0, 0);
+        let mut headers = headers.into_iter().skip(from.pages as usize).peekable();
         while let Some((file, page)) = headers.next() {
             let seq = page.seq;
             taken.to.checksum = checksum_with(taken.to.checksum, page.header.checksum);
             match wire_page(&opened[file], page) {
                 Ok(page) => {
                     bytes += page.bytes();
+                    raw_bytes += page.raw_bytes() as usize;
                     taken.pages.push(page);
                 }
                 Err(error) if error.is_damage() => {
@@ -226,7 +281,7 @@ impl ForwardReader {
             } else {
                 taken.to.pages += 1;
             }
-            if bytes >= bytes_max || taken.pages.len() >= pages_max {
+            if limits.are_reached(&taken.pages, (bytes, raw_bytes)) {
                 break;
             }
         }
@@ -249,25 +304,24 @@ impl ForwardReader {
         &mut self,
         commit: i64,
         cursor: &mut CopyCursor,
-        bytes_max: usize,
-        pages_max: usize,
-    ) -> Result<Option<Vec<WirePage>>, ForwardError> {
+        limits: RequestLimits,
+    ) -> Result<Option<CopiedPages>, ForwardError> {
         loop {
             let Some(file) = self.next_copied(commit, cursor)? else { return Ok(None) };
-            let pages = match file.role {
-                FileRole::Sealed => self.copy_of_sealed(&file, cursor, bytes_max),
-                _ => self.copy_of_open(&file, commit, cursor, bytes_max, pages_max),
+            let copied = match file.role {
+                FileRole::Sealed => self.copy_of_sealed(&file, cursor, limits),
+                _ => self.copy_of_open(&file, commit, cursor, limits),
             };
-            let (pages, is_over) = match pages {
+            let (copied, is_over) = match copied {
                 // It was sealed since: the sealed file is among those to come, or the cursor goes on behind it.
                 Err(StoreError::TableGone(_)) => return Err(ForwardError::Incomplete(commit + 1)),
-                pages => pages?,
+                copied => copied?,
             };
             if is_over {
                 *cursor = CopyCursor { file: Some(file.name.clone()), page: i64::MAX, row: None };
             }
-            if !pages.is_empty() {
-                return Ok(Some(pages));
+            if !copied.pages.is_empty() || copied.damaged > 0 {
+                return Ok(Some(copied));
             }
         }
     }
@@ -298,9 +352,9 @@ impl ForwardReader {
         file: &LiveFile,
         commit: i64,
         cursor: &mut CopyCursor,
-        bytes_max: usize,
-        pages_max: usize,
-    ) -> Result<(Vec<WirePage>, bool), StoreError> {
+        limits: RequestLimits,
+    ) -> Result<(CopiedPages, bool), StoreError> {
+        let headers_max = limits.pages.max(1);
         let committed = self.reader.catalog().committed()?;
         let after = if cursor.file.as_deref() == Some(&file.name) { cursor.page } else { 0 };
         let opened = self.reader.acquire(file)?;
@@ -309,11 +363,12 @@ impl ForwardReader {
             let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 AND seq > ?2 ORDER BY id LIMIT ?3");
             let headers = (|| {
                 let mut statement = opened.connection.prepare_cached(&select)?;
-                let limit = i64::try_from(pages_max.max(1)).unwrap_or(i64::MAX);
+                let limit = i64::try_from(headers_max).unwrap_or(i64::MAX);
                 statement.query_map(params![after, commit, limit], read_header)?.collect::<rusqlite::Result<Vec<_>>>()
             })()
             .map_err(StoreError::sqlite(&opened.path))?;
-            let (mut is_over, mut bytes, mut pages) = (headers.len() < pages_max.max(1), 0, Vec::new());
+            let (mut is_over, mut copied) = (headers.len() < headers_max, CopiedPages::default());
+            let (mut bytes, mut raw_bytes) = (0, 0);
             let mut headers = headers.into_iter().peekable();
             while let Some(page) = headers.next() {
                 cursor.file = Some(file.name.clone());
@@ -324,19 +379,21 @@ impl ForwardReader {
                 match wire_page(&opened, page) {
                     Ok(page) => {
                         bytes += page.bytes();
-                        pages.push(page);
+                        raw_bytes += page.raw_bytes() as usize;
+                        copied.pages.push(page);
                     }
                     Err(error) if error.is_damage() => {
                         tracing::error!(%error, "a page is damaged: its rows are not forwarded");
+                        copied.damaged += 1;
                     }
                     Err(error) => return Err(error),
                 }
-                if bytes >= bytes_max && headers.peek().is_some() {
+                if limits.are_reached(&copied.pages, (bytes, raw_bytes)) && headers.peek().is_some() {
                     is_over = false;
                     break;
                 }
             }
-            Ok((pages, is_over))
+            Ok((copied, is_over))
         })();
         self.reader.release(opened);
         read
@@ -346,31 +403,36 @@ impl ForwardReader {
         &mut self,
         file: &LiveFile,
         cursor: &mut CopyCursor,
-        bytes_max: usize,
-    ) -> Result<(Vec<WirePage>, bool), StoreError> {
+        limits: RequestLimits,
+    ) -> Result<(CopiedPages, bool), StoreError> {
         let from = if cursor.file.as_deref() == Some(&file.name) { cursor.row } else { None };
         let to = from.map_or(Ticks::MAX, |key| key.time());
         // A scan has the rows of all partitions in the order of their keys. Keys of two partitions may be equal: the rows of
         // the last time are sent again.
         let mut scan = self.reader.scan(&file.day, &Range { to, ..Range::all() })?;
         let (mut rows, mut bytes, mut last, mut is_over) = (Vec::<Row>::new(), 0, None::<RowKey>, true);
-        let most = bytes_max.max(1) * 4;
+        // Each partition has a page at least.
+        let mut partitions = HashSet::new();
         for row in &mut scan {
             let row = row?;
             let is_next_time = last.is_none_or(|last| last.time() != row.key().time());
-            if bytes >= most && is_next_time && from.is_none_or(|from| row.key().time() < from.time()) {
+            let is_full = bytes >= limits.raw_bytes || partitions.len() >= limits.pages;
+            if is_full && is_next_time && from.is_none_or(|from| row.key().time() < from.time()) {
                 is_over = false;
                 break;
             }
             bytes += row.properties().map(|(name, value)| name.len() + value.text().len() + 16).sum::<usize>();
             last = Some(row.key());
+            if !partitions.contains(&row.partition) {
+                partitions.insert(row.partition.clone());
+            }
             rows.push(row);
         }
         drop(scan);
         let pages = built_pages(&file.day, file.last_seq, &rows);
         cursor.file = Some(file.name.clone());
         cursor.row = last;
-        Ok((pages, is_over))
+        Ok((CopiedPages { pages, damaged: 0 }, is_over))
     }
 
     /// Closes files that are no longer live.

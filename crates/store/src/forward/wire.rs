@@ -31,6 +31,8 @@ pub const VERSION: u8 = 1;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the name of a partition at most: 512 UTF-16 units.
 const PARTITION_BYTES_MAX: usize = 512 * 3;
+/// Bytes of a partition in the stored list of a shared page at least: its number, the check of its name, and its rows.
+const PART_BYTES_MIN: usize = 6;
 /// Bytes of the name of a day-table at most.
 const TABLE_BYTES_MAX: usize = 256;
 
@@ -270,7 +272,7 @@ fn text<'b>(reader: &mut ByteReader<'b>, most: usize) -> Result<&'b str, BodyErr
 fn partition(reader: &mut ByteReader<'_>) -> Result<Arc<str>, BodyError> {
     let name = text(reader, PARTITION_BYTES_MAX)?;
     let is_key = |c: char| !matches!(c, '/' | '\\' | '#' | '?') && !c.is_control();
-    if name.chars().all(is_key) { Ok(name.into()) } else { Err(damaged("a partition has a name that is none")) }
+    if !name.is_empty() && name.chars().all(is_key) { Ok(name.into()) } else { Err(damaged("a partition has a name that is none")) }
 }
 
 fn key(reader: &mut ByteReader<'_>) -> Result<RowKey, BodyError> {
@@ -288,8 +290,7 @@ fn read_page(reader: &mut ByteReader<'_>) -> Result<WirePage, BodyError> {
         0 => WireOwner::One(partition(reader)?),
         1 => {
             let list = bytes(reader, usize::MAX)?.to_vec();
-            // A name has a byte for its length at least.
-            let count = reader.count(reader.rest().len())?;
+            let count = reader.count(list.len() / PART_BYTES_MIN)?;
             let names = (0..count).map(|_| partition(reader)).collect::<Result<_, _>>()?;
             WireOwner::Many(list, names)
         }

@@ -3,9 +3,13 @@
 use super::lives::seal;
 use super::*;
 use crate::forward::position::ForwardPosition;
-use crate::forward::reader::{CopyCursor, ForwardError, ForwardReader};
+use crate::forward::reader::{CopyCursor, ForwardError, ForwardReader, RequestLimits};
 use crate::forward::receive::Receiver;
 use crate::forward::wire::WirePage;
+
+fn limits(bytes: usize, pages: usize) -> RequestLimits {
+    RequestLimits { bytes, raw_bytes: bytes, pages }
+}
 
 /// The positions of the rows of pages, in order.
 fn positions(pages: &[WirePage]) -> Vec<u64> {
@@ -23,7 +27,7 @@ fn positions(pages: &[WirePage]) -> Vec<u64> {
 fn all_after(reader: &mut ForwardReader, mut position: ForwardPosition) -> (Vec<WirePage>, ForwardPosition) {
     let mut pages = Vec::new();
     loop {
-        let taken = reader.pages_after(position, 1, 3).expect("pages");
+        let taken = reader.pages_after(position, limits(1, 3)).expect("pages");
         if taken.pages.is_empty() {
             return (pages, taken.to);
         }
@@ -68,13 +72,13 @@ fn commits_are_read_once_and_stay_until_the_receiver_has_them() {
     store.forwarding().note_forwarded("central", position).expect("noted");
     seal(&store, day(0));
     reader.rewind();
-    let gone = reader.pages_after(ForwardPosition::default(), 1 << 20, 1 << 10);
+    let gone = reader.pages_after(ForwardPosition::default(), limits(1 << 20, 1 << 10));
     assert!(matches!(gone, Err(ForwardError::Incomplete(_))), "{gone:?}");
     // A receiver that lacks them gets the rows of the sealed day, and of late ones.
     write(&store, day(0), 310, 320);
     let (mut cursor, mut copied) = (CopyCursor::default(), Vec::new());
-    while let Some(pages) = reader.copy_after(0, &mut cursor, 1 << 10, 3).expect("pages") {
-        copied.extend(positions(&pages));
+    while let Some(some) = reader.copy_after(0, &mut cursor, limits(1 << 12, 3)).expect("pages") {
+        copied.extend(positions(&some.pages));
     }
     copied.sort_unstable();
     copied.dedup();
@@ -96,15 +100,15 @@ fn a_commit_of_several_days_is_read_in_parts() {
     let mut parts = BTreeMap::new();
     let mut position = ForwardPosition::default();
     loop {
-        let taken = reader.pages_after(position, usize::MAX, 3).expect("pages");
+        let taken = reader.pages_after(position, limits(usize::MAX, 3)).expect("pages");
         if taken.pages.is_empty() {
             break;
         }
         *parts.entry(taken.to.pages).or_insert(0) += 1;
         position = taken.to;
         // A reader that was just opened goes on there as well.
-        let again = ForwardReader::open(&folder.path()).expect("opened").pages_after(position, usize::MAX, 3);
-        let next = reader.pages_after(position, usize::MAX, 3).expect("pages");
+        let again = ForwardReader::open(&folder.path()).expect("opened").pages_after(position, limits(usize::MAX, 3));
+        let next = reader.pages_after(position, limits(usize::MAX, 3)).expect("pages");
         assert_eq!(again.expect("pages").to, next.to);
     }
     assert!(parts.len() > 2, "positions lie within commits: {parts:?}");

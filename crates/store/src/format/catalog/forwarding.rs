@@ -2,7 +2,7 @@
 //!
 //! The *origin* is a number of 128 bits that is made with the catalog. The *checksum of a commit* covers all pages of all commits
 //! up to it, so two folders that have the same number and checksum have the same commits up to there. Each commit writes its
-//! checksum in the transaction of the commit point. The checksums of the last [`CHECKSUMS_KEPT`] commits are kept: a receiver
+//! checksum in the transaction of the commit point: the last one always, that of each commit where there are receivers. The checksums of the last [`CHECKSUMS_KEPT`] commits are kept: a receiver
 //! that was put back asks for an earlier one, and so does a sender that was put back itself.
 
 use super::database::Catalog;
@@ -31,7 +31,10 @@ pub(super) fn put_checksum(connection: &Connection, seq: i64, checksum: u64) -> 
     let checksum = checksum.cast_signed();
     let changed = connection.prepare_cached("UPDATE origin SET checksum = ?1")?.execute([checksum])?;
     super::values::one(changed)?;
-    connection.prepare_cached("INSERT INTO commit_checksum VALUES (?1, ?2)")?.execute(params![seq, checksum])?;
+    let keep = "INSERT INTO commit_checksum SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM forward_target)";
+    if connection.prepare_cached(keep)?.execute(params![seq, checksum])? == 0 {
+        return Ok(());
+    }
     // One commit adds one, so removing two catches up after failed commits.
     let forget = "DELETE FROM commit_checksum WHERE seq IN (SELECT seq FROM commit_checksum WHERE seq <= ?1 ORDER BY seq LIMIT 2)";
     connection.prepare_cached(forget)?.execute([seq - CHECKSUMS_KEPT]).map(drop)
@@ -89,6 +92,13 @@ impl Catalog {
             return Ok(());
         }
         self.change(|transaction| {
+            if names.is_empty() {
+                transaction.execute("DELETE FROM commit_checksum", [])?;
+            } else {
+                // A receiver that is told of all commits until now has that of the last one.
+                let last = "INSERT OR IGNORE INTO commit_checksum SELECT committed, checksum FROM origin, state";
+                transaction.execute(last, [])?;
+            }
             for (name, _) in known.iter().filter(|(name, _)| !names.contains(name)) {
                 transaction.execute("DELETE FROM forward_target WHERE name = ?1", [name])?;
             }

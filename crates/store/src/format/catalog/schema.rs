@@ -183,6 +183,7 @@ const FORWARDING: &str = "
         origin BLOB,                         -- the folder that used it first
         given INTEGER NOT NULL               -- ticks
     ) WITHOUT ROWID;
+    CREATE INDEX host_credential_by_origin ON host_credential(origin);
     CREATE TABLE host(                       -- how far hosts were received
         origin BLOB PRIMARY KEY,
         name TEXT NOT NULL,
