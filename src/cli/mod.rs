@@ -165,7 +165,8 @@ impl Cli {
         let mut command = command_reference::command_line().long_version(version);
         let arguments: Vec<OsString> = std::env::args_os().collect();
         let parsed = command.try_get_matches_from_mut(&arguments);
-        let mut matches = parsed.map_err(|error| unknown_option(&command, &arguments).unwrap_or(error))?;
+        let advised = |error| unknown_option(&command, &arguments).or_else(|| unknown_command(&error)).unwrap_or(error);
+        let mut matches = parsed.map_err(advised)?;
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
@@ -219,6 +220,39 @@ fn unknown_option(command: &clap::Command, arguments: &[OsString]) -> Option<cla
     let message = format!("unexpected argument '{unknown}' found{tip}\n\nFor more information, try '--help'.\n");
     Some(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
 }
+
+/// The error of a command of another program, with what is to be typed here.
+fn unknown_command(error: &clap::Error) -> Option<clap::Error> {
+    let word = match error.get(clap::error::ContextKind::InvalidSubcommand)? {
+        clap::error::ContextValue::String(word) => word.as_str(),
+        _ => return None,
+    };
+    let (_, advice) = COMMANDS_ELSEWHERE.iter().find(|(words, _)| words.contains(&word))?;
+    let message =
+        format!("unrecognized subcommand '{word}'\n\n  tip: {advice}\n\nFor more information, try '--help'.\n");
+    Some(clap::Error::raw(clap::error::ErrorKind::InvalidSubcommand, message))
+}
+
+/// Commands of other programs, and what to type here.
+const COMMANDS_ELSEWHERE: [(&[&str], &str); 8] = [
+    (
+        &["stop", "kill", "quit", "shutdown"],
+        "the daemon ends as its service does, `systemctl stop daytable`, or by Ctrl-C in its terminal",
+    ),
+    (
+        &["start", "restart", "enable", "serve", "server", "daemon"],
+        "the daemon begins as its service does, `systemctl restart daytable`, or by `daytable run`",
+    ),
+    (&["version"], "the version is `daytable --version`"),
+    (&["ls", "list"], "day-tables are listed by `daytable tables`, sources by `daytable sources`"),
+    (
+        &["rm", "delete", "remove", "purge", "clean"],
+        "day-tables are dropped by `daytable drop`; single records never are",
+    ),
+    (&["find", "filter"], "a text is looked for by `daytable query WORD`"),
+    (&["stats", "top", "group"], "groups are a pipe: `daytable query '* | stats by (path) count() n'`"),
+    (&["ingest", "load", "add"], "files are read once by `daytable import FILE`, and followed by `daytable run`"),
+];
 
 /// Options of grep, journalctl, kubectl and others, and what to write here.
 const OPTIONS_ELSEWHERE: [(&[&str], &str); 19] = [

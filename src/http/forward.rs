@@ -13,7 +13,7 @@ use axum::extract::{Query, Request as HttpRequest, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use daytable_forward::intake::{Compared, ForwardIntake, IntakeError, ListedHost};
+use daytable_forward::intake::{Compared, ForwardIntake, IntakeError, ListedHost, RAW_BYTES_MAX};
 use daytable_forward::protocol::{self, CountsMessage, HelloRequest, JoinRequest};
 use daytable_intake::push::Refusal;
 use daytable_store::catalog::hosts::{HostCredential, SecretHash};
@@ -37,6 +37,9 @@ const VERIFY: &str = "/-/hosts/verify";
 /// How long a comparison waits for hosts. The command waits for an answer of the daemon a little longer.
 const VERIFY_MAX: Duration = Duration::from_secs(50);
 
+/// Bytes of a body with rows at most: of the largest record there can be. A host sends as much as it is let; the memory for
+/// pushes bounds how much that is.
+const BODY_BYTES_MAX: usize = RAW_BYTES_MAX as usize + (1 << 20);
 /// When a host should try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -245,7 +248,7 @@ async fn rows(State(context): State<ForwardContext>, request: HttpRequest) -> Re
     let received = async {
         context.push.is_open()?;
         let mut memory = push.memory().reservation();
-        let bytes = context.push.read_body(&parts, &mut body, &mut memory).await?;
+        let bytes = context.push.read_body(&parts, &mut body, &mut memory, BODY_BYTES_MAX).await?;
         let permit = timeout(push.limits().turn_wait, push.parse_permits().clone().acquire_owned());
         let Ok(Ok(permit)) = permit.await else { return Err(Refusal::Busy("too many requests wait to be parsed")) };
         Ok((bytes, memory, permit))

@@ -233,7 +233,7 @@ impl PushContext {
     ) -> Result<PushResponse, Refusal> {
         self.is_open()?;
         let mut memory = self.push.memory().reservation();
-        let body = self.read_body(parts, body, &mut memory).await?;
+        let body = self.read_body(parts, body, &mut memory, self.push.limits().body_bytes_max).await?;
         self.push.counters_of(request.endpoint).count(SourceEvent::BodyBytes, body.len() as u64);
         let permit = timeout(self.push.limits().turn_wait, self.push.parse_permits().clone().acquire_owned());
         let Ok(Ok(permit)) = permit.await else { return Err(Refusal::Busy("too many requests wait to be parsed")) };
@@ -290,11 +290,12 @@ impl PushContext {
         parts: &Parts,
         body: &mut BodyDataStream,
         memory: &mut MemoryReservation,
+        bytes_max: usize,
     ) -> Result<Vec<u8>, Refusal> {
         let limits = self.push.limits();
-        let too_large = || Refusal::TooLarge(format!("{} bytes", limits.body_bytes_max));
+        let too_large = || Refusal::TooLarge(format!("{bytes_max} bytes"));
         let announced = text(parts, header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > limits.body_bytes_max) {
+        if announced.is_some_and(|length| length > bytes_max) {
             return Err(too_large());
         }
         let mut whole = Vec::new();
@@ -304,7 +305,7 @@ impl PushContext {
             match piece.map_err(|_| Refusal::Slow(limits.body_timeout.as_secs()))? {
                 None => return Ok(whole),
                 Some(Err(error)) => return Err(Refusal::bad(format!("the body cannot be read: {error}"))),
-                Some(Ok(piece)) if whole.len() + piece.len() > limits.body_bytes_max => return Err(too_large()),
+                Some(Ok(piece)) if whole.len() + piece.len() > bytes_max => return Err(too_large()),
                 Some(Ok(piece)) => {
                     let length = whole.len() + piece.len();
                     if length > whole.capacity() {

@@ -440,6 +440,64 @@ fn a_copied_folder_is_refused_until_it_has_an_origin_of_its_own() {
 }
 
 #[test]
+fn a_copy_that_joins_ends_no_credential_of_the_original() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines("first", 0..50));
+    wait_for_all(&central, &[&host], 50);
+    daemon.stop();
+    let copy = Host::new("web-2");
+    copy_folder(&host.place.data(), &copy.place.data());
+    let original = host.start();
+    host.write("app.log", &lines("second", 0..50));
+    wait_for_all(&central, &[&host], 100);
+    assert!(copy.join(&central.invite("web-2"), &[]).status.success());
+    let copied = copy.start();
+    wait_for("the copy is refused", 2 * PATIENCE, || copied.said().contains("is a copy of another one").then_some(()));
+    copied.stop();
+    // The same daemon takes a credential of its own anew, without a pause.
+    assert!(host.join(&central.invite("web-1"), &[]).status.success());
+    host.place.said("reload", &[]);
+    host.write("app.log", &lines("third", 0..50));
+    wait_for_all(&central, &[&host], 150);
+    assert!(!original.said().contains("is a copy of another one"));
+    let hosts: Vec<String> = central.place.json("hosts", &[]).iter().map(|host| host["host"].to_string()).collect();
+    assert!(hosts.contains(&"\"web-1\"".to_owned()), "{hosts:?}");
+    original.stop();
+    running.stop();
+}
+
+#[test]
+fn a_central_with_little_memory_gets_smaller_requests() {
+    let central = Central::new();
+    let small =
+        central.config() + "body_bytes_max = \"64KiB\"\ndecoded_bytes_max = \"256KiB\"\nbodies_bytes_max = \"4MiB\"\n";
+    let running = central.place.start_with(&small);
+    let host = Host::new("web-1");
+    fs::write(host.file(), host.base()).expect("a configuration");
+    let daemon = host.start();
+    // Texts that compress badly, in many pages.
+    let mut seed = 7u64;
+    let mut word = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{seed:016x}")
+    };
+    let texts: Vec<String> = (0..16_000)
+        .map(|n| format!("2026-11-27T10:00:{:02}Z INFO {n} {}", n % 60, (0..24).map(|_| word()).collect::<String>()))
+        .collect();
+    host.write("app.log", &texts);
+    wait_for("read", PATIENCE, || (host.place.try_records().len() == texts.len()).then_some(()));
+    assert!(host.join(&central.invite("web-1"), &[]).status.success());
+    host.place.said("reload", &[]);
+    wait_for_all(&central, &[&host], texts.len());
+    assert!(daemon.said().contains("smaller requests are sent"), "the first ones were too large");
+    daemon.stop();
+    running.stop();
+}
+
+#[test]
 fn what_happened_before_the_join_is_sent_too() {
     let central = Central::new();
     let running = central.start();

@@ -48,8 +48,13 @@ const CONFIGURATIONS: [(&str, &str); 25] = [
 ];
 
 /// Groups of commands on an idle data folder. DATA is the folder with records, LOGS the folder with files.
-const IDLE: [(&str, &[&str]); 40] = [
+const IDLE: [(&str, &[&str]); 42] = [
     ("a wrong command", &["querry", "help me"]),
+    ("a command of another program", &["serch x", "stop", "restart", "version", "ls", "delete", "load a.log"]),
+    (
+        "a word that means something else",
+        &["query Connected --data DATA", "query WARNING --data DATA", "query web --data DATA"],
+    ),
     ("a wrong option", &["query --instanc web", "tables --jason", "run --configuration daytable.toml"]),
     ("an option without its value", &["query --since", "import --format"]),
     ("a missing argument", &["import", "parse", "drop", "backup"]),

@@ -9,11 +9,12 @@ use crate::AlertRule;
 use crate::action::ActionOptions;
 use crate::board::{Alert, AlertBoard, BoardContent, Recipient};
 use crate::notify::{DeliveryLedger, Notifier, Target};
-use crate::options::{DeliveryOptions, PATH, PAUSE_MAX, PAUSE_MIN, check_answer, link, read_file, shown_error};
+use crate::options::{DeliveryOptions, PATH, PAUSE_MAX, PAUSE_MIN, check_answer, link, read_file};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
+use daytable_platform::error_text::with_causes;
 use daytable_platform::failpoint;
 use daytable_platform::reloadable::Reloadable;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -143,7 +144,7 @@ impl Receiver {
                 request = request.header(AUTHORIZATION, credentials);
             }
             let sent = request.body(message.to_string()).send().await;
-            let response = sent.map_err(|error| shown_error(&error))?;
+            let response = sent.map_err(|error| with_causes(&error))?;
             check_answer(response, " (is the address that of Alertmanager?)").await?;
             failpoint!("alerts-sent");
         }

@@ -80,13 +80,7 @@ fn plain(error: impl Display) -> String {
 }
 
 fn with_causes(error: lettre::transport::smtp::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    daytable_platform::error_text::with_causes(&error).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// One line without control characters: content of logs does not become a header.

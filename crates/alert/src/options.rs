@@ -2,6 +2,7 @@
 
 use crate::relay::MailRelay;
 use daytable_model::path_text::PathText;
+use daytable_platform::error_text::with_causes;
 use daytable_platform::small_file;
 use reqwest::{Certificate, Client, Identity, StatusCode, Url};
 use std::path::{Path, PathBuf};
@@ -118,7 +119,7 @@ impl DeliveryOptions {
             let identity = Identity::from_pem(pem.as_bytes());
             builder = builder.identity(identity.map_err(|error| format!("{}: {error}", cert_file.escaped()))?);
         }
-        builder.build().map_err(|error| shown_error(&error))
+        builder.build().map_err(|error| with_causes(&error))
     }
 
     /// Whether a secret may be sent to an address: by TLS, or where the configuration allows it.
@@ -129,18 +130,7 @@ impl DeliveryOptions {
 
 /// The text of a small file. Errors name the file, never its content.
 pub(crate) fn read_file(path: &Path) -> Result<String, String> {
-    small_file::read(path, FILE_BYTES_MAX).map_err(|error| format!("{} cannot be read: {error}", path.escaped()))
-}
-
-/// An error with its causes.
-pub(crate) fn shown_error(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+    small_file::read_named(path, FILE_BYTES_MAX)
 }
 
 /// Whether a message was accepted; `not_found` is added where the path does not exist.

@@ -2,9 +2,10 @@
 
 use crate::action::{ActionOptions, Webhook, WebhookAddress};
 use crate::notification::{Notification, is_json};
-use crate::options::{DeliveryOptions, check_answer, read_file, shown_error};
+use crate::options::{DeliveryOptions, check_answer, read_file};
 use crate::template::fill;
 use daytable_model::path_text::PathText;
+use daytable_platform::error_text::with_causes;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 
 /// The header with the key of a message, which a repeat has as well: the name that the draft of the IETF gives it
@@ -42,7 +43,7 @@ pub(crate) async fn post(
         request = request.header(AUTHORIZATION, value);
     }
     // The path of the address may be a secret, so an error does not name it.
-    let sent = request.body(body).send().await.map_err(|error| shown_error(&error.without_url()))?;
+    let sent = request.body(body).send().await.map_err(|error| with_causes(&error.without_url()))?;
     check_answer(sent, "").await
 }
 

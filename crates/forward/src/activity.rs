@@ -107,9 +107,9 @@ impl Activity {
     /// Whether another process of this origin was heard of a moment ago. A daemon that was started again has to wait as long, so
     /// this is for credentials that nobody used yet.
     pub fn is_owned_by_other(&self, origin: &FolderOrigin, instance: u64, now: Instant) -> bool {
-        self.0.get(origin).is_some_and(|host| {
-            host.owner.0 != instance && now.saturating_duration_since(host.seen) < ALIVE
-        })
+        self.0
+            .get(origin)
+            .is_some_and(|host| host.owner.0 != instance && now.saturating_duration_since(host.seen) < ALIVE)
     }
 
     /// What is known of a host.

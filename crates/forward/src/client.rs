@@ -6,6 +6,7 @@ use crate::protocol::{
     MESSAGE_BYTES_MAX, ROWS, RowsAnswer,
 };
 use daytable_model::path_text::PathText;
+use daytable_platform::error_text::with_causes;
 use daytable_platform::small_file;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Certificate, StatusCode};
@@ -110,7 +111,7 @@ impl ReceiverClient {
             let unusable = |error| ClientError::Options(format!("{}: {error}", file.escaped()));
             builder = builder.tls_certs_merge(authorities.map_err(unusable)?);
         }
-        let http = builder.build().map_err(|error| ClientError::Options(shown_error(&error)))?;
+        let http = builder.build().map_err(|error| ClientError::Options(with_causes(&error)))?;
         Ok(ReceiverClient { http, to: options.to.clone(), credential: None })
     }
 
@@ -169,7 +170,7 @@ impl ReceiverClient {
         media: &'static str,
         body: Vec<u8>,
     ) -> Result<T, ClientError> {
-        let network = |error: &reqwest::Error| ClientError::Network(shown_error(error));
+        let network = |error: &reqwest::Error| ClientError::Network(with_causes(error));
         let mut request = self.http.post(format!("{}{path}", self.to)).header(CONTENT_TYPE, media);
         if let Some(credential) = &self.credential {
             request = request.header(AUTHORIZATION, credential.clone());
@@ -206,17 +207,5 @@ fn json(message: &impl Serialize) -> Vec<u8> {
 
 /// The text of a small file. Errors name the file, never its content.
 fn read_file(path: &Path) -> Result<String, ClientError> {
-    small_file::read(path, FILE_BYTES_MAX)
-        .map_err(|error| ClientError::Options(format!("{} cannot be read: {error}", path.escaped())))
-}
-
-/// An error with its causes.
-fn shown_error(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+    small_file::read_named(path, FILE_BYTES_MAX).map_err(ClientError::Options)
 }

@@ -299,7 +299,9 @@ impl ForwardIntake {
     ) -> Result<HelloAnswer, IntakeError> {
         let origin = request.origin;
         // The first use of a credential ends the older ones of its folder. A copy of a folder that is alive must not do that.
-        if credential.origin.is_none() && lock(&self.activity).is_owned_by_other(&origin, request.instance, Instant::now()) {
+        if credential.origin.is_none()
+            && lock(&self.activity).is_owned_by_other(&origin, request.instance, Instant::now())
+        {
             return Err(IntakeError::Copied);
         }
         self.bind(hash, &credential, origin)?;
@@ -368,7 +370,8 @@ impl ForwardIntake {
         self.bind(hash, &credential, head.origin)?;
         lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
         let turn = lock(&self.turns).entry(head.origin).or_default().clone();
-        let busy_host = || IntakeError::Busy("an earlier request of this host is being stored: send this one later".into());
+        let busy_host =
+            || IntakeError::Busy("an earlier request of this host is being stored: send this one later".into());
         let _turn = match turn.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -244,6 +244,9 @@ impl Work {
             // Half as much may be little enough.
             let is_halved = matches!(&error, SessionEnd::Client(error) if error.is_too_large())
                 && self.limits.half().inspect(|half| self.limits = *half).is_some();
+            if is_halved {
+                tracing::debug!(to = self.options.to, pages = self.limits.pages, %error, "smaller requests are sent");
+            }
             let is_expected = is_expected || is_halved;
             let text = error.to_string();
             if begun.elapsed() > PAUSE_MAX {
@@ -275,8 +278,8 @@ impl Work {
         };
         let is_lasting = matches!(error, SessionEnd::Client(error) if error.is_lasting());
         let pause = if is_lasting { pause.max(PAUSE_MAX / 6) } else { pause };
-        let share =
-            f64::from(u32::try_from(secret::instance().unwrap_or(self.process.instance) & 0xffff).unwrap_or(0)) / 65536.0;
+        let share = f64::from(u32::try_from(secret::instance().unwrap_or(self.process.instance) & 0xffff).unwrap_or(0))
+            / 65536.0;
         asked + pause.mul_f64(0.5 + share / 2.0)
     }
 
@@ -442,7 +445,11 @@ impl Work {
 
     /// Decides how to go on from the receiver's position: from there (`None`), or by a comparison from a commit on that both
     /// have.
-    fn begin(&mut self, reader: &mut ForwardReader, answer: &HelloAnswer) -> Result<Option<FolderComparison>, SessionEnd> {
+    fn begin(
+        &mut self,
+        reader: &mut ForwardReader,
+        answer: &HelloAnswer,
+    ) -> Result<Option<FolderComparison>, SessionEnd> {
         let position = answer.position;
         reader.rewind();
         // The receiver has what was sent of the comparison before an error, and nothing else came since.
@@ -570,7 +577,8 @@ impl Work {
         (epoch, to): (i64, ForwardPosition),
         pages: &[WirePage],
     ) -> Result<(), SessionEnd> {
-        let head = RowsHead { origin: self.origin, instance: self.process.instance, mode, epoch, from: answer.position, to };
+        let head =
+            RowsHead { origin: self.origin, instance: self.process.instance, mode, epoch, from: answer.position, to };
         let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), pages);
         let bytes = body.len() as u64;
         daytable_platform::failpoint!("forward-before-send");

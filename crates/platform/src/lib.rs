@@ -8,12 +8,14 @@
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
 //! * [`file_watch`]: files that are read again after they change.
 //! * [`small_file`]: the text of a small file, such as a secret.
+//! * [`error_text`]: errors with their causes.
 //! * [`lower_priority`]: for threads that can wait.
 //! * [`turns`]: turns at the CPU, for long work.
 //! * [`lock`]: a lock that survives a panic.
 //! * [`mod@failpoint`]: points at which a test can stop the process.
 
 pub mod budget;
+pub mod error_text;
 pub mod failpoint;
 pub mod file_watch;
 pub mod host;

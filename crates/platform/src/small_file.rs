@@ -1,5 +1,6 @@
 //! Small text files: secrets, connection strings, certificates.
 
+use daytable_model::path_text::PathText;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -13,4 +14,13 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(bytes_max).read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// [`read`], with an error that names the file.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_named(path: &Path, bytes_max: u64) -> Result<String, String> {
+    read(path, bytes_max).map_err(|error| format!("{} cannot be read: {error}", path.escaped()))
 }

@@ -72,6 +72,8 @@ fn fields(path: &Path, labels: &[String]) -> Option<Vec<(String, String)>> {
 }
 
 fn parsed<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
+    // To open a pipe would wait for somebody who writes.
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()

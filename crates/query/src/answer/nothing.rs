@@ -9,10 +9,11 @@ use crate::filter::Filter;
 use crate::select::select;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use daytable_logsql::{Column, Predicate, PredicateNode};
+use daytable_logsql::{Column, Expression, Predicate, PredicateNode, Test};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::instance_of;
+use daytable_model::record::Level;
 use daytable_store::StoreError;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -104,6 +105,10 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         nothing.reason = Some(format!("there is no instance {wanted}{}", hint(wanted, &known)));
         return Ok(nothing);
     }
+    if let Some(hint) = words_of(&query.planned().filter).into_iter().find_map(|word| other_meaning(word, &instances)) {
+        nothing.reason = Some(hint);
+        return Ok(nothing);
+    }
     // Of the data folder, `doubts` tells which fields no record has.
     let required = if stores.remote.is_some() { required_fields(predicate.root()) } else { Vec::new() };
     let tells_fields = filter.level.is_some() || !required.is_empty();
@@ -134,6 +139,36 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         })
     };
     Ok(nothing)
+}
+
+/// The bare words that every matching record has.
+fn words_of(filter: &Expression) -> Vec<&str> {
+    match filter {
+        Expression::And(parts) => parts.iter().flat_map(words_of).collect(),
+        Expression::Field(name, Test::Phrase { text, any_case: false })
+            if matches!(name.column(), Column::Line | Column::Anywhere) =>
+        {
+            vec![text]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What else a word may have meant, which no text has: an instance, a level, or the word in another case.
+fn other_meaning(word: &str, instances: &BTreeSet<String>) -> Option<String> {
+    let is_word = word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    if !is_word {
+        return None;
+    }
+    if let Some(instance) = instances.iter().find(|instance| instance.contains(word)) {
+        let written = if instance.as_str() == word { format!("instance:={word}") } else { format!("instance:~{word}") };
+        return Some(format!("no text has the word {word}, but an instance is called {instance}: write {written}"));
+    }
+    if let Some(level) = Level::from_word(word) {
+        return Some(format!("no text has the word {word}; records of a level are level:={}", level.name()));
+    }
+    let has_case = word.chars().any(char::is_uppercase);
+    has_case.then(|| format!("words are compared with their case: i({word}) is the word in any case"))
 }
 
 fn hint(name: &str, known: &[&str]) -> String {

@@ -121,11 +121,7 @@ impl ForwardReader {
     }
 
     /// The pages after `from`, about as many as `limits` says. `to` equals `from` if there are none.
-    pub fn pages_after(
-        &mut self,
-        from: ForwardPosition,
-        limits: RequestLimits,
-    ) -> Result<CommitPages, ForwardError> {
+    pub fn pages_after(&mut self, from: ForwardPosition, limits: RequestLimits) -> Result<CommitPages, ForwardError> {
         let taken = self.with_headers_after(from, limits.pages, |reader, opened, headers, horizon| {
             reader.take(opened, headers, horizon, from, limits)
         })?;
@@ -136,7 +132,8 @@ impl ForwardReader {
     pub fn checksum_within(&mut self, from: ForwardPosition, pages: u32) -> Result<Option<u64>, ForwardError> {
         let count = pages as usize;
         let found = self.with_headers_after(from, count, |_, _, headers, _| {
-            let of_one = headers.len() >= count && headers.iter().take(count).all(|(_, page)| page.seq == headers[0].1.seq);
+            let of_one =
+                headers.len() >= count && headers.iter().take(count).all(|(_, page)| page.seq == headers[0].1.seq);
             let sum = |sum, (_, page): &(usize, PageRow)| checksum_with(sum, page.header.checksum);
             Ok(of_one.then(|| headers.iter().take(count).fold(from.checksum, sum)))
         });

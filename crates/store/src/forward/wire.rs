@@ -272,7 +272,11 @@ fn text<'b>(reader: &mut ByteReader<'b>, most: usize) -> Result<&'b str, BodyErr
 fn partition(reader: &mut ByteReader<'_>) -> Result<Arc<str>, BodyError> {
     let name = text(reader, PARTITION_BYTES_MAX)?;
     let is_key = |c: char| !matches!(c, '/' | '\\' | '#' | '?') && !c.is_control();
-    if !name.is_empty() && name.chars().all(is_key) { Ok(name.into()) } else { Err(damaged("a partition has a name that is none")) }
+    if !name.is_empty() && name.chars().all(is_key) {
+        Ok(name.into())
+    } else {
+        Err(damaged("a partition has a name that is none"))
+    }
 }
 
 fn key(reader: &mut ByteReader<'_>) -> Result<RowKey, BodyError> {
