@@ -5,12 +5,11 @@
 use super::context::ServerContext;
 use super::read;
 use super::response::WARNINGS;
+use crate::mcp::tools::ANSWER_BYTES_MAX;
 use crate::mcp::{McpServer, RouteReader, ToolAnswer, notes_of};
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
-use axum::routing::any;
+use axum::extract::Request;
 use futures_core::Stream;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -22,12 +21,8 @@ pub(super) const MCP: &str = "/mcp";
 /// Bytes of a request.
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 
-pub(super) fn routes() -> Router<Arc<ServerContext>> {
-    Router::new().route(MCP, any(answer))
-}
-
-async fn answer(State(context): State<Arc<ServerContext>>, request: Request) -> Response {
-    let routes = Arc::new(InnerRoutes(read::routes().with_state(context)));
+pub(super) fn routes(context: &Arc<ServerContext>) -> Router<Arc<ServerContext>> {
+    let routes = Arc::new(InnerRoutes(read::routes().with_state(context.clone())));
     // The token of reading stands in front of this route, so the name under which the host is known does not matter.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
@@ -36,7 +31,7 @@ async fn answer(State(context): State<Arc<ServerContext>>, request: Request) -> 
         .with_max_request_body_bytes(REQUEST_BYTES_MAX);
     let server = move || Ok(McpServer::new(routes.clone()));
     let service = StreamableHttpService::new(server, Arc::new(NeverSessionManager::default()), config);
-    service.handle(request).await.into_response()
+    Router::new().route_service(MCP, service)
 }
 
 /// The routes of `/api`, without another connection.
@@ -56,8 +51,11 @@ impl RouteReader for InnerRoutes {
             while let Some(part) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await {
                 let part: Bytes = part.map_err(|error| format!("the answer broke off: {error}"))?;
                 for piece in part.split_inclusive(|byte| *byte == b'\n') {
-                    line.extend_from_slice(piece);
-                    if is_refused || !line.ends_with(b"\n") {
+                    // More of a line than an answer may have is not kept.
+                    let room = (ANSWER_BYTES_MAX + 1).saturating_sub(line.len());
+                    line.extend_from_slice(&piece[..piece.len().min(room)]);
+                    let is_full = line.len() > ANSWER_BYTES_MAX;
+                    if is_refused || !is_full && !line.ends_with(b"\n") {
                         continue;
                     }
                     let has_room = answer.lines.push(String::from_utf8_lossy(&line).trim_end());

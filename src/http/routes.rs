@@ -84,7 +84,7 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
     let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
     let may_ask = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_ask);
-    let tools = mcp::routes().route_layer(from_fn(read_auth::no_browser));
+    let tools = mcp::routes(&context).route_layer(from_fn(read_auth::no_browser));
     let read = read::routes().merge(forward::read_routes());
     let mut routes = read.merge(reload).merge(tools).route_layer(may_read).merge(loki::routes().route_layer(may_ask));
     routes = routes.merge(health::routes());
