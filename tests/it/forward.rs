@@ -2,6 +2,8 @@
 
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, wait_for};
+use crate::syslog::Authority;
+use crate::trouble::{SmallDisk, lines_of_noise};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -555,6 +557,61 @@ fn damaged_bodies_are_refused_and_nothing_else_is_harmed() {
     wait_for_all(&central, &[&host], 20);
     daemon.stop();
     running.stop();
+}
+
+#[test]
+fn over_tls_with_an_authority_of_its_own() {
+    let central = Central::new();
+    let authority = Authority::new();
+    let (pem, key) = authority.sign("localhost");
+    let [cert, key_file, ca] = ["cert.pem", "key.pem", "ca.pem"].map(|name| central.place.path(name));
+    for (path, text) in [(&cert, &pem), (&key_file, &key), (&ca, &authority.pem)] {
+        fs::write(path, text).expect("written");
+    }
+    let tls = format!("tls = {{ cert_file = \"{}\", key_file = \"{}\" }}\n", cert.display(), key_file.display());
+    let running = central.place.start_with(&(central.config() + &tls));
+    let (_, code) = central.invite("web-1");
+    let invited = (format!("https://localhost:{}", central.port), code);
+    let host = Host::new("web-1");
+    let unknown = host.join(&invited, &[]);
+    assert!(!unknown.status.success(), "nobody vouches for the certificate");
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("certificate"), "{unknown:?}");
+    let joined = host.join(&invited, &["--ca-file", &ca.display().to_string()]);
+    assert!(joined.status.success(), "the code was not used: {joined:?}");
+    let daemon = host.start();
+    host.write("app.log", &lines("secret", 0..50));
+    wait_for_all(&central, &[&host], 50);
+    daemon.stop();
+    running.stop();
+}
+
+#[test]
+fn a_central_without_room_gets_the_rest_when_it_has_some() {
+    let central = Central::new();
+    let Some(disk) = SmallDisk::mount(&central.place.data(), "32m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines("before", 0..50));
+    wait_for_all(&central, &[&host], 50);
+    let used = rustix::fs::statvfs(central.place.data()).expect("a disk");
+    let room = (used.f_bavail * used.f_frsize).saturating_sub(256 << 10);
+    fs::write(central.place.data().join("ballast"), vec![1; usize::try_from(room).expect("small")]).expect("written");
+    let noise = lines_of_noise().into_iter().take(20_000).map(|line| format!("2026-11-27T10:01:00Z INFO {line}\n"));
+    append(&host.place.log("app.log"), noise.collect::<String>().as_bytes());
+    wait_for("the host says why it waits", 2 * PATIENCE, || {
+        let said = host.place.ask("status", &[]);
+        String::from_utf8_lossy(&said.stdout).contains("waits here").then_some(())
+    });
+    fs::remove_file(central.place.data().join("ballast")).expect("removed");
+    wait_for_all(&central, &[&host], 20_050);
+    daemon.stop();
+    running.stop();
+    assert!(central.place.ask("verify", &[]).status.success(), "the folder is whole");
+    drop(disk);
 }
 
 #[test]
