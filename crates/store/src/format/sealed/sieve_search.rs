@@ -123,7 +123,8 @@ impl SealedFile {
             .ok_or_else(|| damaged(&self.opened.path, "sieve", "its layouts are no texts".into()))?;
         if !layouts.iter().any(|layout| may_cross_escaped(layout, text)) {
             answer.may &= with_words;
-            if !answer.columns.is_empty() {
+            // Without any text, no column has the bits of a row group with a record of several rows.
+            if section.columns.iter().any(|positions| *positions > 0) {
                 answer.may &= answer.columns.iter().fold(0, |any, of_column| any | of_column);
             }
         }

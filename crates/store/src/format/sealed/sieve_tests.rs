@@ -198,6 +198,17 @@ fn absent_words_exclude_most_places() {
     assert!(bytes <= 4096 * 3 / 2 + 100, "{bytes}");
 }
 
+/// Its text may be in rows of another file.
+#[test]
+fn a_record_of_several_rows_is_found_where_no_row_has_a_text() {
+    let values = [("Items".to_owned(), (PropertyKind::Int32, "306".to_owned()))];
+    let row = Given { partition: 0, key: RowKey::new(start(), 1, 0), level: None, values: values.into() };
+    let place = Place::new();
+    let day = place.open_day("Log20261120.1.db", &[vec![row]]);
+    let (sealed, _) = place.seal(1, std::slice::from_ref(&day)).expect("sealed");
+    assert!(sealed.may_have(0, &Needle::new("elsewhere")).expect("read"));
+}
+
 /// A sealed day of 32 row groups, whose records have the message of their number and maybe an identifier.
 fn sealed_with(message: &str, identifier: Option<&dyn Fn(u64) -> String>) -> (Place, SealedFile) {
     let value = |n: u64| {
