@@ -33,7 +33,7 @@ impl SectionOptions for HostsConfig {
     fn keys() -> Vec<ConfigKey<HostsConfig>> {
         vec![
             duration("silent_after", |hosts: &mut HostsConfig| &mut hosts.silent_after, SILENCE)
-                .live("After how long without a word of a host `daytable status` and `daytable hosts` name it. daytable_host_silent_seconds has the time of each host."),
+                .live("After how long without a word of a host it is an alert, HostSilent, which needs no rule, and `daytable status` and `daytable hosts` name it. daytable_host_silent_seconds has the time of each host."),
         ]
     }
 }

@@ -3,10 +3,11 @@
 //! The thread has a reader of its own, runs at a low priority, and writes the state. It ends before the store is closed, so
 //! that the next daemon is the only one that writes.
 
+use super::forwarding::HOST_SILENT;
 use crate::config::Config;
 use crate::metrics::CounterRegistry;
 use crate::remote::RemoteStore;
-use daytable_alert::{Alert, AlertBoard, AlertEngine, AlertRule, DeliveryPlan, RuleStatus, deliver};
+use daytable_alert::{Alert, AlertBoard, AlertEngine, AlertRule, DeliveryPlan, RuleStatus, StandingCondition, deliver};
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableStore;
@@ -25,6 +26,8 @@ use tokio::sync::watch;
 const NICENESS: i32 = 10;
 /// The age of the last evaluation from which on alerts are in trouble.
 const STALE_AFTER: Duration = Duration::from_secs(900);
+/// How often conditions without a rule are looked at.
+const CONDITIONS_INTERVAL: Duration = Duration::from_secs(10);
 /// The pause after a pass that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -43,6 +46,8 @@ pub(super) struct AlertInputs {
     pub(super) archives: Reloadable<Archives>,
     pub(super) remote: Option<Arc<dyn RemoteStore>>,
     pub(super) counters: Reloadable<CounterRegistry>,
+    /// What is an alert without a rule.
+    pub(super) conditions: Box<dyn Fn() -> Vec<StandingCondition> + Send>,
 }
 
 impl Alerts {
@@ -105,8 +110,9 @@ impl AlertWorker {
                 tracing::error!(%error, "failed to apply the rules of alerts");
             }
             let is_wanted = || !self.is_stopping.load(Ordering::Acquire);
-            let wait = match self.engine.pass(&stores, time::now(), lag(&self.inputs.counters.load()), &is_wanted) {
-                Ok(()) => self.engine.wait(time::now()),
+            let (lag, conditions) = (lag(&self.inputs.counters.load()), (self.inputs.conditions)());
+            let wait = match self.engine.pass(&stores, time::now(), lag, &conditions, &is_wanted) {
+                Ok(()) => self.engine.wait(time::now()).min(CONDITIONS_INTERVAL),
                 Err(error) => {
                     tracing::error!(%error, "failed to evaluate the alerts, which is tried again");
                     RETRY_INTERVAL
@@ -198,5 +204,7 @@ pub(super) fn state(board: &AlertBoard) -> (Vec<ShownAlert>, Vec<(String, String
             troubles.push((format!("alerts to {address}"), format!("are not sent: {error}")));
         }
     }
-    (content.firing.iter().map(ShownAlert::from).collect(), troubles)
+    // A silent host is among the troubles, with what to do.
+    let firing = content.firing.iter().filter(|alert| alert.rule != HOST_SILENT);
+    (firing.map(ShownAlert::from).collect(), troubles)
 }

@@ -3,10 +3,11 @@
 use super::reader_pool::ReaderPool;
 use crate::config::{Config, TableConfig};
 use crate::metrics::{ForwardSample, HOSTS_SHOWN_MAX, HostSample, SenderSample};
-use daytable_forward::intake::{ForwardIntake, Places, Readers};
+use daytable_alert::StandingCondition;
+use daytable_forward::intake::{ForwardIntake, ListedHost, Places, Readers};
 use daytable_forward::options::ForwardOptions;
 use daytable_forward::sender::{Sender, SenderProcess, SenderStatus};
-use daytable_model::time;
+use daytable_model::time::{self, Ticks};
 use daytable_model::units::show_duration;
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
@@ -14,7 +15,7 @@ use daytable_store::{CommitQueue, ForwardSteps, Reader, Store, StoreError};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a stop waits for a request that is under way. The rows stay here, and are sent by the next daemon.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
@@ -28,12 +29,26 @@ pub(super) struct ForwardingView {
     board: SenderBoard,
     intake: Arc<ForwardIntake>,
     silent_after: Reloadable<Duration>,
+    /// Since when this daemon listens.
+    started: Instant,
+}
+
+/// What stands for the name of the rule in alerts about hosts that are silent.
+pub(super) const HOST_SILENT: &str = "HostSilent";
+
+/// A host that is silent for too long.
+struct SilentHost {
+    listed: ListedHost,
+    silent: Duration,
+    /// Whether this daemon listened for as long.
+    is_sure: bool,
 }
 
 impl ForwardingView {
     /// The view of a receiver, and of senders that are still to come.
     pub(super) fn new(intake: Arc<ForwardIntake>, silent_after: Duration) -> ForwardingView {
-        ForwardingView { board: SenderBoard::default(), intake, silent_after: Reloadable::new(silent_after) }
+        let (board, silent_after) = (SenderBoard::default(), Reloadable::new(silent_after));
+        ForwardingView { board, intake, silent_after, started: Instant::now() }
     }
 
     /// Changes after how long a host is in trouble.
@@ -68,25 +83,52 @@ impl ForwardingView {
 
     /// What needs attention: its place, and what is found there.
     pub(super) fn troubles(&self) -> Vec<(String, String)> {
-        let now = time::now();
         let failing = |status: &Arc<SenderStatus>| {
             let state = status.state();
             state.error.map(|error| (format!("forward to {}", state.to), format!("{error}; what is read waits here")))
         };
         let mut troubles: Vec<(String, String)> = lock(&self.board).iter().filter_map(failing).collect();
-        let silent_after = *self.silent_after.load();
-        for listed in self.intake.hosts().unwrap_or_default() {
-            let silent = listed.silent.unwrap_or_else(|| now.since(listed.host.seen));
-            if listed.host.origin.is_some() && !listed.host.is_revoked && silent > silent_after {
-                let silent = show_duration(Duration::from_secs(silent.as_secs()));
-                let found = format!(
-                    "is silent for {silent}: is its daemon running? `daytable hosts forget {}` takes it off",
-                    listed.host.name
-                );
-                troubles.push((format!("host {}", listed.host.name), found));
-            }
+        for SilentHost { listed, silent, .. } in self.silent_hosts().into_iter().filter(|host| host.is_sure) {
+            let (name, silent) = (listed.host.name, show_duration(Duration::from_secs(silent.as_secs())));
+            let found =
+                format!("is silent for {silent}: is its daemon running? `daytable hosts forget {name}` takes it off");
+            troubles.push((format!("host {name}"), found));
         }
         troubles
+    }
+
+    /// Alerts about hosts that are silent.
+    pub(super) fn conditions(&self) -> Vec<StandingCondition> {
+        let (now, after) = (time::now(), *self.silent_after.load());
+        let condition = |SilentHost { listed, silent, is_sure }: SilentHost| {
+            let (name, since) = (listed.host.name, now.minus(silent));
+            let origin = listed.host.origin.map(|origin| origin.to_string()).unwrap_or_default();
+            StandingCondition {
+                name: HOST_SILENT,
+                labels: [("log_host".to_owned(), name.clone()), ("origin".to_owned(), origin)].into(),
+                summary: format!(
+                    "{name} has said nothing since {}",
+                    Ticks::from_unix(since.unix_seconds(), 0).unwrap_or(since)
+                ),
+                is_sure,
+                since: since.plus(after),
+                query: format!("log_host:={name}"),
+                value: silent.as_secs_f64().round(),
+            }
+        };
+        self.silent_hosts().into_iter().map(condition).collect()
+    }
+
+    fn silent_hosts(&self) -> Vec<SilentHost> {
+        let (now, after, listening) = (time::now(), *self.silent_after.load(), self.started.elapsed());
+        let hosts = self.intake.hosts().unwrap_or_default().into_iter();
+        let of = |listed: ListedHost| {
+            let silent = listed.silent.unwrap_or_else(|| now.since(listed.host.seen));
+            let is_expected = listed.host.origin.is_some() && !listed.host.is_revoked;
+            let is_sure = listening > after;
+            (is_expected && silent > after).then_some(SilentHost { listed, silent, is_sure })
+        };
+        hosts.filter_map(of).collect()
     }
 }
 

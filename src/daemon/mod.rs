@@ -336,7 +336,13 @@ impl Daemon {
         forwarding.apply(&config)?;
 
         // Before the lifecycle seals a day: see `AlertEngine::open`.
-        let inputs = AlertInputs { archives: archives.clone(), remote: remote_store, counters: counters.clone() };
+        let of_hosts = forwarding_view.clone();
+        let inputs = AlertInputs {
+            archives: archives.clone(),
+            remote: remote_store,
+            counters: counters.clone(),
+            conditions: Box::new(move || of_hosts.conditions()),
+        };
         let alerts = Alerts::start(&config, inputs, board)?;
         let verifier = Verifier {
             data_dir: config.data_dir.clone(),

@@ -615,6 +615,35 @@ fn a_central_without_room_gets_the_rest_when_it_has_some() {
 }
 
 #[test]
+fn a_silent_host_is_an_alert_without_a_rule() {
+    let central = Central::new();
+    let config = central.config() + "[hosts]\nsilent_after = \"1m\"\n";
+    let running = central.place.start_with(&config);
+    let hosts = [Host::joined(&central, "web-1"), Host::joined(&central, "web-2")];
+    let [first, second] = [0, 1].map(|at: usize| hosts[at].start());
+    hosts.iter().for_each(|host| host.write("app.log", &lines("request", 0..5)));
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 10);
+    first.stop();
+    let silent = |running: &Daemon| -> Vec<String> {
+        let answer = client::over_unix(running.socket(), "GET", "/api/alerts", "").expect("an answer");
+        let document: Value = serde_json::from_str(&answer.body).expect("JSON");
+        let alerts = document["alerts"].as_array().expect("a list").clone();
+        alerts.iter().map(|alert| format!("{} {}", alert["alert"], alert["labels"]["log_host"])).collect()
+    };
+    let wanted = ["\"HostSilent\" \"web-1\"".to_owned()];
+    wait_for("the alert", 2 * PATIENCE, || (silent(&running) == wanted).then_some(()));
+    // A central that was away knows of no silence of its own accord, and forgets none.
+    running.stop();
+    let running = central.place.start_with(&config);
+    wait_for("the alert goes on", PATIENCE, || (silent(&running) == wanted).then_some(()));
+    let first = hosts[0].start();
+    wait_for("the alert ends", PATIENCE, || silent(&running).is_empty().then_some(()));
+    for daemon in [first, second, running] {
+        daemon.stop();
+    }
+}
+
+#[test]
 fn verify_compares_with_what_the_hosts_have() {
     let central = Central::new();
     let running = central.start();

@@ -1,6 +1,7 @@
 //! A pass over all rules: new commits, windows that are due, alerts, and the state on disk.
 
 use crate::board::{Alert, AlertBoard, RuleStatus, show_labels};
+use crate::condition::{self, StandingCondition};
 use crate::question::{GroupValues, Question, QuestionError};
 use crate::rule::{AlertRule, RuleError, show};
 use crate::saved::SavedAlerts;
@@ -128,8 +129,8 @@ impl AlertEngine {
         next.clamp(Duration::from_millis(20), Duration::from_secs(60))
     }
 
-    /// Evaluates what is due at `now`, keeps the state, and publishes the alerts. `lag` is how long the oldest unread record of
-    /// all sources waits. Ends early, with nothing decided that is not whole, if `is_wanted` says so.
+    /// Evaluates what is due at `now`, keeps the state, and publishes the alerts, those of `conditions` among them. `lag` is how
+    /// long the oldest unread record of all sources waits. Ends early, with nothing decided that is not whole, if `is_wanted` says so.
     ///
     /// # Errors
     ///
@@ -139,6 +140,7 @@ impl AlertEngine {
         stores: &Stores<'_>,
         now: Ticks,
         lag: Duration,
+        conditions: &[StandingCondition],
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<(), StoreError> {
         self.note_commits(stores.reader, now)?;
@@ -167,10 +169,12 @@ impl AlertEngine {
             let ended = state.settle(rule, &question.by, now);
             self.saved.ended.extend(ended);
         }
+        self.saved.ended.extend(condition::settle(&mut self.saved.standing, conditions, now));
         self.settle_ends(now);
         self.saved.at = now.get();
         failpoint!("alerts-evaluated");
-        let has_content = !self.rules.is_empty() || !self.saved.ended.is_empty();
+        let SavedAlerts { ended, standing, .. } = &self.saved;
+        let has_content = !self.rules.is_empty() || !ended.is_empty() || !standing.is_empty();
         if has_content || self.is_written {
             StateFile::Alerts.write(&self.data_dir, &self.saved.bytes())?;
             self.is_written = has_content;
@@ -214,9 +218,9 @@ impl AlertEngine {
 
     /// Keeps the ends of alerts that a receiver or an action does not know.
     fn settle_ends(&mut self, now: Ticks) {
-        let SavedAlerts { rules, ended, .. } = &mut self.saved;
-        let lasts =
-            |alert: &Alert| rules.values().flat_map(RuleState::alerts).any(|other| other.labels == alert.labels);
+        let SavedAlerts { rules, ended, standing, .. } = &mut self.saved;
+        let lasting = || rules.values().flat_map(RuleState::alerts).chain(standing.iter());
+        let lasts = |alert: &Alert| lasting().any(|other| other.labels == alert.labels);
         ended.retain(|alert| alert.ends_at.is_some_and(|end| now.since(end) < ENDED_KEPT));
         self.board.retain_unknown(ended, lasts);
         if ended.len() > ENDED_MAX {
@@ -226,7 +230,8 @@ impl AlertEngine {
 
     fn publish(&self, now: Ticks) {
         let states = || self.rules.iter().filter_map(|(rule, _)| Some((rule, self.saved.rules.get(&rule.name)?)));
-        let firing = states().flat_map(|(_, state)| state.alerts().cloned()).collect();
+        let of_rules = states().flat_map(|(_, state)| state.alerts());
+        let firing = of_rules.chain(&self.saved.standing).cloned().collect();
         let status = |(rule, state): (&AlertRule, &RuleState)| RuleStatus {
             name: rule.name.clone(),
             firing: state.alerts().count(),

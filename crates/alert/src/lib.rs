@@ -24,6 +24,7 @@
 //! * [`rule`]: a rule, its checks, and its labels. `question`: its query, prepared.
 //! * `state`: windows, episodes, alerts. Pure; the time is an argument.
 //! * `engine`: a pass over all rules. `saved`: the state as bytes. [`board`]: the current alerts, for all who show them.
+//! * [`condition`]: alerts without a rule.
 //! * [`delivery`]: sends alerts to receivers with Alertmanager's interface, and starts `notify` for the actions of rules.
 //! * [`action`]: the actions of a rule, beside the receivers: `webhook`, `mail`, `program`. `checks` checks them; `notification` is a
 //!   message to one. [`options`]: how messages are sent; [`relay`]: to whom mail goes. `template`: texts with places.
@@ -31,6 +32,7 @@
 pub mod action;
 pub mod board;
 mod checks;
+pub mod condition;
 pub mod delivery;
 mod engine;
 mod mail;
@@ -47,6 +49,7 @@ mod template;
 mod webhook;
 
 pub use board::{Alert, AlertBoard, RuleStatus};
+pub use condition::StandingCondition;
 pub use delivery::{DeliveryPlan, deliver};
 pub use engine::{AlertEngine, WouldAlert, preview};
 pub use options::DeliveryOptions;

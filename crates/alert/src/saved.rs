@@ -16,6 +16,9 @@ pub(crate) struct SavedAlerts {
     /// Ticks of the last pass.
     pub(crate) at: i64,
     pub(crate) rules: BTreeMap<String, RuleState>,
+    /// Alerts without a rule that last.
+    #[serde(default)]
+    pub(crate) standing: Vec<Alert>,
     /// Alerts whose end a receiver may not know.
     pub(crate) ended: Vec<Alert>,
 }
