@@ -4,6 +4,8 @@
 //! the nanoseconds. Any other record gets the labels `instance`, `service_name`, `level`, `table` and `source`; all its
 //! fields are structured metadata, and a selector may name any of them.
 //!
+//! A record that a host forwarded has its name as the label `log_host`, whatever it was pushed to there.
+//!
 //! Like Loki, each entry gets `service_name`, unless its stream has that label, and `detected_level`.
 
 use crate::http::{QuestionClock, Visibility};
@@ -25,6 +27,7 @@ use daytable_query::answer::{AlikeLine, EntryFilter, EntryFold, FoldedEntries, f
 use daytable_query::tables::TableError;
 use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select_while};
 use daytable_store::StoreError;
+use daytable_store::forward::receive::LOG_HOST;
 use folds::{CountFold, SampleFold, SampleReaders, sees};
 use selection::predicate_of;
 use std::cell::{Cell, RefCell};
@@ -85,10 +88,15 @@ impl KnownStream {
         let metadata = names.into_iter().map(|name| (name.clone(), FieldName::new(&name))).collect();
         Some(KnownStream { labels: Arc::new(labels), metadata, end })
     }
+
+    /// Whether the name of a host that forwarded a record is one of its labels: nothing else is called so.
+    fn takes_host(&self) -> bool {
+        self.labels.get(LOG_HOST).is_none() && !self.metadata.iter().any(|(name, _)| label_name(name) == LOG_HOST)
+    }
 }
 
 /// The names of the labels of records that were pushed to no stream, in their order.
-const OWN_LABELS: [&str; 5] = ["instance", "level", "service_name", "source", "table"];
+const OWN_LABELS: [&str; 6] = ["instance", "level", LOG_HOST, "service_name", "source", "table"];
 /// Properties that are no fields.
 const NO_FIELDS: [&str; 8] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS];
 
@@ -101,8 +109,10 @@ pub(super) struct EntryMaker {
     last_seen: Option<(Arc<str>, Arc<str>, bool)>,
     /// Streams by the text of the note.
     pushed: HashMap<String, Arc<KnownStream>>,
+    /// Label sets of records that were forwarded, by their stream and the name of the host.
+    forwarded: HashMap<(String, String), Arc<Labels>>,
     /// Label sets of other records, by the values of their labels.
-    own: HashMap<[String; 5], Arc<Labels>>,
+    own: HashMap<[String; 6], Arc<Labels>>,
 }
 
 impl EntryMaker {
@@ -140,7 +150,8 @@ impl EntryMaker {
         let Some(known) = known else {
             return self.own_entry(record, selector, nanos, search);
         };
-        if !selector.matches(|name| known.labels.get(name)) {
+        let stream = self.stream_of(record, &known);
+        if !selector.matches(|name| stream.get(name)) {
             return FoundEntry::Unselected;
         }
         let value = |name: &FieldName| {
@@ -152,7 +163,25 @@ impl EntryMaker {
         let mut line = record.line().into_owned();
         line.push_str(&known.end);
         let below = record.stream.as_ref().map_or(0, |note| i64::from(note.nanos));
-        search.found(None, LogEntry { stream: known.labels.clone(), time: nanos + below, line, metadata })
+        search.found(None, LogEntry { stream, time: nanos + below, line, metadata })
+    }
+
+    /// The labels of a record that was pushed to a stream.
+    fn stream_of(&mut self, record: &StoredRecord, known: &KnownStream) -> Arc<Labels> {
+        let host = known.takes_host().then(|| field_of(record, LOG_HOST)).flatten();
+        let (Some(host), Some(note)) = (host, &record.stream) else { return known.labels.clone() };
+        let key = (note.text.to_string(), host);
+        if let Some(labels) = self.forwarded.get(&key) {
+            return labels.clone();
+        }
+        let mut labels = Labels::clone(&known.labels);
+        labels.set(LOG_HOST, &key.1);
+        let labels = Arc::new(labels);
+        if self.forwarded.len() >= STREAMS_MAX {
+            self.forwarded.clear();
+        }
+        self.forwarded.insert(key, labels.clone());
+        labels
     }
 
     fn known(&mut self, text: &str) -> Option<Arc<KnownStream>> {
@@ -168,13 +197,12 @@ impl EntryMaker {
     }
 
     fn own_entry(&mut self, record: &StoredRecord, selector: &Selector, time: i64, search: LevelSearch) -> FoundEntry {
-        let field = |wanted: &&str| {
-            let value = record.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| shown(value));
-            value.filter(|value| !value.is_empty())
-        };
         let instance = record.instance();
-        let service = SERVICE_FIELDS.iter().find_map(field).unwrap_or_else(|| instance.clone());
-        let stream = self.own_stream(instance, record.level, service, record.source.clone(), &record.table);
+        let service = SERVICE_FIELDS.iter().find_map(|name| field_of(record, name)).unwrap_or_else(|| instance.clone());
+        let host = field_of(record, LOG_HOST).unwrap_or_default();
+        let level = record.level.map_or("", Level::name).to_owned();
+        let values = [instance, level, host, service, record.source.clone(), table_name(&record.table)];
+        let stream = self.own_stream(values);
         let names: Vec<_> = record.fields.iter().map(|(name, value)| (shown_name(name), shown(value))).collect();
         let pairs = names.iter().filter(|(name, _)| stream.get(&label_name(name)).is_none());
         let metadata = labels_apart(pairs.map(|(name, value)| (&**name, value.clone())));
@@ -185,17 +213,8 @@ impl EntryMaker {
         search.found(record.level.map(shown_level), LogEntry { metadata, stream, time, line })
     }
 
-    /// The labels of a record that was pushed to no stream.
-    fn own_stream(
-        &mut self,
-        instance: String,
-        level: Option<Level>,
-        service: String,
-        source: String,
-        table: &Arc<str>,
-    ) -> Arc<Labels> {
-        let table = table_name(table);
-        let values = [instance, level.map_or("", Level::name).to_owned(), service, source, table];
+    /// The labels of a record that was pushed to no stream, by their values.
+    fn own_stream(&mut self, values: [String; 6]) -> Arc<Labels> {
         if let Some(labels) = self.own.get(&values) {
             return labels.clone();
         }
@@ -207,6 +226,12 @@ impl EntryMaker {
         self.own.insert(values, labels.clone());
         labels
     }
+}
+
+/// The text of a field that is not empty.
+fn field_of(record: &StoredRecord, wanted: &str) -> Option<String> {
+    let value = record.fields.iter().find(|(name, _)| *name == wanted).map(|(_, value)| shown(value));
+    value.filter(|value| !value.is_empty())
 }
 
 /// How the level is found that Loki detects.
@@ -475,7 +500,8 @@ fn text_of(wanted: &EntrySelection<'_>) -> Option<String> {
     let equal = wanted.selector.0.iter().filter(|matcher| matcher.op == MatchOp::Equal);
     let labels = equal.map(|matcher| (&*matcher.name, &*matcher.value)).chain(wanted.equal_labels());
     // The labels of a stream are fields of its records, too.
-    let of_fields = labels.filter(|(name, _)| !OWN_LABELS.contains(name) && *name != DETECTED_LEVEL);
+    let of_fields =
+        labels.filter(|(name, _)| (*name == LOG_HOST || !OWN_LABELS.contains(name)) && *name != DETECTED_LEVEL);
     let line = wanted.longest_text().filter(|text| is_of_record(text));
     let texts = of_fields.map(|(_, value)| value.to_owned()).chain(line);
     texts.filter(|text| !text.is_empty()).max_by_key(String::len)

@@ -199,6 +199,16 @@ fn two_hosts_are_sources_of_a_central_daytable() {
     // Filters know the field.
     assert_eq!(central.place.json("query", &["log_host:=web-2", "-n", "100000"]).len(), 301);
     assert_eq!(central.place.json("query", &["host:=web-2", "-n", "100000"]).len(), 300);
+    // Grafana lists the hosts, and selects by them.
+    let asked = |path: &str| -> Value {
+        let answer =
+            client::over_unix(running.socket(), "GET", &format!("/loki/api/v1/{path}"), "").expect("an answer");
+        serde_json::from_str::<Value>(&answer.body).expect("JSON")["data"].clone()
+    };
+    assert_eq!(asked("label/log_host/values?since=48h"), serde_json::json!(["web-1", "web-2"]));
+    let entries = asked("query_range?query=%7Blog_host%3D%22web-2%22%7D&since=48h&limit=1000");
+    let streams = entries["result"].as_array().expect("streams");
+    assert_eq!(streams.iter().filter_map(|stream| stream["values"].as_array()).map(Vec::len).sum::<usize>(), 301);
     // The files come back from the central, byte for byte.
     for host in [&one, &two] {
         let path = host.place.log("app.log");

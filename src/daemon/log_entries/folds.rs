@@ -4,7 +4,7 @@
 //! the pipeline works on those. So columns and whole records have one meaning.
 
 use super::{
-    EntryMaker, FoundEntry, KnownStream, LevelSearch, NO_FIELDS, OWN_LABELS, SERVICE_FIELDS, may_be_numbered,
+    EntryMaker, FoundEntry, KnownStream, LOG_HOST, LevelSearch, NO_FIELDS, OWN_LABELS, SERVICE_FIELDS, may_be_numbered,
     table_name,
 };
 use crate::http::QuestionClock;
@@ -14,6 +14,7 @@ use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, is_level_field, is_level_label, level_of_stream, may_tell_level};
 use daytable_logql::line_use::{LineUse, MemberUse, ParserForm};
 use daytable_logql::source::{CountedApart, EntrySelection, TimeSpan};
+use daytable_logsql::FieldName;
 use daytable_model::field_properties::shown_name;
 use daytable_model::property::Property;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
@@ -92,10 +93,11 @@ impl NeededLabels {
         let is_alike = |(at, (name, _)): (usize, &&(String, daytable_logsql::FieldName))| {
             needed[..at].iter().any(|(other, _)| label_name(other) == label_name(name))
         };
+        let host = (known.takes_host() && self.needs(LOG_HOST)).then(|| FieldName::new(LOG_HOST));
         Some(StreamNeeds {
             // Which of two has the label and which a number, the record says.
             record: needed.iter().enumerate().any(is_alike) || depends_on_end && !known.end.is_empty(),
-            fields: needed.into_iter().map(|(_, field)| field.clone()).collect(),
+            fields: needed.into_iter().map(|(_, field)| field.clone()).chain(host).collect(),
             level_in_line: self.has_detected_level && level_of_stream(&known.labels).is_none(),
         })
     }

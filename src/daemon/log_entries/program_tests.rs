@@ -140,6 +140,10 @@ fn add(batch: &mut Batch, number: u64, chance: u64) {
         let nanos = chance.pick(&[0, 0, 7, 99]);
         record.stream = Some(Box::new(StreamNote { text: PushedStream(labels, names, end).text().into(), nanos }));
     }
+    if chance.is(3) {
+        let host = chance.text(&["web-1", "web-2", ""]);
+        record.fields.push(Field { name: "log_host".into(), value: Value::String(host.into()) });
+    }
     let source = chance.text(&["/var/log/a.log", "/var/log/b.log", ""]);
     // At the first tick of a minute, a tick beside it, and anywhere.
     let ticks = chance.pick(&[0, 1, -1, 370_000_000, 150_000_000]);
@@ -156,7 +160,8 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
     commit_batches(store, batches);
 }
 
-const SELECTORS: [&str; 7] = [
+const SELECTORS: [&str; 8] = [
+    r#"{log_host="web-1"}"#,
     r#"{service_name=~".+"}"#,
     r#"{table="Log"}"#,
     r#"{instance=~"web-.*"}"#,
@@ -218,7 +223,7 @@ const UNWRAPS: [&str; 8] = [
     " | unwrap s",
     r#" | unwrap took | user!="bob""#,
 ];
-const GROUPS: [&str; 12] = [
+const GROUPS: [&str; 13] = [
     "",
     " by (status)",
     " by (user, status)",
@@ -230,6 +235,7 @@ const GROUPS: [&str; 12] = [
     " by (w, took)",
     " by (na_ve, na_ve_2, source)",
     " by (app, __error__)",
+    " by (log_host, app)",
     " without (user, took)",
 ];
 

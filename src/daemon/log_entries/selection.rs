@@ -7,7 +7,7 @@
 //! lines ∧ (no stream ∧ columns  ∨  the note)
 //! ```
 
-use super::{DETECTED_LEVEL, KnownStream, NO_FIELDS, OWN_LABELS, shown, shown_level, table_name};
+use super::{DETECTED_LEVEL, KnownStream, LOG_HOST, NO_FIELDS, OWN_LABELS, shown, shown_level, table_name};
 use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
 use daytable_logql::labels::label_name;
 use daytable_logql::source::{EntrySelection, LabelCondition};
@@ -148,7 +148,12 @@ fn of_note(wanted: &EntrySelection<'_>) -> PredicateNode {
     let conditions: Vec<(LabelFilter, bool)> = wanted.labels.iter().map(condition).collect();
     of_stream(move |note| {
         let Some(known) = note.and_then(KnownStream::parse) else { return false };
-        selector.matches(|name| known.labels.get(name))
+        let may_match = |matcher: &LabelMatcher| {
+            // Only the record has the name of its host.
+            matcher.name == LOG_HOST && known.takes_host()
+                || matcher.matches(known.labels.get(&matcher.name).unwrap_or_default())
+        };
+        selector.0.iter().all(may_match)
             && conditions.iter().all(|(filter, is_parsed)| may_pass(filter, &known, *is_parsed))
     })
 }
@@ -165,6 +170,7 @@ fn may_pass(filter: &LabelFilter, known: &KnownStream, is_parsed: bool) -> bool 
             }
             match known.labels.get(name) {
                 Some(value) => filter.may_pass(Some(value)),
+                None if name == LOG_HOST && known.takes_host() => true,
                 // Only the record has the values of its metadata.
                 None if known.metadata.iter().any(|(pushed, _)| label_name(pushed) == name) => true,
                 None => is_parsed || filter.may_pass(None),

@@ -69,6 +69,7 @@ fn add_to(batch: &mut Batch, number: u64, chance: u64) {
         ("source", text("beside")),
         ("naïve", text(pick(chance, 43, &["1", "2"]))),
         ("na_ve", text(pick(chance, 45, &["1", "3"]))),
+        ("log_host", text(pick(chance, 47, &["web-1", "web-2", ""]))),
     ];
     fields.retain(|(name, _)| (name.len() as u64 ^ chance >> 21).is_multiple_of(3));
     if chance >> 25 & 31 == 0 {
@@ -146,7 +147,9 @@ fn a_question_ends_at_its_time_where_nothing_matches() {
     }
 }
 
-const SELECTORS: [&str; 18] = [
+const SELECTORS: [&str; 20] = [
+    r#"{log_host="web-1"}"#,
+    r#"{log_host!="web-1", level=~".+"}"#,
     r#"{service_name=~".+"}"#,
     r#"{instance="web-1"}"#,
     r#"{instance=~"web-.*", level="error"}"#,
@@ -166,8 +169,9 @@ const SELECTORS: [&str; 18] = [
     r#"{service_name="shop"}"#,
     r#"{level=~"warn|error", source!="/var/log/b.log"}"#,
 ];
-const STAGES: [&str; 31] = [
+const STAGES: [&str; 32] = [
     "",
+    r#" | log_host="web-2" or user="ann""#,
     " | drop __error__",
     r#" | detected_level="error""#,
     r#" | user!="", component="auth""#,
@@ -199,8 +203,9 @@ const STAGES: [&str; 31] = [
     r#" | table="Log", source=~".*a.*" | service_name!="api""#,
     r#" | lvl="info" or status=ip("10.0.0.1")"#,
 ];
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 10] = [
     "",
+    "by (log_host, app)",
     "by (level, detected_level)",
     "by (service_name)",
     "by (instance, table)",
