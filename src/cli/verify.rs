@@ -108,8 +108,9 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
     };
     let hosts: Vec<ComparedLine> = control.post("/-/hosts/verify", "")?.all("it has no hosts")?;
     let mut output = Output::new();
-    let (mut lacking, mut silent, mut records) = (0, 0, 0);
+    let (mut lacking, mut silent, mut records, mut moving) = (0, 0, 0, 0);
     for host in &hosts {
+        moving += host.moving.len();
         records = u64::saturating_add(records, host.records);
         silent += usize::from(!host.answered);
         lacking += host.lacking.len();
@@ -136,9 +137,10 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
             output.line(format_args!("{}: {} {what}", host.host, host.elsewhere))?;
         }
     }
-    let verdict = match (lacking, silent) {
-        (0, 0) => "whole",
-        (0, _) => "whole as far as hosts answered",
+    let verdict = match (lacking, silent, moving) {
+        (0, 0, 0) => "whole",
+        (0, 0, _) => "whole as far as days were compared",
+        (0, ..) => "whole as far as hosts answered",
         _ => "not whole",
     };
     if !args.output.json {
@@ -146,6 +148,9 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
     }
     output.flush()?;
     match (lacking, silent) {
+        (0, 0) if moving > 0 => {
+            Err(CliError::Incomplete(format!("{moving} day-tables got records while they were compared: try again")))
+        }
         (0, 0) => Ok(()),
         (0, silent) => Err(CliError::Incomplete(format!("{silent} hosts did not answer"))),
         (lacking, _) => Err(CliError::NotWhole(format!("{lacking} day-tables lack records"))),

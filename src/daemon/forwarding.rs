@@ -14,7 +14,7 @@ use daytable_platform::reloadable::Reloadable;
 use daytable_store::{CommitQueue, ForwardSteps, Reader, Store, StoreError};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long a stop waits for a request that is under way. The rows stay here, and are sent by the next daemon.
@@ -148,7 +148,8 @@ pub(super) struct Senders {
     data_dir: PathBuf,
     steps: ForwardSteps,
     queue: CommitQueue,
-    process: Arc<SenderProcess>,
+    /// Made for the first sender: without one, no random number is needed.
+    process: OnceLock<Arc<SenderProcess>>,
     senders: Mutex<Vec<Sender>>,
     board: SenderBoard,
 }
@@ -156,9 +157,8 @@ pub(super) struct Senders {
 impl Senders {
     /// No sender yet. Pages that a receiver lacks are kept from now on.
     pub(super) fn new(config: &Config, store: &Store, view: &ForwardingView) -> Result<Senders, StoreError> {
-        let of_folder = |source| StoreError::Io { path: config.data_dir.clone(), source };
         let forwarding = Senders {
-            process: SenderProcess::new().map_err(of_folder)?,
+            process: OnceLock::new(),
             data_dir: config.data_dir.clone(),
             steps: store.forwarding(),
             queue: store.commit_queue(),
@@ -182,11 +182,20 @@ impl Senders {
                 continue;
             }
             let to_store = (self.steps.clone(), self.queue.clone());
-            let started = Sender::start(options.clone(), self.data_dir.clone(), to_store, self.process.clone());
+            let started = Sender::start(options.clone(), self.data_dir.clone(), to_store, self.process()?);
             senders.push(started.map_err(|source| StoreError::Io { path: self.data_dir.clone(), source })?);
         }
         *lock(&self.board) = senders.iter().map(|sender| sender.status.clone()).collect();
         Ok(())
+    }
+
+    /// What this process calls itself, however often senders are started anew.
+    fn process(&self) -> Result<Arc<SenderProcess>, StoreError> {
+        if let Some(process) = self.process.get() {
+            return Ok(process.clone());
+        }
+        let made = SenderProcess::new().map_err(|source| StoreError::Io { path: "/dev/urandom".into(), source })?;
+        Ok(self.process.get_or_init(|| made).clone())
     }
 
     /// Whether a sender ended by a fault.

@@ -189,6 +189,9 @@ export const tables = (signal) => rows(target("tables", {}), signal);
 /** Files, listeners and the outbox, with what became of their records. @param {AbortSignal} [signal] */
 export const sources = (signal) => rows(target("sources", {}), signal);
 
+/** The hosts that forward here. @param {AbortSignal} [signal] */
+export const hosts = (signal) => rows(target("hosts", {}), signal);
+
 /** The alerts that last. @returns {Promise<import("./alerts.js").Alert[]>} */
 export const alerts = async () => parseJson(await (await get("/api/alerts")).text()).alerts;
 

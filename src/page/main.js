@@ -7,6 +7,7 @@ import { showCompare } from "./compare.js";
 import { blank, button, byId, dialog, h, plural, sign, textOf, toast, visible } from "./dom.js";
 import { columnWords, Fields, toggled } from "./fields.js";
 import { Histogram, levelClass } from "./histogram.js";
+import { showHosts } from "./hosts.js";
 import { List } from "./list.js";
 import { grouped } from "./number.js";
 import { showPatterns } from "./patterns.js";
@@ -40,6 +41,8 @@ let abort = new AbortController();
 /** @type {RegExp|undefined} */
 let marks;
 let slow = 0;
+/** Whether hosts forward here. */
+let hasHosts = false;
 let took = 0;
 /** @type {Error|undefined} */
 let fault;
@@ -113,7 +116,7 @@ function showBar() {
   showRange({ ...state, since: state.since === "all" ? "" : state.since });
   document.title = state.q ? `${state.q.slice(0, 60)} · daytable` : "daytable";
   byId("views").replaceChildren(
-    ...VIEWS.map(([view, name]) => h("button", { "aria-current": state.view === view ? "page" : undefined, onclick: () => change({ view }) }, name)),
+    ...VIEWS.filter(([view]) => view !== "hosts" || hasHosts || state.view === view).map(([view, name]) => h("button", { "aria-current": state.view === view ? "page" : undefined, onclick: () => change({ view }) }, name)),
     ...(state.view === "records" ? [
       h("button", { class: "quiet narrow", "aria-pressed": document.body.classList.contains("with-fields"), onclick: toggleFields }, "Fields"),
       h("button", { class: "quiet", "aria-pressed": state.wrap, title: "Wrap lines (w)", onclick: () => change({ wrap: !state.wrap }, true) }, "Wrap"),
@@ -177,7 +180,7 @@ async function showView(signal) {
   place.classList.add("busy");
   showStatus();
   try {
-    const show = new Map(Object.entries({ patterns: showPatterns, compare: showCompare, days: showDays, sources: showSources })).get(state.view);
+    const show = new Map(Object.entries({ patterns: showPatterns, compare: showCompare, days: showDays, sources: showSources, hosts: showHosts })).get(state.view);
     await show?.(place, signal, { ...uses, ask, range });
     took = performance.now() - began;
   } catch (error) {
@@ -568,6 +571,10 @@ async function start() {
   if (isOpen) write(state, true);
   if (!isAtOnce || isOld) run();
   else if (rows.isWhole && !rows.isLoading) changed();
+  api.hosts().then((hosts) => {
+    hasHosts = hosts.length > 0;
+    showBar();
+  }).catch(() => {});
   watchAlerts({ utc: () => state.utc, show: (q) => change({ q, view: "records" }) });
 }
 

@@ -17,7 +17,7 @@
 /** @typedef {Partial<State>} Change */
 
 export const VIEWS = /** @type {[string, string][]} */ ([
-  ["records", "Records"], ["patterns", "Patterns"], ["compare", "Compare"], ["days", "Days"], ["sources", "Sources"],
+  ["records", "Records"], ["patterns", "Patterns"], ["compare", "Compare"], ["days", "Days"], ["sources", "Sources"], ["hosts", "Hosts"],
 ]);
 
 const TEXTS = /** @type {const} */ (["q", "since", "until", "key", "since2", "until2"]);

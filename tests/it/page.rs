@@ -4,7 +4,7 @@
 //! sizes; both leave screenshots in `target/page`. `modules.mjs` tests modules without a browser. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
 
 use crate::client::{Answer, over, over_tcp};
-use crate::place::{DAYTABLE, PATIENCE, Place, installed, wait_for};
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, installed, wait_for};
 use daytable_model::time::Ticks;
 use daytable_parse::Zone;
 use serde_json::Value;
@@ -34,10 +34,31 @@ fn python(script: &str) -> Command {
     command
 }
 
+/// A host without logs that says to the daemon of `place` that it is there.
+fn host_of(place: &Place) -> (Place, Daemon) {
+    let said = Command::new(DAYTABLE).args(["hosts", "invite", "web-9", "--data"]).arg(place.data()).output();
+    let said = String::from_utf8(said.expect("daytable can be run").stdout).expect("text");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let (host, file) = (Place::new(), place.path("host.toml"));
+    let config = format!("data_dir = \"{}\"\nhost = \"web-9\"\n[http]\nlisten = \"off\"\n", host.data().display());
+    fs::write(&file, config).expect("written");
+    let joined =
+        Command::new(DAYTABLE).args(&words[1..]).arg("--config").arg(&file).output().expect("daytable can be run");
+    assert!(joined.status.success(), "{joined:?}");
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(&file);
+    let daemon = host.spawn_command(command);
+    wait_for("the host is heard of", PATIENCE, || {
+        place.json("hosts", &[]).iter().any(|host| host["seen"].is_string()).then_some(())
+    });
+    (host, daemon)
+}
+
 #[test]
 fn the_page_in_chromium() {
     let place = Place::new();
     let daemon = place.start_with(&config(&place));
+    let (_host, forwarding) = host_of(&place);
     let made = python("corpus.py").arg(place.path("logs")).arg(RECORDS).output().expect("python");
     let records: u64 = String::from_utf8_lossy(&made.stdout).trim().parse().expect("a number");
     wait_for("the records are committed", PATIENCE, || {
@@ -51,6 +72,7 @@ fn the_page_in_chromium() {
     let output = browser.args([link.trim(), "s3cret"]).arg(&target).arg(axe).output().expect("python");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
+    forwarding.stop();
     daemon.stop();
     if std::env::var_os("DAYTABLE_WRITE_DOCS").is_some() {
         take_pictures();

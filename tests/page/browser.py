@@ -460,6 +460,19 @@ def what_others_do_not_show(page):
     accessible(page, "sources")
 
 
+def hosts_are_listed(page):
+    go(page)
+    page.get_by_role("button", name="Hosts", exact=True).click()
+    host = page.get_by_role("region", name="Hosts").get_by_role("row").filter(has_text="web-9")
+    expect(host).to_contain_text("ago")
+    expect(host).to_contain_text("nothing")
+    expect(host).to_contain_text("none")
+    page.screenshot(path=SHOTS / "hosts.png")
+    accessible(page, "hosts")
+    host.get_by_role("button", name="web-9").click()
+    expect(page.get_by_role("combobox", name="Query")).to_have_value("log_host:=web-9")
+
+
 def keys_do_everything(page):
     go(page)
     page.keyboard.press("j")
@@ -594,7 +607,7 @@ TESTS = [
     what_is_there_is_seen_at_once, a_record_opens_with_its_fields_line_place_and_surroundings, the_histogram_chooses_a_range,
     questions_are_asked_and_shared_by_the_address, a_wrong_query_is_shown_at_its_place, the_query_line_completes_and_typing_never_waits,
     typing_goes_on_while_no_answer_comes, new_records_are_followed_without_jumping, a_flood_is_sampled_and_says_so,
-    a_million_rows_scroll_like_ten, a_line_of_100_kb_is_whole_in_its_record, an_alert_that_fires_is_listed_with_its_records, what_others_do_not_show, keys_do_everything,
+    a_million_rows_scroll_like_ten, a_line_of_100_kb_is_whole_in_its_record, an_alert_that_fires_is_listed_with_its_records, what_others_do_not_show, hosts_are_listed, keys_do_everything,
     the_list_scrolls_far_and_wraps, states_say_what_to_do, screens_of_both_themes_and_of_a_phone_are_accessible,
     lines_never_become_markup, exports_have_everything, a_flood_of_the_daemon_is_followed,
 ]

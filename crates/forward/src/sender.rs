@@ -36,6 +36,8 @@ const HELLO_EVERY: Duration = Duration::from_secs(10);
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How often losses are counted for the report.
 const LOSSES_EVERY: Duration = Duration::from_secs(60);
+/// How often days are counted again that got records meanwhile.
+const COUNTS_MAX: u32 = 3;
 /// The first pause after a failure, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -139,6 +141,7 @@ impl Sender {
             noted: None,
             losses: None,
             counted: 0,
+            count_attempts: 0,
             limits: REQUEST,
             comparison: None,
         };
@@ -187,6 +190,8 @@ struct Work {
     losses: Option<(BTreeMap<String, u64>, Instant)>,
     /// The last question for the records of this host that was answered, or could not be.
     counted: u64,
+    /// How often records came while they were counted for the question that waits.
+    count_attempts: u32,
     /// Smaller after the receiver refused a request for its size.
     limits: RequestLimits,
     /// A comparison that is under way, or was when a session ended.
@@ -351,7 +356,7 @@ impl Work {
                         self.count(runtime, &client, &answer, up_to)?;
                     }
                     let left = HELLO_EVERY.saturating_sub(said.elapsed());
-                    self.queue.wait_for_commit(up_to.commit, left, || !self.is_stopping());
+                    self.queue.wait_for_commit(up_to.commit, left, || !self.stop.load(Ordering::Relaxed));
                 }
             }
             if said.elapsed() >= HELLO_EVERY {
@@ -428,11 +433,25 @@ impl Work {
         answer: &HelloAnswer,
         up_to: ForwardPosition,
     ) -> Result<(), SessionEnd> {
-        // Whatever comes of it: a question is answered once.
-        self.counted = answer.asked;
         let reader = Reader::open(&self.data_dir)?;
-        let counted = inventory::count_sent(&reader, &answer.name, up_to.commit, &|| !self.is_stopping())?;
-        let Some((days, moving)) = counted else { return Err(SessionEnd::Stopped) };
+        let counted = inventory::count_sent(&reader, &answer.name, up_to.commit, &|| !self.is_stopping());
+        let (days, moving) = match counted {
+            Ok(Some(counted)) => counted,
+            Ok(None) => return Err(SessionEnd::Stopped),
+            Err(error) => {
+                // Forwarding goes on, and the receiver says that there was no answer.
+                tracing::warn!(to = self.options.to, %error, "the records of this host cannot be counted");
+                self.counted = answer.asked;
+                return Ok(());
+            }
+        };
+        if !moving.is_empty() && self.count_attempts < COUNTS_MAX {
+            // The receiver gets what came, and then it is tried again.
+            self.count_attempts += 1;
+            return Ok(());
+        }
+        // Whatever comes of it: a question is answered once.
+        (self.counted, self.count_attempts) = (answer.asked, 0);
         let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days, moving };
         match self.request(runtime, client.counts(&message)) {
             Err(SessionEnd::Client(error)) => {

@@ -14,9 +14,9 @@ macro_rules! files {
 pub(crate) const TEXTS: [(&str, &str); 3] = files! { "index.html" "page.css" "icon.svg" };
 
 /// The modules of the script. A module imports earlier modules only.
-pub(crate) const MODULES: [(&str, &str); 22] = files! {
+pub(crate) const MODULES: [(&str, &str); 23] = files! {
     "json.js" "number.js" "dom.js" "time.js" "state.js" "api.js" "query.js" "bar.js" "range.js" "rows.js" "list.js" "histogram.js" "fields.js"
-    "record.js" "tail.js" "table.js" "share.js" "patterns.js" "compare.js" "storage.js" "alerts.js" "main.js"
+    "record.js" "tail.js" "table.js" "share.js" "patterns.js" "compare.js" "storage.js" "hosts.js" "alerts.js" "main.js"
 };
 
 /// The name of the script.
