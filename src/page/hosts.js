@@ -25,7 +25,7 @@ export async function showHosts(place, signal, { state, change }) {
   if (!hosts.length) return place.replaceChildren(blank("No hosts", "A host forwards its records here after `daytable hosts invite NAME` on this one, and the command that it prints on the other."));
   const behind = hosts.reduce((sum, host) => sum + (host.behind_records ?? 0), 0);
   place.replaceChildren(
-    h("p.note.lead", `${plural(hosts.length, "host")}. ${behind ? `${plural(behind, "record")} of them ${behind === 1 ? "is" : "are"} not here yet.` : "What they said last is all here."}`),
+    h("p.note.lead", `${plural(hosts.length, "host")}. ${behind ? `${plural(behind, "record")} of them ${behind === 1 ? "is" : "are"} not here yet.` : "Everything that they had when they were heard of last is here."}`),
     grid("Hosts", ["Host", "Heard of", "Records", "Not here yet", "Losses", "Version"], hosts.map((host) => [
       button(visible(host.host), () => change({ q: add(state().q, term("log_host", host.host)), view: "records" }), { class: "cell", title: "Only its records" }),
       host.revoked ? h("span.bad", "revoked") : host.silent_seconds === null || host.silent_seconds === undefined ? "not yet" : `${roughly(host.silent_seconds * 1000)} ago`,
