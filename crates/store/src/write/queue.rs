@@ -410,7 +410,7 @@ impl<S> WorkQueue<S> {
     }
 
     /// Waits until a later commit than `after` is on disk, or until `timeout`, as long as `goes_on`, which is asked again after
-    /// [`CommitQueue::wake_followers`]. Returns the last commit, as far as this process made it: 0 before its first one.
+    /// [`wake_followers`](Self::wake_followers). Returns the last commit, as far as this process made it: 0 before its first one.
     pub fn wait_for_commit(&self, after: i64, timeout: Duration, goes_on: impl Fn() -> bool) -> i64 {
         let last = self.queue.last_commit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let waited = self.queue.announced.wait_timeout_while(last, timeout, |last| *last <= after && goes_on());
