@@ -73,6 +73,8 @@ struct KnownStream {
     metadata: Vec<(String, FieldName)>,
     /// The bytes that ended the line.
     end: String,
+    /// Whether the name of a host that forwarded a record is one of its labels: nothing else is called so.
+    takes_host: bool,
 }
 
 impl KnownStream {
@@ -85,13 +87,9 @@ impl KnownStream {
                 SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
             labels.set("service_name", &service);
         }
+        let takes_host = labels.get(LOG_HOST).is_none() && !names.iter().any(|name| label_name(name) == LOG_HOST);
         let metadata = names.into_iter().map(|name| (name.clone(), FieldName::new(&name))).collect();
-        Some(KnownStream { labels: Arc::new(labels), metadata, end })
-    }
-
-    /// Whether the name of a host that forwarded a record is one of its labels: nothing else is called so.
-    fn takes_host(&self) -> bool {
-        self.labels.get(LOG_HOST).is_none() && !self.metadata.iter().any(|(name, _)| label_name(name) == LOG_HOST)
+        Some(KnownStream { labels: Arc::new(labels), metadata, end, takes_host })
     }
 }
 
@@ -168,7 +166,7 @@ impl EntryMaker {
 
     /// The labels of a record that was pushed to a stream.
     fn stream_of(&mut self, record: &StoredRecord, known: &KnownStream) -> Arc<Labels> {
-        let host = known.takes_host().then(|| field_of(record, LOG_HOST)).flatten();
+        let host = known.takes_host.then(|| field_of(record, LOG_HOST)).flatten();
         let (Some(host), Some(note)) = (host, &record.stream) else { return known.labels.clone() };
         let key = (note.text.to_string(), host);
         if let Some(labels) = self.forwarded.get(&key) {

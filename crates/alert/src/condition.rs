@@ -35,7 +35,7 @@ impl StandingCondition {
 
 /// Makes `standing` the alerts of these conditions, and returns those that ended at `now`.
 pub(crate) fn settle(standing: &mut Vec<Alert>, conditions: &[StandingCondition], now: Ticks) -> Vec<Alert> {
-    let (mut lasting, mut ended) = (Vec::with_capacity(conditions.len()), Vec::new());
+    let mut lasting = Vec::with_capacity(conditions.len());
     let mut known: BTreeMap<BTreeMap<String, String>, Alert> =
         std::mem::take(standing).into_iter().map(|alert| (alert.labels.clone(), alert)).collect();
     for condition in conditions {
@@ -51,9 +51,8 @@ pub(crate) fn settle(standing: &mut Vec<Alert>, conditions: &[StandingCondition]
         };
         lasting.extend(known.remove(&labels).or_else(|| condition.is_sure.then(|| begun(labels))));
     }
-    ended.extend(known.into_values().map(|alert| Alert { ends_at: Some(now), ..alert }));
     *standing = lasting;
-    ended
+    known.into_values().map(|alert| Alert { ends_at: Some(now), ..alert }).collect()
 }
 
 #[cfg(test)]

@@ -44,15 +44,15 @@ pub(crate) async fn send(
         message = message.to(address.parse().map_err(plain)?);
     }
     let message = message.body(text(notifications)).map_err(plain)?;
-    transport(relay, options)?.send(message).await.map(drop).map_err(with_causes)
+    transport(relay, options)?.send(message).await.map(drop).map_err(refusal)
 }
 
 fn transport(relay: &MailRelay, options: &DeliveryOptions) -> Result<AsyncSmtpTransport<Tokio1Executor>, String> {
     let mut tls = TlsParameters::builder(relay.host.clone());
     if let Some(file) = &options.ca_file {
-        tls = tls.add_root_certificate(Certificate::from_pem(read_file(file)?.as_bytes()).map_err(with_causes)?);
+        tls = tls.add_root_certificate(Certificate::from_pem(read_file(file)?.as_bytes()).map_err(refusal)?);
     }
-    let tls = tls.build().map_err(with_causes)?;
+    let tls = tls.build().map_err(refusal)?;
     let has_secret = options.mail_password_file.is_some();
     let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(&relay.host)
         .port(relay.port)
@@ -79,8 +79,8 @@ fn plain(error: impl Display) -> String {
     error.to_string()
 }
 
-fn with_causes(error: lettre::transport::smtp::Error) -> String {
-    daytable_platform::error_text::with_causes(&error).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+fn refusal(error: lettre::transport::smtp::Error) -> String {
+    one_line(&daytable_platform::error_text::with_causes(&error))
 }
 
 /// One line without control characters: content of logs does not become a header.

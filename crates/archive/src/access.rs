@@ -186,7 +186,7 @@ fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> BuildResult 
 
 /// Reads a file with a secret. Errors name the file, never its content.
 fn secret(path: &Path) -> Result<String, String> {
-    small_file::read(path, CREDENTIALS_BYTES_MAX).map_err(|error| format!("{} cannot be read: {error}", path.escaped()))
+    small_file::read_named(path, CREDENTIALS_BYTES_MAX)
 }
 
 /// The profile `default` of a credentials file.

@@ -244,20 +244,21 @@ impl Work {
             if matches!(error, SessionEnd::Stopped) {
                 break;
             }
+            // Half as much may be little enough.
+            if matches!(&error, SessionEnd::Client(error) if error.is_too_large())
+                && let Some(half) = self.limits.half()
+            {
+                self.limits = half;
+                tracing::debug!(to = self.options.to, pages = half.pages, %error, "smaller requests are sent");
+                continue;
+            }
             // The position is asked for again, at once.
             let is_expected = matches!(&error, SessionEnd::Client(error) if error.is_misplaced());
-            // Half as much may be little enough.
-            let is_halved = matches!(&error, SessionEnd::Client(error) if error.is_too_large())
-                && self.limits.half().inspect(|half| self.limits = *half).is_some();
-            if is_halved {
-                tracing::debug!(to = self.options.to, pages = self.limits.pages, %error, "smaller requests are sent");
-            }
-            let is_expected = is_expected || is_halved;
             let text = error.to_string();
             if begun.elapsed() > PAUSE_MAX {
                 pause = PAUSE_MIN;
             }
-            if !is_expected || !is_halved && begun.elapsed() < PAUSE_MIN {
+            if !is_expected || begun.elapsed() < PAUSE_MIN {
                 self.status.failures.fetch_add(1, Ordering::Relaxed);
                 if last_error.as_ref() != Some(&text) {
                     // One line an outage: `daytable status` shows the reason.
@@ -334,8 +335,14 @@ impl Work {
                 self.note(answer.position, true)?;
                 return Err(SessionEnd::Stopped);
             }
-            if let Some(comparison) = compare.take() {
-                self.compare(runtime, &client, &mut reader, &mut answer, comparison)?;
+            if let Some(mut comparison) = compare.take() {
+                let ended = self.compare(runtime, &client, &mut reader, &mut answer, &mut comparison);
+                // The next session goes on there, unless a day changed. If the receiver stored the last request nevertheless, it
+                // is elsewhere, and all is compared again.
+                if !matches!(&ended, Err(SessionEnd::Client(error)) if error.is_misplaced()) {
+                    self.comparison = ended.is_err().then_some(comparison);
+                }
+                ended?;
                 continue;
             }
             match self.next(&mut reader, answer.position)? {
@@ -536,7 +543,7 @@ impl Work {
         client: &ReceiverClient,
         reader: &mut ForwardReader,
         answer: &mut HelloAnswer,
-        mut comparison: FolderComparison,
+        comparison: &mut FolderComparison,
     ) -> Result<(), SessionEnd> {
         lock(&self.status.state).is_comparing = true;
         let mut said = Instant::now();
@@ -560,21 +567,12 @@ impl Work {
             if !copied.pages.is_empty() {
                 let sum = copied.pages.iter().fold(0, |sum, page| checksum_with(sum, page.stored_checksum()));
                 let (epoch, to) = (answer.epoch, answer.position.after_copy(sum));
-                // Kept for the next session, should this one end here. If the receiver stored the request nevertheless, it is
-                // elsewhere, and all is compared again.
-                let sent = self.send(runtime, client, answer, RowsMode::Compare, (epoch, to), &copied.pages);
-                if let Err(end) = sent {
-                    self.comparison = Some(comparison);
-                    return Err(end);
-                }
+                self.send(runtime, client, answer, RowsMode::Compare, (epoch, to), &copied.pages)?;
             }
             (comparison.cursor, comparison.at) = (cursor, (answer.epoch, answer.position));
             if said.elapsed() >= HELLO_EVERY {
                 said = Instant::now();
-                if let Err(end) = self.hello(runtime, client, reader) {
-                    self.comparison = Some(comparison);
-                    return Err(end);
-                }
+                self.hello(runtime, client, reader)?;
             }
         }
         let last = comparison.last;

@@ -93,7 +93,7 @@ impl NeededLabels {
         let is_alike = |(at, (name, _)): (usize, &&(String, daytable_logsql::FieldName))| {
             needed[..at].iter().any(|(other, _)| label_name(other) == label_name(name))
         };
-        let host = (known.takes_host() && self.needs(LOG_HOST)).then(|| FieldName::new(LOG_HOST));
+        let host = (known.takes_host && self.needs(LOG_HOST)).then(|| FieldName::new(LOG_HOST));
         Some(StreamNeeds {
             // Which of two has the label and which a number, the record says.
             record: needed.iter().enumerate().any(is_alike) || depends_on_end && !known.end.is_empty(),

@@ -150,7 +150,7 @@ fn of_note(wanted: &EntrySelection<'_>) -> PredicateNode {
         let Some(known) = note.and_then(KnownStream::parse) else { return false };
         let may_match = |matcher: &LabelMatcher| {
             // Only the record has the name of its host.
-            matcher.name == LOG_HOST && known.takes_host()
+            matcher.name == LOG_HOST && known.takes_host
                 || matcher.matches(known.labels.get(&matcher.name).unwrap_or_default())
         };
         selector.0.iter().all(may_match)
@@ -170,7 +170,7 @@ fn may_pass(filter: &LabelFilter, known: &KnownStream, is_parsed: bool) -> bool 
             }
             match known.labels.get(name) {
                 Some(value) => filter.may_pass(Some(value)),
-                None if name == LOG_HOST && known.takes_host() => true,
+                None if name == LOG_HOST && known.takes_host => true,
                 // Only the record has the values of its metadata.
                 None if known.metadata.iter().any(|(pushed, _)| label_name(pushed) == name) => true,
                 None => is_parsed || filter.may_pass(None),

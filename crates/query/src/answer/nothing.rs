@@ -154,18 +154,19 @@ fn words_of(filter: &Expression) -> Vec<&str> {
     }
 }
 
-/// What else a word may have meant, which no text has: an instance, a level, or the word in another case.
+/// What else a word may have meant: an instance, a level, or the word in another case.
 fn other_meaning(word: &str, instances: &BTreeSet<String>) -> Option<String> {
     let is_word = word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
     if !is_word {
         return None;
     }
     if let Some(instance) = instances.iter().find(|instance| instance.contains(word)) {
-        let written = if instance.as_str() == word { format!("instance:={word}") } else { format!("instance:~{word}") };
-        return Some(format!("no text has the word {word}, but an instance is called {instance}: write {written}"));
+        return Some(format!(
+            "{word} is taken for a word; an instance is called {instance}: write instance:={instance}"
+        ));
     }
     if let Some(level) = Level::from_word(word) {
-        return Some(format!("no text has the word {word}; records of a level are level:={}", level.name()));
+        return Some(format!("{word} is taken for a word; records of a level are level:={}", level.name()));
     }
     let has_case = word.chars().any(char::is_uppercase);
     has_case.then(|| format!("words are compared with their case: i({word}) is the word in any case"))

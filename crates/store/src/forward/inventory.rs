@@ -5,7 +5,7 @@
 
 use super::receive::{LOG_HOST, as_received};
 use crate::StoreError;
-use crate::format::catalog::DayState;
+use crate::format::catalog::{DayState, LiveFile};
 use crate::format::sealed::ContentChecksum;
 use crate::read::{Range, Reader, Row};
 use daytable_model::key::DayTable;
@@ -44,8 +44,8 @@ pub fn count_sent(
         }
     }
     let mut counts = Vec::with_capacity(tables.len());
-    for table in tables {
-        let counted = count(reader, &table, &Range::all(), goes_on, &mut |row, sum| {
+    for table in &tables {
+        let counted = count(reader, table, &Range::all(), goes_on, &mut |row, sum| {
             let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
             as_received(properties, log_host, true, |properties| sum.add(row, properties));
         })?;
@@ -56,8 +56,9 @@ pub fn count_sent(
         }
     }
     let later: BTreeSet<String> = {
-        let files = reader.catalog().files()?.into_iter().filter(|file| file.last_seq > commit);
-        files.map(|file| file.day.to_string()).collect()
+        let files = reader.catalog().files()?.into_iter();
+        let is_later = |file: &LiveFile| file.last_seq > commit && tables.contains(&file.day);
+        files.filter(is_later).map(|file| file.day.to_string()).collect()
     };
     counts.retain(|count| !later.contains(&count.table));
     Ok(Some((counts, later.into_iter().collect())))

@@ -2,8 +2,8 @@
 //!
 //! The *origin* is a number of 128 bits that is made with the catalog. The *checksum of a commit* covers all pages of all commits
 //! up to it, so two folders that have the same number and checksum have the same commits up to there. Each commit writes its
-//! checksum in the transaction of the commit point: the last one always, that of each commit where there are receivers. The checksums of the last [`CHECKSUMS_KEPT`] commits are kept: a receiver
-//! that was put back asks for an earlier one, and so does a sender that was put back itself.
+//! checksum in the transaction of the commit point. Where there are receivers, the checksums of the last [`CHECKSUMS_KEPT`] commits
+//! are kept: a receiver that was put back asks for an earlier one, and so does a sender that was put back itself.
 
 use super::database::Catalog;
 use crate::StoreError;
