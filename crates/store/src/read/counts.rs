@@ -1,7 +1,7 @@
 //! Counts records by partition, minute and level, and reads no more than necessary.
 //!
-//! * An **open file** has the counts in its page headers. A page is decoded only if it overlaps another page or the end
-//!   of the range. A shared page is decoded where counts are by partition, too.
+//! * An **open file** has the counts in its page headers. A page is decoded only if it may have a row of another page (`overlaps`), or
+//!   overlaps the end of the range. A shared page is decoded where counts are by partition, too.
 //! * A **sealed file** has the counts of all its rows in its index. A part of it is counted from its columns of times
 //!   and levels.
 //! * **Several files** of a day may have the same row, and the later generation wins. So the counts of the files are
@@ -15,6 +15,7 @@ use crate::format::page_headers;
 use crate::format::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header, unnamed_partition};
 use crate::format::shared_pages::{self, SHARED};
 use crate::read::open_scan::{OpenScan, Resume};
+use crate::read::overlaps::{Overlaps, Pairs};
 use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, partition_names};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
@@ -23,9 +24,6 @@ use rusqlite::{Connection, params};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-
-/// Comparisons of a page with others before all shared pages are read.
-const OVERLAPS_MAX: usize = 64;
 
 /// The grouping of counts, beside minute and level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,45 +117,47 @@ impl Reader {
         let names = partition_names(opened, range.partitions.as_deref())?;
         let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
         let pages = pages.into_iter().filter(|page| committed.includes(page.seq));
-        let (mut shared, pages): (Vec<PageRow>, Vec<PageRow>) = pages.partition(|page| page.partition == SHARED);
-        if (by, &range.partitions) == (CountBy::Nothing, &None) {
-            let is_alone = are_alone(&mut shared, &pages);
-            let mut is_alone = is_alone.iter();
-            let mut counted = Ok(());
-            shared.retain(|page| {
-                let is_whole = page.header.first >= first && page.header.last <= last;
-                let is_counted = is_alone.next() == Some(&true) && is_whole && counted.is_ok();
-                if is_counted {
-                    counted = count_header(opened, page, &Arc::from(""), each);
-                }
-                !is_counted
-            });
-            counted?;
+        let pages: Vec<PageRow> = pages.collect();
+        let overlaps = Overlaps::new(&pages);
+        let groups = KeyGroups::new(&pages, overlaps.pairs());
+        let is_whole = |page: &PageRow| page.header.first >= first && page.header.last <= last;
+        let of_one = pages.partition_point(|page| page.partition == SHARED);
+        let is_counted = |at: usize| {
+            (by, &range.partitions) == (CountBy::Nothing, &None) && groups.is_alone(at) && is_whole(&pages[at])
+        };
+        for at in (0..of_one).filter(|at| is_counted(*at)) {
+            count_header(opened, &pages[at], &Arc::from(""), each)?;
         }
+        let shared: Vec<&PageRow> = (0..of_one).filter(|at| !is_counted(*at)).map(|at| &pages[at]).collect();
         let mut rows = shared_rows(opened, &shared, (first, last), &names, range.partitions.is_none())?;
-        let mut pages = pages.into_iter().peekable();
-        while let Some(page) = pages.next() {
+        let mut start = of_one;
+        for of_partition in pages[of_one..].chunk_by(|a, b| a.partition == b.partition) {
+            let numbers = start..start + of_partition.len();
+            start = numbers.end;
+            let partition = of_partition[0].partition;
             // Both are of one snapshot: `names` has all partitions of `pages`.
-            let name = names.get(&page.partition).ok_or_else(|| unnamed_partition(&opened.path, &page))?;
-            let mut cluster = vec![page];
-            let mut end = cluster[0].header.last;
-            while let Some(next) =
-                pages.next_if(|next| next.partition == cluster[0].partition && next.header.first <= end)
-            {
-                end = end.max(next.header.last);
-                cluster.push(next);
+            let name = names.get(&partition).ok_or_else(|| unnamed_partition(&opened.path, &of_partition[0]))?;
+            // Rows of shared pages that a page may have, too, by the group of that page.
+            let mut within: HashMap<usize, Vec<LeveledRow>> = HashMap::new();
+            if let Some(rows) = rows.get_mut(&partition) {
+                let (mut active, mut next) = (Vec::<usize>::new(), numbers.clone().peekable());
+                rows.retain(|row| {
+                    active.extend(std::iter::from_fn(|| next.next_if(|at| pages[*at].header.first <= row.0)));
+                    active.retain(|at| pages[*at].header.last >= row.0);
+                    // Pages that may have one key are of one group.
+                    let found = active.iter().find(|at| overlaps.may_have(**at, &row.0));
+                    found.map(|at| within.entry(groups.of(*at)).or_default().push(*row)).is_none()
+                });
             }
-            let start = cluster[0].header.first;
-            let whole = start >= first && end <= last;
-            let within = rows.get_mut(&cluster[0].partition).map(|rows| {
-                let (from, to) = (rows.partition_point(|row| row.0 < start), rows.partition_point(|row| row.0 <= end));
-                rows.drain(from..to).collect::<Vec<_>>()
-            });
-            let within = within.unwrap_or_default();
-            if let ([only], true, true) = (&*cluster, whole, within.is_empty()) {
-                count_header(opened, only, name, each)?;
-            } else {
-                count_rows(opened, &cluster, within, (first, last), name, each)?;
+            for group in groups.among(numbers) {
+                let number = groups.of(group[0]);
+                match (&*group, within.remove(&number)) {
+                    ([only], None) if is_whole(&pages[*only]) => count_header(opened, &pages[*only], name, each)?,
+                    (group, rows) => {
+                        let group: Vec<&PageRow> = group.iter().map(|at| &pages[*at]).collect();
+                        count_rows(opened, &group, rows.unwrap_or_default(), (first, last), name, each)?;
+                    }
+                }
             }
         }
         for (partition, rows) in rows {
@@ -311,7 +311,7 @@ type LeveledRow = (RowKey, Reverse<(i64, PageLocation)>, Option<Level>);
 /// The rows of shared pages in a range, by partition, in the order of their keys.
 fn shared_rows(
     opened: &OpenDayFile,
-    pages: &[PageRow],
+    pages: &[&PageRow],
     (first, last): (RowKey, RowKey),
     names: &BTreeMap<i64, Arc<str>>,
     are_all: bool,
@@ -338,40 +338,71 @@ fn shared_rows(
     Ok(rows)
 }
 
-/// Whether each shared page has no row that another page may have, too. Sorts them by their first keys.
-fn are_alone(shared: &mut [PageRow], pages: &[PageRow]) -> Vec<bool> {
-    shared.sort_by_key(|page| page.header.first);
-    let mut are_alone = vec![true; shared.len()];
-    let mut last: Option<(usize, RowKey)> = None;
-    for (at, page) in shared.iter().enumerate() {
-        if let Some((of, end)) = last
-            && page.header.first <= end
-        {
-            (are_alone[of], are_alone[at]) = (false, false);
+/// Pages by groups: only pages of one group may have rows of one key.
+struct KeyGroups {
+    /// The least page of the group of each page.
+    least: Vec<usize>,
+    /// Whether a page has a group of its own.
+    are_alone: Vec<bool>,
+}
+
+impl KeyGroups {
+    /// Groups of pages, by partition and first key, of which these `pairs` may have a row of one key. Without pairs, pages of
+    /// a partition are of one group where their ranges overlap, and no shared page is alone.
+    fn new(pages: &[PageRow], pairs: Option<Pairs>) -> KeyGroups {
+        let mut groups = KeyGroups { least: (0..pages.len()).collect(), are_alone: vec![true; pages.len()] };
+        let shared = pages.partition_point(|page| page.partition == SHARED);
+        match pairs {
+            Some(pairs) => {
+                for (one, other) in pairs {
+                    (groups.are_alone[one], groups.are_alone[other]) = (false, false);
+                    // Rows of shared pages are compared by themselves.
+                    if one >= shared {
+                        groups.join(one, other);
+                    }
+                }
+            }
+            None => {
+                groups.are_alone[..shared].fill(false);
+                let mut end = shared;
+                for at in shared + 1..pages.len() {
+                    let (before, page) = (&pages[end], &pages[at]);
+                    if before.partition == page.partition && page.header.first <= before.header.last {
+                        groups.join(end, at);
+                    }
+                    if before.partition != page.partition || page.header.last > before.header.last {
+                        end = at;
+                    }
+                }
+            }
         }
-        if last.is_none_or(|(_, end)| page.header.last > end) {
-            last = Some((at, page.header.last));
-        }
+        groups
     }
-    // Where pages overlap very often, comparing them would take longer than reading them.
-    let mut left = OVERLAPS_MAX * (shared.len() + pages.len());
-    for page in pages {
-        let from = earliest_first_key(page.header.first);
-        let from = shared.partition_point(|of| of.header.first < from);
-        for (at, of) in shared.iter().enumerate().skip(from) {
-            if of.header.first > page.header.last {
-                break;
-            }
-            left = left.saturating_sub(1);
-            if left == 0 {
-                return vec![false; shared.len()];
-            }
-            if of.header.last >= page.header.first && of.shares(page.partition) {
-                are_alone[at] = false;
-            }
-        }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.of(one), self.of(other));
+        let (least, most) = (one.min(other), one.max(other));
+        self.least[most] = least;
     }
-    are_alone
+
+    /// The number of the group of a page: that of its first page.
+    fn of(&self, mut page: usize) -> usize {
+        while self.least[page] != page {
+            page = self.least[page];
+        }
+        page
+    }
+
+    fn is_alone(&self, page: usize) -> bool {
+        self.are_alone[page]
+    }
+
+    /// The groups of some pages, which are all pages of a partition.
+    fn among(&self, pages: std::ops::Range<usize>) -> Vec<Vec<usize>> {
+        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        pages.for_each(|page| groups.entry(self.of(page)).or_default().push(page));
+        groups.into_values().collect()
+    }
 }
 
 /// Counts the records of a page by its header.
@@ -389,10 +420,10 @@ fn count_header(
     Ok(())
 }
 
-/// Counts the rows of overlapping pages, or of a page that the range cuts, and further `rows` in the range, each key once.
+/// Counts the rows of pages that may have equal keys, or of a page that the range cuts, and further `rows` in the range, each key once.
 fn count_rows(
     opened: &OpenDayFile,
-    cluster: &[PageRow],
+    cluster: &[&PageRow],
     mut rows: Vec<LeveledRow>,
     (first, last): (RowKey, RowKey),
     name: &Arc<str>,

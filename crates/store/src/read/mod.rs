@@ -14,6 +14,7 @@ pub(crate) mod columns;
 pub(crate) mod counts;
 pub(crate) mod held;
 pub(crate) mod open_scan;
+mod overlaps;
 pub(crate) mod scan;
 pub(crate) mod sealed_scan;
 mod superseded_keys;

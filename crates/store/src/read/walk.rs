@@ -11,20 +11,19 @@
 //! A shared page is one task, with rows of many partitions.
 //!
 //! Pages may overlap, and files of a day may have the same row. Of equal keys, the row of the later commit and the
-//! later generation wins. So the keys of a page are compared with those of overlapping later pages. If too many
-//! overlap, the walk is refused, and its caller reads rows.
+//! later generation wins. So the keys of a page are compared with those of later pages that may have one of them
+//! (`overlaps`). If these are too many, the walk is refused, and its caller reads rows.
 
 use super::columns::{ColumnBatch, PagePlace};
 use super::counts::headers_in;
 use super::open_scan::{OpenScan, Resume};
+use super::overlaps::Overlaps;
 use super::sealed_scan::{runs_in, stretches};
 use super::superseded_keys::PageKeys;
 use super::{OpenDayFile, Range, Reader, SnapshotTimes, begin, check_snapshot, end, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::page::{
-    LevelMinute, LevelNumbers, Page, PageHeader, PageSections, earliest_first_key, has_streams, level_numbers,
-};
+use crate::format::page::{LevelMinute, LevelNumbers, Page, PageHeader, PageSections, has_streams, level_numbers};
 use crate::format::page_counts::{CountedPage, PageCounts};
 use crate::format::page_groups::PageGroups;
 use crate::format::page_rows::{self, PageLocation, PageRow};
@@ -50,9 +49,7 @@ use std::time::{Duration, Instant};
 
 /// Keys of later files that are compared with those of earlier ones: 24 bytes each.
 const LATE_KEYS_MAX: usize = 1 << 20;
-/// Overlaps that are compared, per page on average.
-const OVERLAPS_MAX: usize = 16;
-/// Pages whose keys a thread caches for the pages that they overlap.
+/// Pages whose keys a thread caches for the pages that may have them, too.
 const KEYS_KEPT: usize = 32;
 /// Tasks that a thread receives at once. With fewer tasks, there is one thread.
 const TASKS_AT_ONCE: usize = 16;
@@ -231,7 +228,7 @@ enum Task {
         page: PageRow,
         /// The name of its partition; none of a shared page.
         partition: Option<Arc<str>>,
-        /// Later pages that overlap it.
+        /// Later pages that may have its keys.
         later: Vec<PageRow>,
     },
     Group {
@@ -595,10 +592,8 @@ impl Plan<'_> {
         pages: Vec<PageRow>,
         name: impl Fn(&PageRow) -> Result<Option<Arc<str>>, StoreError>,
     ) -> Result<bool, StoreError> {
-        let is_later = |a: &PageRow, b: &PageRow| (a.seq, a.place) > (b.seq, b.place);
-        let (mut active, mut overlaps): (Vec<usize>, usize) = (Vec::new(), 0);
+        let Some(pairs) = Overlaps::new(&pages).pairs() else { return Ok(false) };
         let first_task = self.tasks.len();
-        let most = OVERLAPS_MAX * pages.len() + 1024;
         self.tasks.reserve(pages.len());
         for page in pages {
             let partition = match self.tasks.last() {
@@ -607,57 +602,22 @@ impl Plan<'_> {
                 {
                     partition.clone()
                 }
-                _ => {
-                    active.clear();
-                    name(&page)?
-                }
+                _ => name(&page)?,
             };
-            let mut later = Vec::new();
-            active.retain(|at| match &mut self.tasks[*at] {
-                Task::Page { page: other, .. } if other.header.last < page.header.first => false,
-                Task::Page { page: other, later: later_of_other, .. } => {
-                    overlaps += 1;
-                    if is_later(other, &page) {
-                        later.push(other.clone());
-                    } else {
-                        later_of_other.push(page.clone());
-                    }
-                    true
-                }
-                Task::Group { .. } | Task::Minutes { .. } | Task::Run { .. } => false,
-            });
-            if overlaps > most {
-                return Ok(false);
-            }
-            active.push(self.tasks.len());
-            self.tasks.push(Task::Page { file, page, partition, later });
+            self.tasks.push(Task::Page { file, page, partition, later: Vec::new() });
         }
-        // A page of one partition may overlap shared pages, which come first.
         let added = &mut self.tasks[first_task..];
-        let shared = added.partition_point(|task| matches!(task, Task::Page { partition: None, .. }));
-        let (shared, others) = added.split_at_mut(shared);
-        for task in others {
-            let Task::Page { page, later, .. } = task else { continue };
-            let from = earliest_first_key(page.header.first);
-            let from =
-                shared.partition_point(|task| matches!(task, Task::Page { page, .. } if page.header.first < from));
-            for task in &mut shared[from..] {
-                let Task::Page { page: of_many, later: later_of_many, .. } = task else { continue };
-                if of_many.header.first > page.header.last {
-                    break;
-                }
-                if of_many.header.last < page.header.first || !of_many.shares(page.partition) {
-                    continue;
-                }
-                overlaps += 1;
-                if is_later(of_many, page) {
-                    later.push(of_many.clone());
-                } else {
-                    later_of_many.push(page.clone());
-                }
-            }
-            if overlaps > most {
-                return Ok(false);
+        for (one, other) in pairs {
+            let (before, from) = added.split_at_mut(other);
+            let (Some(Task::Page { page, later, .. }), Some(Task::Page { page: other, later: later_of_other, .. })) =
+                (before.get_mut(one), from.first_mut())
+            else {
+                continue;
+            };
+            if (page.seq, page.place) > (other.seq, other.place) {
+                later_of_other.push(page.clone());
+            } else {
+                later.push(other.clone());
             }
         }
         Ok(true)

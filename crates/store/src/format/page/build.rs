@@ -7,8 +7,8 @@ use super::read::Page;
 use super::source_row::{RowSource, SourceRow};
 use super::value_counts::COUNTED_MIN;
 use super::{
-    CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column, ints,
-    keys, levels,
+    CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column,
+    extents, ints, keys, levels,
 };
 use crate::in_parallel::on_cores;
 use daytable_model::batch::Batch;
@@ -360,6 +360,7 @@ fn encode<'a>(
     }
     let words = out.words.end();
     let mut levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
+    extents::add(&mut levels, &keys);
     if has_streams {
         levels::add_streams(&mut levels);
     }

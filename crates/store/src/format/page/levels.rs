@@ -3,6 +3,7 @@
 //! ```text
 //! levels := minute signed              of the newest record, minutes since the Unix epoch; empty without records
 //!           [group varint, count varint]*      group = minutes back from the group before << 4 | level, 0 without one
+//!           extents                      which sources and positions the rows have (`extents`)
 //!           15, 0                        if an entity has the note of a stream
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 use super::PageError;
 use super::bits::{ByteReader, put_signed, put_varint};
+use super::extents::EXTENTS;
 use super::value_counts::LEVELS;
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
@@ -18,7 +20,7 @@ use daytable_model::time::{TICKS_PER_MINUTE, Ticks, UNIX_EPOCH_TICKS};
 
 /// The group of records at the first tick of a minute.
 const AT_START: u64 = 14;
-/// The end of counts where an entity has the note of a stream. No other count is 0.
+/// The end of counts where an entity has the note of a stream. No other count is 0, and extents do not end with it.
 const HAS_STREAMS: [u8; 2] = [15, 0];
 
 /// Whether an entity of the page with these counts may have the note of a stream.
@@ -104,6 +106,40 @@ pub(crate) fn encode_minutes(counts: &[LevelMinute]) -> Vec<u8> {
     out
 }
 
+/// The extents behind these counts; `None` if there are none.
+pub(super) fn extents(levels: &[u8]) -> Option<&[u8]> {
+    let mut reader = ByteReader::new(levels.strip_suffix(&HAS_STREAMS).unwrap_or(levels));
+    reader.signed().ok()?;
+    loop {
+        let group = reader.varint().ok()?;
+        let count = reader.varint().ok()?;
+        if group == EXTENTS {
+            return (usize::try_from(count) == Ok(reader.rest().len())).then(|| reader.rest());
+        }
+    }
+}
+
+/// Whether a record of each of two pages with these counts may have the same time.
+pub(crate) fn share_minute(levels: &[u8], others: &[u8]) -> bool {
+    let (mut minutes, mut others) = (level_minutes(levels), level_minutes(others));
+    let (mut one, mut other) = (minutes.next(), others.next());
+    loop {
+        match (&one, &other) {
+            (None, _) | (_, None) => return false,
+            (Some(Err(_)), _) | (_, Some(Err(_))) => return true,
+            (Some(Ok(a)), Some(Ok(b))) if a.minute == b.minute => return true,
+            (Some(Ok(a)), Some(Ok(b))) if a.minute > b.minute => one = minutes.next(),
+            _ => other = others.next(),
+        }
+    }
+}
+
+/// Whether a record of a page with these counts may be of this time.
+pub(crate) fn may_have_minute(levels: &[u8], time: Ticks) -> bool {
+    let minute = minute_of(time);
+    level_minutes(levels).any(|of| of.map_or(true, |of| of.minute == minute))
+}
+
 /// The counts of [`super::PageHeader::levels`], newest minute first. Ends after an error.
 pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, PageError>> {
     let mut reader = ByteReader::new(levels.strip_suffix(&HAS_STREAMS).unwrap_or(levels));
@@ -114,6 +150,13 @@ pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, 
             None => reader.signed()?,
         };
         let group = reader.varint()?;
+        if group == EXTENTS {
+            let length = reader.varint()?;
+            return match usize::try_from(length) == Ok(reader.rest().len()) {
+                true => Ok(None),
+                false => Err(PageError::Damaged("there is something behind its counts")),
+            };
+        }
         let now = newest.checked_sub((group >> 4).cast_signed());
         let now = now.ok_or(PageError::Damaged("a minute is out of range"))?;
         minute = Some(now);
@@ -130,17 +173,17 @@ pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, 
             reader.varint()?;
             at_start = count(reader)?;
         }
-        Ok(LevelMinute { minute: now, level, records, at_start })
+        Ok(Some(LevelMinute { minute: now, level, records, at_start }))
     };
     std::iter::from_fn(move || {
         if reader.rest().is_empty() {
             return None;
         }
         let result = next(&mut reader);
-        if result.is_err() {
+        if !matches!(result, Ok(Some(_))) {
             reader = ByteReader::new(&[]);
         }
-        Some(result)
+        result.transpose()
     })
 }
 

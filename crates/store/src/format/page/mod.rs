@@ -17,7 +17,8 @@
 //! owners   := ints       of a page of many partitions: for each row, the number of its partition in the page
 //! ```
 //!
-//! Each part is drawn above its encoder: `keys`, `ints`, `column`, `strings`; the header's counts in `levels`.
+//! Each part is drawn above its encoder: `keys`, `ints`, `column`, `strings`; the header's counts in `levels`,
+//! and what it says of sources in `extents`.
 //! Numbers are little-endian.
 //!
 //! Claims, each a property test:
@@ -36,6 +37,7 @@ mod build;
 mod column;
 mod encoded;
 mod entries;
+mod extents;
 mod columns_builder;
 mod hex;
 mod address;
@@ -60,8 +62,9 @@ pub(crate) use build::waiting_rows;
 pub use build::{BuiltPages, PageBuilder};
 pub(crate) use build::{BuiltSharedPage, RowOfMany, WaitingRows, build_only, build_rest, build_shared, release_memory};
 pub use encoded::{PatternBlock, ValueReader};
+pub(crate) use extents::KeyExtents;
 pub use levels::{LevelMinute, LevelNumbers, has_streams, level_minutes, level_numbers};
-pub(crate) use levels::{add_streams, encode_minutes};
+pub(crate) use levels::{add_streams, encode_minutes, may_have_minute, share_minute};
 pub use pattern::TextSplitter;
 pub(crate) use prefilter::Prefilter;
 pub use prefilter::TextPrefilter;
@@ -114,7 +117,7 @@ pub struct PageHeader {
     pub entities: u32,
     /// Number of records: entities that are not items.
     pub records: u32,
-    /// Records by level and minute: see [`level_minutes`].
+    /// Records by level and minute: see [`level_minutes`]. Behind them, which sources and positions the rows have.
     pub levels: Vec<u8>,
     /// The codec of the body.
     pub codec: u8,
