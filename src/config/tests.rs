@@ -7,7 +7,7 @@ use super::*;
 use daytable_alert::action::{ActionOptions, Webhook, WebhookAddress};
 use daytable_alert::relay::MailRelay;
 use daytable_alert::{AlertRule, DeliveryOptions, Threshold};
-use daytable_archive::Access;
+use daytable_archive::{Access, TableFormat};
 use daytable_forward::options::ForwardOptions;
 use daytable_intake::journal::JournalOptions;
 use daytable_intake::rate_limit::SenderLimits;
@@ -101,6 +101,7 @@ fn the_sample_with_every_key() {
         azure_connection_string_file: Some("/run/credentials/daytable.service/azure".into()),
         gcs_credentials_file: Some("/run/credentials/daytable.service/gcs".into()),
         allow_http: false,
+        table_format: TableFormat::None,
     };
     expected.alerts = DeliveryOptions {
         token_file: Some("/run/credentials/daytable.service/alerts".into()),

@@ -248,7 +248,7 @@ impl Daemon {
         let readers = ReaderPool::new(config.data_dir.clone(), server.limits().questions, budget.idle_readers);
         let progress = Arc::new(LifecycleProgress::default());
         let executor = Executor::new(store.steps(), config.data_dir.clone(), config.archives.clone(), progress.clone());
-        let executor = Arc::new(executor);
+        let executor = Arc::new(executor.named(config.host.as_deref()));
         let open = remote.as_ref().map(|remote| remote.open(&executor)).transpose()?;
         let (remote_store, remote_lifecycle) = open.map(|open| (open.store, open.lifecycle)).unzip();
         let lifecycle = LifecycleApi::new(&config, executor, readers.clone(), remote_lifecycle.clone());

@@ -35,6 +35,7 @@ mod foreign_changes;
 mod journal;
 mod keys;
 mod kill;
+mod lake;
 mod life_of_a_day;
 mod lifecycle;
 mod loki;

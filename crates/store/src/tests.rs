@@ -822,6 +822,7 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
         committed: reader.catalog().committed().expect("read"),
         out: tables.join(&name),
         sizes: sealed::SealedSizes::SMALL,
+        names: Default::default(),
     };
     let manifest = sealed::seal(&sealing, &mut |_| std::ops::ControlFlow::Continue(())).expect("sealed").manifest;
     let times = sealed::SealedFile::open_local(&sealing.out).expect("a file").times();
