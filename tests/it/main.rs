@@ -54,6 +54,7 @@ mod questions;
 mod readme;
 mod redaction;
 mod reload;
+mod repeats;
 mod rotation;
 mod routing;
 mod sealed;
