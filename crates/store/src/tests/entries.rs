@@ -1,8 +1,9 @@
 //! Pushed entries are stored once, whatever the memory of recent ones has forgotten.
 
-use super::lives::seal;
+use super::lives::write_sealed;
 use super::*;
 use crate::entry::{DestinationHash, EntryText, PushedEntries, StreamHash};
+use crate::format::catalog::Seal;
 use crate::write::queue::CommitOutcome;
 use daytable_model::record::{Field, Value};
 use daytable_model::source_id::SourceId;
@@ -90,7 +91,21 @@ fn push(store: &Store, bodies: &[Vec<Entry>], identity: &mut u64) -> u64 {
     outcomes.into_iter().map(|outcome| repeats(outcome.recv().expect("an outcome"))).sum()
 }
 
-/// The identities of the stored records, by their time, instance and the rest that tells entries apart.
+/// Notes in which body each entry came first.
+fn note(first: &mut BTreeMap<Entry, u64>, body: &[Entry], number: u64) {
+    for entry in body {
+        first.entry(*entry).or_insert(number);
+    }
+}
+
+/// Seals a day, with the times of its records.
+fn seal(store: &Store, at: Ticks) {
+    let (sealing, sealed) = write_sealed(store, at);
+    let times = sealed::SealedFile::open_local(&sealing.path).expect("opened").times();
+    store.steps().end_seal(&sealing, &Seal { times, ..sealed }).expect("ended");
+}
+
+/// The identities of the stored records.
 fn stored(folder: &Folder) -> Vec<SourceId> {
     let reader = folder.reader();
     let tables = reader.tables().expect("tables");
@@ -129,14 +144,14 @@ proptest! {
             match step {
                 Step::Push(body) => {
                     let before = first.len();
-                    body.iter().for_each(|entry| drop(first.entry(*entry).or_insert(identity + 1)));
+                    note(&mut first, &body, identity + 1);
                     let repeats = push(&store, std::slice::from_ref(&body), &mut identity);
                     prop_assert_eq!(repeats, (body.len() + before - first.len()) as u64);
                 }
                 Step::Together(bodies) => {
                     let before = first.len();
                     for (body, number) in bodies.iter().zip(identity + 1..) {
-                        body.iter().for_each(|entry| drop(first.entry(*entry).or_insert(number)));
+                        note(&mut first, body, number);
                     }
                     let repeats = push(&store, &bodies, &mut identity);
                     let all: usize = bodies.iter().map(Vec::len).sum();
