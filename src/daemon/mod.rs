@@ -191,6 +191,7 @@ impl Startup {
         if let Some(remote) = &self.remote {
             options.forwarding = Forwarding::To(remote.outbox_options()?);
         }
+        options.known_entries = self.budget.known_entries;
         options.reserve = Some(self.server.limits().turns.reserve());
         let store = Store::open(&config.data_dir, options)?;
         if let Some(remote) = &self.remote {

@@ -55,6 +55,7 @@ mod questions;
 mod readme;
 mod redaction;
 mod reload;
+mod repeats;
 mod rotation;
 mod routing;
 mod sealed;

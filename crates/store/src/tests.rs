@@ -15,6 +15,7 @@ use std::time::Duration;
 
 mod addresses;
 mod copies;
+mod entries;
 mod forwarding;
 mod intervals;
 mod journals;
