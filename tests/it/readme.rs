@@ -235,6 +235,7 @@ fn run_page(page: &Path) -> usize {
             .current_dir(&folder)
             .env("PATH", format!("{}:{path}", bin.display()))
             .env("HOME", &home)
+            .env("TZ", "UTC")
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a file"))
             .stderr(output)
