@@ -17,7 +17,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let control = locate::daemon_of(&args.data.dir())?;
-    let status: DaemonStatus = control.fetch("/-/status")?.only("it is no state of a daemon")?;
+    let status: DaemonStatus = control.fetch("/-/status")?.only("it is not the state of a daemon")?;
     let mut output = Output::new();
     if args.output.json {
         output.json(&status)?;

@@ -285,7 +285,7 @@ fn block_of<'a, 't>(
     }
     match blocks.get_mut(number).map(Spanned::get_mut) {
         Some(DeValue::Table(block)) => Ok(block),
-        _ => Err(format!("[[{name}]] {number} is no table")),
+        _ => Err(format!("[[{name}]] {number} is not a table")),
     }
 }
 
