@@ -435,7 +435,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ("[[table]]\nkeep = \"1d\"", "f:1:1: [[table]]: `name` is missing, for example name = \"Log\""),
         (
             "[[table]]\nname = \"Log1\"",
-            "f:2:8: name = \"Log1\": \"Log1\" is no table name: 3 to 53 letters and digits, a letter first and no digit last",
+            "f:2:8: name = \"Log1\": \"Log1\" is not a table name: 3 to 53 letters and digits, a letter first and no digit last",
         ),
         ("[[table]]\nname = \"Log\"\nbuckets = 257", "f:3:11: buckets = 257: must be a whole number from 1 to 256"),
         (

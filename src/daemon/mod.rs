@@ -423,7 +423,7 @@ impl Daemon {
                 () = plan_loaded(&self.router), if self.are_sources_waiting => {
                     self.are_sources_waiting = false;
                     if let Err(error) = self.start_waiting_sources().await {
-                        tracing::error!(%error, "failed to begin with files and journals");
+                        tracing::error!(%error, "failed to start the sources of files and journals");
                         return Err(DaemonError::Died);
                     }
                     continue;

@@ -184,7 +184,7 @@ fn each_protocol_answers_in_its_own_words() {
     assert_eq!(answer.status, 200);
     assert_eq!(
         said(&answer),
-        json!({ "accepted": 2, "refused": 1, "errors": [{ "index": 1, "reason": "is no JSON object" }] })
+        json!({ "accepted": 2, "refused": 1, "errors": [{ "index": 1, "reason": "is not a JSON object" }] })
     );
     let answer = post(to, INGEST, &media("application/x-ndjson"), b"words");
     assert_eq!((answer.status, &said(&answer)["refused"]), (400, &json!(1)), "{answer:?}");
