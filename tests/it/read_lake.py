@@ -9,6 +9,7 @@ environment. SQL names the table `lake`. One line of JSON for each engine: {"eng
 
 import datetime
 import decimal
+import importlib
 import json
 import os
 import sys
@@ -67,12 +68,13 @@ def delta_rs(url, sql):
 
 def duck_db(url, sql):
     import duckdb
-    import duckdb_extension_delta
 
     connection = duckdb.connect()
-    # The wheel has the signed extension as a file. Loading it by its path asks no server.
-    folder = os.path.join(os.path.dirname(duckdb_extension_delta.__file__), "extensions", "v" + duckdb.__version__)
-    connection.execute(f"LOAD '{folder}/delta.duckdb_extension'")
+    # The wheels have the signed extensions as files. Loading one by its path asks no server.
+    for name in ("httpfs", "delta"):
+        wheel = importlib.import_module(f"duckdb_extension_{name}")
+        folder = os.path.join(os.path.dirname(wheel.__file__), "extensions", "v" + duckdb.__version__)
+        connection.execute(f"LOAD '{folder}/{name}.duckdb_extension'")
     if is_remote(url):
         endpoint, key, secret = s3()
         scheme, host = endpoint.split("://")

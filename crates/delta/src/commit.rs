@@ -16,7 +16,7 @@
 use crate::action::{AppTransaction, DeltaAction};
 use crate::error::{CommitError, DeltaError};
 use crate::line;
-use crate::log::{Backoff, DeltaLog, random_id};
+use crate::log::{DeltaLog, JitteredWait, random_id};
 use crate::log_name::VERSION_MAX;
 use crate::metadata::{KNOWN_VERSIONS, LogAction, TableMetadata};
 use crate::schema;
@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a commit.
 #[derive(Debug)]
-pub struct CommitOutcome {
+pub struct DeltaCommit {
     /// The table after the commit.
     pub snapshot: TableSnapshot,
     /// The version that was made; `None` if there was nothing to do.
@@ -56,9 +56,9 @@ impl DeltaLog {
         now: i64,
         known: Option<&TableSnapshot>,
         mut propose: impl FnMut(&TableSnapshot) -> Result<Vec<DeltaAction>, E>,
-    ) -> Result<CommitOutcome, CommitError<E>> {
+    ) -> Result<DeltaCommit, CommitError<E>> {
         let id = random_id()?;
-        let mut backoff = Backoff::new(&self.options, &id);
+        let mut backoff = JitteredWait::new(&self.options, &id);
         let mut snapshot = self.snapshot(known).await?;
         for _ in 0..self.options.tries_max.get() {
             let proposed = propose(&snapshot).map_err(CommitError::Proposal)?;
@@ -66,7 +66,7 @@ impl DeltaLog {
                 if let Some(version) = snapshot.version {
                     self.settle(&self.commit_path(version)).await?;
                 }
-                return Ok(CommitOutcome { snapshot, version: None, checkpoint_error: None });
+                return Ok(DeltaCommit { snapshot, version: None, checkpoint_error: None });
             }
             let version = snapshot.version.map_or(0, |version| version + 1);
             let object = self.commit_path(version);
@@ -88,7 +88,7 @@ impl DeltaLog {
                         true => self.write_checkpoint(&after, now).await.err(),
                         false => None,
                     };
-                    return Ok(CommitOutcome { snapshot: after, version: Some(version), checkpoint_error });
+                    return Ok(DeltaCommit { snapshot: after, version: Some(version), checkpoint_error });
                 }
                 Owner::Another => {
                     backoff.wait().await;
@@ -112,7 +112,7 @@ impl DeltaLog {
     }
 
     /// Writes a version, and finds out whose it is.
-    async fn write_version(&self, object: &Path, body: Bytes, backoff: &mut Backoff) -> Result<Owner, DeltaError> {
+    async fn write_version(&self, object: &Path, body: Bytes, backoff: &mut JitteredWait) -> Result<Owner, DeltaError> {
         let mut cause = String::new();
         for asked in 0..self.options.questions_max.get() {
             if asked > 0 {
@@ -172,6 +172,9 @@ impl DeltaLog {
                     }
                     if !file.partition_values.keys().eq(partitions.iter().collect::<BTreeSet<_>>()) {
                         return refused(format!("{:?} needs a value for each of {partitions:?}", file.path));
+                    }
+                    if i64::try_from(file.size).is_err() {
+                        return refused(format!("{:?} has more bytes than a file can have", file.path));
                     }
                     if !paths.insert(file.path.clone()) {
                         return refused(format!("{:?} has two actions", file.path));

@@ -56,7 +56,7 @@ mod uri;
 mod tests;
 
 pub use action::{AddedFile, AppTransaction, DeltaAction, RemovedFile};
-pub use commit::CommitOutcome;
+pub use commit::DeltaCommit;
 pub use error::{CommitError, DeltaError};
 pub use log::{DeltaLog, DeltaOptions, WriteHook};
 pub use schema::{DeltaType, TableColumn};

@@ -170,7 +170,7 @@ impl Line {
             actions.push(LogAction::Add(AddedFile {
                 path: decoded(&add.path)?,
                 partition_values: with_nulls(add.partition_values),
-                size: add.size,
+                size: sized(add.size)?,
                 modification_time: add.modification_time,
                 stats: add.stats,
                 tags: tags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
@@ -182,7 +182,7 @@ impl Line {
                 path: decoded(&remove.path)?,
                 deletion_time: remove.deletion_timestamp.unwrap_or_default(),
                 partition_values: remove.partition_values.map(with_nulls),
-                size: remove.size,
+                size: remove.size.map(sized).transpose()?,
             }));
         }
         Ok(())
@@ -200,6 +200,14 @@ pub(crate) fn refuse_deletion_vector(has_one: bool) -> Result<(), Fault> {
 pub(crate) fn decoded(path: &str) -> Result<std::sync::Arc<str>, Fault> {
     let decoded = uri::decode(path).filter(|decoded| uri::is_absolute(decoded) || uri::is_below_table(decoded));
     decoded.map(Into::into).ok_or_else(|| Fault::Damaged(format!("{path:?} is no path of a file")))
+}
+
+/// The size of a file, of which Delta has 63 bits.
+fn sized(size: u64) -> Result<u64, Fault> {
+    match i64::try_from(size) {
+        Ok(_) => Ok(size),
+        Err(_) => Err(Fault::Damaged(format!("{size} is no size of a file"))),
+    }
 }
 
 /// An empty text is null, as the protocol says.

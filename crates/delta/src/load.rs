@@ -7,28 +7,17 @@ use crate::checkpoint;
 use crate::error::DeltaError;
 use crate::line;
 use crate::log::DeltaLog;
-use crate::log_name::LogName;
+use crate::log_name::{LAST_CHECKPOINT, LAST_CHECKPOINT_BYTES_MAX, LastCheckpoint, LogName};
 use crate::snapshot::TableSnapshot;
 use bytes::Bytes;
 use object_store::path::Path;
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::JoinSet;
 
-/// The hint for readers.
-pub(crate) const LAST_CHECKPOINT: &str = "_last_checkpoint";
-/// Bytes of the hint, of which the schema of a checkpoint may be a part.
-pub(crate) const LAST_CHECKPOINT_BYTES_MAX: u64 = 1 << 20;
 /// Commits that are fetched at a time.
 const FETCHED_MAX: usize = 8;
 /// How often the log is listed anew because objects went while it was read.
 const LISTINGS_MAX: usize = 3;
-
-/// What matters in `_last_checkpoint`.
-#[derive(Deserialize)]
-pub(crate) struct LastCheckpoint {
-    pub(crate) version: u64,
-}
 
 /// Versions in the log.
 #[derive(Default)]

@@ -215,18 +215,18 @@ pub(crate) fn random_id() -> Result<String, DeltaError> {
 }
 
 /// Waits that double, each shortened at random so that writers come apart.
-pub(crate) struct Backoff {
+pub(crate) struct JitteredWait {
     wait: Duration,
     wait_max: Duration,
     state: u64,
 }
 
-impl Backoff {
-    pub(crate) fn new(options: &DeltaOptions, seed: &str) -> Backoff {
+impl JitteredWait {
+    pub(crate) fn new(options: &DeltaOptions, seed: &str) -> JitteredWait {
         // FNV, of a seed that is random.
         let mix = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let state = seed.bytes().fold(0xcbf2_9ce4_8422_2325, mix) | 1;
-        Backoff { wait: options.wait_min, wait_max: options.wait_max, state }
+        JitteredWait { wait: options.wait_min, wait_max: options.wait_max, state }
     }
 
     pub(crate) async fn wait(&mut self) {

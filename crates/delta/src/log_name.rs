@@ -1,5 +1,18 @@
 //! Names of objects in `_delta_log`.
 
+use serde::Deserialize;
+
+/// The hint for readers.
+pub(crate) const LAST_CHECKPOINT: &str = "_last_checkpoint";
+/// Bytes of the hint, of which the schema of a checkpoint may be a part.
+pub(crate) const LAST_CHECKPOINT_BYTES_MAX: u64 = 1 << 20;
+
+/// What matters in `_last_checkpoint`.
+#[derive(Deserialize)]
+pub(crate) struct LastCheckpoint {
+    pub(crate) version: u64,
+}
+
 /// What an object in `_delta_log` is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogName {

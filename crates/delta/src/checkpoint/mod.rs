@@ -7,21 +7,27 @@ mod rows;
 mod shredded;
 
 use crate::error::DeltaError;
-use crate::load::{LAST_CHECKPOINT, LAST_CHECKPOINT_BYTES_MAX, LastCheckpoint};
 use crate::log::{DeltaLog, DeltaOptions};
-use crate::log_name::LogName;
+use crate::log_name::{LAST_CHECKPOINT, LAST_CHECKPOINT_BYTES_MAX, LastCheckpoint, LogName};
 use crate::metadata::{Fault, LogAction};
 use crate::snapshot::TableSnapshot;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{Error as StoreError, PutMode};
+use rows::RowLimits;
 use serde_json::json;
+
+/// For bytes that were made here.
+const UNLIMITED: RowLimits = RowLimits { rows_max: u64::MAX, bytes_max: u64::MAX, state_bytes_max: u64::MAX };
 
 /// The actions in a checkpoint.
 pub(crate) async fn read(bytes: Bytes, object: &Path, options: &DeltaOptions) -> Result<Vec<LogAction>, DeltaError> {
-    let rows_max = options.files_max.saturating_add(options.transactions_max).saturating_add(2);
-    let bytes_max = options.checkpoint_bytes_max;
-    let read = tokio::task::spawn_blocking(move || rows::read(bytes, rows_max, bytes_max)).await;
+    let limits = RowLimits {
+        rows_max: (options.files_max as u64).saturating_add(options.transactions_max as u64).saturating_add(2),
+        bytes_max: options.checkpoint_bytes_max,
+        state_bytes_max: options.state_bytes_max as u64,
+    };
+    let read = tokio::task::spawn_blocking(move || rows::read(bytes, limits)).await;
     let read = read.unwrap_or_else(|error| Err(Fault::Damaged(error.to_string())));
     read.map_err(|fault| fault.in_object(object))
 }
@@ -40,7 +46,7 @@ impl DeltaLog {
             actions.len(),
             tokio::task::spawn_blocking(move || {
                 let bytes = shredded::write(&actions)?;
-                let back = rows::read(bytes.clone(), actions.len(), u64::MAX).map_err(|fault| format!("{fault:?}"))?;
+                let back = rows::read(bytes.clone(), UNLIMITED).map_err(|fault| format!("{fault:?}"))?;
                 match back == actions {
                     true => Ok(bytes),
                     false => Err("what was written is not what is read back".to_owned()),
@@ -82,6 +88,12 @@ impl DeltaLog {
 #[cfg(test)]
 pub(crate) fn encode(snapshot: &TableSnapshot, now: i64) -> Bytes {
     shredded::write(&snapshot.actions(now)).expect("a checkpoint")
+}
+
+/// What a checkpoint with these actions is read as.
+#[cfg(test)]
+pub(crate) fn round_trip(actions: &[LogAction]) -> Result<Vec<LogAction>, Fault> {
+    rows::read(shredded::write(actions).expect("a checkpoint"), UNLIMITED)
 }
 
 /// The bytes of a checkpoint in two parts.

@@ -29,9 +29,19 @@ const MEMBERS: [(&str, &[&str]); 7] = [
     ("checkpointMetadata", &["version"]),
 ];
 
-/// Reads a checkpoint of at most `rows_max` rows and, decompressed, `bytes_max` bytes.
-pub(super) fn read(bytes: Bytes, rows_max: usize, bytes_max: u64) -> Result<Vec<LogAction>, Fault> {
-    match catch_unwind(AssertUnwindSafe(|| read_rows(bytes, rows_max, bytes_max))) {
+/// How much of a checkpoint is read.
+#[derive(Clone, Copy)]
+pub(super) struct RowLimits {
+    pub(super) rows_max: u64,
+    /// Bytes of its columns, decompressed.
+    pub(super) bytes_max: u64,
+    /// Bytes of its files in memory.
+    pub(super) state_bytes_max: u64,
+}
+
+/// Reads a checkpoint.
+pub(super) fn read(bytes: Bytes, limits: RowLimits) -> Result<Vec<LogAction>, Fault> {
+    match catch_unwind(AssertUnwindSafe(|| read_rows(bytes, limits))) {
         Ok(read) => read,
         Err(_) => Err(Fault::Damaged("the Parquet reader cannot read its bytes".into())),
     }
@@ -43,7 +53,7 @@ impl From<ParquetError> for Fault {
     }
 }
 
-fn read_rows(bytes: Bytes, rows_max: usize, bytes_max: u64) -> Result<Vec<LogAction>, Fault> {
+fn read_rows(bytes: Bytes, limits: RowLimits) -> Result<Vec<LogAction>, Fault> {
     let reader = SerializedFileReader::new(bytes)?;
     let groups = reader.metadata().row_groups();
     let (mut rows, mut decompressed) = (0_u64, 0_u64);
@@ -54,18 +64,30 @@ fn read_rows(bytes: Bytes, rows_max: usize, bytes_max: u64) -> Result<Vec<LogAct
             decompressed = decompressed.saturating_add(u64::try_from(column.uncompressed_size()).unwrap_or(u64::MAX));
         }
     }
-    if rows > rows_max as u64 || decompressed > bytes_max {
+    let RowLimits { rows_max, bytes_max, .. } = limits;
+    if rows > rows_max || decompressed > bytes_max {
         return Err(Fault::Damaged(format!(
             "{rows} rows of {decompressed} bytes, more than the limits of {rows_max} and {bytes_max}"
         )));
     }
     let projection = projection(reader.metadata().file_metadata().schema())?;
-    let mut actions = Vec::new();
+    let (mut actions, mut weight) = (Vec::new(), 0_u64);
     for row in reader.get_row_iter(Some(projection))? {
+        let first = actions.len();
         action(&row?, &mut actions)?;
-    }
-    if actions.len() as u64 > rows {
-        return Err(Fault::Damaged("more actions than rows".into()));
+        for action in &actions[first..] {
+            weight = weight.saturating_add(match action {
+                LogAction::Add(file) => file.weight() as u64,
+                LogAction::Remove(file) => file.weight() as u64,
+                LogAction::Txn(app_id, _) => app_id.len() as u64,
+                LogAction::Metadata(_) | LogAction::Protocol(_) => 0,
+            });
+        }
+        // Few bytes of a dictionary can be many rows.
+        if actions.len() as u64 > rows || weight > limits.state_bytes_max {
+            let (rows, bytes) = (actions.len(), limits.state_bytes_max);
+            return Err(Fault::Damaged(format!("its first {rows} rows take more than {bytes} bytes of memory")));
+        }
     }
     Ok(actions)
 }

@@ -6,12 +6,13 @@ mod engines;
 mod garbage;
 mod killed;
 mod refusals;
+mod round_trips;
 mod store;
 mod sweeping;
 mod trouble;
 
 use crate::{
-    AddedFile, CommitError, CommitOutcome, DeltaAction, DeltaLog, DeltaOptions, DeltaType, TableColumn, TableSnapshot,
+    AddedFile, CommitError, DeltaAction, DeltaCommit, DeltaLog, DeltaOptions, DeltaType, TableColumn, TableSnapshot,
 };
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -78,11 +79,11 @@ fn once(snapshot: &TableSnapshot, host: &str, number: usize) -> Result<Vec<Delta
     Ok(schema.into_iter().chain([file, moved(host, number)]).collect())
 }
 
-async fn commit_once(log: &DeltaLog, host: &str, number: usize) -> Result<CommitOutcome, CommitError<Infallible>> {
+async fn commit_once(log: &DeltaLog, host: &str, number: usize) -> Result<DeltaCommit, CommitError<Infallible>> {
     log.commit(NOW, None, |snapshot| once(snapshot, host, number)).await
 }
 
-async fn commit_all(log: &DeltaLog, actions: Vec<DeltaAction>) -> CommitOutcome {
+async fn commit_all(log: &DeltaLog, actions: Vec<DeltaAction>) -> DeltaCommit {
     let commit = log.commit(NOW, None, |_| Ok::<_, Infallible>(actions.clone())).await;
     commit.expect("committed")
 }
