@@ -48,7 +48,7 @@ struct State {
 }
 
 impl TroubledStore {
-    pub(super) fn new(
+    pub(super) fn with_plan(
         inner: &Arc<dyn ObjectStore>,
         plan: impl FnMut(usize) -> Fate + Send + 'static,
     ) -> Arc<dyn ObjectStore> {

@@ -11,7 +11,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 async fn a_commit_survives_each_trouble() {
     for fate in [Fate::AnswerLost, Fate::RequestLost, Fate::Late, Fate::Twice, Fate::Lie, Fate::Unreadable] {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let troubled = TroubledStore::new(&store, move |number| if number == 0 { fate } else { Fate::Done });
+        let troubled = TroubledStore::with_plan(&store, move |number| if number == 0 { fate } else { Fate::Done });
         let outcome = commit_once(&log(&troubled, options()), "h0", 0).await.expect("committed");
         assert_eq!(outcome.version, Some(0), "{fate:?}");
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -25,7 +25,7 @@ async fn a_commit_survives_each_trouble() {
 async fn a_commit_without_any_answer_is_uncertain_and_may_be_repeated() {
     for (fate, version) in [(Fate::Late, None), (Fate::RequestLost, Some(0))] {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let troubled = TroubledStore::new(&store, move |_| fate);
+        let troubled = TroubledStore::with_plan(&store, move |_| fate);
         // The waits are shorter than the store is late.
         let hasty = DeltaOptions { wait_min: Duration::ZERO, ..options() };
         let error = commit_once(&log(&troubled, hasty), "h0", 0).await.expect_err("uncertain");
@@ -46,7 +46,7 @@ async fn many_writers_on_a_bad_store_commit_each_file_once() {
         for host in 0..5 {
             let seed = random.next_u64().to_le_bytes().repeat(4);
             let mut fates = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
-            let troubled = TroubledStore::new(&store, move |_| match fates.next_u32() % 12 {
+            let troubled = TroubledStore::with_plan(&store, move |_| match fates.next_u32() % 12 {
                 0 => Fate::AnswerLost,
                 1 => Fate::RequestLost,
                 2 => Fate::Late,
@@ -77,7 +77,7 @@ async fn many_writers_on_a_bad_store_commit_each_file_once() {
 async fn a_store_that_overwrites_is_found_out() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     log(&store, options()).check_store().await.expect("a good store");
-    let troubled = TroubledStore::new(&store, |_| Fate::Unconditional);
+    let troubled = TroubledStore::with_plan(&store, |_| Fate::Unconditional);
     let error = log(&troubled, options()).check_store().await.expect_err("a store that overwrites").to_string();
     assert!(error.contains("writes over an object"), "{error}");
     assert_eq!(log(&store, options()).names_from(0).await.expect("names"), []);
