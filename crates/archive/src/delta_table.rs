@@ -21,6 +21,7 @@ use daytable_delta::{
 use daytable_model::column_name::{ColumnNames, KnownNames, LOG_DAY, LOG_HOST, PARTITION_COLUMNS};
 use daytable_model::key::TableName;
 use daytable_model::property::PropertyKind;
+use daytable_model::time::{self, Ticks};
 use daytable_store::sealed::{ArchiveHome, FIXED_COLUMNS, Manifest, PropertyColumn, REST};
 use object_store::path::Path as ObjectPath;
 use std::convert::Infallible;
@@ -186,7 +187,7 @@ fn path_in_table(name: &ArchiveName) -> String {
 
 /// Milliseconds since 1970.
 fn now() -> i64 {
-    chrono::Utc::now().timestamp_millis()
+    i64::try_from(time::now().since(Ticks::UNIX_EPOCH).as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The commit that gives each column a name.
