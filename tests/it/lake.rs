@@ -112,6 +112,10 @@ fn engines_read_the_days_of_all_hosts_as_one_table() {
     let restore = ["--config", &web.config, "--host", "db-1", "--as", "Other", "Log20261120"];
     let said = web.place.said("restore", &restore);
     assert!(said.contains("400 rows"), "{said}");
+    let nobody = web.place.ask("restore", &["--config", &web.config, "--host", "db-9", "Log20261120"]);
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert_eq!(nobody.status.code(), Some(66), "{said}");
+    assert!(said.contains("no archive of Log20261120 of the host \"db-9\""), "{said}");
 }
 
 #[test]

@@ -148,7 +148,8 @@ impl Executor {
             }
             return Ok(archived);
         }
-        Err(StepError::NoArchive(origin.clone(), faulty))
+        let of_host = wanted.host.as_ref().map(|host| format!(" of the host {host:?}")).unwrap_or_default();
+        Err(StepError::NoArchive(origin.clone(), of_host + &faulty))
     }
 
     /// Downloads the file, compares it with the catalog, and stores its manifest beside it.
