@@ -148,8 +148,11 @@ mod tests {
                 known.make_room();
                 let is_there = stored.contains(&(stream, time)) || pending.contains(&(stream, time));
                 if !known.add(entry) {
+                    // A repeat is not committed again.
                     prop_assert!(is_there);
-                } else if known.floor_of(stream).is_some_and(|floor| ticks > floor) {
+                    continue;
+                }
+                if known.floor_of(stream).is_some_and(|floor| ticks > floor) {
                     prop_assert!(!is_there);
                 } else {
                     // What is not committed is in memory.
