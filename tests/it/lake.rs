@@ -109,9 +109,21 @@ fn engines_read_the_days_of_all_hosts_as_one_table() {
         let verified = host.place.said("verify", &["--config", &host.config, "--archives"]);
         assert!(verified.contains("whole"), "{verified}");
     }
+    // Its archive is of a later generation, and does not stand among those of this host, which it would supersede.
+    for late in 0..3 {
+        db.import(&format!("late{late}.log"), &lines("20", 601 + late, |n| json!(n)).split_off(600 + late));
+        db.archive("Log20261120");
+    }
+    let archives = |host: &Host| {
+        let verified = host.place.json("verify", &["--config", &host.config, "--archives"]);
+        verified.iter().find_map(|line| line["archives"].as_u64()).expect("a number of archives")
+    };
+    let before = archives(&web);
     let restore = ["--config", &web.config, "--host", "db-1", "--as", "Other", "Log20261120"];
     let said = web.place.said("restore", &restore);
-    assert!(said.contains("400 rows"), "{said}");
+    assert!(said.contains("403 rows"), "{said}");
+    assert_eq!(archives(&web), before);
+    web.place.said("drop", &["-y", "--without-archive", "Other20261120"]);
     let nobody = web.place.ask("restore", &["--config", &web.config, "--host", "db-9", "Log20261120"]);
     let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
     assert_eq!(nobody.status.code(), Some(66), "{said}");

@@ -102,20 +102,20 @@ impl Executor {
         }
     }
 
-    /// The latest archive of a day of the wanted host in the catalog; `home` is this one.
+    /// The latest archive of a day in the catalog, which has only those of this daytable (`home`).
     pub fn known_archive(&self, wanted: &RestoreSpec, home: &ArchiveHome) -> Result<Option<Archived>, StepError> {
+        if wanted.host.as_deref().is_some_and(|host| host != home.host()) {
+            return Ok(None);
+        }
         let mut archives = self.steps.lifecycle_state()?.archives;
         archives.retain(|archived| archived.table == wanted.origin && !archived.is_superseded);
-        if let Some(host) = wanted.host.as_deref().filter(|host| *host != home.host()) {
-            let is_of_host = |archived: &Archived| described(archived).is_ok_and(|of| of.home().host() == host);
-            archives.retain(is_of_host);
-        }
         Ok(archives.into_iter().max_by_key(|archived| (archived.generation, archived.verified)))
     }
 
     /// The latest archive of a day at the given places, which the catalog does not list: another folder wrote it, or
     /// the entry was lost. Without a wanted host, an archive of this one (`home`) is preferred, and that of another is taken
-    /// only where it is the only one. The archive is read completely and recorded.
+    /// only where it is the only one. The archive is read completely, and recorded if it is this daytable's own: the archive
+    /// of another one would supersede those that are recorded, and would be removed with them.
     pub fn found_archive(
         &self,
         wanted: &RestoreSpec,
@@ -142,8 +142,7 @@ impl Executor {
             let proof = archive.prove(&found, &mut |progress| reporter.report(progress))?;
             drop(reporter);
             let archived = noted(proof.archived(), place);
-            // The catalog has one archive of a day, a generation and a place: that of this daytable stays.
-            if !self.steps.lifecycle_state()?.archives.iter().any(|known| is_same_place(known, &archived)) {
+            if proof.archived().home() == home {
                 self.steps.put_archive(archived.clone())?;
             }
             return Ok(archived);
@@ -193,10 +192,6 @@ fn one_home(
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     Err(StoreError::Refused(format!("there are archives of {day} of several hosts: name one by --host: {names}"))
         .into())
-}
-
-fn is_same_place(a: &Archived, b: &Archived) -> bool {
-    (&a.table, a.generation, &a.url) == (&b.table, b.generation, &b.url)
 }
 
 /// The catalog entry of an archive that was found and verified.
