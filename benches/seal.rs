@@ -38,6 +38,7 @@ fn main() -> Result<()> {
         committed: Reader::open(&data)?.catalog().committed()?,
         out: out.clone(),
         sizes: SealedSizes::default(),
+        names: Default::default(),
     };
     let start = Instant::now();
     let (mut surveyed, mut written) = (Duration::ZERO, Duration::ZERO);

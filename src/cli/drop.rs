@@ -129,7 +129,7 @@ fn list(data_dir: &Path) -> Result<Vec<ListedTable>, CliError> {
         });
         return Ok(listed.collect());
     };
-    Ok(control.fetch("/api/tables")?.all("a line is no day-table")?)
+    Ok(control.fetch("/api/tables")?.all("a line is not a day-table")?)
 }
 
 /// The day-tables that ended before `end`, oldest first. A dropped day is listed for its archive.

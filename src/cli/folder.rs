@@ -71,7 +71,8 @@ impl DataFolder {
         drop(Reader::open(data_dir)?);
         let store = Store::open(data_dir, StoreOptions::default())?;
         let access = config.as_ref().map(|config| config.archives.clone()).unwrap_or_default();
-        let executor = Executor::new(store.steps(), data_dir.into(), access, Arc::new(LifecycleProgress::default()));
+        let executor = Executor::new(store.steps(), data_dir.into(), access, Arc::new(LifecycleProgress::default()))
+            .named(config.as_ref().and_then(|config| config.host.as_deref()));
         Ok(DataFolder::Offline(Box::new(OfflineStore { store, executor, config })))
     }
 }

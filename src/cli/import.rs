@@ -164,7 +164,7 @@ fn ask_daemon(
             posted => break posted?,
         }
     };
-    while let Some(progress) = response.next("a line is no progress")? {
+    while let Some(progress) = response.next("a line is not a report of progress")? {
         show(progress);
     }
     Ok(())

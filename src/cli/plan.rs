@@ -22,7 +22,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let plan = match Control::connect(&args.rules.data_dir(&args.data)?)? {
         Some(control) if args.rules.config()?.is_none() => {
-            control.post("/-/plan", "")?.all("a line is no part of a plan")?
+            control.post("/-/plan", "")?.all("a line is not a part of a plan")?
         }
         _ => plan_offline(args)?,
     };

@@ -18,6 +18,9 @@ pub(super) struct Args {
     /// The name of the restored table: with Incident, Log20261121 becomes Incident20261121. The default is its own name
     #[arg(long = "as", value_name = "NAME", value_parser = table_name)]
     name: Option<TableName>,
+    /// The host whose day it is, where several hosts archive to one address. The default is this host
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
     /// How long the restored table stays, such as 12h or 7d
     #[arg(long, value_name = "TIME", default_value = "2d", value_parser = interval)]
     keep: Duration,
@@ -31,7 +34,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let restored: RestoreOutcome = match DataFolder::open(&data_dir, || args.rules.offline_config(&data_dir))? {
         DataFolder::Daemon(control) => {
             let (table, name) = (args.table.to_string(), args.name.as_ref().map(TableName::to_string));
-            let body = serde_json::to_string(&RestoreRequest { table, name, keep_seconds: args.keep.as_secs() });
+            let (host, keep_seconds) = (args.host.clone(), args.keep.as_secs());
+            let body = serde_json::to_string(&RestoreRequest { table, name, host, keep_seconds });
             ask_daemon(control, "/-/restore", &body.unwrap_or_default())?
         }
         DataFolder::Offline(offline) => offline.run(|offline| {
@@ -40,7 +44,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 ArchiveRequirement::None => None,
             });
             let (origin, name, keep) = (args.table.clone(), args.name.clone(), args.keep);
-            let spec = RestoreSpec { origin, name, keep, places: places.collect() };
+            let spec = RestoreSpec { origin, name, keep, host: args.host.clone(), places: places.collect() };
             let bar = StepBar::new();
             Ok(offline.executor.restore(&spec, &mut |progress| bar.show(progress))?)
         })?,

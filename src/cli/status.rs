@@ -17,7 +17,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let control = locate::daemon_of(&args.data.dir())?;
-    let status: DaemonStatus = control.fetch("/-/status")?.only("it is no state of a daemon")?;
+    let status: DaemonStatus = control.fetch("/-/status")?.only("it is not the state of a daemon")?;
     let mut output = Output::new();
     if args.output.json {
         output.json(&status)?;
@@ -38,7 +38,8 @@ fn screen(status: &DaemonStatus) -> Vec<String> {
     lines.extend(disk(&status.disk));
     lines.push(format!("next      {}", status.next.as_deref().unwrap_or("nothing is planned")));
     let verify = &status.verify;
-    let last = verify.last.as_ref().map(|last| format!("{last}: {} findings", verify.findings));
+    let plural = if verify.findings == 1 { "" } else { "s" };
+    let last = verify.last.as_ref().map(|last| format!("{last}: {} finding{plural}", verify.findings));
     let next = verify.next.as_ref().map_or_else(|| "none is planned".into(), |next| format!("the next at {next}"));
     lines.push(format!("verified  {}, {next}", last.as_deref().unwrap_or("never by a daemon")));
     let troubles = status.troubles.iter().map(|trouble| format!("{} {}", trouble.place, trouble.found));

@@ -4,8 +4,8 @@
 //! the end one of
 //!
 //! ```text
-//! whole: 5120 records in 3 tables, 2 sources, 1 archives
-//! not whole: 2 findings; 5118 records in 3 tables, 2 sources, 1 archives
+//! whole: 5120 records in 3 tables, 2 sources, 1 archive
+//! not whole: 2 findings; 5118 records in 3 tables, 2 sources, 1 archive
 //! ```
 //!
 //! With a sequence field in the configuration, `; 3 numbers of sequences are missing, 1 come twice` may follow. A *doubt* is a check

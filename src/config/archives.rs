@@ -3,12 +3,14 @@
 //! No key holds a secret: the keys name files that do. daytable looks for an absent key in the environment, under its usual
 //! name (`AWS_ACCESS_KEY_ID`, `AZURE_STORAGE_CONNECTION_STRING`, `GOOGLE_APPLICATION_CREDENTIALS`, …).
 
-use super::key::{ConfigKey, KeyDraft, optional_text, truth};
+use super::key::{ConfigKey, KeyDraft, choice, optional_text, truth};
 use super::options::SectionOptions;
 use super::section::Section;
 use super::table::TableConfig;
 use super::values::secret_file;
-use daytable_archive::Access;
+use daytable_archive::{Access, TableFormat};
+
+const TABLE_FORMATS: [(&str, TableFormat); 2] = [("none", TableFormat::None), ("delta", TableFormat::Delta)];
 
 impl SectionOptions for Access {
     const HEADER: &'static str = "[archives]";
@@ -43,6 +45,11 @@ impl SectionOptions for Access {
                 .live("A file with the key of a service account, in JSON."),
             truth("allow_http", |access: &mut Access| &mut access.allow_http)
                 .live("Whether `s3_endpoint` may begin with `http://`, for tests on one machine."),
+            choice("table_format", |access: &mut Access| &mut access.table_format, &TABLE_FORMATS).live(
+                "What the archives are beside their files. With \"delta\", they are a Delta table as well, whose log \
+                 (`_delta_log`) daytable keeps, so that DuckDB, ClickHouse, Spark, Trino and others read the days of all \
+                 hosts that archive to one address. docs/guide/lake.md has an example.",
+            ),
         ]
     }
 

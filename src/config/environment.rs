@@ -258,7 +258,7 @@ fn table_of<'a, 't>(
     let entry = table.entry(key).or_insert_with(|| Spanned::new(range.clone(), DeValue::Table(DeTable::new())));
     match entry.get_mut() {
         DeValue::Table(table) => Ok(table),
-        _ => Err(format!("`{name}` has a value already, so it has no keys")),
+        _ => Err(format!("`{name}` is set to a value, so it cannot have keys below it as well")),
     }
 }
 
@@ -285,7 +285,7 @@ fn block_of<'a, 't>(
     }
     match blocks.get_mut(number).map(Spanned::get_mut) {
         Some(DeValue::Table(block)) => Ok(block),
-        _ => Err(format!("[[{name}]] {number} is no table")),
+        _ => Err(format!("[[{name}]] {number} is not a table")),
     }
 }
 

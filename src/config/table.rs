@@ -171,7 +171,7 @@ fn keys() -> Vec<ConfigKey<TableConfig>> {
                 "Where a day is archived before it is dropped; \"none\" drops it without an archive:\n\
                  - file:///var/lib/daytable/archive is a folder, preferably on another disk.\n\
                  - az://container/prefix, s3://bucket/prefix and gs://bucket/prefix are object stores, see [archives].\n\
-                 daytable drops a day only after it has read the archive back and compared it. Every daytable needs an address of its own.",
+                 daytable drops a day only after it has read the archive back and compared it. Many daytables may have one address (docs/guide/lake.md).",
             ),
         KeyDraft::by_hand(
             "keep_archives",

@@ -7,7 +7,7 @@ use super::*;
 use daytable_alert::action::{ActionOptions, Webhook, WebhookAddress};
 use daytable_alert::relay::MailRelay;
 use daytable_alert::{AlertRule, DeliveryOptions, Threshold};
-use daytable_archive::Access;
+use daytable_archive::{Access, TableFormat};
 use daytable_forward::options::ForwardOptions;
 use daytable_intake::journal::JournalOptions;
 use daytable_intake::rate_limit::SenderLimits;
@@ -101,6 +101,7 @@ fn the_sample_with_every_key() {
         azure_connection_string_file: Some("/run/credentials/daytable.service/azure".into()),
         gcs_credentials_file: Some("/run/credentials/daytable.service/gcs".into()),
         allow_http: false,
+        table_format: TableFormat::None,
     };
     expected.alerts = DeliveryOptions {
         token_file: Some("/run/credentials/daytable.service/alerts".into()),
@@ -434,7 +435,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ("[[table]]\nkeep = \"1d\"", "f:1:1: [[table]]: `name` is missing, for example name = \"Log\""),
         (
             "[[table]]\nname = \"Log1\"",
-            "f:2:8: name = \"Log1\": \"Log1\" is no table name: 3 to 53 letters and digits, a letter first and no digit last",
+            "f:2:8: name = \"Log1\": \"Log1\" is not a table name: 3 to 53 letters and digits, a letter first and no digit last",
         ),
         ("[[table]]\nname = \"Log\"\nbuckets = 257", "f:3:11: buckets = 257: must be a whole number from 1 to 256"),
         (

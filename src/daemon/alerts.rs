@@ -114,7 +114,7 @@ impl AlertWorker {
             let wait = match self.engine.pass(&stores, time::now(), lag, &conditions, &is_wanted) {
                 Ok(()) => self.engine.wait(time::now()).min(CONDITIONS_INTERVAL),
                 Err(error) => {
-                    tracing::error!(%error, "failed to evaluate the alerts, which is tried again");
+                    tracing::error!(%error, "failed to evaluate the alerts, retrying");
                     RETRY_INTERVAL
                 }
             };

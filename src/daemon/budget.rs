@@ -9,6 +9,7 @@
 //! | bodies of pushes in memory, and their records (`bodies_bytes_max`) | 128 MiB | a quarter |
 //! | one decoded body (`decoded_bytes_max`), one encoded body | 64, 16 MiB | an eighth, a sixteenth |
 //! | rows that wait for a commit | 16 MiB | a sixteenth |
+//! | recent entries of pushes in each of two generations, about 20 bytes each (`known_entries`) | 229,376 | one per 1 KiB |
 //! | unfinished messages of syslog | 32 MiB | a sixteenth |
 //! | connections over HTTP (`connections_max`) | 2,048 | one per 256 KiB |
 //! | scans at a time | 8 | one per 96 MiB |
@@ -39,6 +40,8 @@ const FRAMES_BYTES_MAX: usize = 32 << 20;
 pub(super) struct Budget {
     /// Bytes of rows that wait for a commit.
     pub(super) waiting_bytes: usize,
+    /// Entries of pushes that are remembered.
+    pub(super) known_entries: usize,
     /// Bytes of incomplete syslog messages.
     pub(super) held_bytes: usize,
     /// Concurrent scans. Each has pages of all instances that it merges, beside what its question keeps.
@@ -65,6 +68,7 @@ impl Budget {
         let share = |part: u64, most: usize| limit.map_or(most, |limit| most.min(bytes(limit / part)));
         Budget {
             waiting_bytes: share(16, daytable_store::queue::WAITING_BYTES_MAX),
+            known_entries: share(1 << 10, daytable_store::KNOWN_ENTRIES),
             held_bytes: share(16, 32 << 20),
             scans: share(96 * MIB, 8).max(1),
             idle_readers: share(32 * MIB, 8).max(1),
@@ -106,6 +110,7 @@ mod tests {
         let small = Budget::within(Some(64 * MIB));
         assert_eq!((small.waiting_bytes, small.held_bytes), (4 << 20, 4 << 20));
         assert_eq!((small.scans, small.idle_readers, Budget::within(Some(256 * MIB)).scans), (1, 2, 2));
+        assert_eq!((free.known_entries, small.known_entries), (229_376, 65_536));
         assert_eq!((free.resident, small.resident), (384 << 20, 64 << 20));
         assert_eq!((small.questions, small.frames, small.followers), ((16 << 20, 16 << 20), 4 << 20, 8));
         let push = small.push(push::PushLimits::default());

@@ -161,6 +161,7 @@ impl LifecycleApi {
             origin: day_table(&restore.table)?,
             name: name.map_err(|error| ApiError::parameter("name", error.to_string()))?,
             keep: Duration::from_secs(restore.keep_seconds),
+            host: restore.host.clone(),
             places: match &self.remote {
                 Some(remote) => places(remote.rules()),
                 None => places(&self.settings.load().rules),

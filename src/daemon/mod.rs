@@ -191,6 +191,7 @@ impl Startup {
         if let Some(remote) = &self.remote {
             options.forwarding = Forwarding::To(remote.outbox_options()?);
         }
+        options.known_entries = self.budget.known_entries;
         options.reserve = Some(self.server.limits().turns.reserve());
         let store = Store::open(&config.data_dir, options)?;
         if let Some(remote) = &self.remote {
@@ -248,7 +249,7 @@ impl Daemon {
         let readers = ReaderPool::new(config.data_dir.clone(), server.limits().questions, budget.idle_readers);
         let progress = Arc::new(LifecycleProgress::default());
         let executor = Executor::new(store.steps(), config.data_dir.clone(), config.archives.clone(), progress.clone());
-        let executor = Arc::new(executor);
+        let executor = Arc::new(executor.named(config.host.as_deref()));
         let open = remote.as_ref().map(|remote| remote.open(&executor)).transpose()?;
         let (remote_store, remote_lifecycle) = open.map(|open| (open.store, open.lifecycle)).unzip();
         let lifecycle = LifecycleApi::new(&config, executor, readers.clone(), remote_lifecycle.clone());
@@ -422,7 +423,7 @@ impl Daemon {
                 () = plan_loaded(&self.router), if self.are_sources_waiting => {
                     self.are_sources_waiting = false;
                     if let Err(error) = self.start_waiting_sources().await {
-                        tracing::error!(%error, "failed to begin with files and journals");
+                        tracing::error!(%error, "failed to start the sources of files and journals");
                         return Err(DaemonError::Died);
                     }
                     continue;

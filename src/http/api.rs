@@ -125,6 +125,9 @@ pub struct RestoreRequest {
     /// The configured table to restore it to, if not its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The host whose day it is, if not this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// How long the restored day-table stays, in seconds.
     pub keep_seconds: u64,
 }

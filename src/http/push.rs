@@ -245,7 +245,7 @@ impl PushContext {
             let (give_back, returned) = std::sync::mpsc::channel();
             push.clone().submit(parsed, move |pending, outcome| {
                 push.count_outcome(&pending, outcome);
-                if outcome == CommitOutcome::Committed {
+                if matches!(outcome, CommitOutcome::Committed | CommitOutcome::CommittedBefore(_)) {
                     sender.charge(pending.accepted(), pending.bytes());
                 }
                 // The memory is freed once the rows are on disk. The receivers may be dropped, because the client may

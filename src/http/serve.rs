@@ -172,7 +172,7 @@ async fn accept_all<S, T, F>(
                 Err(error) if is_from_client(&error) => {}
                 Err(error) => {
                     if !failing {
-                        tracing::warn!(%error, "failed to accept a connection, trying on");
+                        tracing::warn!(%error, "failed to accept a connection, retrying");
                     }
                     failing = true;
                     sleep(ACCEPT_PAUSE).await;

@@ -293,7 +293,7 @@ async fn an_import_takes_absolute_paths_with_open_files() {
 #[tokio::test]
 async fn bad_parameters_are_400_and_named_before_anything_is_read() {
     let daemon = Daemon::with(querying(|params, _| match &params.filters.level {
-        Some(level) => Err(ApiError::parameter("level", format!("{level} is no level"))),
+        Some(level) => Err(ApiError::parameter("level", format!("{level} is not a level"))),
         None => panic!("read with bad parameters"),
     }))
     .await;
@@ -301,7 +301,7 @@ async fn bad_parameters_are_400_and_named_before_anything_is_read() {
         ("/api/query?n=0", "parameter n"),
         ("/api/query?n=1000001", "parameter n"),
         ("/api/query?colour=red", "parameter colour"),
-        ("/api/query?level=loud", "parameter level: loud is no level"),
+        ("/api/query?level=loud", "parameter level: loud is not a level"),
         ("/api/count?n=5", "parameter n"),
         ("/api/tail?n=5", "parameter n"),
         ("/api/tables?x=1", "parameter x"),

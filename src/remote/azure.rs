@@ -144,7 +144,8 @@ impl RemoteSetup for AzureSetup {
         let (account, config) = (self.client.account(), &self.config);
         let is_owner = config.store.azure.owner;
         let patient = Arc::new(AzureTables::new(account.clone(), WORK_PATIENCE)?);
-        let executor = Arc::new(SharedExecutor::new(patient, local.clone(), config.data_dir.clone(), is_owner));
+        let executor =
+            Arc::new(SharedExecutor::new(patient, account, local.clone(), config.data_dir.clone(), is_owner));
         let rules = configured_rules(config);
         Ok(OpenRemote {
             store: Arc::new(AzureTables::new(account.clone(), QUERY_PATIENCE)?),

@@ -120,15 +120,22 @@ pub struct VerifyVerdict {
     pub doubts: u64,
 }
 
+/// A number of things, each of which is called `one`.
+fn counted(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 impl Display for VerifyVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let VerifyVerdict { records, tables, sources, archives, missing, twice, findings, doubts, .. } = self;
         let VerifyVerdict { lost_bytes, lost_records, .. } = self;
         match self.whole {
             true => write!(f, "whole: ")?,
-            false => write!(f, "not whole: {findings} findings; ")?,
+            false => write!(f, "not whole: {}; ", counted(*findings, "finding"))?,
         }
-        write!(f, "{records} records in {tables} tables, {sources} sources, {archives} archives")?;
+        let (records, tables) = (counted(*records, "record"), counted(*tables, "table"));
+        let (sources, archives) = (counted(*sources, "source"), counted(*archives, "archive"));
+        write!(f, "{records} in {tables}, {sources}, {archives}")?;
         if (*missing, *twice) != (0, 0) {
             write!(f, "; {missing} numbers of sequences are missing, {twice} come twice")?;
         }
@@ -149,16 +156,16 @@ mod tests {
     #[test]
     fn the_verdict_has_its_documented_form() {
         let verdict = VerifyVerdict { whole: true, records: 12, tables: 2, sources: 1, ..VerifyVerdict::default() };
-        assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives");
+        assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 source, 0 archives");
         let verdict = VerifyVerdict { whole: false, findings: 3, ..verdict };
-        assert_eq!(verdict.to_string(), "not whole: 3 findings; 12 records in 2 tables, 1 sources, 0 archives");
+        assert_eq!(verdict.to_string(), "not whole: 3 findings; 12 records in 2 tables, 1 source, 0 archives");
         let lost = VerifyVerdict { whole: true, lost_bytes: 10, ..verdict.clone() };
         let end = "; 10 bytes of files were lost before they were read (daytable sources)";
-        assert_eq!(lost.to_string(), format!("whole: 12 records in 2 tables, 1 sources, 0 archives{end}"));
+        assert_eq!(lost.to_string(), format!("whole: 12 records in 2 tables, 1 source, 0 archives{end}"));
         let gaps = VerifyVerdict { missing: 4, twice: 1, ..verdict.clone() };
         assert!(gaps.to_string().ends_with("0 archives; 4 numbers of sequences are missing, 1 come twice"), "{gaps}");
         let verdict = VerifyVerdict { whole: true, doubts: 2, ..verdict };
-        assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives; 2 could not be checked");
+        assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 source, 0 archives; 2 could not be checked");
     }
 
     #[test]

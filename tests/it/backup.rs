@@ -81,7 +81,7 @@ fn a_backup_goes_to_a_folder_of_its_own() {
     let place = Place::new();
     let (none, folder) = (place.path("none"), place.path("backup"));
     let (good, said) = daytable(&["backup", "--data", &text(&none), &text(&folder)]);
-    assert!(!good && said.contains("no data folder"), "{said}");
+    assert!(!good && said.contains("not a data folder"), "{said}");
     assert!(!folder.exists());
     place.write("app.log", &numbered("line", 10));
     place.said("import", &[&text(&place.log("app.log"))]);

@@ -403,7 +403,7 @@ fn a_folder_that_is_none() {
         let output = place.ask(command, &[]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(66), "{command}: {error}");
-        assert!(error.contains("no data folder"), "{command}: {error}");
+        assert!(error.contains("not a data folder"), "{command}: {error}");
     }
     assert!(!place.data().exists());
 }

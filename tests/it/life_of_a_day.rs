@@ -67,7 +67,7 @@ fn archives(place: &Place, day: &DayTable) -> Vec<(i64, u64)> {
     }
     let url: ArchiveUrl = url(place).parse().expect("an address");
     let archive = Archive::open(&url, &Access::default(), &RetryPolicy::QUERY).expect("opened");
-    let listing = archive.list(std::slice::from_ref(day.table())).expect("listed");
+    let listing = archive.list(std::slice::from_ref(day.table()), &|_, _| true).expect("listed");
     let of_day = listing.archives.iter().filter(|archived| archived.table() == day);
     let proven = of_day.filter(|a| archive.prove(a, &mut |_| std::ops::ControlFlow::Continue(())).is_ok());
     proven.map(|archived| (archived.generation(), archived.manifest().rows)).collect()

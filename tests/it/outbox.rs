@@ -131,7 +131,7 @@ fn a_host_without_a_data_folder_reads_the_remote_store() {
         &["query", "--config", "elsewhere.toml", "--local"],
     ] {
         let asked = ask(words);
-        assert!(String::from_utf8_lossy(&asked.stderr).contains("is no data folder"), "{words:?}");
+        assert!(String::from_utf8_lossy(&asked.stderr).contains("is not a data folder"), "{words:?}");
     }
 }
 

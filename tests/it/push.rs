@@ -87,7 +87,19 @@ pub(crate) fn otlp(messages: &[&str]) -> Vec<u8> {
 
 /// A Loki `PushRequest` with an entry per message.
 pub(crate) fn loki(messages: &[&str]) -> Vec<u8> {
-    let entries: Vec<_> = messages.iter().map(|message| nested(&[], &[message.as_bytes()], &[])).collect();
+    loki_entries(messages.iter().map(|message| nested(&[], &[message.as_bytes()], &[])).collect())
+}
+
+/// As [`loki`], with a nanosecond of 2025-11-20 for each message, so that no two are equal entries.
+pub(crate) fn loki_at_times(messages: &[&str]) -> Vec<u8> {
+    // Field 1 has the seconds, field 2 the nanoseconds, each as a number of seven bits a byte.
+    let time = |nanos: u8| [&[0x08, 0x80, 0xb4, 0xf9, 0xc8, 0x06, 0x10], &[nanos][..]].concat();
+    let entry = |(nanos, message): (u8, &&str)| nested(&[&time(nanos)], &[message.as_bytes()], &[]);
+    assert!(messages.len() < 128, "a byte has seven bits");
+    loki_entries((0..).zip(messages).map(entry).collect())
+}
+
+fn loki_entries(entries: Vec<Vec<u8>>) -> Vec<u8> {
     let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
     nested(&[&nested(&[b"{job=\"api\"}"], &entries, &[])], &[], &[])
 }
@@ -184,7 +196,7 @@ fn each_protocol_answers_in_its_own_words() {
     assert_eq!(answer.status, 200);
     assert_eq!(
         said(&answer),
-        json!({ "accepted": 2, "refused": 1, "errors": [{ "index": 1, "reason": "is no JSON object" }] })
+        json!({ "accepted": 2, "refused": 1, "errors": [{ "index": 1, "reason": "is not a JSON object" }] })
     );
     let answer = post(to, INGEST, &media("application/x-ndjson"), b"words");
     assert_eq!((answer.status, &said(&answer)["refused"]), (400, &json!(1)), "{answer:?}");

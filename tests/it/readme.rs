@@ -2,10 +2,13 @@
 //!
 //! * Each `sh` block runs by `sh -euc` and must succeed. The blocks of a page run in order, in one folder with its own
 //!   home, with `daytable` on the path. A block that cannot run here has `<!-- not run: reason -->` on the line before.
+//! * A `text` block after the line `<!-- printed by the block above -->` is what that `sh` block prints, to the letter. An
+//!   ellipsis (`…`) stands for text that differs from run to run.
 //! * Each `toml` block is a valid configuration, and each `env` block a valid environment.
 
 use crate::house::documents::pages;
 use crate::place::{DAYTABLE, Place, wait_for};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
@@ -17,6 +20,9 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Time limit of a block. A block may wait several times, at most a minute each time.
 const BLOCK_PATIENCE: Duration = Duration::from_secs(240);
+
+/// The line before a `text` block that is compared with what the `sh` block above it prints.
+const PRINTED: &str = "<!-- printed by the block above -->";
 
 /// A fenced block of a page.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +65,55 @@ fn blocks_are_found_with_the_reason_why_they_do_not_run() {
         not_run: not_run.map(str::to_owned),
     };
     assert_eq!(blocks(page, "sh"), [block(3, "a\nb\n", None), block(8, "c\n", Some("needs a user"))]);
+}
+
+/// What a page says that its `sh` blocks print, by the first line of the block.
+fn printed(page: &str) -> BTreeMap<usize, String> {
+    let commands = blocks(page, "sh");
+    let before = |block: &Block| block.line.checked_sub(3).and_then(|line| page.lines().nth(line));
+    let shown =
+        blocks(page, "text").into_iter().filter(|block| before(block).is_some_and(|line| line.trim() == PRINTED));
+    shown
+        .map(|block| {
+            let above = commands.iter().rfind(|command| command.line < block.line).expect("a block above");
+            (above.line, block.text)
+        })
+        .collect()
+}
+
+/// Whether a line was printed as it is shown. An ellipsis stands for any text.
+fn is_shown(line: &str, shown: &str) -> bool {
+    let Some((start, rest)) = shown.split_once('…') else { return line == shown };
+    let Some(line) = line.strip_prefix(start) else { return false };
+    line.char_indices().map(|(at, _)| at).chain([line.len()]).any(|at| is_shown(&line[at..], rest))
+}
+
+/// The first line that was not printed as it is shown, as `(printed, shown)`.
+fn first_difference<'a>(said: &'a str, shown: &'a str) -> Option<(&'a str, &'a str)> {
+    let (mut said, mut shown) = (said.lines(), shown.lines());
+    loop {
+        match (said.next(), shown.next()) {
+            (None, None) => return None,
+            (line, shown) => {
+                let (line, shown) = (line.unwrap_or("(nothing)"), shown.unwrap_or("(nothing)"));
+                if !is_shown(line, shown) {
+                    return Some((line, shown));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn shown_output_is_compared_line_by_line() {
+    let page = format!("```sh\na\n```\ntext\n\n```sh\nb\n```\n\n{PRINTED}\n```text\n1 … 3\n4\n```\n```text\nc\n```\n");
+    let shown = printed(&page);
+    assert_eq!(shown, BTreeMap::from([(7, "1 … 3\n4\n".to_owned())]));
+    assert_eq!(first_difference("1 2 3\n4\n", &shown[&7]), None);
+    assert_eq!(first_difference("1 2 3 3\n4\n", &shown[&7]), None);
+    assert_eq!(first_difference("1 2 4\n4\n", &shown[&7]), Some(("1 2 4", "1 … 3")));
+    assert_eq!(first_difference("1 2 3\n", &shown[&7]), Some(("(nothing)", "4")));
+    assert_eq!(first_difference("1 2 3\n4\n5\n", &shown[&7]), Some(("5", "(nothing)")));
 }
 
 #[test]
@@ -157,7 +212,8 @@ fn the_recorded_session_is_what_the_program_prints() {
 
 /// Runs the blocks of a page, and returns how many ran.
 fn run_page(page: &Path) -> usize {
-    let blocks = blocks(&text_of(page), "sh");
+    let text = text_of(page);
+    let (blocks, printed) = (blocks(&text, "sh"), printed(&text));
     let run: Vec<&Block> = blocks.iter().filter(|block| block.not_run.is_none()).collect();
     let (count, page) = (run.len(), page.display());
     let place = Place::new();
@@ -179,6 +235,7 @@ fn run_page(page: &Path) -> usize {
             .current_dir(&folder)
             .env("PATH", format!("{}:{path}", bin.display()))
             .env("HOME", &home)
+            .env("TZ", "UTC")
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a file"))
             .stderr(output)
@@ -191,6 +248,12 @@ fn run_page(page: &Path) -> usize {
             wait_for(&format!("{page}:{} ends", block.line), BLOCK_PATIENCE, || child.try_wait().expect("a child"));
         let said = fs::read_to_string(&said_to).expect("text");
         assert!(status.success(), "{page}:{}: {status}\n{}\n{said}", block.line, block.text);
+        if let Some((line, shown)) = printed.get(&block.line).and_then(|shown| first_difference(&said, shown)) {
+            panic!(
+                "{page}:{}: it prints\n{line}\nand not, as the page shows,\n{shown}\n\nof all this:\n{said}",
+                block.line
+            );
+        }
     }
     count
 }

@@ -57,6 +57,7 @@ fn sealed(place: &Place, table: &str) -> (PathBuf, Manifest) {
         committed: reader.catalog().committed().expect("read"),
         out: out.clone(),
         sizes: SealedSizes::default(),
+        names: Default::default(),
     };
     let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(())).expect("sealed").manifest;
     (out, manifest)

@@ -94,7 +94,7 @@ fn what_a_kill_left_is_refused_until_it_is_repaired_and_only_its_commit_is_read_
     let said = String::from_utf8_lossy(&verified.stdout).into_owned();
     assert_eq!(verified.status.code(), Some(65), "{said}");
     assert_eq!(said.matches("is damaged: its checksum is another").count(), 1, "{said}");
-    assert!(said.contains("daytable repair") && said.contains("not whole: 1 findings"), "{said}");
+    assert!(said.contains("daytable repair") && said.contains("not whole: 1 finding;"), "{said}");
 
     let said = place.said("repair", &[]);
     for word in ["is kept as", "the source log of commit", "left out", "may be read again", "out by -1 records"] {

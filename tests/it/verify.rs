@@ -34,7 +34,7 @@ fn long_ago() -> Ticks {
 fn filled_is(place: &Place) -> String {
     let tables = place.json("tables", &[]).len();
     assert!(tables >= 3, "{tables}");
-    format!("600 records in {tables} tables, 1 sources, 1 archives")
+    format!("600 records in {tables} tables, 1 source, 1 archive")
 }
 
 /// The findings, as kind and text, and the verdict.
@@ -180,7 +180,7 @@ fn a_page_that_is_not_what_was_written_is_named() {
     assert_found(&place, &[], "page", "page ", &[]);
     let said = String::from_utf8(place.ask("verify", &[]).stdout).expect("text");
     let last = said.lines().last().expect("a line");
-    assert_eq!(last, format!("not whole: 1 findings; {}", filled_is(&place)));
+    assert_eq!(last, format!("not whole: 1 finding; {}", filled_is(&place)));
     sql(&file, "DELETE FROM body WHERE page = (SELECT min(page) FROM body)");
     assert_found(&place, &[], "page", "its body is missing", &[]);
 }

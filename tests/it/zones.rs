@@ -44,10 +44,13 @@ fn a_time_without_a_zone_is_of_the_zone_of_the_host() {
     assert!(explained.contains(read_in) && explained.contains("2026-01-21T08:00:00Z\n"), "{explained}");
     let config = place.configure("[[tail]]\nname = \"app\"\ninclude = [\"LOGS/*.log\"]\nzone = \"+05:30\"\n");
     let said = text(&daytable("Mars/Olympus", &["check", config.to_str().expect("text")]).stdout);
-    let expected = "times without a zone: UTC (local: TZ=\"Mars/Olympus\" is no zone); [[tail]] \"app\": +05:30\n";
+    let expected =
+        "times without a zone: UTC (local: TZ=\"Mars/Olympus\" is not a time zone); [[tail]] \"app\": +05:30\n";
     assert!(said.contains(expected), "{said}");
     assert!(
-        said.contains("warning: TZ=\"Mars/Olympus\" is no zone: times without a zone are read as UTC; set TZ to"),
+        said.contains(
+            "warning: TZ=\"Mars/Olympus\" is not a time zone: times without a zone are read as UTC; set TZ to"
+        ),
         "{said}"
     );
     let said = text(&daytable("CET-1CEST", &["check", config.to_str().expect("text")]).stdout);

@@ -59,7 +59,7 @@ fn check_places(key: &'static str, text: &str, rule: &AlertRule, by: &[FieldName
         None => Ok(()),
         Some(name) => Err(RuleError::new(
             key,
-            format!("{{{name}}} is no label and no annotation of the rule, and none of {}", PLACES.join(", ")),
+            format!("{{{name}}} is not a label, nor an annotation of the rule, nor one of {}", PLACES.join(", ")),
         )),
     }
 }
@@ -98,11 +98,11 @@ mod tests {
             assert_eq!(rule(right.clone()).check(), Ok(()), "{right:?}");
         }
         for (key, says, wrong) in [
-            ("webhook_body", "{instanc} is no label", body(r#"{"text":"{instanc}"}"#)),
+            ("webhook_body", "{instanc} is not a label", body(r#"{"text":"{instanc}"}"#)),
             ("webhook_body", "not JSON once it is filled", body(r#"{"text":"{instance}}"#)),
             ("webhook_body", "needs `webhook`", ActionOptions { webhook: None, ..body("x") }),
             ("run", "absolute path", run(&["echo"])),
-            ("run", "{x} is no label", run(&["/bin/echo", "{x}"])),
+            ("run", "{x} is not a label", run(&["/bin/echo", "{x}"])),
             ("mail", "more than 20", ActionOptions { mail: vec![String::new(); 21], ..ActionOptions::default() }),
         ] {
             let error = rule(wrong).check().expect_err(says);

@@ -115,7 +115,7 @@ impl Receiver {
                 Err(error) => {
                     // One line an outage: `daytable status` shows the reason.
                     if !std::mem::replace(&mut is_failing, true) {
-                        tracing::warn!(receiver = self.address, error, "failed to send alerts, which is tried again");
+                        tracing::warn!(receiver = self.address, error, "failed to send alerts, retrying");
                     }
                     self.board.note_delivery(&self.address, &[], Err(error));
                     tokio::time::sleep(pause).await;

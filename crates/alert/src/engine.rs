@@ -48,17 +48,17 @@ impl AlertEngine {
     ///
     /// # Errors
     ///
-    /// The data folder cannot be read. A state that cannot be read is no error: the rules begin anew, with a message.
+    /// The data folder cannot be read. A state that cannot be read is not an error: all rules start from scratch, with a message.
     pub fn open(reader: &Reader, data_dir: &Path, board: AlertBoard, now: Ticks) -> Result<AlertEngine, StoreError> {
         let from_now = reader.follow_from_now()?;
         let bytes = StateFile::Alerts.read(data_dir).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the state of the alerts cannot be read: the rules begin anew");
+            tracing::warn!(%error, "the state of the alerts cannot be read: all rules start from scratch");
             None
         });
         let saved = bytes.and_then(|bytes| match SavedAlerts::parse(&bytes) {
             Ok(saved) => Some(saved),
             Err(error) => {
-                tracing::warn!(error, "alerts.json is damaged: the rules begin anew");
+                tracing::warn!(error, "alerts.json is damaged: all rules start from scratch");
                 None
             }
         });
@@ -161,7 +161,7 @@ impl AlertEngine {
                     Err(error) => {
                         state.failures += 1;
                         state.error = Some(error.to_string());
-                        tracing::warn!(alert = rule.name, %error, "failed to evaluate an alert, which is tried again");
+                        tracing::warn!(alert = rule.name, %error, "failed to evaluate an alert, retrying");
                         break;
                     }
                 }

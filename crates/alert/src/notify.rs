@@ -115,7 +115,7 @@ impl DeliveryLedger {
             Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
         });
         let mut saved = parsed.unwrap_or_else(|error| {
-            tracing::warn!(error, "alert-deliveries.json cannot be read: alerts that last are told once more");
+            tracing::warn!(error, "alert-deliveries.json cannot be read: alerts that are firing are sent once more");
             SavedDeliveries::default()
         });
         saved.format = FORMAT;
@@ -142,7 +142,7 @@ impl DeliveryLedger {
             StateFile::AlertDeliveries.write(&self.data_dir, &bytes).map_err(|error| error.to_string())
         });
         if let Err(error) = written {
-            tracing::warn!(error, "an alert was told and not noted: it is told again after a restart");
+            tracing::warn!(error, "an alert was sent, but that was not recorded: it is sent again after a restart");
         }
     }
 }
@@ -178,7 +178,7 @@ impl Notifier {
                 Err(error) => {
                     // One line an outage: `daytable status` shows the reason.
                     if !std::mem::replace(&mut is_failing, true) {
-                        tracing::warn!(receiver = name, error, "failed to send alerts, which is tried again");
+                        tracing::warn!(receiver = name, error, "failed to send alerts, retrying");
                     }
                     self.board.note_delivery(&name, &[], Err(error));
                     tokio::time::sleep(pause).await;

@@ -81,7 +81,7 @@ impl AlertRule {
         {
             return Err(RuleError::new(
                 "labels",
-                format!("{name:?} is no name of a label: letters, digits and \"_\", and not \"alertname\""),
+                format!("{name:?} is not the name of a label: letters, digits and \"_\", and not \"alertname\""),
             ));
         }
         for text in self.annotations.values() {

@@ -31,7 +31,7 @@ pub(crate) async fn post(
     let body = body(notification, actions.webhook_body.as_deref());
     let is_json = actions.webhook_body.as_deref().is_none_or(is_json);
     let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
-    let key = HeaderValue::from_str(&notification.key()).map_err(|_| "the key is no text")?;
+    let key = HeaderValue::from_str(&notification.key()).map_err(|_| "the key is not text")?;
     let mut request = delivery.client(false)?.post(address.secret()).header(CONTENT_TYPE, kind).header(KEY, key);
     if let Some(file) = &actions.webhook_token_file {
         if !delivery.may_send_secret_to(address.secret()) {

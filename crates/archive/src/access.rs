@@ -5,6 +5,7 @@
 //! next run. They are never logged and never part of an address. Plain HTTP is used only if the configuration allows
 //! it by name.
 
+use super::delta_table::TableFormat;
 use super::error::ArchiveError;
 use super::url::{ArchiveUrl, Location, Service};
 use daytable_model::path_text::PathText;
@@ -41,6 +42,8 @@ pub struct Access {
     pub gcs_credentials_file: Option<PathBuf>,
     /// Whether an endpoint may be reached without TLS.
     pub allow_http: bool,
+    /// What archives are beside their files.
+    pub table_format: TableFormat,
 }
 
 /// Timeouts and retries of a store.

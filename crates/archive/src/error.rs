@@ -1,7 +1,9 @@
 //! Errors of archives, grouped by what the caller can do about them.
 
 use super::url::ArchiveUrl;
+use daytable_delta::CommitError;
 use daytable_model::path_text::PathText;
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -82,6 +84,14 @@ pub enum ArchiveError {
         /// The difference.
         what: String,
     },
+    /// The log of the archive's table cannot be read or written.
+    #[error("the table at {url}: {source}")]
+    Log {
+        /// The archive.
+        url: ArchiveUrl,
+        /// The cause.
+        source: Box<CommitError<Infallible>>,
+    },
     /// The caller stopped it.
     #[error("stopped before it was done")]
     Stopped,
@@ -105,6 +115,7 @@ impl ArchiveError {
             ArchiveError::Unproven { .. } => "unproven",
             ArchiveError::Occupied { .. } => "occupied",
             ArchiveError::Source { .. } => "source",
+            ArchiveError::Log { .. } => "log",
             ArchiveError::Stopped => "stopped",
         }
     }

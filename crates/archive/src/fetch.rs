@@ -1,6 +1,6 @@
 //! Fetches an archive as a file, and removes archives.
 
-use super::names::ArchiveObject;
+use super::names::{ArchiveName, ArchiveObject};
 use super::{Archive, ArchiveError, ArchivedDay, folder};
 use daytable_store::{OnProgress, Phase, private_file};
 use object_store::ObjectStoreExt;
@@ -53,18 +53,29 @@ impl Archive {
             let what = format!("it is another archive, with the SHA-256 {}", there.manifest.sha256);
             return Err(ArchiveError::Occupied { object: self.address(name, ArchiveObject::Manifest), what });
         }
+        let is_table = self.leave(archived)?;
+        daytable_platform::failpoint!("archive-left-log");
         for part in [ArchiveObject::Manifest, ArchiveObject::Data] {
-            match self.wait(self.store().delete(&self.path(name, part))) {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(ArchiveError::from_store(self.address(name, part), error)),
-            }
-            if let Some(folder) = self.file(name, part).as_deref().and_then(Path::parent) {
-                match folder::sync(folder) {
-                    Err(ArchiveError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
-                    synced => synced?,
-                }
+            // An engine may read the file until it is swept.
+            if part == ArchiveObject::Manifest || !is_table {
+                self.wait(self.delete(name, part))?;
             }
             daytable_platform::failpoint!("archive-dropping");
+        }
+        Ok(())
+    }
+
+    /// Deletes an object. A missing one is not an error.
+    pub(super) async fn delete(&self, name: &ArchiveName, part: ArchiveObject) -> Result<(), ArchiveError> {
+        match self.store().delete(&self.path(name, part)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(ArchiveError::from_store(self.address(name, part), error)),
+        }
+        if let Some(folder) = self.file(name, part).as_deref().and_then(Path::parent) {
+            match folder::sync(folder) {
+                Err(ArchiveError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                synced => synced?,
+            }
         }
         Ok(())
     }

@@ -89,10 +89,10 @@ pub(super) fn objects_of(
     table: &TableName,
 ) -> Result<Vec<(ArchiveName, ArchiveObject, u64)>, ArchiveError> {
     let mut found = Vec::new();
-    for year in names_in(&root.join(table.as_str()))? {
-        for month in names_in(&root.join(table.as_str()).join(&year))? {
-            for file in names_in(&root.join(table.as_str()).join(&year).join(&month))? {
-                let object = format!("{table}/{year}/{month}/{file}");
+    for day in names_in(&root.join(table.as_str()))? {
+        for host in names_in(&root.join(table.as_str()).join(&day))? {
+            for file in names_in(&root.join(table.as_str()).join(&day).join(&host))? {
+                let object = format!("{table}/{day}/{host}/{file}");
                 let Some((name, part)) = ArchiveName::parse(&object) else { continue };
                 let path = root.join(&object);
                 match fs::metadata(&path) {

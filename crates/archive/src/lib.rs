@@ -1,7 +1,7 @@
 //! Archives: verified copies of sealed days in another place, and reading them back.
 //!
 //! An archive is a sealed day's Parquet file and its manifest in a folder, in Azure Blob Storage, in S3 or in Google
-//! Cloud Storage ([`url`]). The names of both contain the day and the generation (`names`). The manifest is written
+//! Cloud Storage ([`url`]). The names of both contain the day, the host, its daytable and the generation (`names`). The manifest is written
 //! last, after the file was read back whole and matched by length and SHA-256: **a file without a manifest is not an
 //! archive**. A kill at any line therefore leaves nothing that looks like an archive, and the next run replaces what
 //! the kill left.
@@ -21,12 +21,13 @@
 //! * [`Archive::fetch`], [`Archive::reader`]: a whole file, verified while it is written; some ranges of it for a
 //!   query.
 //! * [`Archive::drop_archive`]: removes an archive, its manifest first.
+//! * `delta_table`: archives as a table that other engines read.
 //! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: the
 //!   errors.
 //!
 //! Calls block: they run on threads of their own, never in a task of a runtime. Their memory does not depend on the
-//! size of a day. One daytable writes to one address; it detects the archives of another daytable and leaves them
-//! untouched.
+//! size of a day. Days of many daytables lie side by side at one address: each has names of its own, and leaves those of
+//! others untouched.
 //!
 //! Left out on purpose: encryption and compression (Parquet is compressed; stores encrypt), and the removal of
 //! unfinished multipart uploads. Only the store knows those; a bucket rule ends them
@@ -34,6 +35,7 @@
 
 pub mod access;
 pub mod error;
+mod delta_table;
 mod fetch;
 mod folder;
 mod list;
@@ -43,6 +45,7 @@ pub mod reader;
 pub mod url;
 
 pub use access::{Access, RetryPolicy};
+pub use delta_table::{REMOVED_FILE_GRACE, TableFormat};
 pub use error::ArchiveError;
 pub use list::{FaultyArchive, Listing};
 pub use put::Proof;
@@ -50,18 +53,20 @@ pub use reader::ArchiveReader;
 pub use url::{ArchiveUrl, UrlError};
 
 use bytes::Bytes;
-use daytable_model::key::{DayTable, KeyError};
+use daytable_delta::TableSnapshot;
+use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::property::to_hex;
 use daytable_platform::turns;
-use daytable_store::sealed::Manifest;
+use daytable_store::sealed::{ArchiveHome, Manifest};
 use daytable_store::{OnProgress, Phase, Progress};
 use names::{ArchiveName, ArchiveObject};
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt};
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use url::Location;
 
@@ -88,6 +93,9 @@ struct Connection {
     url: ArchiveUrl,
     store: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
+    format: TableFormat,
+    /// The table of each name as it was last seen.
+    seen: Mutex<HashMap<TableName, TableSnapshot>>,
     /// `None` only during `drop`.
     runtime: Option<Runtime>,
 }
@@ -99,6 +107,17 @@ impl Drop for Connection {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Why a manifest does not describe an archive.
+#[derive(Debug, thiserror::Error)]
+pub enum NotArchived {
+    /// It names no day-table.
+    #[error(transparent)]
+    Table(#[from] KeyError),
+    /// It does not say whose day it is, or not so that it can stand in a path.
+    #[error("it does not name the host whose day it is")]
+    NoHome,
 }
 
 /// A day as an archive should hold it, described by its manifest. It does not prove that the archive exists.
@@ -113,10 +132,16 @@ impl ArchivedDay {
     ///
     /// # Errors
     ///
-    /// If the manifest names no day-table.
-    pub fn new(manifest: Manifest) -> Result<ArchivedDay, KeyError> {
-        let name = ArchiveName { table: DayTable::parse(&manifest.table)?, generation: manifest.generation };
+    /// If the manifest names no day-table, or not whose day it is.
+    pub fn new(manifest: Manifest) -> Result<ArchivedDay, NotArchived> {
+        let home = manifest.home.clone().filter(ArchiveHome::is_valid).ok_or(NotArchived::NoHome)?;
+        let name = ArchiveName { table: DayTable::parse(&manifest.table)?, home, generation: manifest.generation };
         Ok(ArchivedDay { name, manifest })
+    }
+
+    /// Whose day it is.
+    pub fn home(&self) -> &ArchiveHome {
+        &self.name.home
     }
 
     /// The day-table.
@@ -151,7 +176,8 @@ impl Archive {
         // The caller's thread drives everything; a second one reads and syncs the files of a folder.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime = Some(runtime.map_err(|error| setup(error.to_string()))?);
-        Ok(Archive(Arc::new(Connection { url: url.clone(), store, prefix, runtime })))
+        let (url, format, seen) = (url.clone(), access.table_format, Mutex::default());
+        Ok(Archive(Arc::new(Connection { url, store, prefix, format, seen, runtime })))
     }
 
     /// Opens an archive to write. Creates a missing folder, readable only by its owner.

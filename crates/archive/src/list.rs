@@ -2,7 +2,8 @@
 
 use super::names::{ArchiveName, ArchiveObject};
 use super::{Archive, ArchiveError, ArchivedDay, folder};
-use daytable_model::key::TableName;
+use daytable_model::key::{DayTable, TableName};
+use daytable_store::sealed::ArchiveHome;
 use object_store::ObjectMeta;
 use object_store::path::Path as ObjectPath;
 use std::collections::BTreeMap;
@@ -36,13 +37,17 @@ struct ListedObjects {
 }
 
 impl Archive {
-    /// All archives of these tables. Lists the objects of the store and reads every manifest: meant for the start of
-    /// the daemon and for maintenance, not for queries.
+    /// All archives of these tables that `wanted` takes by the home and the day-table in their names. Lists the objects of
+    /// the store and reads every wanted manifest: meant for maintenance, not for queries.
     ///
     /// # Errors
     ///
     /// An error of the store. A faulty archive is not an error; see [`Listing::faulty`].
-    pub fn list(&self, tables: &[TableName]) -> Result<Listing, ArchiveError> {
+    pub fn list(
+        &self,
+        tables: &[TableName],
+        wanted: &dyn Fn(&ArchiveHome, &DayTable) -> bool,
+    ) -> Result<Listing, ArchiveError> {
         let mut listing = Listing::default();
         for table in tables {
             let mut found: BTreeMap<ArchiveName, ListedObjects> = BTreeMap::new();
@@ -50,7 +55,7 @@ impl Archive {
                 Some(root) => folder::objects_of(root, table)?,
                 None => self.wait(self.objects_of(table))?,
             };
-            for (name, part, bytes) in objects {
+            for (name, part, bytes) in objects.into_iter().filter(|(name, ..)| wanted(&name.home, &name.table)) {
                 let found = found.entry(name).or_default();
                 match part {
                     ArchiveObject::Manifest => found.manifest = true,
@@ -100,7 +105,7 @@ impl Archive {
         Ok(found)
     }
 
-    fn name_of(&self, location: &ObjectPath) -> Option<(ArchiveName, ArchiveObject)> {
+    pub(super) fn name_of(&self, location: &ObjectPath) -> Option<(ArchiveName, ArchiveObject)> {
         let below: Vec<String> = location.prefix_match(&self.0.prefix)?.map(|part| part.as_ref().to_owned()).collect();
         ArchiveName::parse(&below.join("/"))
     }

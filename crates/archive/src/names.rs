@@ -1,14 +1,19 @@
 //! The names of an archive's objects.
 //!
 //! ```text
-//! Log/2026/11/Log20261120.1.parquet          the sealed day           NAME/yyyy/MM/TABLE.GENERATION.parquet
-//! Log/2026/11/Log20261120.1.manifest.json    its description; written last: only a manifest makes an archive
+//! Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.ORIGIN.parquet         the sealed day
+//! Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.ORIGIN.manifest.json   its description; written last: only a
+//!                                                                            manifest makes an archive
 //! ```
 //!
-//! Listed by name, the days of a table are in order, and the generations of a day are adjacent. Objects with other
-//! names are never touched.
+//! The number behind the day-table is the generation. ORIGIN is the folder of the daytable that archived it
+//! ([`FolderOrigin`](daytable_store::forward::position::FolderOrigin), 32 hexadecimal digits), so that hosts of one name do not meet. `log_day`, the day on
+//! which the table's period begins, and `log_host` stand in the path as engines expect columns by which files are
+//! divided. Objects with other names are never touched.
 
+use daytable_model::column_name::{LOG_DAY, LOG_HOST};
 use daytable_model::key::DayTable;
+use daytable_store::sealed::ArchiveHome;
 
 const DATA: &str = "parquet";
 const MANIFEST: &str = "manifest.json";
@@ -24,31 +29,41 @@ pub(super) enum ArchiveObject {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ArchiveName {
     pub(super) table: DayTable,
+    pub(super) home: ArchiveHome,
     pub(super) generation: i64,
 }
 
 impl ArchiveName {
     /// The object's name below the archive's address.
     pub(super) fn object(&self, part: ArchiveObject) -> String {
-        let date = self.table.start().date();
         let end = match part {
             ArchiveObject::Data => DATA,
             ArchiveObject::Manifest => MANIFEST,
         };
-        let (table, generation) = (&self.table, self.generation);
-        format!("{}/{:04}/{:02}/{table}.{generation}.{end}", table.table(), date.year, date.month)
+        let (table, home, generation) = (&self.table, &self.home, self.generation);
+        let (day, host, origin) = (self.day(), home.host(), home.origin());
+        format!("{}/{LOG_DAY}={day}/{LOG_HOST}={host}/{table}.{generation}.{origin}.{end}", table.table())
+    }
+
+    /// The day on which the table's period begins.
+    pub(super) fn day(&self) -> String {
+        let date = self.table.start().date();
+        format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
     }
 
     /// The inverse of [`ArchiveName::object`]; `None` for any other text.
     pub(super) fn parse(object: &str) -> Option<(ArchiveName, ArchiveObject)> {
-        let file = object.rsplit('/').next()?;
+        let (folder, file) = object.rsplit_once('/')?;
+        let host = folder.rsplit('/').next()?.strip_prefix(LOG_HOST)?.strip_prefix('=')?;
         let (stem, part) = match file.strip_suffix(MANIFEST) {
             Some(stem) => (stem, ArchiveObject::Manifest),
             None => (file.strip_suffix(DATA)?, ArchiveObject::Data),
         };
-        let (table, generation) = stem.strip_suffix('.')?.split_once('.')?;
+        let (table, rest) = stem.strip_suffix('.')?.split_once('.')?;
+        let (generation, origin) = rest.split_once('.')?;
         let generation = generation.parse().ok().filter(|generation| *generation > 0)?;
-        let name = ArchiveName { table: DayTable::parse(table).ok()?, generation };
+        let home = ArchiveHome::new(host, origin.parse().ok()?);
+        let name = ArchiveName { table: DayTable::parse(table).ok()?, home, generation };
         (name.object(part) == object).then_some((name, part))
     }
 }
@@ -58,39 +73,56 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const ORIGIN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn home(host: &str) -> ArchiveHome {
+        ArchiveHome::new(host, ORIGIN.parse().expect("an origin"))
+    }
+
     #[test]
     fn objects_and_what_they_are_called() {
-        for (table, generation, name) in [
-            ("Log20261120", 1, "Log/2026/11/Log20261120.1"),
-            ("Audit202611", 12, "Audit/2026/11/Audit202611.12"),
-            ("Busy2026112023", 1, "Busy/2026/11/Busy2026112023.1"),
+        for (table, host, generation, name) in [
+            ("Log20261120", "web-1", 1, "Log/log_day=2026-11-20/log_host=web-1/Log20261120.1"),
+            ("Audit202611", "a.b", 12, "Audit/log_day=2026-11-01/log_host=a.b/Audit202611.12"),
+            ("Busy2026112023", "x=/../y", 1, "Busy/log_day=2026-11-20/log_host=x--..-y/Busy2026112023.1"),
+            ("Log20261120", "..", 1, "Log/log_day=2026-11-20/log_host=localhost/Log20261120.1"),
         ] {
-            let archive = ArchiveName { table: DayTable::parse(table).expect("a table"), generation };
-            assert_eq!(archive.object(ArchiveObject::Data), format!("{name}.parquet"));
-            assert_eq!(archive.object(ArchiveObject::Manifest), format!("{name}.manifest.json"));
+            let table = DayTable::parse(table).expect("a table");
+            let archive = ArchiveName { table, home: home(host), generation };
+            assert_eq!(archive.object(ArchiveObject::Data), format!("{name}.{ORIGIN}.parquet"));
+            assert_eq!(archive.object(ArchiveObject::Manifest), format!("{name}.{ORIGIN}.manifest.json"));
         }
     }
 
     #[test]
     fn what_is_called_otherwise_is_not_ours() {
+        let folder = "Log/log_day=2026-11-20/log_host=web-1";
+        let whole = format!("{folder}/Log20261120.1.{ORIGIN}.parquet");
+        assert!(ArchiveName::parse(&whole).is_some(), "{whole}");
         for object in [
-            "",
-            "Log/2026/11/Log20261120.parquet",
-            "Log/2026/11/Log20261120.0.parquet",
-            "Log/2026/11/Log20261120.-1.parquet",
-            "Log/2026/11/Log20261120.01.parquet",
-            "Log/2026/11/Log20261120.+1.parquet",
-            "Log/2026/11/Log20261120.1.parquet#1",
-            "Log/2026/11/Log20261120.1.csv",
-            "Log/2026/11/Log20261120.1parquet",
-            "Log/2026/12/Log20261120.1.parquet",
-            "Other/2026/11/Log20261120.1.parquet",
-            "Log20261120.1.parquet",
-            "a/Log/2026/11/Log20261120.1.parquet",
-            "Log/2026/13/Log20261320.1.parquet",
-            "Log/2026/11/Log20261120.99999999999999999999.parquet",
+            String::new(),
+            format!("{folder}/Log20261120.1.parquet"),
+            format!("{folder}/Log20261120.{ORIGIN}.parquet"),
+            format!("{folder}/Log20261120.0.{ORIGIN}.parquet"),
+            format!("{folder}/Log20261120.-1.{ORIGIN}.parquet"),
+            format!("{folder}/Log20261120.01.{ORIGIN}.parquet"),
+            format!("{folder}/Log20261120.+1.{ORIGIN}.parquet"),
+            format!("{folder}/Log20261120.99999999999999999999.{ORIGIN}.parquet"),
+            format!("{whole}#1"),
+            format!("{folder}/Log20261120.1.{ORIGIN}.csv"),
+            format!("{folder}/Log20261120.1.{ORIGIN}parquet"),
+            format!("{folder}/Log20261120.1.{}.parquet", ORIGIN.to_uppercase()),
+            format!("{folder}/Log20261121.1.{ORIGIN}.parquet"),
+            format!("a/{whole}"),
+            whole.replacen("Log/", "Other/", 1),
+            whole.replace("log_day=", ""),
+            whole.replace("log_host=", ""),
+            whole.replace("web-1", "web 1"),
+            whole.replace("web-1", ""),
+            whole.replace("2026-11-20", "2026-11-2"),
+            format!("Log20261120.1.{ORIGIN}.parquet"),
         ] {
-            assert_eq!(ArchiveName::parse(object), None, "{object}");
+            assert_eq!(ArchiveName::parse(&object), None, "{object}");
         }
     }
 
@@ -99,10 +131,11 @@ mod tests {
         #[test]
         fn written_and_read_back(
             day in "[A-Za-z]{3,5}20[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|1[0-9])?", generation in 1i64..1000, manifest in any::<bool>(),
-            text in "[A-Za-z]{3}/20[0-9]{2}/[01][0-9]/[A-Za-z]{3}[0-9]{6,10}[.][0-9]{1,3}[.](parquet|manifest.json)",
+            host in ".{0,70}",
+            text in "Log/log_day=20[0-9]{2}-[01][0-9]-[0-3][0-9]/log_host=[a-z.]{0,2}/Log[0-9]{6,10}[.][0-9]{1,3}[.][0-9a-f]{31,32}[.](parquet|manifest.json)",
         ) {
             let part = if manifest { ArchiveObject::Manifest } else { ArchiveObject::Data };
-            let name = ArchiveName { table: DayTable::parse(&day).expect("a table"), generation };
+            let name = ArchiveName { table: DayTable::parse(&day).expect("a table"), home: home(&host), generation };
             let object = name.object(part);
             prop_assert_eq!(ArchiveName::parse(&object), Some((name, part)));
             if let Some((name, part)) = ArchiveName::parse(&text) {

@@ -55,7 +55,11 @@ impl Archive {
         if archived.generation() < 1 || manifest.bytes == 0 {
             return Err(source("a sealed day has a generation of at least 1, and bytes".into()));
         }
-        self.wait(self.put_async(archived, sealed, on))
+        let proof = self.wait(self.put_async(archived, sealed, on))?;
+        daytable_platform::failpoint!("archive-before-log");
+        self.enter(&proof.archived)?;
+        daytable_platform::failpoint!("archive-in-log");
+        Ok(proof)
     }
 
     /// Reads a whole archive again, and its manifest.
@@ -143,8 +147,8 @@ impl Archive {
         let what = match self.manifest_in(name, &json) {
             Ok(there) if same_content(&there, archived) => return Ok(Some(there)),
             Ok(there) => format!(
-                "it is the manifest of another {} with the SHA-256 {}. Two daytables cannot share one address: give this \
-                 one a prefix of its own",
+                "it is the manifest of another {} with the SHA-256 {}. Another daytable has a copy of this folder: \
+                 `daytable join --new-origin` tells it apart, or give this one a prefix of its own",
                 name.table, there.manifest.sha256
             ),
             Err(error) => format!("{error}. Inspect the object, then move it away"),

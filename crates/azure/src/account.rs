@@ -68,17 +68,17 @@ impl Flavour {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each says itself what it is")]
 pub enum AccountError {
-    #[error("is no connection string: pairs of NAME=VALUE with \";\" between them")]
+    #[error("is not a connection string: pairs of NAME=VALUE with \";\" between them")]
     Form,
     #[error("has no AccountName")]
     Name,
     #[error("has neither AccountKey nor SharedAccessSignature")]
     Secret,
-    #[error("has an AccountKey that is no base64")]
+    #[error("has an AccountKey that is not base64")]
     Key,
     #[error("has a SharedAccessSignature that has no place in an address")]
     Sas,
-    #[error("has a TableEndpoint that is no address of the form https://HOST or http://HOST:PORT/ACCOUNT")]
+    #[error("has a TableEndpoint that is not an address of the form https://HOST or http://HOST:PORT/ACCOUNT")]
     Endpoint,
 }
 

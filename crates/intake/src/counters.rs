@@ -68,6 +68,8 @@ pub enum SourceEvent {
     BodyRefused(&'static str),
     /// A request repeated an earlier one with the same idempotency key.
     PushRepeated,
+    /// Entries that were stored before, and so were not stored again.
+    EntryRepeated,
     /// Parts of accepted bodies that the endpoint does not know, and so did not store.
     PartsUnread,
 }

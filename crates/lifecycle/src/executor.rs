@@ -10,14 +10,16 @@ use super::plan::{ARCHIVE, LifecycleStep};
 use super::progress::{LifecycleProgress, StepBytes, StepProgress};
 use daytable_archive as archive;
 use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy};
-use daytable_model::key::DayTable;
+use daytable_model::column_name::KnownNames;
+use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableError;
 use daytable_store::catalog::{Archived, FileRole, Seal};
-use daytable_store::sealed::Manifest;
+use daytable_store::sealed::{ArchiveHome, Manifest, PropertyColumn};
 use daytable_store::{LifecycleSteps, StoreError};
 use daytable_store::{Phase, Progress};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +33,8 @@ mod seal;
 pub use archive_now::ArchiveOutcome;
 pub use restore::{RestoreOutcome, RestoreSpec};
 
+/// How often a day is sealed for its archive at most: each time, late rows may bring columns.
+const NAMING_TRIES_MAX: usize = 3;
 /// Log interval for the progress of a long step.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
@@ -69,6 +73,12 @@ pub struct Executor {
     data_dir: PathBuf,
     access: Reloadable<Access>,
     progress: Arc<LifecycleProgress>,
+    /// The name of this host in archives.
+    host: String,
+    /// How columns are called in the tables of the archives, by the table's name: learnt when a day is archived.
+    names: Mutex<HashMap<TableName, Arc<KnownNames>>>,
+    /// When files of which table and place were swept.
+    swept: Mutex<HashMap<(TableName, String), Instant>>,
     /// Held during a long step.
     one: Mutex<()>,
     stopped: AtomicBool,
@@ -82,9 +92,29 @@ impl Executor {
             data_dir,
             access: Reloadable::new(access),
             progress,
+            host: daytable_platform::host::name(),
+            names: Mutex::default(),
+            swept: Mutex::default(),
             one: Mutex::default(),
             stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Names this host in archives. Without it, the machine's name does.
+    pub fn named(mut self, host: Option<&str>) -> Executor {
+        if let Some(host) = host {
+            host.clone_into(&mut self.host);
+        }
+        self
+    }
+
+    /// Whose days this executor archives.
+    ///
+    /// # Errors
+    ///
+    /// Error of the store.
+    pub fn home(&self) -> Result<ArchiveHome, StepError> {
+        Ok(ArchiveHome::new(&self.host, self.steps.origin()?))
     }
 
     /// The steps that the committer performs.
@@ -170,13 +200,9 @@ impl Executor {
     }
 
     fn put_archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
-        let (path, seal) = self.sealed_file(table)?;
-        let manifest = Manifest::read_beside(&path)?;
-        if manifest.sha256 != seal.sha256 {
-            let what = "it is that of another file".to_owned();
-            return Err(StepError::Manifest(table.clone(), what));
-        }
         let archive = Archive::open_to_write(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
+        let (path, seal, mut manifest) = self.file_to_archive(table, &archive, on)?;
+        manifest.home = Some(self.home()?);
         let mut reporter = self.reporter(table, on);
         let proof = archive.put(&manifest, &path, &mut |progress| reporter.report(progress))?;
         drop(reporter);
@@ -189,9 +215,71 @@ impl Executor {
             seal,
             verified: time::now(),
             is_superseded: false,
-            manifest: manifest.to_json().into(),
+            manifest: proof.archived().manifest().to_json().into(),
         })?;
+        self.sweep(&archive, table.table(), place);
         Ok(())
+    }
+
+    /// The sealed file of `table`, with the names of columns that its archive's table has. A file with other names is
+    /// sealed anew.
+    fn file_to_archive(
+        &self,
+        table: &DayTable,
+        archive: &Archive,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<(PathBuf, Seal, Manifest), StepError> {
+        for _ in 0..NAMING_TRIES_MAX {
+            let (path, seal) = self.sealed_file(table)?;
+            let manifest = Manifest::read_beside(&path)?;
+            if manifest.sha256 != seal.sha256 {
+                let what = "it is that of another file".to_owned();
+                return Err(StepError::Manifest(table.clone(), what));
+            }
+            let Some(names) = archive.claim_names(table.table(), &manifest.columns)? else {
+                return Ok((path, seal, manifest));
+            };
+            let is_named = |column: &PropertyColumn| names.get(&column.property, column.kind) == Some(&*column.name);
+            let fits = manifest.columns.iter().all(is_named);
+            self.learn(table.table(), names);
+            if fits {
+                return Ok((path, seal, manifest));
+            }
+            tracing::info!(%table, "is sealed again: columns are called otherwise in the table of its archive");
+            self.write_sealed(table, seal::SealedSize::Renamed, on)?;
+        }
+        let what = "it got new columns each time that it was sealed".to_owned();
+        Err(StepError::Manifest(table.clone(), what))
+    }
+
+    /// Deletes files that the table of an archive no longer has, once in a while. Fails without consequence: the next sweep
+    /// finds them again.
+    fn sweep(&self, archive: &Archive, table: &TableName, place: &str) {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (table.clone(), place.to_owned());
+        if swept.get(&key).is_some_and(|at| at.elapsed() < archive::REMOVED_FILE_GRACE) {
+            return;
+        }
+        swept.insert(key, Instant::now());
+        drop(swept);
+        let home = self.home();
+        match home.and_then(|home| Ok(archive.sweep(table, &home)?)) {
+            Ok(0) => {}
+            Ok(files) => tracing::info!(%table, place, files, "deleted files that the archive's table no longer has"),
+            Err(error) => {
+                tracing::warn!(%table, place, %error, "files that the archive's table no longer has stay for now")
+            }
+        }
+    }
+
+    fn learn(&self, table: &TableName, names: KnownNames) {
+        let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(table.clone(), Arc::new(names));
+    }
+
+    /// How columns are called in the table of the archives.
+    fn names_of(&self, table: &TableName) -> Arc<KnownNames> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned().unwrap_or_default()
     }
 
     /// Removes an archive, unless `look` gives a reason against it while all other steps wait.

@@ -13,7 +13,7 @@ pub struct IpFilter {
 impl IpFilter {
     /// Reads the text between the quotes.
     pub(crate) fn new(source: &str) -> Result<IpFilter, String> {
-        let invalid = || format!("{source:?} is no address, range of addresses, or network");
+        let invalid = || format!("{source:?} is not an address, range of addresses, or network");
         let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| invalid());
         let range = if let Some((first, last)) = source.split_once('-') {
             address(first)?..=address(last)?

@@ -104,7 +104,7 @@ fn number(query: &str, at: usize) -> Result<(Lexeme, usize), QuerySyntaxError> {
     } else if let Some(bytes) = text::size(word) {
         Lexeme::Size(bytes)
     } else {
-        return Err(QuerySyntaxError::new(query, at, format!("{word:?} is no number, duration or size")));
+        return Err(QuerySyntaxError::new(query, at, format!("{word:?} is not a number, duration or size")));
     };
     Ok((token, length))
 }

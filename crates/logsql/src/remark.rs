@@ -242,7 +242,7 @@ pub(crate) fn of_value(field: &FieldName, text: &str, is_ordered: bool) -> Optio
         let is_with_unit = unit.len() < text.len() && unit.chars().all(|c| c.is_alphabetic() || c == '%');
         if is_with_unit && !unit.is_empty() && crate::number::Number::parse(text).is_none() {
             return Some(format!(
-                "{text} is no number, so it is compared as a text: units are ns, µs, ms, s, m, h, d, w, KB, MB, KiB, MiB …"
+                "{text} is not a number, so it is compared as a text: units are ns, µs, ms, s, m, h, d, w, KB, MB, KiB, MiB …"
             ));
         }
         return None;

@@ -381,7 +381,7 @@ fn expression() -> impl Strategy<Value = Expression> {
         8 => (name(), test()).prop_filter_map("a test of a level names levels", |(name, test)| {
             let is_level = name.column() == crate::Column::Level;
             let tested = Expression::Field(name, test);
-            let is_none = || Expression::parse(&tested.to_string()).is_err_and(|error| error.message().contains("is no level"));
+            let is_none = || Expression::parse(&tested.to_string()).is_err_and(|error| error.message().contains("is not a level"));
             (!is_level || !is_none()).then_some(tested)
         }),
         4 => test().prop_filter_map("a bare star is every record", |test| {

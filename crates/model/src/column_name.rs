@@ -5,10 +5,39 @@
 //! `day`, `host` and `source` of their own. Engines take all of these names without quotes.
 
 use crate::property::PropertyKind;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// The columns by which archives of many hosts are divided: no file has a column of one of these names.
-pub const PARTITION_COLUMNS: [&str; 2] = ["log_day", "log_host"];
+pub const PARTITION_COLUMNS: [&str; 2] = [LOG_DAY, LOG_HOST];
+/// The day on which the period of a table begins.
+pub const LOG_DAY: &str = "log_day";
+/// The host whose day it is.
+pub const LOG_HOST: &str = "log_host";
+
+/// Names that columns have elsewhere, by field and type: the files of one table agree on them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownNames {
+    names: BTreeMap<(String, PropertyKind), String>,
+    /// Whether no other field may have a column.
+    pub is_closed: bool,
+}
+
+impl KnownNames {
+    /// Notes the name of the column of a field and type.
+    pub fn insert(&mut self, field: &str, kind: PropertyKind, name: &str) {
+        self.names.insert((field.to_owned(), kind), name.to_owned());
+    }
+
+    /// The name of the column of a field and type.
+    pub fn get(&self, field: &str, kind: PropertyKind) -> Option<&str> {
+        self.names.get(&(field.to_owned(), kind)).map(String::as_str)
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.values().map(String::as_str)
+    }
+}
 
 /// The names of the columns of one file.
 #[derive(Clone, Debug, Default)]

@@ -36,13 +36,13 @@ pub const ITEMS_MAX: u16 = 99;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum KeyError {
     /// Not a valid name for a configured table.
-    #[error("{0:?} is no table name: 3 to 53 letters and digits, a letter first and no digit last")]
+    #[error("{0:?} is not a table name: 3 to 53 letters and digits, a letter first and no digit last")]
     TableName(String),
     /// Not a table name followed by a day, an hour or a month.
-    #[error("{0:?} is no day-table: a table name with yyyyMMdd, yyyyMMddHH or yyyyMM behind it")]
+    #[error("{0:?} is not a day-table: a table name with yyyyMMdd, yyyyMMddHH or yyyyMM behind it")]
     DayTable(String),
     /// Not of the form that this module's head shows.
-    #[error("{0:?} is no row key")]
+    #[error("{0:?} is not a row key")]
     RowKey(String),
 }
 

@@ -117,7 +117,7 @@ pub fn unknown_level(word: &str) -> String {
     let hint = did_you_mean(word, &known).map_or_else(String::new, |known| format!("; did you mean {known}?"));
     let shown: String = word.chars().take(64).collect();
     format!(
-        "{shown} is no level{hint}{} the levels are {}",
+        "{shown} is not a level{hint}{} the levels are {}",
         if hint.is_empty() { ";" } else { "" },
         Level::ALL.map(Level::name).join(", ")
     )

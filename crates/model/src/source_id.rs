@@ -111,6 +111,11 @@ impl SourceId {
         self.head
     }
 
+    /// The part of its host that each key shows.
+    pub fn short_host(self) -> u16 {
+        self.head as u16
+    }
+
     /// What tells the sources of one head apart.
     pub fn hash(self) -> u64 {
         self.hash

@@ -165,7 +165,7 @@ impl Inherited {
 
 /// The socket with this number. Each call of `fds.take_…` leaves a socket of another kind where it is.
 fn socket(fds: &mut listenfd::ListenFd, number: usize) -> io::Result<InheritedSocket> {
-    let no_path = || io::Error::new(io::ErrorKind::InvalidInput, "its address is no path");
+    let no_path = || io::Error::new(io::ErrorKind::InvalidInput, "its address is not a path");
     Ok(if let Ok(Some(socket)) = fds.take_tcp_listener(number) {
         if !sockopt::socket_acceptconn(&socket)? {
             // A unit with `Accept=yes` starts one process for each connection and passes the connection.

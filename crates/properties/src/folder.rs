@@ -270,7 +270,7 @@ impl Place {
         let archive =
             url.parse().ok().and_then(|url| Archive::open(&url, &Access::default(), &RetryPolicy::LIFECYCLE).ok());
         let Some(archive) = archive else { return };
-        let Ok(listing) = archive.list(&[name]) else { return };
+        let Ok(listing) = archive.list(&[name], &|_, _| true) else { return };
         for archived in &listing.archives {
             let to = self.0.join("fetched");
             if archive.fetch(archived, &to, &mut |_| ControlFlow::Continue(())).is_ok() {

@@ -9,6 +9,7 @@ use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_store::catalog::Seal;
+use daytable_store::forward::position::FolderOrigin;
 use daytable_store::{Ack, Store, StoreOptions, Submission, sealed, source};
 use std::fs;
 use std::ops::ControlFlow;
@@ -88,7 +89,8 @@ fn make() {
     let url = format!("file://{}", root.path().join("archive").display());
     let archive =
         Archive::open_to_write(&url.parse().expect("an address"), &Access::default(), &RetryPolicy::LIFECYCLE);
-    let manifest = sealed::Manifest::read_beside(&path).expect("read");
+    let mut manifest = sealed::Manifest::read_beside(&path).expect("read");
+    manifest.home = Some(sealed::ArchiveHome::new("web-1", FolderOrigin([7; 16])));
     archive.expect("opened").put(&manifest, &path, &mut |_| ControlFlow::Continue(())).expect("archived");
     for n in 0..8 {
         write(&store, time_of_open(), n * 10, (n + 1) * 10, 1 + n % 5);
@@ -104,7 +106,8 @@ fn make() {
     // The day has the pages of this commit. The catalog does not know the commit.
     write(&store, time_of_open(), 190, 200, 2);
     copy(&data.join("tables"), &kept.join("data/tables"));
-    copy(&root.path().join("archive/Log/2026/11"), &kept.join("archive/Log/2026/11"));
+    let folder = "archive/Log/log_day=2026-11-03/log_host=web-1";
+    copy(&root.path().join(folder), &kept.join(folder));
     store.close().expect("closed");
 }
 
@@ -116,8 +119,8 @@ fn the_folder_has_days_of_each_kind() {
     let mut names: Vec<String> = KEPT.files.iter().map(|(path, _)| path.display().to_string()).collect();
     names.sort();
     let wanted = [
-        "archive/Log/2026/11/Log20261103.2.manifest.json",
-        "archive/Log/2026/11/Log20261103.2.parquet",
+        "archive/Log/log_day=2026-11-03/log_host=web-1/Log20261103.2.07070707070707070707070707070707.manifest.json",
+        "archive/Log/log_day=2026-11-03/log_host=web-1/Log20261103.2.07070707070707070707070707070707.parquet",
         "data/catalog.db",
         "data/catalog.db-wal",
         "data/tables/Log20261101.2.manifest.json",

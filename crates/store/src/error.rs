@@ -10,7 +10,7 @@ pub enum StoreError {
     #[error("{at} is in use by another daytable (process {1})", at = .0.escaped())]
     Locked(PathBuf, String),
     /// The folder is no data folder.
-    #[error("{} is no data folder of daytable: it has no catalog.db", .0.escaped())]
+    #[error("{} is not a data folder of daytable: it has no catalog.db", .0.escaped())]
     NoStore(PathBuf),
     /// A newer daytable wrote the folder.
     #[error("{} has format {found}, but this daytable reads formats up to {known}: use a newer daytable", .path.escaped())]
@@ -33,7 +33,7 @@ pub enum StoreError {
         known: i64,
     },
     /// A foreign file has the name of a file of daytable.
-    #[error("{at} is no file of daytable: {1}", at = .0.escaped())]
+    #[error("{at} is not a file of daytable: {1}", at = .0.escaped())]
     Foreign(PathBuf, String),
     /// The folder, or a file in it, was removed, renamed or replaced since this process opened it. No reader would find
     /// rows written now.

@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | `format` | the files: [`page`], [`sealed`], the day file, the [`catalog`] | the modules below |
 //! | `read` | readers in any process: scan, follow, count | `format` |
+//! | [`entry`] | pushed entries, of which a repeat adds nothing | `read` |
 //! | [`forward`] | pages of commits as they cross a wire, and become rows again | `format`, `read` |
 //! | [`outbox`] | day files whose rows go to a remote store | `format`, `read` |
 //! | `maintain` | compaction, [`check`], repair, backup, orphans | `format`, `outbox` |
@@ -30,6 +31,7 @@
 //! files, and sets `committed = k`. This is the commit point. (3) The submissions are acknowledged. Pages above
 //! `committed` are not data: readers skip them, and recovery moves them to `trash/` before anything else is written.
 
+pub mod entry;
 pub mod error;
 mod format;
 pub mod forward;
@@ -80,7 +82,7 @@ pub use state_file::StateFile;
 pub use write::commit::{CommitQueue, RestoreTarget, SealTarget};
 pub use write::forwarding::ForwardSteps;
 pub use write::lifecycle_steps::{LifecycleState, LifecycleSteps};
-pub use write::options::{CommitReport, StoreOptions};
+pub use write::options::{CommitReport, KNOWN_ENTRIES, StoreOptions};
 pub use write::outbox_removal::OutboxRemover;
 pub use write::queue::{self, Ack, CommitOutcome, Submission, SubmitError};
 pub use write::store::Store;

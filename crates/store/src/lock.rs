@@ -117,7 +117,7 @@ fn open_note(path: &Path) -> Result<File, StoreError> {
     };
     let metadata = note.metadata().map_err(StoreError::io(path))?;
     match (metadata.is_file(), metadata.nlink()) {
-        (false, _) => Err(foreign("it is no regular file")),
+        (false, _) => Err(foreign("it is not a regular file")),
         // The file was removed in between. The check of its path finds that.
         (true, 0 | 1) => Ok(note),
         (true, names) => Err(foreign(&format!("it has {names} names"))),

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 mod addresses;
 mod copies;
+mod entries;
 mod forwarding;
 mod intervals;
 mod journals;
@@ -822,6 +823,7 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
         committed: reader.catalog().committed().expect("read"),
         out: tables.join(&name),
         sizes: sealed::SealedSizes::SMALL,
+        names: Default::default(),
     };
     let manifest = sealed::seal(&sealing, &mut |_| std::ops::ControlFlow::Continue(())).expect("sealed").manifest;
     let times = sealed::SealedFile::open_local(&sealing.out).expect("a file").times();

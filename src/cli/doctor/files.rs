@@ -24,7 +24,7 @@ pub(super) fn surveyed(config: &Config, control: Option<Control>) -> Result<Vec<
         }
         return Ok(found);
     };
-    Ok(control.fetch("/-/files")?.all("a line is no file")?)
+    Ok(control.fetch("/-/files")?.all("a line is not a file")?)
 }
 
 /// Whether the files of the blocks can be read, and why others are left alone.

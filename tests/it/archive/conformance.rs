@@ -1,6 +1,6 @@
 //! The conformance suite of archives: the same tests against a folder, S3 and Azure Blob Storage.
 
-use super::sealed::{LARGE, SMALL, Sealed};
+use super::sealed::{LARGE, ORIGIN, SMALL, Sealed};
 use super::stores::{QUICK, Store};
 use crate::trouble::SmallDisk;
 use daytable_archive::{Access, Archive, ArchiveError, ArchivedDay};
@@ -10,15 +10,16 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 
-const DATA: &str = "Log/2026/11/Log20261120.1.parquet";
-const MANIFEST: &str = "Log/2026/11/Log20261120.1.manifest.json";
+const DATA: &str = "Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.00112233445566778899aabbccddeeff.parquet";
+const MANIFEST: &str =
+    "Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.00112233445566778899aabbccddeeff.manifest.json";
 
 /// A change to an object.
 type Change = fn(&mut Vec<u8>);
 
 /// The listed archives of `Log` and the listed faults, as shown to users.
 fn listed(archive: &Archive) -> (Vec<(String, i64)>, Vec<String>) {
-    let listing = archive.list(&[TableName::new("Log").expect("a name")]).expect("listed");
+    let listing = archive.list(&[TableName::new("Log").expect("a name")], &|_, _| true).expect("listed");
     let archives = listing.archives.iter().map(|archived| (archived.table().to_string(), archived.generation()));
     (archives.collect(), listing.faulty.iter().map(ToString::to_string).collect())
 }
@@ -167,12 +168,12 @@ fn what_another_one_wrote_is_left() {
         let sealed = Sealed::new("Log20261120", 1, SMALL);
         let foreign = [
             "readme.txt",
-            "Log/2026/11/readme.txt",
-            "Log/2026/11/Log20261120.parquet",
-            "Log/2026/11/Log20261120.1.parquet.bak",
-            "Log/2026/12/Log20261120.1.parquet",
-            "Log/2026/11/deeper/Log20261120.1.parquet",
-            "Logs/2026/11/Logs20261120.1.parquet",
+            "Log/log_day=2026-11-20/log_host=web-1/readme.txt",
+            "Log/log_day=2026-11-20/log_host=web-1/Log20261120.parquet",
+            "Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.00112233445566778899aabbccddeeff.parquet.bak",
+            "Log/log_day=2026-12-20/log_host=web-1/Log20261120.1.00112233445566778899aabbccddeeff.parquet",
+            "Log/log_day=2026-11-20/log_host=web-1/deeper/Log20261120.1.00112233445566778899aabbccddeeff.parquet",
+            "Logs/log_day=2026-11-20/log_host=web-1/Logs20261120.1.00112233445566778899aabbccddeeff.parquet",
         ];
         for object in foreign {
             store.put(object, object.as_bytes());
@@ -297,12 +298,11 @@ fn a_folder_is_its_owners_alone_and_is_swept_of_killed_uploads() {
     assert!(matches!(missing, ArchiveError::Io { .. }), "reading makes no folder");
     let archive = Archive::open_to_write(&url, &store.access, &QUICK).expect("opened");
     let sealed = Sealed::new("Log20261120", 1, LARGE);
-    let folder = root.join("Log/2026/11");
+    let folder = root.join("Log/log_day=2026-11-20/log_host=web-1");
     fs::create_dir_all(&folder).expect("made");
-    for name in
-        ["Log20261120.1.parquet#1", "Log20261120.1.parquet#27", "Log20261120.1.parquet#x", "Log20261121.1.parquet#1"]
-    {
-        fs::write(folder.join(name), "half").expect("written");
+    let part = |name: &str| format!("Log202611{}", name.replace("ORIGIN", ORIGIN));
+    for name in ["20.1.ORIGIN.parquet#1", "20.1.ORIGIN.parquet#27", "20.1.ORIGIN.parquet#x", "21.1.ORIGIN.parquet#1"] {
+        fs::write(folder.join(part(name)), "half").expect("written");
     }
     // Unusual names.
     use std::os::unix::ffi::OsStrExt;
@@ -312,9 +312,9 @@ fn a_folder_is_its_owners_alone_and_is_swept_of_killed_uploads() {
     assert_eq!(listed(&archive), (vec![("Log20261120".into(), 1)], vec![]));
     let mode = |name: &str| fs::metadata(root.join(name)).expect(name).permissions().mode() & 0o777;
     assert_eq!((mode(DATA), mode(MANIFEST), mode("")), (0o600, 0o600, 0o700));
-    let left = |name: &str| folder.join(name).exists();
-    assert!(!left("Log20261120.1.parquet#1") && !left("Log20261120.1.parquet#27"));
-    assert!(left("Log20261120.1.parquet#x") && left("Log20261121.1.parquet#1"), "not of this archive");
+    let left = |name: &str| folder.join(part(name)).exists();
+    assert!(!left("20.1.ORIGIN.parquet#1") && !left("20.1.ORIGIN.parquet#27"));
+    assert!(left("20.1.ORIGIN.parquet#x") && left("21.1.ORIGIN.parquet#1"), "not of this archive");
     // The folder disappears, like a mount. The archive must not create the folder again.
     fs::rename(&root, root.with_extension("away")).expect("renamed");
     let error = Sealed::new("Log20261121", 1, SMALL).put(&archive).expect_err("no folder");
@@ -352,7 +352,7 @@ fn a_full_or_read_only_folder_gets_no_proof_and_keeps_nothing() {
         let error = sealed.put(&archive).expect_err("no proof");
         assert!(error.to_string().contains(reason), "{error}");
         assert_eq!(listed(&archive), (vec![], vec![]));
-        let left = root.join("Log/2026/11");
+        let left = root.join("Log/log_day=2026-11-20/log_host=web-1");
         assert_eq!(fs::read_dir(&left).expect("made").count(), 0, "what did not fit is gone");
     }
     disk.remount("rw,size=64m");

@@ -13,6 +13,9 @@ pub(super) const SMALL: usize = 300_000;
 /// Bytes of a file that needs a multipart upload.
 pub(super) const LARGE: usize = (8 << 20) + 123;
 
+/// The daytable that archives.
+pub(super) const ORIGIN: &str = "00112233445566778899aabbccddeeff";
+
 /// A file and its manifest. Dropping the value removes the file.
 pub(super) struct Sealed {
     pub(super) manifest: Manifest,
@@ -37,6 +40,7 @@ impl Sealed {
             "format": 2, "table": table, "generation": generation, "rows": 2, "records": 2, "bytes": length,
             "sha256": sha256(&bytes), "content": "0123456789abcdef", "first_key": ["a", "b"], "last_key": ["c", "d"],
             "first_time": null, "last_time": null, "levels": {}, "columns": [], "program": "daytable test",
+            "home": {"host": "web-1", "origin": ORIGIN},
         });
         let manifest = Manifest::from_json(json.to_string().as_bytes()).expect("a manifest");
         let folder = tempfile::tempdir().expect("a folder");

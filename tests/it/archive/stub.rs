@@ -226,6 +226,8 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    // The only character of an archive's name that clients encode.
+    let path = &path.replace("%3D", "=");
     let object = path.strip_prefix("/bucket").unwrap_or(path).trim_start_matches('/').to_owned();
     Some(Request { method, object, query: query.to_owned(), range, body })
 }

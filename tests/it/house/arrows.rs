@@ -10,11 +10,12 @@ use std::path::Path;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates in an order in which each uses only crates above it.
-pub(super) const CRATES: [&str; 15] = [
+pub(super) const CRATES: [&str; 16] = [
     "model",
     "logsql",
     "platform",
     "azure",
+    "delta",
     "parse",
     "logql",
     "net",

@@ -222,6 +222,42 @@ fn every_kind_of_finding_is_explained() {
     assert_none("is not in docs/operate/verify.md", missing.map(|kind| (*kind).to_owned()).collect());
 }
 
+/// The row of a replaced decision names the new one, and so does the head of its page.
+#[test]
+fn a_replaced_decision_names_the_new_one() {
+    let mut replaced = Vec::new();
+    for row in text(Path::new("docs/decisions/index.md")).lines().filter(|line| line.contains("(replaced by ")) {
+        let old = links(row).remove(0);
+        let new = row.split("(replaced by ").nth(1).and_then(|rest| rest.split(')').next()).expect("a number");
+        replaced.push((old, format!("**Superseded** by [decision {new}](00{new}-")));
+    }
+    assert!(replaced.len() > 2, "{replaced:?}");
+    let mut broken = Vec::new();
+    for page in pages().into_iter().filter(|page| page.starts_with("docs/decisions") && !page.ends_with("index.md")) {
+        let name = page.file_name().expect("a name").to_string_lossy().into_owned();
+        let head: String = text(&page).lines().take(5).collect();
+        let said = replaced.iter().find(|(old, _)| *old == name).map(|(_, said)| said.as_str());
+        if head.contains("**Superseded**") != said.is_some() || !head.contains(said.unwrap_or_default()) {
+            broken.push(format!("{}: {said:?}", page.display()));
+        }
+    }
+    assert_none("does not say what the index says of it", broken);
+}
+
+/// Pages say what is; what is still to be found out is no statement.
+#[test]
+fn no_page_promises_a_figure() {
+    let mut promised = Vec::new();
+    for page in documents() {
+        for (number, line) in text(&page).lines().enumerate() {
+            if ["to be measured", "TODO", "TBD", "FIXME"].iter().any(|word| line.contains(word)) {
+                promised.push(format!("{}:{}: {line}", page.display(), number + 1));
+            }
+        }
+    }
+    assert_none("is to be found out", promised);
+}
+
 /// A block that waits without a limit would hang for ever.
 #[test]
 fn every_wait_in_a_command_block_ends() {

@@ -70,7 +70,7 @@ fn replay(log: &str, since: u64, states: &mut BTreeMap<String, Value>) -> Result
             None => {
                 let name = parsed.get("op").and_then(Value::as_str).map(str::to_owned);
                 let id = parsed.get("id").and_then(Value::as_u64).unwrap_or(u64::MAX);
-                operation = Some((name.ok_or_else(|| (number + 1, "is no operation".to_owned()))?, id));
+                operation = Some((name.ok_or_else(|| (number + 1, "is not an operation".to_owned()))?, id));
             }
             Some((name, id)) => {
                 let key = parsed.get("k").and_then(Value::as_str).map(str::to_owned);
@@ -79,7 +79,7 @@ fn replay(log: &str, since: u64, states: &mut BTreeMap<String, Value>) -> Result
                     _ if id <= since => {}
                     ("set", Some(value)) => drop(states.insert(key, value.clone())),
                     ("remove", _) => drop(states.remove(&key)),
-                    (other, _) => return Err((number + 1, format!("{other:?} is no known operation"))),
+                    (other, _) => return Err((number + 1, format!("{other:?} is not a known operation"))),
                 }
             }
         }

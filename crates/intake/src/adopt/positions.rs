@@ -47,13 +47,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
             }
             (None, Some(value)) => (key.take().ok_or_else(|| failed("a position has no path"))?, value.to_owned()),
             (None, None) if key.is_some() => continue,
-            (None, None) => split(trimmed).ok_or_else(|| failed("is no path and position"))?,
+            (None, None) => split(trimmed).ok_or_else(|| failed("is not a path and a position"))?,
         };
         if !name.starts_with('/') {
             continue;
         }
         let offset = unquoted(value.trim()).and_then(|value| value.parse::<u64>().ok());
-        let offset = offset.ok_or_else(|| failed("a position is no number"))?;
+        let offset = offset.ok_or_else(|| failed("a position is not a number"))?;
         let least = found.entry(name.into()).or_insert(offset);
         *least = offset.min(*least);
     }

@@ -175,7 +175,7 @@ impl JournalFollower {
     fn fail(&mut self, error: String) -> Result<(), SubmitError> {
         self.counters.count(SourceEvent::ReadError, 1);
         if self.pause < PAUSES.1 {
-            tracing::warn!(block = self.config.name, error, "reading the journal was interrupted, trying on");
+            tracing::warn!(block = self.config.name, error, "reading the journal was interrupted, retrying");
         }
         self.hand_over()?;
         let until = Instant::now() + self.pause;

@@ -203,7 +203,7 @@ fn write_document(
     let raw = RawRecord::of_long_message(&text, RECORD_BYTES_MAX, objects.redactor.as_ref());
     let parsed = writer.parse_raw(&raw, objects);
     if parsed.format != Format::Json {
-        return Ok(ItemResult::Refused(if raw.cut.is_some() { TOO_LONG } else { "the document is no JSON object" }));
+        return Ok(ItemResult::Refused(if raw.cut.is_some() { TOO_LONG } else { "the document is not a JSON object" }));
     }
     let mut record = parsed.record;
     writer.count_record(parsed.format, matches!(text, Cow::Owned(_)), raw.cut_bytes(), &mut record);
@@ -343,7 +343,9 @@ mod tests {
             .collect();
         assert!(seen[0].starts_with("create \"logs\" \"") && seen[0].ends_with(" 201"), "{}", seen[0]);
         assert_eq!(seen[1], "index \"by-path\" \"7\" 201");
-        assert!(seen[2].ends_with(" 400") && items[2]["create"]["error"]["reason"] == "the document is no JSON object");
+        assert!(
+            seen[2].ends_with(" 400") && items[2]["create"]["error"]["reason"] == "the document is not a JSON object"
+        );
         assert_eq!(
             seen[3..],
             ["delete \"by-path\" \"7\" 400", "update \"by-path\" \"7\" 400", "index \"by-path\" \"9\" 201"]

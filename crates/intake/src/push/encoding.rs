@@ -283,7 +283,7 @@ pub(super) fn unblock(
     bytes_max: usize,
     more: impl FnOnce(usize) -> Result<(), Refusal>,
 ) -> Result<Vec<u8>, Refusal> {
-    let failed = |error: snap::Error| Refusal::bad(format!("the body is no snappy: {error}"));
+    let failed = |error: snap::Error| Refusal::bad(format!("the body is not snappy: {error}"));
     let length = snap::raw::decompress_len(body).map_err(failed)?;
     if length > bytes_max {
         return Err(too_large(bytes_max));

@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Why a line is refused.
-const NO_OBJECT: &str = "is no JSON object";
+const NO_OBJECT: &str = "is not a JSON object";
 
 /// The forms that are read, for senders of any other.
 const READ: &str = "application/json, application/x-ndjson, application/msgpack and text/plain are";
@@ -179,7 +179,7 @@ fn json(body: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
     };
     match (refused, read) {
         (Some(refusal), _) => Err(refusal),
-        (None, Err(error)) => Err(Refusal::bad_at(writer.index(), format!("the body is no JSON: {error}"))),
+        (None, Err(error)) => Err(Refusal::bad_at(writer.index(), format!("the body is not JSON: {error}"))),
         (None, Ok(())) => Ok(()),
     }
 }

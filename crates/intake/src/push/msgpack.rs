@@ -285,7 +285,7 @@ fn encoding_of(mut options: Values<'_>) -> Result<Encoding, Refusal> {
             return match value.and_then(|mut value| value.head()) {
                 Some(Head::Text(b"text")) => Ok(Encoding::Identity),
                 Some(Head::Text(name)) => Encoding::read(str::from_utf8(name).ok()),
-                _ => Err(Refusal::bad("the option `compressed` of a message is no text")),
+                _ => Err(Refusal::bad("the option `compressed` of a message is not text")),
             };
         }
     }

@@ -13,6 +13,7 @@ use daytable_model::record::{Field, Record, Value};
 use daytable_model::source_id::{SourceId, SourceStart};
 use daytable_model::time::Ticks;
 use daytable_parse::{Envelope, Format, ParseOptions, Parsed, RawRecord, SourceProfile};
+use daytable_store::entry::{DestinationHash, EntryText, PushedEntries, StreamHash};
 use std::borrow::Cow;
 use std::fmt::Display;
 
@@ -51,6 +52,7 @@ pub(crate) struct RequestWriter<'p> {
     refused: u32,
     reasons: Vec<RefusedRecord>,
     unread: UnreadParts,
+    entries: PushedEntries,
 }
 
 /// How the instance of a record is found.
@@ -89,6 +91,8 @@ pub(crate) struct RequestRows {
     /// The first refused records.
     pub(super) reasons: Vec<RefusedRecord>,
     pub(super) unread: UnreadParts,
+    /// Entries that are not stored twice.
+    pub(super) entries: PushedEntries,
 }
 
 impl<'p> RequestWriter<'p> {
@@ -120,6 +124,7 @@ impl<'p> RequestWriter<'p> {
             refused: 0,
             reasons: Vec::new(),
             unread: UnreadParts::default(),
+            entries: PushedEntries::default(),
         }
     }
 
@@ -161,8 +166,8 @@ impl<'p> RequestWriter<'p> {
 
     /// Reserves the memory of the rows so far.
     fn reserve_rows(&mut self) -> Result<(), Refusal> {
+        let wanted = self.memory();
         let Some(memory) = &mut self.memory else { return Ok(()) };
-        let wanted = self.rows.memory();
         if wanted > self.rows_reserved {
             let missing = wanted - self.rows_reserved;
             let more = (missing + RESERVATION_STEP.min(wanted / 4)).min(memory.available_max()).max(missing);
@@ -316,6 +321,16 @@ impl<'p> RequestWriter<'p> {
         self.rows.write(&mut self.routes, &instance, &record, origin, self.now, &self.counters);
     }
 
+    /// The hash of where the entries of a stream with this instance go to.
+    pub(super) fn destination(&self, instance: &str) -> DestinationHash {
+        DestinationHash::of(self.request.sender.tenant.as_deref(), instance)
+    }
+
+    /// Notes that the record with this index is an entry, of which a repeat is not stored.
+    pub(super) fn note_entry(&mut self, index: usize, stream: (StreamHash, DestinationHash), entry: &EntryText<'_>) {
+        self.entries.add(index as u64, stream.0, stream.1, entry);
+    }
+
     /// Identity and position of a record without its own name.
     pub(super) fn key(&self, index: usize) -> (SourceId, u64) {
         (self.identity, index as u64)
@@ -344,7 +359,7 @@ impl<'p> RequestWriter<'p> {
 
     /// The memory of the rows so far, in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.rows.memory()
+        self.rows.memory() + self.entries.memory()
     }
 
     /// Removes the rows so far, and begins again with index 0.
@@ -360,6 +375,7 @@ impl<'p> RequestWriter<'p> {
             refused,
             reasons: std::mem::take(&mut self.reasons),
             unread: std::mem::take(&mut self.unread),
+            entries: std::mem::take(&mut self.entries),
         }
     }
 }

@@ -16,6 +16,7 @@ use daytable_model::time::{self, Ticks};
 use daytable_parse::ParseOptions;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store as store;
+use daytable_store::entry::PushedEntries;
 use daytable_store::{Ack, CommitOutcome, CommitQueue, IdempotencyKey, Submission};
 use std::io::{BufRead, Read};
 use std::sync::Arc;
@@ -29,10 +30,11 @@ const RECORDS_REFUSED: SourceEvent = SourceEvent::RecordsDropped("refused");
 /// The answer to a request whose commit failed.
 const NOT_COMMITTED: Refusal = Refusal::Busy("the store accepts nothing at the moment");
 
-/// The events that every endpoint counts.
-fn events() -> impl Iterator<Item = SourceEvent> {
+/// The events that an endpoint counts.
+fn events(endpoint: Endpoint) -> impl Iterator<Item = SourceEvent> {
+    let of_entries = (endpoint == Endpoint::Loki).then_some(SourceEvent::EntryRepeated);
     let plain = [RECORDS_REFUSED, SourceEvent::BodyBytes, SourceEvent::PushRepeated, SourceEvent::PartsUnread];
-    plain.into_iter().chain(Refusal::REASONS.map(SourceEvent::BodyRefused))
+    plain.into_iter().chain(of_entries).chain(Refusal::REASONS.map(SourceEvent::BodyRefused))
 }
 
 /// The push service. All listeners share it.
@@ -55,6 +57,7 @@ pub struct ParsedRequest {
     once: Option<IdempotencyKey>,
     pending: PendingResponse,
     ids: IdReservation,
+    entries: PushedEntries,
 }
 
 /// The answer to a request, which waits for the outcome of the commit.
@@ -92,7 +95,7 @@ impl PendingResponse {
             CommitOutcome::NotCommitted | CommitOutcome::Misplaced => return Err(NOT_COMMITTED),
             CommitOutcome::OtherBody => return Err(Refusal::OtherBody),
             CommitOutcome::Repeated(first) => (first.records, first.refused),
-            CommitOutcome::Committed => (self.accepted, self.refused),
+            CommitOutcome::Committed | CommitOutcome::CommittedBefore(_) => (self.accepted, self.refused),
         };
         Ok(self.template.render(accepted, refused, &self.reasons, &self.unread, self.since.elapsed()))
     }
@@ -120,7 +123,7 @@ impl Push {
             ids: DocumentIds::default(),
             host,
             counters: Endpoint::ALL.map(|endpoint| {
-                Arc::new(SourceCounters::with_events(<Arc<Push> as Source>::KIND, endpoint.source(), events()))
+                Arc::new(SourceCounters::with_events(<Arc<Push> as Source>::KIND, endpoint.source(), events(endpoint)))
             }),
         }
     }
@@ -190,7 +193,7 @@ impl Push {
         let mut writer = RequestWriter::new(settings, request, identity, time::now()).within(memory, body.len())?;
         let mut template = write_body(request, &body, settings, &mut writer)?;
         let mut rows_memory = writer.memory();
-        let RequestRows { mut batches, newest, counters, mut accepted, mut refused, reasons, unread } =
+        let RequestRows { mut batches, newest, counters, mut accepted, mut refused, reasons, unread, entries } =
             writer.take_rows();
         drop(writer);
         let mut ids = IdReservation::default();
@@ -210,7 +213,7 @@ impl Push {
         let endpoint = request.endpoint;
         let pending =
             PendingResponse { endpoint, counters, bytes, accepted, refused, reasons, unread, template, since };
-        Ok(ParsedRequest { batches, newest, once, pending, ids })
+        Ok(ParsedRequest { batches, newest, once, pending, ids, entries })
     }
 
     /// Reserves the ids of a bulk, and removes the documents to create that exist. Returns the number of removed documents.
@@ -246,7 +249,7 @@ impl Push {
         parsed: ParsedRequest,
         complete: impl FnOnce(PendingResponse, CommitOutcome) + Send + 'static,
     ) {
-        let ParsedRequest { batches, newest, once, pending, ids } = parsed;
+        let ParsedRequest { batches, newest, once, pending, ids, entries } = parsed;
         if batches.is_empty() {
             return complete(pending, CommitOutcome::Committed);
         }
@@ -256,7 +259,10 @@ impl Push {
             drop(ids);
             complete(pending, outcome);
         });
-        self.enqueue(endpoint, Submission { batches, newest, idempotency: once, ack, ..Submission::default() });
+        self.enqueue(
+            endpoint,
+            Submission { batches, newest, idempotency: once, entries, ack, ..Submission::default() },
+        );
     }
 
     /// Hands a submission to the commit queue. A refused submission is dropped, and its drop reports the failed commit.
@@ -270,7 +276,10 @@ impl Push {
     pub fn count_outcome(&self, pending: &PendingResponse, outcome: CommitOutcome) {
         let counters = self.counters_of(pending.endpoint);
         match outcome {
-            CommitOutcome::Committed => {
+            CommitOutcome::Committed | CommitOutcome::CommittedBefore(_) => {
+                if let CommitOutcome::CommittedBefore(repeats) = outcome {
+                    counters.count(SourceEvent::EntryRepeated, repeats);
+                }
                 counters.add_records(&pending.counters);
                 count(&counters.bytes, pending.bytes);
                 counters.count(RECORDS_REFUSED, pending.refused.into());

@@ -186,7 +186,7 @@ async fn accept_all<S>(
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
             Err(error) => {
                 if !is_failing {
-                    tracing::warn!(listener = counters.name, %error, "failed to accept a connection, trying on");
+                    tracing::warn!(listener = counters.name, %error, "failed to accept a connection, retrying");
                 }
                 is_failing = true;
                 sleep(ACCEPT_PAUSE).await;

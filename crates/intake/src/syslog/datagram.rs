@@ -111,7 +111,7 @@ impl Datagrams {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     if !failing {
-                        tracing::warn!(listener = block.config.name, %error, "failed to receive, trying on");
+                        tracing::warn!(listener = block.config.name, %error, "failed to receive, retrying");
                     }
                     failing = true;
                     std::thread::sleep(SUBMIT_AFTER);

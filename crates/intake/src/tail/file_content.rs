@@ -238,7 +238,7 @@ pub(super) fn open_file(path: &Path) -> io::Result<File> {
 }
 
 fn not_regular() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
+    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 /// The first bytes of compressed files. A `?` matches any byte.

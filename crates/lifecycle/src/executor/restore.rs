@@ -7,8 +7,9 @@ use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_store::StoreError;
 use daytable_store::catalog::{Archived, Day, DayState, Seal};
-use daytable_store::sealed::Manifest;
+use daytable_store::sealed::{ArchiveHome, Manifest};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A restore request.
@@ -20,6 +21,8 @@ pub struct RestoreSpec {
     pub name: Option<TableName>,
     /// How long the restored table stays.
     pub keep: Duration,
+    /// The host whose day it is, if not this one.
+    pub host: Option<String>,
     /// Places to search for an archive that the catalog does not list.
     pub places: Vec<String>,
 }
@@ -49,9 +52,10 @@ impl Executor {
         let origin = &wanted.origin;
         let name = wanted.name.as_ref().unwrap_or(origin.table());
         let table = DayTable::at(name, origin.period(), origin.start());
-        let archived = match self.known_archive(origin)? {
+        let home = self.home()?;
+        let archived = match self.known_archive(wanted, &home)? {
             Some(archived) => archived,
-            None => self.found_archive(wanted, on)?,
+            None => self.found_archive(wanted, &home, on)?,
         };
         let expires = time::now().plus(wanted.keep);
         let days = self.steps.lifecycle_state()?.days;
@@ -98,22 +102,36 @@ impl Executor {
         }
     }
 
-    /// The latest archive of a day in the catalog.
-    pub fn known_archive(&self, origin: &DayTable) -> Result<Option<Archived>, StepError> {
+    /// The latest archive of a day in the catalog, which has only those of this daytable (`home`).
+    pub fn known_archive(&self, wanted: &RestoreSpec, home: &ArchiveHome) -> Result<Option<Archived>, StepError> {
+        if wanted.host.as_deref().is_some_and(|host| host != home.host()) {
+            return Ok(None);
+        }
         let mut archives = self.steps.lifecycle_state()?.archives;
-        archives.retain(|archived| archived.table == *origin && !archived.is_superseded);
+        archives.retain(|archived| archived.table == wanted.origin && !archived.is_superseded);
         Ok(archives.into_iter().max_by_key(|archived| (archived.generation, archived.verified)))
     }
 
     /// The latest archive of a day at the given places, which the catalog does not list: another folder wrote it, or
-    /// the entry was lost. The archive is read completely and recorded.
-    pub fn found_archive(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<Archived, StepError> {
+    /// the entry was lost. Without a wanted host, an archive of this one (`home`) is preferred, and that of another is taken
+    /// only where it is the only one. The archive is read completely, and recorded if it is this daytable's own: the archive
+    /// of another one would supersede those that are recorded, and would be removed with them.
+    pub fn found_archive(
+        &self,
+        wanted: &RestoreSpec,
+        home: &ArchiveHome,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<Archived, StepError> {
         let origin = &wanted.origin;
         let mut faulty = String::new();
         for place in &wanted.places {
             let archive = Archive::open(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
-            let listing = archive.list(std::slice::from_ref(origin.table()))?;
-            let of_day = listing.archives.into_iter().filter(|archived| archived.table() == origin);
+            let is_wanted = |of: &ArchiveHome, day: &DayTable| {
+                day == origin && wanted.host.as_deref().is_none_or(|host| host == of.host())
+            };
+            let listing = archive.list(std::slice::from_ref(origin.table()), &is_wanted)?;
+            let of_home = one_home(origin, &listing.archives, home)?;
+            let of_day = listing.archives.into_iter().filter(|archived| Some(archived.home()) == of_home.as_ref());
             let Some(found) = of_day.max_by_key(|archived| archived.generation()) else {
                 let name = origin.to_string();
                 let of_day = listing.faulty.iter().filter(|faulty| faulty.object.contains(&name));
@@ -124,10 +142,13 @@ impl Executor {
             let proof = archive.prove(&found, &mut |progress| reporter.report(progress))?;
             drop(reporter);
             let archived = noted(proof.archived(), place);
-            self.steps.put_archive(archived.clone())?;
+            if proof.archived().home() == home {
+                self.steps.put_archive(archived.clone())?;
+            }
             return Ok(archived);
         }
-        Err(StepError::NoArchive(origin.clone(), faulty))
+        let of_host = wanted.host.as_ref().map(|host| format!(" of the host {host:?}")).unwrap_or_default();
+        Err(StepError::NoArchive(origin.clone(), of_host + &faulty))
     }
 
     /// Downloads the file, compares it with the catalog, and stores its manifest beside it.
@@ -151,6 +172,26 @@ impl Executor {
         described.manifest().write_beside(path)?;
         Ok(Seal { at: time::now(), ..archived.seal.clone() })
     }
+}
+
+/// The home whose archives of a day are meant: `home` itself, or the only one there is.
+fn one_home(
+    day: &DayTable,
+    archives: &[archive::ArchivedDay],
+    home: &ArchiveHome,
+) -> Result<Option<ArchiveHome>, StepError> {
+    let homes: BTreeSet<&ArchiveHome> = archives.iter().map(archive::ArchivedDay::home).collect();
+    if homes.contains(home) || homes.len() < 2 {
+        return Ok(homes.get(home).or(homes.first()).map(|home| (*home).clone()));
+    }
+    let of_host: Vec<&&ArchiveHome> = homes.iter().filter(|of| of.host() == home.host()).collect();
+    if let [one] = of_host[..] {
+        return Ok(Some((*one).clone()));
+    }
+    let names = homes.iter().map(|home| home.host()).collect::<BTreeSet<_>>();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    Err(StoreError::Refused(format!("there are archives of {day} of several hosts: name one by --host: {names}"))
+        .into())
 }
 
 /// The catalog entry of an archive that was found and verified.

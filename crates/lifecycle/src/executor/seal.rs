@@ -5,7 +5,7 @@ use crate::plan::SEAL;
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_store::catalog::Seal;
-use daytable_store::sealed::{self, SealedDay};
+use daytable_store::sealed::{self, SealJob, SealedDay};
 use daytable_store::{SealTarget, StoreError};
 
 /// Which sealed files take the place of their pages.
@@ -13,6 +13,8 @@ use daytable_store::{SealTarget, StoreError};
 pub(super) enum SealedSize {
     /// All.
     Any,
+    /// All, also of a day that is sealed: its columns get other names.
+    Renamed,
     /// Those that are no larger, unless the table requires an archive, which is a sealed file.
     Smaller,
 }
@@ -38,8 +40,16 @@ impl Executor {
         self.attempt(table, SEAL, || self.write_sealed(table, size, on))
     }
 
-    fn write_sealed(&self, table: &DayTable, size: SealedSize, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
-        let sealing = self.steps.begin_seal(table)?;
+    pub(super) fn write_sealed(
+        &self,
+        table: &DayTable,
+        size: SealedSize,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<(), StepError> {
+        let sealing = match size {
+            SealedSize::Renamed => self.steps.begin_seal_again(table)?,
+            SealedSize::Any | SealedSize::Smaller => self.steps.begin_seal(table)?,
+        };
         let written = self.write(&sealing, on).and_then(|Written { seal, sealed_bytes, copies }| {
             let bytes = sealing.input_bytes();
             // Pages with copies do not stay.
@@ -75,7 +85,8 @@ impl Executor {
 
     /// Writes the sealed file and compares it with its source.
     fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<Written, StepError> {
-        let what = sealing.to_write(self.steps.committed()?);
+        let names = self.names_of(sealing.table.table());
+        let what = SealJob { names, ..sealing.to_write(self.steps.committed()?) };
         let mut reporter = self.reporter(&sealing.table, on);
         let sealed = sealed::seal(&what, &mut |progress| reporter.report(progress));
         drop(reporter);

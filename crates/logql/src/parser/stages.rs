@@ -247,7 +247,7 @@ impl QueryParser<'_> {
             let path = if is_json {
                 self.compiled(at, parse_path(&source))?
             } else if source.is_empty() || source.contains([' ', '=', '"']) {
-                return self.error_at(at, format!("{source:?} is no key of logfmt"));
+                return self.error_at(at, format!("{source:?} is not a key of logfmt"));
             } else {
                 vec![PathStep::Member(source.clone())]
             };

@@ -72,7 +72,7 @@ fn a_mistake_has_its_place() {
         ("1 or 2", 3, "needs a vector on both sides"),
         ("{a=\"b\"} | pattern \"<_>\"", 19, "at least one capture"),
         ("{a=\"b\"} | label_format a=b,a=c", 28, "multiple label name"),
-        ("rate({a=\"b\"}[5x])", 14, "is no number, duration or size"),
+        ("rate({a=\"b\"}[5x])", 14, "is not a number, duration or size"),
         ("{a=\"b\"} |= 'x'", 12, "unexpected character"),
         ("{a=\"b\"} |= \"x", 14, "string literal"),
         ("{a=\"b\",}", 8, "expected a label"),

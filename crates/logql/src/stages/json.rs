@@ -376,7 +376,7 @@ pub(crate) fn unescaped(raw: &str, is_lenient: bool) -> Option<String> {
 
 /// Reads a path: `a.b[0]["c d"]`.
 pub(crate) fn parse_path(path: &str) -> Result<Vec<PathStep>, String> {
-    let wrong = |at: &str| format!("{path:?} is no path in JSON: unexpected {at:?}");
+    let wrong = |at: &str| format!("{path:?} is not a path in JSON: unexpected {at:?}");
     let (mut steps, mut rest) = (Vec::new(), path.trim());
     while !rest.is_empty() {
         if let Some(inner) = rest.strip_prefix('[') {
@@ -404,5 +404,5 @@ pub(crate) fn parse_path(path: &str) -> Result<Vec<PathStep>, String> {
         steps.push(PathStep::Member(behind[..end].to_owned()));
         rest = &behind[end..];
     }
-    if steps.is_empty() { Err(format!("{path:?} is no path in JSON: it is empty")) } else { Ok(steps) }
+    if steps.is_empty() { Err(format!("{path:?} is not a path in JSON: it is empty")) } else { Ok(steps) }
 }

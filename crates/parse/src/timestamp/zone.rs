@@ -144,7 +144,7 @@ impl HostZone {
         let origin = match (&variable, &found) {
             (Some(_), Some(_)) => "local, from TZ".into(),
             (None, Some(_)) => "local, from /etc/localtime".into(),
-            (Some(variable), None) => format!("local: TZ={variable:?} is no zone"),
+            (Some(variable), None) => format!("local: TZ={variable:?} is not a time zone"),
             (None, None) => "local: this host has neither TZ nor /etc/localtime".into(),
         };
         let by_default = |variable: &String| tz::TimeZone::posix(&format!("{variable}{DEFAULT_DATES}")).ok();
@@ -155,7 +155,7 @@ impl HostZone {
                 "TZ={rule:?} names no dates on which clocks change: those of New York are taken, as the C library does"
             )),
             Some(variable) if found.is_none() => {
-                Some(format!("TZ={variable:?} is no zone: times without a zone are read as UTC"))
+                Some(format!("TZ={variable:?} is not a time zone: times without a zone are read as UTC"))
             }
             _ => None,
         };
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(described(Some("Europe/Paris"), paris()), "Europe/Paris (local, from TZ)");
         assert_eq!(
             described(Some("Mars"), None),
-            "UTC (local: TZ=\"Mars\" is no zone) TZ=\"Mars\" is no zone: times without a zone are read as UTC"
+            "UTC (local: TZ=\"Mars\" is not a time zone) TZ=\"Mars\" is not a time zone: times without a zone are read as UTC"
         );
         assert_eq!(described(None, None), "UTC (local: this host has neither TZ nor /etc/localtime)");
         let posix = tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").ok();

@@ -126,7 +126,9 @@ pub(super) fn live_through(dice: &mut Dice) {
     executor.steps().drop_table(&table()).expect("dropped");
     day.ask(dice, "archived and dropped");
     let (origin, keep) = (table(), Duration::from_secs(86_400));
-    executor.restore(&RestoreSpec { origin, name: None, keep, places: Vec::new() }, &mut |_| {}).expect("restored");
+    executor
+        .restore(&RestoreSpec { origin, name: None, keep, host: None, places: Vec::new() }, &mut |_| {})
+        .expect("restored");
     day.ask(dice, "restored");
     day.store.take().expect("it is open").close().expect("closed");
 }

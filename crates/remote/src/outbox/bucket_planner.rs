@@ -100,7 +100,7 @@ impl BucketPlanner {
                 Ok(order) if is_loaded => {
                     if let Err(error) = self.take_step(&order) {
                         let BucketOrder { table, partition, .. } = &order;
-                        tracing::warn!(%error, %table, instance = %partition, "failed to spread an instance: it is tried again");
+                        tracing::warn!(%error, %table, instance = %partition, "failed to spread an instance, retrying");
                     }
                 }
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}

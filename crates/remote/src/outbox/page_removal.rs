@@ -134,7 +134,7 @@ impl PageRemoval {
     ) {
         self.is_under_way = false;
         if let Err(error) = &result {
-            tracing::error!(%error, "failed to remove what was sent: it is tried again");
+            tracing::error!(%error, "failed to remove what was sent, retrying");
         }
         for page in pages {
             if result.is_err() {

@@ -187,7 +187,7 @@ impl OutboxSender {
                 PageRead::Damaged
             }
             Err(error) => {
-                tracing::error!(%error, table = %day, "failed to read a page that waits to be sent: it is tried again");
+                tracing::error!(%error, table = %day, "failed to read a page that waits to be sent, retrying");
                 PageRead::Unavailable
             }
         };

@@ -21,7 +21,7 @@ use daytable_model::time;
 use daytable_query::tables::rebatch::Rebatcher;
 use daytable_query::tables::{OwnedRow, TableContent, whole_table};
 use daytable_store::catalog::Archived;
-use daytable_store::sealed::{self, Manifest, SealedFile};
+use daytable_store::sealed::{self, ArchiveHome, Manifest, SealedFile};
 use daytable_store::{Ack, Store, StoreError, StoreOptions, Submission};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,9 +56,13 @@ impl SharedExecutor {
         let _one = self.local.alone()?;
         let staging = Staging::new(&self.data_dir)?;
         let archive = Archive::open_to_write(&address(place)?, &self.local.access(), &RetryPolicy::LIFECYCLE)?;
+        if archive.is_table() {
+            let reason = "archives of a remote store cannot be a table (`table_format` of [archives])";
+            return Err(StoreError::Refused(reason.into()).into());
+        }
         // A killed run may have left an unrecorded archive; a generation number is never reused.
-        let mut listed = archive.list(std::slice::from_ref(table.table()))?.archives;
-        listed.retain(|archived| archived.table() == table);
+        let is_its = |home: &ArchiveHome, day: &DayTable| *home == self.home && day == table;
+        let mut listed = archive.list(std::slice::from_ref(table.table()), &is_its)?.archives;
         listed.sort_by_key(|archived| archived.generation());
         let noted = latest(&self.state()?, table);
         let generations = listed.iter().map(|archived| archived.generation());
@@ -95,6 +99,7 @@ impl SharedExecutor {
             }
         }
         daytable_platform::failpoint!("shared-archive-staged");
+        manifest.home = Some(self.home.clone());
         let is_same = |there: &Manifest| (there.rows, &there.content) == (manifest.rows, &manifest.content);
         let mut reporter = self.local.reporter(table, on);
         let proof = match listed.iter().rev().find(|archived| is_same(archived.manifest())) {

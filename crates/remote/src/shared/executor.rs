@@ -4,17 +4,20 @@ use super::notes::Notes;
 use super::plan::{SharedView, plan};
 use super::staging;
 use crate::tables::AzureTables;
+use daytable_azure::StorageAccount;
 use daytable_lifecycle::executor::{Executor, OnStepProgress, StepError};
 use daytable_lifecycle::plan::{ArchiveRequirement as Rule, LifecycleLimits, LifecycleStep, TableRule};
 use daytable_model::key::DayTable;
 use daytable_query::tables::{TableContent, TableError, TableStore, whole_table};
 use daytable_store::catalog::Archived;
-use daytable_store::sealed::Manifest;
+use daytable_store::forward::position::FolderOrigin;
+use daytable_store::sealed::{ArchiveHome, Manifest};
 use daytable_store::{LifecycleState, StoreError};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Rows between two progress reports.
 const REPORT_ROWS: u64 = 10_000;
@@ -26,16 +29,26 @@ pub struct SharedExecutor {
     pub(super) local: Arc<Executor>,
     pub(super) data_dir: PathBuf,
     is_owner: bool,
+    /// Whose days it archives: those of the account, whoever is its owner.
+    pub(super) home: ArchiveHome,
     /// Tables that had no rows when they were read.
     empty: Mutex<BTreeSet<DayTable>>,
 }
 
 impl SharedExecutor {
-    /// Creates an executor for `tables`. The catalog of `here` lists their archives. Only the owner takes steps.
-    pub fn new(tables: Arc<AzureTables>, local: Arc<Executor>, data_dir: PathBuf, is_owner: bool) -> SharedExecutor {
+    /// Creates an executor for `tables` of `account`. The catalog of `local` lists their archives. Only the owner takes steps.
+    pub fn new(
+        tables: Arc<AzureTables>,
+        account: &StorageAccount,
+        local: Arc<Executor>,
+        data_dir: PathBuf,
+        is_owner: bool,
+    ) -> SharedExecutor {
         // Leftovers of a killed step are not data.
         staging::clear(&data_dir);
-        SharedExecutor { tables, local, data_dir, is_owner, empty: Mutex::default() }
+        let origin = FolderOrigin(xxh3_128(account.endpoint().as_bytes()).to_be_bytes());
+        let home = ArchiveHome::new(account.name(), origin);
+        SharedExecutor { tables, local, data_dir, is_owner, home, empty: Mutex::default() }
     }
 
     /// Returns an error if another daemon is the owner.

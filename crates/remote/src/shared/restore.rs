@@ -35,9 +35,9 @@ impl SharedExecutor {
         let origin = &wanted.origin;
         let name = wanted.name.as_ref().unwrap_or(origin.table());
         let table = DayTable::at(name, origin.period(), origin.start());
-        let archived = match self.local.known_archive(origin)? {
+        let archived = match self.local.known_archive(wanted, &self.home)? {
             Some(archived) => archived,
-            None => self.local.found_archive(wanted, on)?,
+            None => self.local.found_archive(wanted, &self.home, on)?,
         };
         let sha256 = archived.seal.sha256.clone();
         let stands = self.tables.tables()?.contains(&table);

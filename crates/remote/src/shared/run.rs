@@ -85,7 +85,7 @@ impl SharedLifecycle {
         match noted {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(%error, "failed to tell the owner of the remote store what the outbox holds");
+                tracing::warn!(%error, "failed to report the outbox to the owner of the remote store");
                 false
             }
         }

@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The field with the name of the sender.
-pub const LOG_HOST: &str = "log_host";
+pub use daytable_model::column_name::LOG_HOST;
 /// The field that reads as [`LOG_HOST`] where a record has none.
 const HOST: &str = "host";
 /// Properties of a row at most: its fields, the fixed ones, and those that are added here.

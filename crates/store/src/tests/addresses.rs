@@ -104,6 +104,7 @@ fn a_page_under_another_address_is_an_error_for_every_reader() {
             committed,
             out,
             sizes: sealed::SealedSizes::SMALL,
+            names: Default::default(),
         };
         let sealed = sealed::seal(&sealing, &mut |_| ControlFlow::Continue(()));
         assert!(sealed.as_ref().is_err_and(StoreError::is_damage), "{damage}: {sealed:?}");

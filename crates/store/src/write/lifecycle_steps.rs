@@ -7,6 +7,7 @@ use crate::StoreError;
 use crate::format::catalog::{
     Archived, Committed, Day, DayState, FileRole, InterruptedStep, Permit, Rule, Seal, WatchedTime,
 };
+use crate::forward::position::FolderOrigin;
 use crate::write::commit::{CommitQueue, Committer, RestoreTarget, SealTarget};
 use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
@@ -108,12 +109,23 @@ impl LifecycleSteps {
     /// Closes the open file of `table`, and returns what has to be sealed.
     pub fn begin_seal(&self, table: &DayTable) -> Result<SealTarget, StoreError> {
         let table = table.clone();
-        self.run(move |committer| committer.begin_seal(&table))
+        self.run(move |committer| committer.begin_seal(&table, false))
+    }
+
+    /// Reserves the next sealed file of a day that may be sealed already.
+    pub fn begin_seal_again(&self, table: &DayTable) -> Result<SealTarget, StoreError> {
+        let table = table.clone();
+        self.run(move |committer| committer.begin_seal(&table, true))
     }
 
     /// The committed sequence.
     pub fn committed(&self) -> Result<Committed, StoreError> {
         self.run(|committer| committer.catalog().committed())
+    }
+
+    /// Which folder this is.
+    pub fn origin(&self) -> Result<FolderOrigin, StoreError> {
+        self.run(|committer| Ok(committer.catalog().forward_state()?.origin))
     }
 
     /// Makes the sealed file live. It must be complete and synced at its path.

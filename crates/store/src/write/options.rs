@@ -7,6 +7,9 @@ use crate::outbox::Forwarding;
 use daytable_platform::turns::TurnReserve;
 use std::time::Duration;
 
+/// Seven eighths of a power of two, as many as a hash table has without growing.
+pub const KNOWN_ENTRIES: usize = (1 << 18) / 8 * 7;
+
 /// How a store is run.
 pub struct StoreOptions {
     /// How long a row waits for others before it is committed.
@@ -30,6 +33,9 @@ pub struct StoreOptions {
     /// Whether rows arrive here, so that the times of their commits are those of their arrival. Not in a folder through which
     /// rows only pass.
     pub notes_arrival: bool,
+    /// Recent entries of pushes in each of two generations, so that repeats are found without a look into the store: about 20
+    /// bytes each.
+    pub known_entries: usize,
     /// Turns of readers that commits keep free, so that a core is theirs while they work.
     pub reserve: Option<TurnReserve>,
 }
@@ -45,6 +51,7 @@ impl Default for StoreOptions {
             checkpoint_commits: CHECKPOINT_COMMITS,
             idle_day: Duration::from_secs(60),
             notes_arrival: true,
+            known_entries: KNOWN_ENTRIES,
             reserve: None,
             forwarding: Forwarding::AsRecorded,
         }

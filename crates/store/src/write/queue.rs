@@ -5,6 +5,7 @@
 //! again at its committed position ([`WorkQueue::sources`]). The queue refuses submissions of an older epoch, so rows
 //! that were read before the failure cannot arrive after it.
 
+use crate::entry::PushedEntries;
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
 use crate::forward::position::HostAdvance;
@@ -43,6 +44,9 @@ pub struct Submission {
     /// The host that forwarded the rows, and how far it was received with them. The rows are written only if the host was
     /// received up to where this submission begins.
     pub host: Option<HostAdvance>,
+    /// Entries among the rows that are left out if they are stored already. Their rows have one source, and their receipt is
+    /// the only one.
+    pub entries: PushedEntries,
     /// Completed when the outcome is known.
     pub ack: Ack,
 }
@@ -52,6 +56,8 @@ pub struct Submission {
 pub enum CommitOutcome {
     /// The whole submission is on disk.
     Committed,
+    /// The whole submission is on disk. So many of its entries were stored before, and are not stored twice.
+    CommittedBefore(u64),
     /// The same key was committed before with the same body. No row was written. The answer is the earlier one.
     Repeated(StoredAnswer),
     /// The same key was committed before with another body. No row was written.
@@ -77,6 +83,8 @@ impl From<Repeat> for CommitOutcome {
 pub struct Ack {
     callback: Option<Box<dyn FnOnce(CommitOutcome) + Send>>,
     is_awaited: bool,
+    /// Entries of the submission that were stored before.
+    repeats: u64,
 }
 
 impl Ack {
@@ -91,17 +99,26 @@ impl Ack {
     /// Like [`Ack::new`], but a client waits: the commit does not wait for its interval.
     pub fn awaited(callback: impl FnOnce(bool) + Send + 'static) -> Ack {
         Ack::with_outcome(move |outcome| {
-            callback(matches!(outcome, CommitOutcome::Committed | CommitOutcome::Repeated(_)))
+            let is_stored = matches!(
+                outcome,
+                CommitOutcome::Committed | CommitOutcome::CommittedBefore(_) | CommitOutcome::Repeated(_)
+            );
+            callback(is_stored);
         })
     }
 
     /// Like [`Ack::awaited`], with the whole outcome.
     pub fn with_outcome(callback: impl FnOnce(CommitOutcome) + Send + 'static) -> Ack {
-        Ack { callback: Some(Box::new(callback)), is_awaited: true }
+        Ack { callback: Some(Box::new(callback)), is_awaited: true, repeats: 0 }
     }
 
     pub(crate) fn complete(mut self, outcome: CommitOutcome) {
         self.complete_once(outcome);
+    }
+
+    /// Notes how many entries of the submission were stored before.
+    pub(crate) fn note_repeats(&mut self, repeats: u64) {
+        self.repeats = repeats;
     }
 
     /// Whether a client waits for the outcome.
@@ -116,7 +133,10 @@ impl Ack {
 
     fn complete_once(&mut self, outcome: CommitOutcome) {
         if let Some(callback) = self.callback.take() {
-            callback(outcome);
+            callback(match outcome {
+                CommitOutcome::Committed if self.repeats > 0 => CommitOutcome::CommittedBefore(self.repeats),
+                outcome => outcome,
+            });
         }
     }
 }
@@ -188,7 +208,7 @@ impl Submission {
     /// The size that counts against the limit of the queue.
     pub fn bytes(&self) -> usize {
         let others = self.advances.len() + usize::from(self.idempotency.is_some());
-        self.batches.iter().map(Batch::bytes).sum::<usize>() + others * 512
+        self.batches.iter().map(Batch::bytes).sum::<usize>() + others * 512 + self.entries.memory()
     }
 
     /// The number of rows, items included.

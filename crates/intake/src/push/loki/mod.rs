@@ -10,6 +10,9 @@
 //! The labels, the names of the metadata and the nanoseconds of the time are kept in a note beside the fields, so that an entry
 //! comes back from the routes of Loki as it was pushed.
 //!
+//! An entry whose stream, time and line are stored already is not stored again, as in Loki, so a client may repeat what it
+//! got no answer to. The committer decides that; an entry without a time is never a repeat.
+//!
 //! The protocol cannot report a single refused entry, so daytable avoids such refusals. Malformed labels stay as the field
 //! `labels`. Without a valid time the record has the time of its line or of its arrival. Fields that no version of the
 //! protocol has are counted; a stream that has nothing else refuses the body.
@@ -26,6 +29,7 @@ use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::stream::{PushedStream, StreamNote};
 use daytable_model::time::Ticks;
 use daytable_parse::RawRecord;
+use daytable_store::entry::{DestinationHash, EntryText, StreamHash};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -84,6 +88,8 @@ struct LokiStream<'a> {
     note: RefCell<(Vec<String>, Arc<str>)>,
     /// The bytes of the labels.
     bytes: usize,
+    /// By which its entries are compared.
+    hash: (StreamHash, DestinationHash),
 }
 
 /// An entry of a stream.
@@ -118,11 +124,14 @@ impl<'a> LokiStream<'a> {
         let of = |name: &str| labels.iter().find(|(label, value)| label == name && !value.is_empty());
         let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
         let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));
+        let instance = instance.unwrap_or_else(|| Cow::Owned(writer.peer().to_owned()));
+        let by_name = labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         LokiStream {
             bytes: bytes_of(&labels),
-            instance: instance.unwrap_or_else(|| Cow::Owned(writer.peer().to_owned())),
+            hash: (StreamHash::of(&by_name), writer.destination(&instance)),
+            instance,
             level,
-            labels: labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            labels: by_name,
             note: RefCell::default(),
             fields: labels.into_iter().map(|(name, value)| Field { name, value: Value::String(value) }).collect(),
         }
@@ -181,7 +190,13 @@ impl<'a> LokiStream<'a> {
         record.fields.splice(0..0, metadata);
         record.level = record.level.or(level).or(self.level);
         record.fields.extend(self.fields.iter().cloned());
-        let note = self.note_of(names, &entry.line[text.len()..]);
+        let end = &entry.line[text.len()..];
+        // A time of arrival is another one each time.
+        if let Some(time) = entry.time {
+            let line = record.line.as_ref().map_or(&*record.message, |line| &line.text);
+            writer.note_entry(index, self.hash, &EntryText { time, nanos: entry.nanos, line, end });
+        }
+        let note = self.note_of(names, end);
         record.stream = Some(Box::new(StreamNote { text: Cow::Borrowed(&note), nanos: entry.nanos }));
         writer.write(index, InstanceRule::Fixed(&self.instance), record, None);
         Ok(())

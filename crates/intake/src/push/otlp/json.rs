@@ -262,12 +262,12 @@ impl<'de> Deserialize<'de> for WholeNumber {
                 if number.fract() == 0.0 {
                     Ok(WholeNumber(number as i128))
                 } else {
-                    Err(E::custom("is no whole number"))
+                    Err(E::custom("is not a whole number"))
                 }
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<WholeNumber, E> {
-                text.parse().map(WholeNumber).map_err(|_| E::custom("a text is no whole number"))
+                text.parse().map(WholeNumber).map_err(|_| E::custom("a text is not a whole number"))
             }
         }
         input.deserialize_any(NumberVisitor)
@@ -315,12 +315,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for AnyValue<'a> {
                         "doubleValue" => AnyValue::Double(match map.next_value()? {
                             FloatNumber::Number(number) => number,
                             FloatNumber::Text(text) => {
-                                text.parse().map_err(|_| A::Error::custom("a text is no number"))?
+                                text.parse().map_err(|_| A::Error::custom("a text is not a number"))?
                             }
                         }),
                         "bytesValue" => {
                             let text: String = map.next_value()?;
-                            let bytes = STANDARD.decode(text).map_err(|_| A::Error::custom("is no base64"))?;
+                            let bytes = STANDARD.decode(text).map_err(|_| A::Error::custom("is not base64"))?;
                             AnyValue::Bytes(Cow::Owned(bytes))
                         }
                         "arrayValue" => {

@@ -136,7 +136,7 @@ fn an_irregular_file_is_reported() {
     assert!(refused(&bench.path("missing")).starts_with("No such file"));
     let (imported, _, _) = run(vec![], &["/dev/null".into()], false);
     let error = imported.expect("no store failed").complete().expect_err("a device");
-    assert!(error.to_string().ends_with("it is no regular file"), "{error}");
+    assert!(error.to_string().ends_with("it is not a regular file"), "{error}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl FailureLog {
             counters.throttled.fetch_add(1, Ordering::Relaxed);
         }
         if is_due(&mut self.logged, LOG_EVERY, now) {
-            tracing::warn!(%error, "failed to send: it is tried again");
+            tracing::warn!(%error, "failed to send, retrying");
         }
     }
 

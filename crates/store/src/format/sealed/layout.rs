@@ -9,7 +9,7 @@
 
 use super::survey::{PropertyStats, Survey};
 use super::{COLUMNS_MAX, SealedSizes};
-use daytable_model::column_name::{ColumnNames, PARTITION_COLUMNS};
+use daytable_model::column_name::{ColumnNames, KnownNames, PARTITION_COLUMNS};
 use daytable_model::property::PropertyKind;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -35,7 +35,18 @@ pub(super) const REST_DEFINED: i16 = 2;
 
 const FIXED: [&str; PROPERTIES] =
     ["PartitionKey", "Time", "log_ticks", "log_source", "log_position", "log_item", "Level"];
-const REST: &str = "log_rest";
+/// The map of all properties without a column.
+pub const REST: &str = "log_rest";
+/// The columns that each file has, with the types of their values.
+pub const FIXED_COLUMNS: [(&str, PropertyKind); PROPERTIES] = [
+    (FIXED[PARTITION], PropertyKind::String),
+    (FIXED[TIME], PropertyKind::DateTime),
+    (FIXED[TICKS], PropertyKind::Int32),
+    (FIXED[SOURCE], PropertyKind::String),
+    (FIXED[POSITION], PropertyKind::Int64),
+    (FIXED[ITEM], PropertyKind::Int32),
+    (FIXED[LEVEL], PropertyKind::String),
+];
 
 /// After the encodings, the data is mostly random: level 3 saves nothing (34.4 bytes a record of `benches/seal.rs`,
 /// 34.2 at level 1).
@@ -88,11 +99,14 @@ pub(super) struct ColumnLayout {
 }
 
 impl ColumnLayout {
-    /// Chooses the most frequent columns; of equally frequent ones the first by name.
-    pub(super) fn choose(survey: &Survey, entities: u64, sizes: &SealedSizes) -> ColumnLayout {
-        let mut seen: Vec<&PropertyStats> = survey.seen().collect();
+    /// Chooses the most frequent columns; of equally frequent ones the first by name. Those that are known elsewhere have
+    /// their names.
+    pub(super) fn choose(survey: &Survey, entities: u64, sizes: &SealedSizes, known: &KnownNames) -> ColumnLayout {
+        let may_have = |seen: &&PropertyStats| !known.is_closed || known.get(&seen.name, seen.kind).is_some();
+        let mut seen: Vec<&PropertyStats> = survey.seen().filter(may_have).collect();
         seen.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind))));
-        let mut names = ColumnNames::reserving(FIXED.into_iter().chain([REST]).chain(PARTITION_COLUMNS));
+        let own = FIXED.into_iter().chain([REST]).chain(PARTITION_COLUMNS);
+        let mut names = ColumnNames::reserving(own.chain(known.names()));
         let mut has_dictionary = Vec::new();
         // Rare values cost less in the map than a column of their own does.
         let least = COLUMN_VALUES_MIN.max(entities / COLUMN_SHARE);
@@ -100,7 +114,7 @@ impl ColumnLayout {
         let length = seen.iter().copied().enumerate().take_while(has_column).take(COLUMNS_MAX).count();
         seen.truncate(length);
         let column = |PropertyStats { name, kind, .. }: &PropertyStats| PropertyColumn {
-            name: names.add(name, *kind),
+            name: known.get(name, *kind).map_or_else(|| names.add(name, *kind), str::to_owned),
             property: name.clone(),
             kind: *kind,
         };

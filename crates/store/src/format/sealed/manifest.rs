@@ -6,6 +6,7 @@
 use super::super::commit_range::SealedCommits;
 use super::{EXTENSION, FORMAT, layout::PropertyColumn};
 use crate::StoreError;
+use crate::format::forward_position::FolderOrigin;
 use crate::private_file;
 use crate::sqlite::sync_folder;
 use daytable_model::key::DayTable;
@@ -56,6 +57,51 @@ pub struct Manifest {
     pub columns: Vec<PropertyColumn>,
     /// The program that wrote the file, as `daytable 0.1.0`.
     pub program: String,
+    /// Whose day it is; `None` beside a sealed file, which lies in the folder of its daytable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<ArchiveHome>,
+}
+
+/// Whose day an archive has: days of many daytables lie at one address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ArchiveHome {
+    /// The name of the host: 1 to [`ArchiveHome::HOST_CHARS_MAX`] letters, digits, `-`, `_` and `.`, as it stands in paths.
+    host: String,
+    /// The folder of the daytable. Two folders of one host, or two hosts of one name, differ in it.
+    origin: FolderOrigin,
+}
+
+impl ArchiveHome {
+    /// Maximum characters of a host in a path.
+    pub const HOST_CHARS_MAX: usize = 64;
+
+    /// A home. Characters of `host` that a path does not have become `-`.
+    pub fn new(host: &str, origin: FolderOrigin) -> ArchiveHome {
+        let plain = host.chars().take(ArchiveHome::HOST_CHARS_MAX);
+        let host: String = plain.map(|c| if is_of_host(c) { c } else { '-' }).collect();
+        // A segment of dots alone would be a folder.
+        let is_name = host.contains(|c| c != '.');
+        ArchiveHome { host: if is_name { host } else { "localhost".into() }, origin }
+    }
+
+    /// The name of the host.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The folder of the daytable.
+    pub fn origin(&self) -> FolderOrigin {
+        self.origin
+    }
+
+    /// Whether the host's name can stand in a path. What was read from elsewhere may be anything.
+    pub fn is_valid(&self) -> bool {
+        ArchiveHome::new(&self.host, self.origin) == *self
+    }
+}
+
+fn is_of_host(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
 /// Why a manifest cannot be used.

@@ -33,6 +33,7 @@ use crate::private_file;
 use crate::progress::{OnProgress, Phase, Progress, go_on};
 use crate::sqlite::sync_folder;
 use crate::worker_pool::WorkerPool;
+use daytable_model::column_name::KnownNames;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::stream::STREAM;
@@ -65,6 +66,8 @@ pub struct SealJob {
     pub out: PathBuf,
     /// Sizes of the file's parts.
     pub sizes: SealedSizes,
+    /// Names of columns that other files of the table have.
+    pub names: Arc<KnownNames>,
 }
 
 /// What a sealing wrote.
@@ -112,7 +115,7 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
         return Err(StoreError::Refused(what));
     }
     let copies = entities - claimed.left;
-    let layout = ColumnLayout::choose(&survey, entities, &sealing.sizes);
+    let layout = ColumnLayout::choose(&survey, entities, &sealing.sizes, &sealing.names);
     let file = private_file::create_anew(partial).map_err(StoreError::io(partial))?;
     let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
     if copies > 0 {
@@ -147,6 +150,7 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
         levels: tally.levels.iter().map(|(of, records)| (level(*of), *records)).collect(),
         columns: layout.columns,
         program: program(),
+        home: None,
     };
     Ok(SealedDay { manifest, copies })
 }

@@ -109,6 +109,7 @@ impl Place {
             committed,
             out: out.clone(),
             sizes: SealedSizes::SMALL,
+            names: Arc::default(),
         };
         let sealed = seal(&sealing, &mut |_| ControlFlow::Continue(()))?;
         Ok((SealedFile::open_local(&out)?.with_sizes(SealedSizes::SMALL), sealed.manifest))
@@ -624,8 +625,15 @@ fn a_sealing_can_be_ended() {
     let inputs = vec![place.open_day("Log20261120.1.db", &[(0..200).map(row).collect()])];
     let out = place.path("Log20261120.1.parquet");
     let committed = Committed { seq: 1, ..Committed::default() };
-    let sealing =
-        SealJob { table: table(), generation: 1, inputs, committed, out: out.clone(), sizes: SealedSizes::SMALL };
+    let sealing = SealJob {
+        table: table(),
+        generation: 1,
+        inputs,
+        committed,
+        out: out.clone(),
+        sizes: SealedSizes::SMALL,
+        names: Arc::default(),
+    };
     for stop_at in [(Phase::Write, 128), (Phase::Compare, 200)] {
         let stop = |progress: Progress| {
             let is_reached = (progress.phase, progress.done) == stop_at;

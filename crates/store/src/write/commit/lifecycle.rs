@@ -14,6 +14,7 @@ use crate::sqlite;
 use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A day that is being sealed, with its inputs and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,7 @@ impl SealTarget {
             committed,
             out: self.path.clone(),
             sizes: sealed::SealedSizes::default(),
+            names: Arc::default(),
         }
     }
 }
@@ -78,8 +80,9 @@ impl Committer {
         Ok(!known)
     }
 
-    /// Closes the open files of `day`. Later records go to the next generation.
-    pub(crate) fn begin_seal(&mut self, day: &DayTable) -> Result<SealTarget, StoreError> {
+    /// Closes the open files of `day`. Later records go to the next generation. A day that is sealed already is sealed
+    /// `again` where its file shall have another form.
+    pub(crate) fn begin_seal(&mut self, day: &DayTable, again: bool) -> Result<SealTarget, StoreError> {
         let live = self.catalog.files_of(day)?;
         if live.is_empty() {
             return Err(StoreError::TableGone(day.to_string()));
@@ -87,7 +90,8 @@ impl Committer {
         if live.iter().any(|file| file.role == FileRole::Outbox) {
             return Err(StoreError::Refused(format!("{day} is on its way to a remote store")));
         }
-        if live.iter().all(|file| file.role == FileRole::Sealed || file.entities == 0) {
+        let is_sealed = |file: &LiveFile| file.role == FileRole::Sealed || file.entities == 0;
+        if !again && live.iter().all(is_sealed) {
             return Err(StoreError::Refused(format!("{day} has nothing to seal")));
         }
         if self.is_held(&live) {

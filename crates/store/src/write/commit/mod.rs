@@ -9,6 +9,7 @@
 //! (which removes what the commit wrote, see `open`), and only then accepts more.
 
 use crate::StoreError;
+use crate::entry::known::KnownEntries;
 use crate::format::catalog::accounting::CommitEntry;
 use crate::format::catalog::{Catalog, FileRole, LiveFile, NewFile, Touched};
 use crate::format::commit_range::CommitRange;
@@ -20,6 +21,7 @@ use crate::lock::{self, Lock};
 use crate::maintain::compaction::Compactor;
 use crate::maintain::orphans::Opening;
 use crate::outbox::{COMPACTED_AFTER, Forwarding};
+use crate::read::Reader;
 use crate::sqlite;
 use crate::write::checkpoint;
 use crate::write::options::{CommitReport, StoreOptions};
@@ -36,6 +38,7 @@ mod lifecycle;
 mod outbox_backlog;
 mod forwarding;
 mod pending;
+mod repeats;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -91,6 +94,10 @@ pub struct Committer {
     /// The last commit that all receivers have; none without receivers. Pages of later ones are neither merged nor sealed.
     held: Option<i64>,
     pending: Pending,
+    /// Recent entries of pushes.
+    entries: KnownEntries,
+    /// Reads entries that are not recent.
+    entry_reader: Option<Reader>,
     compactor: Compactor,
     checkpoints: checkpoint::Checkpointer,
     outbox: outbox_backlog::OutboxBacklog,
@@ -123,7 +130,6 @@ impl Committer {
             layout,
             lock: Arc::new(lock),
             queue,
-            options,
             seq: catalog.committed()?.seq,
             checksum: 0,
             held: None,
@@ -131,6 +137,8 @@ impl Committer {
             catalog,
             days: HashMap::new(),
             pending: Pending::default(),
+            entries: KnownEntries::new(options.known_entries),
+            entry_reader: None,
             compactor: Compactor::new(thresholds.settled_after, thresholds),
             checkpoints,
             outbox: outbox_backlog::OutboxBacklog::default(),
@@ -138,6 +146,7 @@ impl Committer {
             journals_seen: Instant::now(),
             is_busy: false,
             damage: None,
+            options,
         };
         committer.begin(days)?;
         Ok(committer)
@@ -291,6 +300,7 @@ impl Committer {
 
     fn receive(&mut self, mut submission: Submission) {
         self.queue.release(submission.bytes());
+        self.make_room_for_entries(&submission);
         if submission.epoch != self.queue.epoch()
             || self.is_repeat(&mut submission)
             || self.is_misplaced(&mut submission)
@@ -305,6 +315,9 @@ impl Committer {
             if self.closed.contains(&batch.table) {
                 batch.table = DayTable::at(batch.table.table(), batch.table.period(), time::now());
             }
+        }
+        if !self.leave_out_repeats(&mut submission) {
+            return;
         }
         self.pending.add(submission);
         if !self.is_busy && self.pending.records >= MANY_RECORDS {
@@ -336,6 +349,8 @@ impl Committer {
     }
 
     fn step(&mut self, step: CommitStep) {
+        // It would keep the space of files that are removed.
+        self.entry_reader = None;
         if !self.pending.is_empty() {
             self.commit_or_fail();
         }
@@ -404,6 +419,7 @@ impl Committer {
         self.last_commit = Some(start);
         daytable_platform::failpoint!("commit-after");
 
+        self.entries.committed();
         self.queue.committed(pending.sources.into_values());
         for ack in pending.acks.drain(..) {
             ack.complete(CommitOutcome::Committed);
@@ -517,6 +533,8 @@ impl Committer {
         tracing::error!(%error, "failed to commit: nothing is accepted until the store is opened again");
         (self.options.on_failure)(error);
         self.pending = Pending::default();
+        self.entries.clear();
+        self.entry_reader = None;
         self.days.clear();
         self.checkpoints.reset();
         self.damage = error.displaced();
@@ -637,6 +655,8 @@ impl Committer {
     /// In a quiet daemon, these buffers and caches are larger than everything else.
     fn release_memory(&mut self) {
         if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
+            self.entry_reader = None;
+            self.entries.release_memory();
             page::release_memory();
             sqlite::release_memory(self.catalog.connection());
             self.days.values_mut().for_each(|open| open.file.release_memory());
@@ -645,6 +665,7 @@ impl Committer {
     }
 
     fn close(mut self) -> Result<(), StoreError> {
+        self.entry_reader = None;
         self.checkpoints.stop();
         let until = Instant::now() + LAST_STEP_TIME;
         self.compactor.finish(self.days.iter_mut().map(|(day, open)| (day, &mut open.file)).collect(), until)?;
