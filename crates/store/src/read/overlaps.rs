@@ -57,7 +57,7 @@ impl<'p> Overlaps<'p> {
         let header = &self.pages[page].header;
         (header.first..=header.last).contains(key)
             && self.extents[page].as_ref().is_none_or(|extents| extents.may_have(key))
-            && may_have_minute(&header.levels, key.time())
+            && (!KeyExtents::minutes_are_all(header) || may_have_minute(&header.levels, key.time()))
     }
 
     /// Whether two pages may have a row of one key.
@@ -67,7 +67,11 @@ impl<'p> Overlaps<'p> {
             (Some(extents), Some(others)) => extents.meet(others),
             _ => true,
         };
-        one.first <= other.last && other.first <= one.last && meet() && share_minute(&one.levels, &other.levels)
+        let minutes_meet = || {
+            let are_all = KeyExtents::minutes_are_all(one) && KeyExtents::minutes_are_all(other);
+            !are_all || share_minute(&one.levels, &other.levels)
+        };
+        one.first <= other.last && other.first <= one.last && meet() && minutes_meet()
     }
 
     /// Adds the pairs of pages of one partition, in the order of their keys.
@@ -205,10 +209,13 @@ mod tests {
         #[test]
         fn pages_with_an_equal_key_are_a_pair(
             rows in proptest::collection::vec(
-                (0i64..2, proptest::collection::btree_set((0i64..400, 0u64..6, 0u64..6), 1..30)), 1..30),
+                (0i64..2, proptest::collection::btree_set((0i64..400, 0u64..6, 0u64..6, 0u16..3), 1..30)), 1..30),
         ) {
             let pages = rows.iter().zip(1..).map(|((partition, rows), id)| {
-                let keys: Vec<RowKey> = rows.iter().map(|(second, source, at)| key(*second, *source, *at)).collect();
+                let keys: Vec<RowKey> = rows
+                    .iter()
+                    .map(|(second, source, at, item)| key(*second, *source, *at).with_item(*item))
+                    .collect();
                 (page(id, 1 + partition, &keys), keys)
             });
             let (pages, mut keys): (Vec<PageRow>, Vec<Vec<RowKey>>) = pages.unzip();

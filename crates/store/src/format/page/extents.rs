@@ -8,10 +8,14 @@
 //! extents  := 15 | length of the rest varint | of | 1
 //! of       := 0, positions                             all rows are of the source of the first key
 //!             sources u8, [source, positions]*         of so many sources, at most 4
+//!             254                                      not known: a part of a record is here without the record
 //!             255, [source, position varint]*2         from the first to the last by source and then position
 //! positions := least varint | most − least varint
 //! source   := 16 bytes
 //! ```
+//!
+//! Counts by minute count records, not their parts. So a page also says if it has a part whose record is elsewhere; if only
+//! its first rows are such parts, its first key says so.
 //!
 //! The last byte is never 0, so that the note of a stream, which may follow, is told from it. Pages of one or two rows need
 //! none: the header has their keys. Nor has a page of few rows and many sources any.
@@ -25,6 +29,8 @@ use daytable_model::source_id::SourceId;
 pub(super) const EXTENTS: u64 = 15;
 /// Sources that are listed one by one.
 const SOURCES_MAX: usize = 4;
+/// A part of a record is in the page without the record, and not among the first rows.
+const PARTS: u8 = 254;
 /// The extents are one range over all sources.
 const RANGE: u8 = 255;
 /// Rows of a page for each source that is listed: extents are to be a small part of a page.
@@ -45,6 +51,12 @@ impl KeyExtents {
             return Some(KeyExtents(vec![point(&header.first), point(&header.last)]));
         }
         parse(super::levels::extents(&header.levels)?, header.first.source()).ok().map(KeyExtents)
+    }
+
+    /// Whether the counts by minute of a page have the minutes of all its rows.
+    pub(crate) fn minutes_are_all(header: &PageHeader) -> bool {
+        let has_parts = || super::levels::extents(&header.levels).is_some_and(|of| of.first() == Some(&PARTS));
+        header.first.item() == 0 && !has_parts()
     }
 
     /// Whether a row of each may have the same source and position.
@@ -68,7 +80,17 @@ impl KeyExtents {
 
 /// Adds the extents of `keys` to counts.
 pub(super) fn add(levels: &mut Vec<u8>, keys: &[RowKey]) {
-    if keys.len() <= 2 || levels.is_empty() {
+    if levels.is_empty() {
+        return;
+    }
+    let is_part = |two: &[RowKey]| two[1].item() > 0 && two[1].with_item(0) != two[0].with_item(0);
+    if keys.windows(2).any(is_part) {
+        put_varint(levels, EXTENTS);
+        put_varint(levels, 2);
+        levels.extend([PARTS, 1]);
+        return;
+    }
+    if keys.len() <= 2 {
         return;
     }
     let mut sources: Vec<(SourceId, u64, u64)> = Vec::new();
@@ -183,7 +205,9 @@ mod tests {
             let extents = KeyExtents::of(&page);
             let sources: BTreeSet<SourceId> = keys.iter().map(RowKey::source).collect();
             let has_records = keys.iter().any(|key| key.item() == 0);
-            prop_assert!(extents.is_some() || sources.len() > 1 && keys.len() < 40 || !has_records);
+            let has_parts = keys.iter().any(|key| key.item() > 0 && !keys.contains(&key.with_item(0)));
+            prop_assert!(extents.is_some() || sources.len() > 1 && keys.len() < 40 || !has_records || has_parts);
+            prop_assert!(!has_parts || !KeyExtents::minutes_are_all(&page));
             if let (Some(extents), Some(other)) = (extents, KeyExtents::of(&other)) {
                 prop_assert!(keys.iter().all(|key| extents.may_have(key)));
                 prop_assert_eq!(extents.meet(&other), other.meet(&extents));
