@@ -12,6 +12,7 @@
 
 #[path = "../end_to_end/client.rs"]
 mod client;
+mod composed;
 #[path = "../end_to_end/corpus.rs"]
 mod corpus;
 #[path = "../end_to_end/daemon.rs"]
@@ -26,6 +27,7 @@ mod url;
 mod victoria;
 
 use anyhow::{Context, Result, ensure};
+use composed::composed;
 use daemon::Folder;
 use daytable_logsql::ParsedQuery;
 use daytable_model::time::Ticks;
@@ -86,7 +88,8 @@ fn main() -> Result<()> {
     let mut daemon = folder.start()?;
     daemon.wait_for(scale.records)?;
     daemon.process.stop()?;
-    let questions = questions(scale.records);
+    let mut questions = questions(scale.records);
+    questions.extend(composed());
     let open = ask_all("open", &folder.data, &questions, scale.repeats)?;
     eprintln!("sealing");
     let table = format!("Log{}", corpus::DAY);

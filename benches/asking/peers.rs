@@ -52,6 +52,7 @@ clickhouse.query(f"""INSERT INTO logs SELECT parseDateTime64BestEffort(time, 6, 
   trace_id String, error String')""")
 def run(question):
     question = question.replace("time_bucket(INTERVAL '5 minutes', \"Time\")", "toStartOfInterval(\"Time\", INTERVAL 5 MINUTE)")
+    question = question.replace("time_bucket(INTERVAL '10 minutes', \"Time\")", "toStartOfInterval(\"Time\", INTERVAL 10 MINUTE)")
     question = question.replace("quantile_cont(duration_ms, 0.99)", "quantile(0.99)(duration_ms)")
     clickhouse.query(question + " SETTINGS max_threads = 2, use_query_condition_cache = 0", "JSONEachRow")
 measure(run)

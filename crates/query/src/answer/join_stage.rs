@@ -1,26 +1,47 @@
 //! `join by (a) (query)`: the rows of another query beside those that have the same values.
 //!
-//! The other query is answered first, and its rows are kept in memory. An absent value and an empty one are the same.
+//! The other query is answered first, and its rows are kept: in memory, or in a temporary file, in the order of the hashes of
+//! their values. An absent value and an empty one are the same.
 
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow};
 use super::row_pipes::refused_text;
+use super::spill::{ExternalSort, Lookup, LookupWriter, SortItem, SpillStop};
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
+use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::query::JoinPipe;
 use daytable_logsql::{FieldName, Fields};
 use daytable_model::property::Property;
 use daytable_platform::budget::{OverBudget, RECORD_BYTES_MAX, TextRefusal};
-use std::collections::HashMap;
+use foldhash::quality::RandomState;
+use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-/// The memory of a key beside its bytes.
-const KEY_BYTES: usize = 96;
+/// A row of the other query, with its values of the fields in `by`.
+struct JoinRow {
+    hash: u64,
+    key: Vec<u8>,
+    row: AnswerRow,
+}
 
-/// The rows of the other query, by the values of its columns.
-#[derive(Debug, Default)]
-pub(super) struct JoinTable {
-    rows: HashMap<Vec<u8>, Vec<AnswerRow>, foldhash::quality::RandomState>,
+impl Spilled for JoinRow {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.hash.to_le_bytes());
+        self.key.write(to);
+        self.row.write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<JoinRow> {
+        let hash = u64::from_le_bytes(from.array()?);
+        Some(JoinRow { hash, key: Spilled::read(from)?, row: Spilled::read(from)? })
+    }
+}
+
+impl SortItem for JoinRow {
+    fn bytes(&self) -> usize {
+        size_of::<JoinRow>() + self.key.len() + self.row.bytes()
+    }
 }
 
 fn key_of(by: &[FieldName], row: &AnswerRow) -> Vec<u8> {
@@ -33,19 +54,111 @@ fn key_of(by: &[FieldName], row: &AnswerRow) -> Vec<u8> {
     key
 }
 
-impl JoinTable {
-    /// Adds a row of the other query.
-    pub(super) fn add(&mut self, join: &JoinPipe, item: AnswerItem, budget: &AnswerBudget) -> Result<(), OverBudget> {
+/// Gathers the rows of the other query.
+pub(super) struct JoinRows<'q> {
+    by: Vec<FieldName>,
+    hasher: RandomState,
+    sort: ExternalSort<'q, JoinRow>,
+    budget: AnswerBudget,
+}
+
+impl<'q> JoinRows<'q> {
+    pub(super) fn new(join: &JoinPipe, budget: &AnswerBudget) -> JoinRows<'q> {
+        let by_hash = |one: &JoinRow, other: &JoinRow| one.hash.cmp(&other.hash);
+        JoinRows {
+            by: join.by.clone(),
+            hasher: RandomState::default(),
+            sort: ExternalSort::new(by_hash, usize::MAX, budget, "joined rows"),
+            budget: budget.clone(),
+        }
+    }
+
+    /// Adds a row.
+    pub(super) fn add(&mut self, item: AnswerItem) -> Result<(), OverBudget> {
         let row = item.into_row();
-        let key = key_of(&join.by, &row);
-        budget.question().charge(KEY_BYTES + key.len() + row.bytes(), "joined rows").map_err(|over| match over {
-            OverBudget::TooLarge(reason) => {
-                OverBudget::TooLarge(format!("{reason}, the one in the parentheses of join, or group it there first"))
+        let key = key_of(&self.by, &row);
+        self.sort.push(JoinRow { hash: self.hasher.hash_one(&key), key, row })
+    }
+
+    /// The rows, ready to be joined.
+    pub(super) fn finish(self, go_on: &dyn Fn() -> bool) -> Result<JoinTable, SpillStop> {
+        let JoinRows { hasher, sort, budget, .. } = self;
+        let (is_spilled, mut failed) = (sort.is_spilled(), None);
+        let rows = if is_spilled {
+            let mut writer = LookupWriter::new(&budget)?;
+            let flow = sort.finish(go_on, &mut |row| match writer.push(row.hash, &row) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(stop) => {
+                    failed = Some(stop);
+                    ControlFlow::Break(())
+                }
+            })?;
+            if let (Some(stop), ControlFlow::Break(())) = (failed, flow) {
+                return Err(stop);
             }
-            busy => busy,
-        })?;
-        self.rows.entry(key).or_default().push(row);
-        Ok(())
+            OtherRows::InFile(writer.finish(&budget)?)
+        } else {
+            let mut rows = Vec::new();
+            let flow = sort.finish(go_on, &mut |row| match budget.question().charge(row.bytes(), "joined rows") {
+                Ok(()) => {
+                    rows.push(row);
+                    ControlFlow::Continue(())
+                }
+                Err(over) => {
+                    failed = Some(over.into());
+                    ControlFlow::Break(())
+                }
+            })?;
+            if let (Some(stop), ControlFlow::Break(())) = (failed, flow) {
+                return Err(stop);
+            }
+            OtherRows::InMemory(rows)
+        };
+        Ok(JoinTable { hasher, rows })
+    }
+}
+
+/// The rows of the other query, by the values of its columns.
+#[derive(Default)]
+pub(super) struct JoinTable {
+    hasher: RandomState,
+    rows: OtherRows,
+}
+
+enum OtherRows {
+    /// In the order of their hashes.
+    InMemory(Vec<JoinRow>),
+    InFile(Lookup<JoinRow>),
+}
+
+impl Default for OtherRows {
+    fn default() -> OtherRows {
+        OtherRows::InMemory(Vec::new())
+    }
+}
+
+impl JoinTable {
+    /// Passes on the rows with a key, in their order, until `each` breaks.
+    fn each(
+        &self,
+        key: &[u8],
+        each: &mut dyn FnMut(&AnswerRow) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, SpillStop> {
+        let hash = self.hasher.hash_one(key);
+        match &self.rows {
+            OtherRows::InMemory(rows) => {
+                let of_hash = &rows[rows.partition_point(|row| row.hash < hash)..];
+                for row in of_hash.iter().take_while(|row| row.hash == hash).filter(|row| row.key == key) {
+                    if each(&row.row).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            OtherRows::InFile(rows) => rows.each(hash, &mut |row| {
+                if row.key == key { each(&row.row) } else { ControlFlow::Continue(()) }
+            }),
+        }
     }
 }
 
@@ -66,26 +179,30 @@ impl<'q> JoinStage<'q> {
 impl<'q> PipeStage<'q> for JoinStage<'q> {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         let row = item.into_row();
-        let Some(others) = self.table.rows.get(&key_of(&self.join.by, &row)) else {
-            return if self.join.is_inner { ControlFlow::Continue(()) } else { next(AnswerItem::Row(row)) };
-        };
-        for (number, other) in (1usize..).zip(others) {
-            if number.is_multiple_of(1024) && !(self.go_on)() {
+        let JoinStage { join, table, budget, go_on } = self;
+        let mut number = 0usize;
+        let flow = table.each(&key_of(&join.by, &row), &mut |other| {
+            number += 1;
+            if number.is_multiple_of(1024) && !go_on() {
                 return ControlFlow::Break(());
             }
             let mut joined = row.clone();
             for (name, value) in other.columns() {
                 let name = FieldName::new(name);
-                if !self.join.by.contains(&name) {
-                    joined.set(&self.join.column(&name), value.clone());
+                if !join.by.contains(&name) {
+                    joined.set(&join.column(&name), value.clone());
                 }
             }
             if joined.text_bytes() > RECORD_BYTES_MAX {
                 let over = refused_text(TextRefusal::TooLong(RECORD_BYTES_MAX));
-                return over.map_or(ControlFlow::Break(()), |over| stopped(over, &self.budget));
+                return over.map_or(ControlFlow::Break(()), |over| stopped(over, budget));
             }
-            next(AnswerItem::Row(joined))?;
+            next(AnswerItem::Row(joined))
+        });
+        match flow {
+            Ok(ControlFlow::Continue(())) if number == 0 && !join.is_inner => next(AnswerItem::Row(row)),
+            Ok(flow) => flow,
+            Err(stop) => stopped(stop, budget),
         }
-        ControlFlow::Continue(())
     }
 }

@@ -89,7 +89,7 @@ use daytable_model::key::partition_key;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
-use join_stage::JoinTable;
+use join_stage::{JoinRows, JoinTable};
 use pipes::Pipeline;
 use stage::{PipelineContext, stopped};
 use std::cell::Cell;
@@ -288,16 +288,17 @@ fn joined_tables(
     let (mut tables, mut archives) = (Vec::new(), Vec::new());
     for pipe in &query.pipes {
         let Pipe::Join(join) = pipe else { continue };
-        let mut table = JoinTable::default();
+        let mut rows = JoinRows::new(join, budget);
         let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
-        let report = answer_within(stores, &join.query, &options, budget, go_on, &mut |item| match table
-            .add(join, item, budget)
-        {
+        let report = answer_within(stores, &join.query, &options, budget, go_on, &mut |item| match rows.add(item) {
             Ok(()) => ControlFlow::Continue(()),
             Err(over) => stopped(over, budget),
         })?;
         archives.push(report.archives);
-        tables.push(Rc::new(table));
+        match rows.finish(go_on) {
+            Ok(table) => tables.push(Rc::new(table)),
+            Err(stop) => drop(stopped(stop, budget)),
+        }
     }
     Ok((tables, archives))
 }

@@ -6,50 +6,99 @@
 //! /pay    200     1      ──►     /pay    1     1     2
 //! /pay    500     1
 //! ```
+//!
+//! Rows of one group may come far apart, so they are sorted by their group, and then into the order in which the groups came
+//! first. What outgrows the memory is in a temporary file meanwhile.
 
 use super::accumulator::{Sum, compare_groups, plain_number};
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
+use super::spill::{ExternalSort, SortItem, SpillStop};
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use crate::entity::OwnedValue;
+use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::query::Pivot;
 use daytable_logsql::{FieldName, Fields};
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// What is kept, for the reason of a refusal.
+const KEPT: &str = "rows of pivot";
 /// Columns that a `pivot` makes.
 const COLUMNS_MAX: usize = 100;
-/// The memory of a row beside its values, and of a cell.
-const ROW_BYTES: usize = 200;
-const CELL_BYTES: usize = 80;
 
 /// `pivot` at work.
-pub(super) struct PivotStage {
+pub(super) struct PivotStage<'q> {
     pivot: Pivot,
     /// The values of the field, each with one of the other columns.
     columns: Vec<(Option<OwnedValue>, Arc<str>)>,
-    numbers: HashMap<Vec<u8>, usize>,
-    rows: Vec<PivotRow>,
+    /// The rows that came, by their groups.
+    rows: ExternalSort<'q, PivotRow>,
+    rows_pushed: u64,
     budget: AnswerBudget,
+    go_on: &'q dyn Fn() -> bool,
 }
 
+/// A row that came, or the rows of one group together.
 struct PivotRow {
+    /// The number of the first one.
+    number: u64,
+    key: Vec<u8>,
     groups: Vec<Option<OwnedValue>>,
     /// Each with the number of its column.
-    cells: Vec<(usize, OwnedValue)>,
+    cells: Vec<(u64, OwnedValue)>,
 }
 
-impl PivotStage {
-    pub(super) fn new(pivot: &Pivot, context: &PipelineContext<'_>) -> PivotStage {
+impl Spilled for PivotRow {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.number.write(to);
+        self.key.write(to);
+        self.groups.write(to);
+        self.cells.write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<PivotRow> {
+        Some(PivotRow {
+            number: Spilled::read(from)?,
+            key: Spilled::read(from)?,
+            groups: Spilled::read(from)?,
+            cells: Spilled::read(from)?,
+        })
+    }
+}
+
+impl SortItem for PivotRow {
+    fn bytes(&self) -> usize {
+        let of_value = |value: &OwnedValue| size_of::<(u64, OwnedValue)>() + value_bytes(value);
+        let values = self.groups.iter().flatten().chain(self.cells.iter().map(|(_, value)| value));
+        size_of::<PivotRow>() + self.key.len() + values.map(of_value).sum::<usize>()
+    }
+}
+
+impl PivotRow {
+    /// Adds the cells of a later row of the same group.
+    fn add(&mut self, later: PivotRow) {
+        for (column, value) in later.cells {
+            match self.cells.iter_mut().find(|(known, _)| *known == column) {
+                Some((_, known)) => *known = sum([&*known, &value]).unwrap_or(value),
+                None => self.cells.push((column, value)),
+            }
+        }
+    }
+}
+
+impl<'q> PivotStage<'q> {
+    pub(super) fn new(pivot: &Pivot, context: &PipelineContext<'q>) -> PivotStage<'q> {
+        let by_group = |one: &PivotRow, other: &PivotRow| one.key.cmp(&other.key);
         PivotStage {
             pivot: pivot.clone(),
             columns: Vec::new(),
-            numbers: HashMap::new(),
-            rows: Vec::new(),
+            rows: ExternalSort::new(by_group, usize::MAX, &context.budget, KEPT),
+            rows_pushed: 0,
             budget: context.budget.clone(),
+            go_on: context.go_on,
         }
     }
 
@@ -63,17 +112,8 @@ impl PivotStage {
             key.extend_from_slice(&text.as_ref().map_or(0, |text| text.len() as u64 + 1).to_le_bytes());
             key.extend_from_slice(text.as_deref().unwrap_or_default().as_bytes());
         }
-        let at = match self.numbers.get(&key) {
-            Some(at) => *at,
-            None => {
-                let bytes = |value: &OwnedValue| size_of::<OwnedValue>() + value_bytes(value);
-                let values = groups.iter().flatten().map(bytes).sum::<usize>();
-                self.budget.question().charge(ROW_BYTES + 2 * key.len() + values, "rows of pivot")?;
-                self.numbers.insert(key, self.rows.len());
-                self.rows.push(PivotRow { groups, cells: Vec::new() });
-                self.rows.len() - 1
-            }
-        };
+        let mut pushed = PivotRow { number: self.rows_pushed, key, groups, cells: Vec::new() };
+        self.rows_pushed += 1;
         let is_group =
             |name: &str| self.pivot.groups.iter().chain([&self.pivot.field]).any(|group| group.written() == name);
         for (name, value) in row.columns().iter().filter(|(name, _)| !is_group(name)) {
@@ -90,14 +130,38 @@ impl PivotStage {
                 }
                 None => return Err(self.too_many()),
             };
-            self.budget.question().charge(CELL_BYTES + value_bytes(value), "rows of pivot")?;
-            let cells = &mut self.rows[at].cells;
-            match cells.iter_mut().find(|(known, _)| *known == column) {
-                Some((_, known)) => *known = sum([&*known, value]).unwrap_or_else(|| value.clone()),
-                None => cells.push((column, value.clone())),
-            }
+            pushed.cells.push((column as u64, value.clone()));
         }
-        Ok(())
+        self.rows.push(pushed)
+    }
+
+    /// Passes on the rows of each group together, in the order in which the groups came.
+    fn grouped(&mut self, each: &mut dyn FnMut(PivotRow) -> ControlFlow<()>) -> Result<ControlFlow<()>, SpillStop> {
+        let by_number = |one: &PivotRow, other: &PivotRow| one.number.cmp(&other.number);
+        let by_group = |one: &PivotRow, other: &PivotRow| one.key.cmp(&other.key);
+        let rows = ExternalSort::new(by_group, 0, &self.budget, KEPT);
+        let rows = std::mem::replace(&mut self.rows, rows);
+        let mut groups = ExternalSort::new(by_number, usize::MAX, &self.budget, KEPT);
+        let (mut last, mut failed) = (None::<PivotRow>, None);
+        let flow = rows.finish(self.go_on, &mut |row| {
+            match &mut last {
+                Some(last) if last.key == row.key => last.add(row),
+                _ => {
+                    if let Some(Err(over)) = last.replace(row).map(|group| groups.push(group)) {
+                        failed = Some(over);
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        if let (Some(over), ControlFlow::Break(())) = (failed, flow) {
+            return Err(over.into());
+        }
+        if let Some(last) = last {
+            groups.push(last)?;
+        }
+        groups.finish(self.go_on, each)
     }
 
     fn too_many(&self) -> OverBudget {
@@ -134,7 +198,7 @@ fn sum<'v>(values: impl IntoIterator<Item = &'v OwnedValue>) -> Option<OwnedValu
     sum.value()
 }
 
-impl<'q> PipeStage<'q> for PivotStage {
+impl<'q> PipeStage<'q> for PivotStage<'q> {
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
         match self.add(&item.into_row()) {
             Ok(()) => ControlFlow::Continue(()),
@@ -163,21 +227,25 @@ impl<'q> PipeStage<'q> for PivotStage {
         let shown: Vec<(usize, Arc<str>)> = columns.iter().map(|(at, name)| (*at, free(name))).collect();
         let total = |name: &Arc<str>| if names.len() > 1 { format!("total {name}") } else { "total".into() };
         let totals: Vec<(Arc<str>, Arc<str>)> = names.iter().map(|name| (name.clone(), free(&total(name)))).collect();
-        for PivotRow { groups, cells } in std::mem::take(&mut self.rows) {
+        let (written, names): (Vec<Arc<str>>, Vec<Arc<str>>) = (
+            self.pivot.groups.iter().map(|group| group.written().into()).collect(),
+            self.columns.iter().map(|(_, name)| name.clone()).collect(),
+        );
+        let flow = self.grouped(&mut |PivotRow { groups, cells, .. }| {
             let mut row = AnswerRow::default();
-            for (group, value) in self.pivot.groups.iter().zip(groups) {
-                row.push(group.written().into(), value);
+            for (group, value) in written.iter().zip(groups) {
+                row.push(group.clone(), value);
             }
             for (at, name) in &shown {
-                let cell = cells.iter().find(|(column, _)| column == at);
+                let cell = cells.iter().find(|(column, _)| *column == *at as u64);
                 row.push(name.clone(), cell.map(|(_, value)| value.clone()));
             }
             for (of, name) in &totals {
-                let of_name = cells.iter().filter(|(column, _)| self.columns[*column].1 == *of);
+                let of_name = cells.iter().filter(|(column, _)| names.get(*column as usize) == Some(of));
                 row.push(name.clone(), sum(of_name.map(|(_, value)| value)));
             }
-            next(AnswerItem::Row(row))?;
-        }
-        ControlFlow::Continue(())
+            next(AnswerItem::Row(row))
+        });
+        flow.unwrap_or_else(|stop| stopped(stop, &self.budget))
     }
 }

@@ -643,7 +643,7 @@ fn the_same_groups_of_many_days_take_the_memory_of_one() {
 }
 
 /// Questions that keep more than they have memory for, each in its own way.
-const LARGE_QUESTIONS: [&str; 17] = [
+const LARGE_QUESTIONS: [&str; 20] = [
     "* | stats by (user, _time:1d) count_uniq(trace) n",
     "* | stats count_uniq(trace) n",
     "* | stats count_uniq(trace, user) n",
@@ -660,6 +660,9 @@ const LARGE_QUESTIONS: [&str; 17] = [
     "* | uniq by (trace) with hits limit 7",
     "* | field_values trace",
     "* | sort by (trace)",
+    "* | join by (trace) (* | fields trace, user, message) prefix \"other_\"",
+    "* | stats by (user) count() n | join by (user) (* | stats by (user, trace) count() m) | stats count() rows, sum(m) s",
+    "* | stats by (trace, instance) count() n | pivot instance",
     "* | sort by (user desc, trace) offset 17 rank as r",
 ];
 

@@ -4,6 +4,7 @@
 //! groups ──► write_groups ──► runs of groups, by the hash of their values ──┐
 //! values of count_uniq ─────► runs of hashes, by group and hash ────────────┴► MergedGroups: each group once
 //! rows ────► ExternalSort ──► runs of rows, in their order ─────────────────► rows in their order
+//!                                               by the hash of a key ───────► Lookup: the rows of one key
 //! ```
 //!
 //! 1. The answer is the one that more memory would give, with its order: of rows that are equal, those of an earlier run
@@ -16,12 +17,14 @@
 //! [`ScratchSpace`]: daytable_platform::scratch::ScratchSpace
 
 mod groups;
+mod lookup;
 mod run;
 mod sort;
 #[cfg(test)]
 mod tests;
 
 pub(super) use groups::{GroupCells, GroupRuns, GroupSource, MergedGroups};
+pub(super) use lookup::{Lookup, LookupWriter};
 pub(super) use sort::{ExternalSort, SortItem};
 
 use daytable_platform::budget::OverBudget;

@@ -14,6 +14,7 @@ use daytable_platform::budget::OverBudget;
 use daytable_platform::scratch::ScratchFile;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes after which a block is written.
@@ -25,16 +26,34 @@ const ASKED_EVERY: u32 = 4096;
 #[derive(Clone, Debug, Default)]
 pub(in crate::answer) struct Run(Vec<(u64, usize)>);
 
+impl Run {
+    /// Some of its blocks.
+    pub(super) fn part(&self, blocks: Range<usize>) -> Run {
+        Run(self.0.get(blocks).unwrap_or_default().to_vec())
+    }
+}
+
 /// Writes a run.
 pub(super) struct RunWriter {
     file: Arc<ScratchFile>,
     block: Vec<u8>,
+    block_bytes: usize,
     run: Run,
 }
 
 impl RunWriter {
     pub(super) fn new(spill: &SpillFile) -> Result<RunWriter, OverBudget> {
-        Ok(RunWriter { file: spill.file()?, block: Vec::with_capacity(BLOCK_BYTES), run: Run::default() })
+        RunWriter::with_blocks(spill, BLOCK_BYTES)
+    }
+
+    /// Writes blocks of other sizes.
+    pub(super) fn with_blocks(spill: &SpillFile, block_bytes: usize) -> Result<RunWriter, OverBudget> {
+        Ok(RunWriter { file: spill.file()?, block: Vec::with_capacity(block_bytes), block_bytes, run: Run::default() })
+    }
+
+    /// Whether the next entry is the first one of a block.
+    pub(super) fn is_at_block(&self) -> bool {
+        self.block.is_empty()
     }
 
     /// Adds an entry, which `write` appends.
@@ -45,14 +64,14 @@ impl RunWriter {
         // An entry is at most some megabytes: a record, or a group within the memory of a question.
         let length = u32::try_from(self.block.len() - start - 4).unwrap_or(u32::MAX);
         self.block[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        if self.block.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
+        if self.block.len() >= self.block_bytes { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), OverBudget> {
         if !self.block.is_empty() {
             self.run.0.push((self.file.append(&self.block)?, self.block.len()));
             self.block.clear();
-            self.block.shrink_to(2 * BLOCK_BYTES);
+            self.block.shrink_to(2 * self.block_bytes);
         }
         Ok(())
     }
@@ -125,7 +144,7 @@ impl ChargedBytes {
         Ok(())
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         if self.bytes > 0 {
             self.budget.question().release(std::mem::take(&mut self.bytes));
         }
@@ -147,9 +166,9 @@ pub(super) struct ItemRun<T> {
 }
 
 /// Bytes of an entry, from which its memory is charged. As much of each run is always in memory.
-const LARGE_BYTES: usize = 16 << 10;
+pub(super) const LARGE_BYTES: usize = 16 << 10;
 /// How much more memory an item may take than its entry.
-const MEMORY_OF_ENTRY: usize = 3;
+pub(super) const MEMORY_OF_ENTRY: usize = 3;
 
 impl<T> ItemRun<T> {
     pub(super) fn new(budget: &AnswerBudget, run: Run) -> Result<ItemRun<T>, OverBudget> {

@@ -97,6 +97,11 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
         Ok(())
     }
 
+    /// Whether some of them are in the file.
+    pub(in crate::answer) fn is_spilled(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// Passes the wanted items on in their order, until `each` breaks.
     pub(in crate::answer) fn finish(
         mut self,
