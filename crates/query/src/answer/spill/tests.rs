@@ -2,7 +2,7 @@
 
 use super::super::accumulator::Accumulator;
 use super::super::answer_budget::AnswerBudget;
-use super::{ExternalSort, GroupRuns, GroupSource, MERGED_MAX, MergedGroups, SortItem, SpillStop};
+use super::{ExternalSort, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, MergedGroups, SortItem, SpillStop};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Pipe};
 use daytable_logsql::{FieldName, Fields, ParsedQuery};
@@ -168,6 +168,37 @@ proptest! {
         prop_assert_eq!(finished(found.into_iter(), aggregates), finished(grouped(&rows, aggregates).0.into_iter(), aggregates));
         prop_assert!(rows.is_empty() || scratch.used() > 0);
         prop_assert_eq!(budget.question().charged(), 0);
+    }
+}
+
+proptest! {
+    /// A lookup passes on the items of a hash in their order, of whatever lengths they are, and no others.
+    #[test]
+    fn a_lookup_has_the_items_of_each_hash(
+        items in proptest::collection::vec((0u64..12, "[a-z]{0,3}", 0usize..6000), 0..60),
+    ) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (budget, scratch) = budget(dir.path(), 1 << 20, 1 << 20);
+        let mut items: Vec<(u64, String)> =
+            items.into_iter().map(|(hash, text, times)| (hash * (u64::MAX / 11), text.repeat(times))).collect();
+        items.sort_by_key(|(hash, _)| *hash);
+        let mut writer = LookupWriter::new(&budget).expect("room");
+        for (hash, text) in &items {
+            writer.push(*hash, &OwnedValue::String(text.clone())).expect("room");
+        }
+        let lookup = writer.finish(&budget).expect("room");
+        for hash in (0..12).map(|hash| hash * (u64::MAX / 11)).chain([1]) {
+            let mut found = Vec::new();
+            let flow = lookup.each(hash, &mut |value: OwnedValue| {
+                found.push(value.to_string());
+                ControlFlow::Continue(())
+            });
+            prop_assert_eq!(flow, Ok(ControlFlow::Continue(())));
+            let of_hash = items.iter().filter(|(of, _)| *of == hash).map(|(_, text)| text.clone());
+            prop_assert_eq!(found, of_hash.collect::<Vec<_>>());
+        }
+        drop(lookup);
+        prop_assert_eq!((budget.question().charged(), scratch.used() > 0), (0, !items.is_empty()));
     }
 }
 
