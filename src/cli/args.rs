@@ -6,10 +6,13 @@ use super::zone::ReaderZone;
 use crate::config::{Config, ConfigError, TableConfig};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
-use daytable_lifecycle::{LifecycleLimits, TableRule};
+use daytable_archive::lake::CACHE_BYTES_MAX;
+use daytable_archive::{Access, ArchiveUrl, Lake, LakeCache};
+use daytable_lifecycle::{LifecycleLimits, StepError, TableRule};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Remarks, SyntaxError, Test};
 use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::level::{Level, unknown_level};
+use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
 use daytable_parse::ParseOptions;
@@ -19,7 +22,7 @@ use daytable_query::answer::{AnswerOptions, AnswerReport};
 use daytable_query::tables::TableStore;
 use daytable_query::{ArchiveReport, Archives, Filter, Stores, When};
 use daytable_store::{Reader, StoreError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The data folder.
@@ -108,6 +111,56 @@ pub(super) struct ReadSources {
     config: Option<PathBuf>,
 }
 
+/// A lake, instead of a data folder.
+#[derive(Clone, Debug, Args)]
+pub(super) struct LakeArgs {
+    /// Read the archives of all hosts at this address instead of a data folder: s3://bucket/path, az://container/path, gs://bucket/path, or a folder. The access is that of [archives] in the configuration, or of the environment
+    #[arg(long, value_name = "ADDRESS", value_parser = lake_address)]
+    pub(super) lake: Option<ArchiveUrl>,
+    /// With --lake: the folder for what is fetched again and again, instead of ~/.cache/daytable. It takes 1 GiB at most
+    #[arg(long, value_name = "DIR", requires = "lake")]
+    pub(super) cache: Option<PathBuf>,
+}
+
+/// The address of a lake, which may be the path of a folder.
+pub(super) fn lake_address(text: &str) -> Result<ArchiveUrl, String> {
+    let address = match text.contains("://") {
+        true => text.to_owned(),
+        false => {
+            let folder = std::fs::canonicalize(text)
+                .map_err(|error| format!("{error}: a folder, or an address such as s3://bucket/path"))?;
+            let folder = folder.to_str().ok_or("the path of the folder is no text")?;
+            format!("file://{folder}")
+        }
+    };
+    address.parse().map_err(|error: daytable_archive::UrlError| error.to_string())
+}
+
+impl LakeArgs {
+    /// Opens the lake, if one is named.
+    pub(super) fn open(&self, access: &Access, listed_for: Duration) -> Result<Option<Lake>, CliError> {
+        let Some(address) = &self.lake else { return Ok(None) };
+        let cache = match (&self.cache, cache_folder()) {
+            (Some(dir), _) => Some(
+                LakeCache::open(dir, CACHE_BYTES_MAX)
+                    .map_err(|source| CliError::Write { path: dir.clone(), source })?,
+            ),
+            (None, Some(dir)) => LakeCache::open(&dir, CACHE_BYTES_MAX)
+                .inspect_err(|error| eprintln!("daytable: no cache in {}, so all is fetched: {error}", dir.escaped()))
+                .ok(),
+            (None, None) => None,
+        };
+        let opened = Lake::open(address, access, cache, listed_for);
+        Ok(Some(opened.map_err(|error| CliError::Step(StepError::Archive(error)))?))
+    }
+}
+
+/// The folder of caches of this user.
+fn cache_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache"))).map(|dir| dir.join("daytable"))
+}
+
 /// The data folder, its archives and its remote store, open to read.
 pub(super) struct OpenSources {
     pub(super) reader: Reader,
@@ -123,6 +176,11 @@ impl OpenSources {
     pub(super) fn stores(&self) -> Stores<'_> {
         let remote = self.remote.as_deref().map(|remote| remote as &dyn TableStore);
         Stores { reader: &self.reader, archives: &self.archives, remote }
+    }
+
+    /// Whether a lake is read, instead of a data folder.
+    pub(super) fn is_lake(&self) -> bool {
+        matches!(self.archives, Archives::Lake(_))
     }
 
     /// Whether nothing but errors goes to standard error.
@@ -146,7 +204,27 @@ pub(super) fn rules_of_config(config: &Config) -> (Vec<TableRule>, LifecycleLimi
     (config.tables.iter().map(TableConfig::rule).collect(), config.limits())
 }
 
+/// How long a command believes a list of a lake: all questions of a command are about the same files.
+const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
+
 impl ReadSources {
+    /// Opens a lake, if one is named, or all of these.
+    pub(super) fn open_or(&self, lake: &LakeArgs) -> Result<OpenSources, CliError> {
+        if lake.lake.is_none() {
+            return self.open();
+        }
+        for (given, option) in [(self.no_archived, "--no-archived"), (self.local, "--local")] {
+            if given {
+                return Err(CliError::Usage(format!("{option} leaves archives out, and --lake reads nothing else")));
+            }
+        }
+        let access = lake_access(self.config.as_deref())?;
+        let archives = lake.open(&access, LISTED_FOR)?.map_or(Archives::Skip, Archives::Lake);
+        let data_dir = PathBuf::new();
+        let reader = Reader::empty(&data_dir)?;
+        Ok(OpenSources { reader, data_dir, archives, remote: None, config: None, quiet: self.quiet })
+    }
+
     /// Opens all of them.
     pub(super) fn open(&self) -> Result<OpenSources, CliError> {
         let named = load_named_config(self.config.as_deref())?;
@@ -176,6 +254,16 @@ impl ReadSources {
         };
         Ok(OpenSources { reader, data_dir, archives, remote, config, quiet: self.quiet })
     }
+}
+
+/// The access to the archives of a lake: that of the configuration, which may be the installed one, or of the environment.
+pub(super) fn lake_access(config: Option<&Path>) -> Result<Access, CliError> {
+    let config = match load_named_config(config)? {
+        Some(config) => config,
+        // Whoever cannot read the installed one has an environment.
+        None => locate::config().or_else(|_| load_config(None))?,
+    };
+    Ok(config.archives)
 }
 
 /// The remote store of the environment. Without it, an answer from the data folder alone would lack records.
@@ -315,6 +403,7 @@ impl FilterArgs {
         let filter = Filter {
             instance: self.instance.into_iter().next().filter(|_| exact),
             partitions: None,
+            days: None,
             since: self.since.map(|since| since.at(now, &|time| zone.offset(time))),
             until: self.until.map(|until| until.at(now, &|time| zone.offset(time))),
             level: self.level,

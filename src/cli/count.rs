@@ -3,7 +3,7 @@
 //! The table has a header, and a column for each property in the order in which they were asked for. A step of time without
 //! records is a line, too.
 
-use super::args::{FilterArgs, JsonArgs, ReadSources, interval, report_answer};
+use super::args::{FilterArgs, JsonArgs, LakeArgs, ReadSources, interval, report_answer};
 use super::exit::CliError;
 use super::output::{Output, aligned, cell};
 use super::zone::ReaderZone;
@@ -23,6 +23,8 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     sources: ReadSources,
+    #[command(flatten)]
+    lake: LakeArgs,
     /// Count separately by these properties, level and instance, in the order of the columns
     #[arg(long, value_parser = By::parse, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
@@ -64,7 +66,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         clock: zone.clock(),
     };
     let (query, remarks, options) = args.filters.parse(now(), &zone, None)?;
-    let sources = args.sources.open()?;
+    let sources = args.sources.open_or(&args.lake)?;
     let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;
     let mut output = Output::new();
     let shown = if is_terminal { zone } else { ReaderZone::new(true) };

@@ -1,7 +1,7 @@
 //! `daytable export`: writes an answer to a file or to standard output; or the file again that a source read.
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
-use super::args::{FilterArgs, OpenSources, ReadSources, report_answer};
+use super::args::{FilterArgs, LakeArgs, OpenSources, ReadSources, report_answer};
 use super::aside::AsideFile;
 use super::exit::CliError;
 use super::source_file;
@@ -23,6 +23,8 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     sources: ReadSources,
+    #[command(flatten)]
+    lake: LakeArgs,
     /// The form of the records or rows
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "ndjson")]
     format: ExportForm,
@@ -51,7 +53,14 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         && args.n.is_none()
         && let Some(path) = args.filters.only_source()
     {
-        let sources = args.sources.open()?;
+        let sources = args.sources.open_or(&args.lake)?;
+        if sources.is_lake() {
+            return Err(CliError::Usage(
+                "a file again is the file of one host, and each host of a lake may have one of this path: bring its days back with \
+                 daytable restore --host NAME, or write lines with another condition, such as \"log_host:=NAME\""
+                    .into(),
+            ));
+        }
         return source_file::write(&sources, path, args.output.as_deref());
     }
     let format = match args.format {
@@ -66,12 +75,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let Some(path) = &args.output else {
         let printer = AnswerArgs::of(format).printer(&zone, &query, &options);
         let mut output = AnswerOutput::new(printer, false, false)?;
-        let sources = args.sources.open()?;
+        let sources = args.sources.open_or(&args.lake)?;
         let report = give(&sources, &query, &options, &mut |item| output.item(item))?;
         output.finish()?;
         return report_answer(&sources, &query, &remarks, &options, &report);
     };
-    let sources = args.sources.open()?;
+    let sources = args.sources.open_or(&args.lake)?;
     let file = AsideFile::create(path)?;
     let report = write(&sources, &query, &options, format, &file, path)?;
     if let Some(missing) = report.incomplete() {

@@ -5,7 +5,9 @@
 //! first, without a limit.
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
-use super::args::{DOUBTS_TIME_MAX, FilterArgs, OpenSources, ReadSources, report_answer, report_archives, warn_of};
+use super::args::{
+    DOUBTS_TIME_MAX, FilterArgs, LakeArgs, OpenSources, ReadSources, report_answer, report_archives, warn_of,
+};
 use super::exit::CliError;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use daytable_logsql::ParsedQuery;
@@ -29,6 +31,8 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     sources: ReadSources,
+    #[command(flatten)]
+    lake: LakeArgs,
     /// At most this many records or rows. Without it, 1000 records on a terminal, and all in a pipe
     #[arg(short, aliases = ["limit", "lines", "max", "head"], value_name = "N")]
     n: Option<u64>,
@@ -111,7 +115,14 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let [before, after] = sides.map(|side| usize::from(side.unwrap_or_default()));
     if args.follow {
         args.form.check_endless()?;
-        let sources = args.sources.open()?;
+        if args.lake.lake.is_some() {
+            return Err(CliError::Usage(
+                "--follow shows records as they are committed, and the days of a lake are over: follow on the hosts, or on a \
+                 central daytable"
+                    .into(),
+            ));
+        }
+        let sources = args.sources.open_or(&args.lake)?;
         let plan = FollowPlan { first: args.n.unwrap_or(FIRST_RECORDS), limit: None, act: None };
         if !sources.is_quiet() {
             warn_of(&doubts(&sources.stores(), &query, &remarks, &options, DOUBTS_TIME_MAX)?);
@@ -134,7 +145,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     // Neighbours come in the order of their source.
     let is_reversed = is_newest_first && !has_context && is_terminal != args.reverse;
     let mut output = AnswerOutput::new(printer, is_reversed, !args.no_pager)?;
-    let sources = args.sources.open()?;
+    let sources = args.sources.open_or(&args.lake)?;
     if args.key.is_some() || has_context {
         let matches = match args.key {
             Some(keys) => vec![record_of(&sources, keys)?],

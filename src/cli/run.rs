@@ -1,6 +1,7 @@
-//! `daytable run`: runs the daemon with a configuration and the options of the command line.
+//! `daytable run`: runs the daemon with a configuration and the options of the command line; or, over a lake, a daemon that only
+//! answers (`lake`).
 
-use super::args::DaemonArgs;
+use super::args::{DaemonArgs, LakeArgs};
 use super::exit::CliError;
 use super::locate::load_config;
 use crate::config::environment;
@@ -8,7 +9,10 @@ use crate::config::{Config, Listen, PushAccess};
 use daytable_intake::glob::Pattern;
 use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::tail::TailOptions;
+use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
+
+mod lake;
 
 /// The name of the block that `--tail` makes.
 const BLOCK: &str = "command-line";
@@ -32,21 +36,35 @@ pub(super) struct Args {
     /// Who may push records over TCP, instead of the configured access: open, credentials or off
     #[arg(long, value_name = "WHO")]
     push: Option<PushAccess>,
+    #[command(flatten)]
+    lake: LakeArgs,
+    /// With --lake: the folder for the control socket, by which `daytable open --data DIR` and other commands reach this daytable, instead of one in the runtime folder
+    #[arg(long, value_name = "DIR", requires = "lake")]
+    control: Option<PathBuf>,
 }
 
 pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
+    let (lake_of, control) = (args.lake.clone(), args.control.clone());
     // A reload reads the same file, and applies the same options.
     let read = move || {
         let mut config = args.clone().applied_to(load_config(args.daemon.file.as_deref())?);
         config.log.level = level.unwrap_or(config.log.level);
         Ok(config)
     };
+    if lake_of.lake.is_some() {
+        return lake::run(&lake_of, control, read);
+    }
     let config = read()?;
+    init_log(&config);
+    Ok(crate::daemon::run(config, Box::new(read), None)?)
+}
+
+/// Starts the log of a daemon.
+fn init_log(config: &Config) {
     config.log.init();
     for name in environment::unknown_variables() {
         tracing::warn!(name, "ignoring a variable that is not a key of the configuration");
     }
-    Ok(crate::daemon::run(config, Box::new(read))?)
 }
 
 impl Args {

@@ -1,10 +1,12 @@
-//! `daytable sql`: runs an installed `duckdb` with a view `logs` of all records in the data folder.
+//! `daytable sql`: runs an installed `duckdb` with a view `logs` of all records in the data folder, or in a lake.
 //!
 //! Sealed days are Parquet files, which `duckdb` reads where they lie. Days that are open, or in several files, are exported to
 //! a temporary file without a name, which `duckdb` reads by its descriptor; so nothing is left behind.
 
-use super::args::DataArgs;
+use super::args::{DataArgs, lake_address};
 use super::exit::CliError;
+use daytable_archive::{Access, ArchiveUrl, Lake};
+use daytable_lifecycle::StepError;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
@@ -22,6 +24,7 @@ use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The columns of a sealed day that the view names otherwise or leaves out, so that a file without one of them has it, too.
 const SEALED: &str = "SELECT NULL::VARCHAR AS \"PartitionKey\", NULL::TIMESTAMPTZ AS \"Time\", NULL::VARCHAR AS \"Level\", \
@@ -35,6 +38,9 @@ pub(super) struct Args {
     /// The statement. Its table is the view logs, with the columns instance, time, level, message, source, and one for each field. Without a statement, duckdb reads them from the terminal
     #[arg(value_name = "SQL")]
     statement: Option<String>,
+    /// Read the archives of all hosts below this folder instead of a data folder, with the columns log_day and log_host
+    #[arg(long, value_name = "FOLDER", value_parser = lake_address)]
+    lake: Option<ArchiveUrl>,
     /// Print a JSON array
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -44,24 +50,32 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.data.dir();
-    let reader = args.data.reader()?;
-    if reader.is_outbox()? {
-        return Err(CliError::Unavailable(
-            "the records of this data folder are in a remote store, which duckdb does not read: use daytable query, or \
-             daytable export --format parquet --output FILE"
-                .into(),
-        ));
-    }
-    let (sealed, exported) = days(&reader, &data_dir)?;
-    let spool = export(&reader, exported)?;
+    let spool;
+    let statement = match &args.lake {
+        Some(address) => view_of_lake(address)?,
+        None => {
+            let data_dir = args.data.dir();
+            let reader = args.data.reader()?;
+            if reader.is_outbox()? {
+                return Err(CliError::Unavailable(
+                    "the records of this data folder are in a remote store, which duckdb does not read: use daytable query, or \
+                     daytable export --format parquet --output FILE"
+                        .into(),
+                ));
+            }
+            let (sealed, exported) = days(&reader, &data_dir)?;
+            // Its descriptor is open until duckdb ends.
+            spool = export(&reader, exported)?;
+            view(&sealed, &spool)?
+        }
+    };
     let mut command = Command::new("duckdb");
     for (wanted, option) in [(args.json, "-json"), (args.csv, "-csv")] {
         if wanted {
             command.arg(option);
         }
     }
-    command.args(["-cmd", &view(&sealed, &spool)?]);
+    command.args(["-cmd", &statement]);
     if let Some(statement) = &args.statement {
         command.args(["-c", statement]);
     }
@@ -76,6 +90,60 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     // duckdb printed its reason.
     if status.success() { Ok(()) } else { Err(CliError::Unavailable(format!("duckdb ended with {status}"))) }
 }
+
+/// The statement that makes the view of a lake in a folder. Which files are the tables is daytable's answer, not a pattern's.
+fn view_of_lake(address: &ArchiveUrl) -> Result<String, CliError> {
+    let Some(folder) = address.folder() else {
+        return Err(CliError::Unavailable(format!(
+            "daytable gives duckdb no credentials, so it asks lakes in folders alone: in duckdb, with its extension delta and a \
+             secret of your own, ask delta_scan('{address}/TABLE'); or use daytable query --lake {address}, or daytable export \
+             --lake {address} --format parquet --output FILE"
+        )));
+    };
+    let failed = |error| CliError::Step(StepError::Archive(error));
+    let lake = Lake::open(address, &Access::default(), None, Duration::ZERO).map_err(failed)?;
+    let listing = lake.listing().map_err(failed)?;
+    if let Some((name, reason)) = listing.unread.first_key_value() {
+        return Err(CliError::Incomplete(format!("missing from the lake: {name}: {reason}")));
+    }
+    let files: Vec<PathBuf> = listing.files.iter().map(|file| folder.join(file.object())).collect();
+    let sealed = view_of_sealed(&files, Partitions::InPaths)?.unwrap_or_else(|| NOTHING.into());
+    Ok(format!("SET TimeZone = 'UTC'; CREATE VIEW logs AS {sealed};"))
+}
+
+/// Where the columns of the partitions of files are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Partitions {
+    None,
+    InPaths,
+}
+
+/// The records of sealed days; `None` without a file.
+fn view_of_sealed(sealed: &[PathBuf], partitions: Partitions) -> Result<Option<String>, CliError> {
+    if sealed.is_empty() {
+        return Ok(None);
+    }
+    let quoted = |path: &Path| match path.to_str() {
+        Some(path) => Ok(format!("'{}'", path.replace('\'', "''"))),
+        None => Err(CliError::Unavailable(format!("duckdb cannot name {}", path.escaped()))),
+    };
+    let files: Vec<String> = sealed.iter().map(|path| quoted(path)).collect::<Result<_, _>>()?;
+    let by_path = match partitions {
+        Partitions::None => "",
+        Partitions::InPaths => ", hive_partitioning = true, hive_types = {'log_day': DATE, 'log_host': VARCHAR}",
+    };
+    Ok(Some(format!(
+        "SELECT PartitionKey AS instance, Time::TIMESTAMPTZ AS time, Level AS level, Message AS message, \
+         Source AS source, * EXCLUDE (PartitionKey, Time, log_ticks, Level, Message, Source, Layout, Verbatim, \
+         log_source, log_position, log_item) FROM ({SEALED} UNION ALL BY NAME \
+         SELECT * FROM read_parquet([{}], union_by_name = true{by_path})) WHERE log_item = 0",
+        files.join(", ")
+    )))
+}
+
+/// The view without a record.
+const NOTHING: &str = "SELECT NULL::VARCHAR AS instance, NULL::TIMESTAMPTZ AS time, NULL::VARCHAR AS level, \
+    NULL::VARCHAR AS message, NULL::VARCHAR AS source WHERE false";
 
 /// The files of sealed days, and the names of the other day-tables.
 fn days(reader: &Reader, data_dir: &Path) -> Result<(Vec<PathBuf>, Vec<String>), CliError> {
@@ -126,21 +194,7 @@ fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
 
 /// The statement that makes the view.
 fn view(sealed: &[PathBuf], exported: &File) -> Result<String, CliError> {
-    let quoted = |path: &Path| match path.to_str() {
-        Some(path) => Ok(format!("'{}'", path.replace('\'', "''"))),
-        None => Err(CliError::Unavailable(format!("duckdb cannot name {}", path.escaped()))),
-    };
-    let mut parts = Vec::new();
-    if !sealed.is_empty() {
-        let files: Vec<String> = sealed.iter().map(|path| quoted(path)).collect::<Result<_, _>>()?;
-        parts.push(format!(
-            "SELECT PartitionKey AS instance, Time::TIMESTAMPTZ AS time, Level AS level, Message AS message, \
-             Source AS source, * EXCLUDE (PartitionKey, Time, log_ticks, Level, Message, Source, Layout, Verbatim, \
-             log_source, log_position, log_item) FROM ({SEALED} UNION ALL BY NAME \
-             SELECT * FROM read_parquet([{}], union_by_name = true)) WHERE log_item = 0",
-            files.join(", ")
-        ));
-    }
+    let mut parts: Vec<String> = view_of_sealed(sealed, Partitions::None)?.into_iter().collect();
     let is_empty = exported.metadata().is_ok_and(|file| file.len() == 0);
     if !is_empty {
         parts.push(format!(
@@ -152,11 +206,7 @@ fn view(sealed: &[PathBuf], exported: &File) -> Result<String, CliError> {
         ));
     }
     if parts.is_empty() {
-        parts.push(
-            "SELECT NULL::VARCHAR AS instance, NULL::TIMESTAMPTZ AS time, NULL::VARCHAR AS level, \
-             NULL::VARCHAR AS message, NULL::VARCHAR AS source WHERE false"
-                .into(),
-        );
+        parts.push(NOTHING.into());
     }
     let mut statement = "SET TimeZone = 'UTC'; CREATE VIEW logs AS ".to_owned();
     // Writing to a text cannot fail.

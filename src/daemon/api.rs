@@ -24,6 +24,7 @@ use daytable_model::path_text::PathText;
 use daytable_parse::ParseOptions;
 use daytable_platform::budget::MemoryBudget;
 use daytable_platform::reloadable::Reloadable;
+use daytable_query::listing;
 use daytable_query::tables::TableStore;
 use daytable_query::{Archives, ShownListener, ShownSource, ShownUnended, Stores};
 use daytable_store::{CommitQueue, Reader};
@@ -58,8 +59,24 @@ pub(super) struct ApiContext {
 }
 
 impl ApiContext {
+    /// Fails if a lake is read.
+    fn check_writes(&self) -> ApiResult {
+        self.stores_nothing().map_or(Ok(()), |reason| Err(ApiError::Refused(reason.into())))
+    }
+
+    /// Fails if nothing new can come.
+    fn check_follows(&self) -> ApiResult {
+        match *self.archives.load() {
+            Archives::Lake(_) => Err(ApiError::Refused(
+                "this daytable reads a lake, whose days are over: follow records on their hosts, or on a central daytable".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Fails while the store cannot write. A step would wait until it can, which may be never.
     fn check_store(&self) -> ApiResult {
+        self.check_writes()?;
         self.status.readiness.store_failure().map_or(Ok(()), |(since, reason)| {
             let next = "nothing was changed; make room where a disk is full, and try again";
             Err(ApiError::Busy(format!("the store cannot write since {since}: {reason}; {next}")))
@@ -75,6 +92,13 @@ impl ApiContext {
 }
 
 impl Api for ApiContext {
+    fn stores_nothing(&self) -> Option<&'static str> {
+        match *self.archives.load() {
+            Archives::Lake(_) => Some("no such route here: this daytable reads a lake, and stores nothing"),
+            _ => None,
+        }
+    }
+
     fn metrics(&self) -> String {
         self.metrics.render()
     }
@@ -100,6 +124,7 @@ impl Api for ApiContext {
     }
 
     fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
+        self.check_follows()?;
         self.readers.with(|reader| queries::follow(reader, params, &self.questions, out))
     }
 
@@ -126,10 +151,16 @@ impl Api for ApiContext {
         seen: &Visibility,
         each: &mut dyn FnMut(Option<LogEntry>) -> ControlFlow<()>,
     ) -> ApiResult {
+        self.check_follows()?;
         self.readers.with(|reader| queries::follow_log_entries(reader, selector, seen.clone(), each))
     }
 
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult {
+        if let Archives::Lake(lake) = &*self.archives.load() {
+            let listed = listing::tables_of_lake(lake).map_err(ApiError::Failed)?;
+            out.lines(&listed);
+            return Ok(());
+        }
         self.readers.with(|reader| self.lifecycle.tables(reader, out))
     }
 
@@ -189,6 +220,7 @@ impl Api for ApiContext {
     }
 
     fn import(&self, request: &ImportRequest, files: Vec<ImportFile>, out: &mut ResponseWriter) -> ApiResult {
+        self.check_writes()?;
         let instance = request.instance.as_deref().unwrap_or("{host}").parse();
         let instance = instance.map_err(|e: TemplateError| ApiError::parameter("instance", e.to_string()))?;
         let (mut reading, mut router) = (ParseOptions::clone(&self.reading.load()), self.router.clone());

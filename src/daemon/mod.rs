@@ -56,6 +56,7 @@ use alerts::{AlertInputs, Alerts};
 use api::ApiContext;
 use budget::Budget;
 use daytable_alert::AlertBoard;
+use daytable_archive::Lake;
 use daytable_forward::intake::{ForwardIntake, Places};
 use daytable_intake::push::Push;
 use daytable_intake::rate_limit::ConnectionLimiter;
@@ -109,17 +110,18 @@ const SEND_GRACE: Duration = Duration::from_secs(5);
 /// Loads the configuration again, with the same command line.
 pub type LoadConfig = Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>;
 
-/// Runs the daemon until SIGTERM or SIGINT, then drains it. On SIGHUP `load` reloads the configuration.
+/// Runs the daemon until SIGTERM or SIGINT, then drains it. On SIGHUP `load` reloads the configuration. With a lake, questions are
+/// answered from there, and the data folder stays empty.
 ///
 /// # Errors
 ///
 /// The reason why the daemon does not start, or why the store cannot be closed.
-pub fn run(config: Config, load: LoadConfig) -> Result<(), DaemonError> {
+pub fn run(config: Config, load: LoadConfig, lake: Option<Lake>) -> Result<(), DaemonError> {
     let startup = Startup::prepare(&config)?;
     let store = startup.open_store(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let mut daemon = Daemon::start(config, load, startup, &store)?;
+        let mut daemon = Daemon::start(config, load, startup, &store, lake)?;
         let ended = daemon.run().await;
         daemon.drain().await;
         ended
@@ -240,7 +242,13 @@ struct Daemon {
 
 impl Daemon {
     /// Starts all parts over `store`. Within a runtime.
-    fn start(config: Config, load: LoadConfig, startup: Startup, store: &Store) -> Result<Daemon, DaemonError> {
+    fn start(
+        config: Config,
+        load: LoadConfig,
+        startup: Startup,
+        store: &Store,
+        lake: Option<Lake>,
+    ) -> Result<Daemon, DaemonError> {
         let Startup { port, mut server, mut sources, counters, budget, router, remote, metrics, readiness } = startup;
         let drain_timeout = Reloadable::new(config.drain_timeout);
         let stop = stop_signal::listen(drain_timeout.clone())?;
@@ -284,7 +292,11 @@ impl Daemon {
 
         let reading = Reloadable::new(config.reading());
         let tails = Reloadable::new(config.sources.tails.clone());
-        let archives = Reloadable::new(Archives::Read(config.archives.clone()));
+        let stores_records = lake.is_none();
+        let archives = Reloadable::new(match lake {
+            Some(lake) => Archives::Lake(lake),
+            None => Archives::Read(config.archives.clone()),
+        });
         let verifying = Reloadable::new(Verifying::of(&config));
         verify::restore_last(&config.data_dir, &mut lock(&metrics.verify));
         let (reload_requests, reloads) = unbounded_channel();
@@ -316,8 +328,10 @@ impl Daemon {
         };
         let server_context = ServerContext::new(api, metrics.http.clone(), readiness.clone(), server.limits());
         server_context.tenants.store(Tenants::new(&config.tenants).map_err(DaemonError::TenantToken)?);
-        // The context was made above, so it has no receiver yet.
-        let _ = server_context.forward.set(hosts);
+        if stores_records {
+            // The context was made above, so it has no receiver yet.
+            let _ = server_context.forward.set(hosts);
+        }
         // Before a day is merged or sealed.
         let forwarding = Arc::new(Senders::new(&config, store, &forwarding_view)?);
         let mut servers = JoinSet::new();

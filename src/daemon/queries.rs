@@ -25,7 +25,7 @@ use daytable_query::answer::{
 use daytable_query::export::{RowSpool, SpoolError, write_csv, write_parquet};
 use daytable_query::patterns::PatternCounter;
 use daytable_query::tables::TableError;
-use daytable_query::{ArchiveReport, Count, Filter, Grouping, OwnedValue, RecordFollower, Stores, when};
+use daytable_query::{ArchiveReport, Count, Filter, Grouping, OwnedValue, RecordFollower, Stores, times_of, when};
 use daytable_store::{Reader, StoreError};
 use serde::Serialize;
 use serde_json::json;
@@ -73,6 +73,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
     Ok(Filter {
         instance: filters.instance.clone(),
         partitions: None,
+        days: None,
         since: time("since", &filters.since)?,
         until: time("until", &filters.until)?,
         level: filters.level.as_ref().map(level).transpose()?,
@@ -402,10 +403,10 @@ fn hits(
     grouping: Grouping,
     out: &mut ResponseWriter,
 ) -> ApiResult {
-    let times: Vec<_> = stores.reader.table_times()?.into_iter().filter_map(|(_, times)| times).collect();
+    let times = times_of(stores)?;
     let pushed = pushed_down(&Predicate::new(&query.filter, options.now), &options.filter);
-    let from = pushed.since.or_else(|| times.iter().map(|(oldest, _)| *oldest).min());
-    let to = pushed.until.or_else(|| times.iter().map(|(_, newest)| *newest).max());
+    let from = pushed.since.or_else(|| times.map(|(oldest, _)| oldest));
+    let to = pushed.until.or_else(|| times.map(|(_, newest)| newest));
     let every = match step {
         Some(step) => parse_duration(step).map_err(|error| ApiError::parameter("step", error.to_string()))?,
         None => {

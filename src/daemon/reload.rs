@@ -131,7 +131,9 @@ impl Daemon {
             prepared.router.publish();
         }
         self.lifecycle.executor.reach(config.archives.clone());
-        self.archives.store(Archives::Read(config.archives.clone()));
+        if !matches!(*self.archives.load(), Archives::Lake(_)) {
+            self.archives.store(Archives::Read(config.archives.clone()));
+        }
         if (&config.tables, &config.lifecycle) != (&self.config.tables, &self.config.lifecycle) {
             self.lifecycle.change(settings(&config));
             // The send fails only if the thread has ended.

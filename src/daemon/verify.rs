@@ -143,7 +143,7 @@ impl Verifier {
         let verifying = self.verifying.load();
         let access = match &*self.archives.load() {
             Archives::Read(access) => access.clone(),
-            Archives::Skip => Default::default(),
+            Archives::Skip | Archives::Lake(_) => Default::default(),
         };
         let request = VerifyRequest {
             data_dir: &self.data_dir,

@@ -21,6 +21,11 @@ use std::path::PathBuf;
 
 /// Answers the routes. Lines are JSON objects unless a method states otherwise.
 pub trait Api: Send + Sync + 'static {
+    /// Why nothing can be stored, if nothing can.
+    fn stores_nothing(&self) -> Option<&'static str> {
+        None
+    }
+
     /// `/metrics`: all metrics in Prometheus's text format.
     fn metrics(&self) -> String;
 

@@ -93,7 +93,8 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
         let control = control::routes().merge(page::control_route()).merge(forward::control_routes());
         routes = routes.merge(control.route_layer(from_fn(read_auth::no_browser)));
     }
-    if let Some(push) = push {
+    let refused = context.api.stores_nothing();
+    if let Some(push) = push.filter(|_| refused.is_none()) {
         let push = push::PushContext { push, readiness: context.readiness.clone() };
         if let Some(intake) = context.forward.get() {
             let hosts = forward::ForwardContext { intake: intake.clone(), push: push.clone() };
@@ -102,7 +103,7 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
         routes = routes.merge(push::routes(push, kind));
     }
     routes
-        .fallback(async || error_response(StatusCode::NOT_FOUND, "no such route"))
+        .fallback(async move || error_response(StatusCode::NOT_FOUND, refused.unwrap_or("no such route")))
         .method_not_allowed_fallback(async || error_response(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"))
         .layer(from_fn_with_state(context.clone(), count_request))
         .with_state(context)

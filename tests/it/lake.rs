@@ -11,18 +11,22 @@ use std::process::Command;
 const ENGINES: [&str; 3] = ["delta-rs", "duckdb", "clickhouse"];
 
 /// A host with a data folder of its own that archives to a shared address.
-struct Host {
-    place: Place,
-    config: String,
+pub(crate) struct Host {
+    pub(crate) place: Place,
+    pub(crate) config: String,
 }
 
 impl Host {
     fn new(name: &str, archive: &Path) -> Host {
+        Host::at(name, "table_format = \"delta\"\n", &format!("file://{}", archive.display()))
+    }
+
+    /// A host that archives to an address, with these keys of `[archives]`.
+    pub(crate) fn at(name: &str, archives: &str, address: &str) -> Host {
         let place = Place::new();
         let config = place.configure(&format!(
-            "[archives]\ntable_format = \"delta\"\n[[table]]\nname = \"Other\"\nkeep = \"4000d\"\nwhen = \"level:=fatal\"\n\
-             [[table]]\nname = \"Log\"\nkeep = \"4000d\"\narchive = \"file://{}\"\n",
-            archive.display()
+            "[archives]\n{archives}[[table]]\nname = \"Other\"\nkeep = \"4000d\"\nwhen = \"level:=fatal\"\n\
+             [[table]]\nname = \"Log\"\nkeep = \"4000d\"\narchive = \"{address}\"\n"
         ));
         let text = fs::read_to_string(&config).expect("read");
         fs::write(&config, format!("host = \"{name}\"\n{text}")).expect("written");
@@ -31,13 +35,13 @@ impl Host {
     }
 
     /// Imports a file of these lines.
-    fn import(&self, file: &str, lines: &[String]) {
+    pub(crate) fn import(&self, file: &str, lines: &[String]) {
         self.place.write(file, lines);
         let path = self.place.log(file).display().to_string();
         self.place.said("import", &["--config", &self.config, "--instance", "app", &path]);
     }
 
-    fn archive(&self, table: &str) {
+    pub(crate) fn archive(&self, table: &str) {
         self.place.said("archive", &["--config", &self.config, table]);
     }
 }

@@ -36,6 +36,7 @@ mod journal;
 mod keys;
 mod kill;
 mod lake;
+mod lake_reading;
 mod life_of_a_day;
 mod lifecycle;
 mod loki;

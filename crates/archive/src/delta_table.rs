@@ -57,21 +57,32 @@ impl Archive {
     }
 
     fn log(&self, table: &TableName) -> Option<DeltaLog> {
-        if !self.is_table() {
-            return None;
-        }
+        self.is_table().then(|| self.log_of(table))
+    }
+
+    /// The log of a table, whether or not there is one.
+    fn log_of(&self, table: &TableName) -> DeltaLog {
         let options = DeltaOptions {
             partition_columns: PARTITION_COLUMNS.map(str::to_owned).to_vec(),
             ..DeltaOptions::default()
         };
         let log = DeltaLog::new(Arc::clone(&self.0.store), &self.table_path(table), options);
-        let Some(root) = self.0.url.folder().map(Path::to_owned) else { return Some(log) };
+        let Some(root) = self.0.url.folder().map(Path::to_owned) else { return log };
         let url = self.0.url.clone();
         let file = move |path: &ObjectPath| -> PathBuf { root.join(path.as_ref()) };
         let written = file.clone();
         let text = |error: ArchiveError| io::Error::other(error.to_string());
         let log = log.with_before_write(Arc::new(move |path| folder::make_parents(&url, &file(path)).map_err(text)));
-        Some(log.with_after_write(Arc::new(move |path| folder::restrict(&written(path)).map_err(text))))
+        log.with_after_write(Arc::new(move |path| folder::restrict(&written(path)).map_err(text)))
+    }
+
+    /// The table as its log says, read with fewer requests than before. Without a version there is none.
+    pub(super) fn table_now(&self, table: &TableName) -> Result<TableSnapshot, ArchiveError> {
+        let known = self.seen(table);
+        let snapshot = self.wait(self.log_of(table).snapshot(known.as_ref()));
+        let snapshot = snapshot.map_err(|error| self.log_failed(error.into()))?;
+        self.saw(table, snapshot.clone());
+        Ok(snapshot)
     }
 
     fn table_path(&self, table: &TableName) -> ObjectPath {

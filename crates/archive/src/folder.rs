@@ -5,7 +5,8 @@
 //! its mode.
 
 use super::error::ArchiveError;
-use super::names::{ArchiveName, ArchiveObject};
+use super::list::FoundObject;
+use super::names::ArchiveName;
 use super::url::ArchiveUrl;
 use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;
@@ -84,10 +85,7 @@ pub(super) fn sync(folder: &Path) -> Result<(), ArchiveError> {
 }
 
 /// The objects of a table, with their sizes. Other files are skipped, whatever their name.
-pub(super) fn objects_of(
-    root: &Path,
-    table: &TableName,
-) -> Result<Vec<(ArchiveName, ArchiveObject, u64)>, ArchiveError> {
+pub(super) fn objects_of(root: &Path, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
     let mut found = Vec::new();
     for day in names_in(&root.join(table.as_str()))? {
         for host in names_in(&root.join(table.as_str()).join(&day))? {
@@ -96,7 +94,9 @@ pub(super) fn objects_of(
                 let Some((name, part)) = ArchiveName::parse(&object) else { continue };
                 let path = root.join(&object);
                 match fs::metadata(&path) {
-                    Ok(metadata) if metadata.is_file() => found.push((name, part, metadata.len())),
+                    Ok(metadata) if metadata.is_file() => {
+                        found.push(FoundObject { name, part, bytes: metadata.len(), e_tag: None });
+                    }
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) => return Err(ArchiveError::io(path)(error)),
@@ -108,7 +108,7 @@ pub(super) fn objects_of(
 }
 
 /// The UTF-8 names in a folder; empty if it is missing or not a folder.
-fn names_in(folder: &Path) -> Result<Vec<String>, ArchiveError> {
+pub(super) fn names_in(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
         entries => entries.map_err(ArchiveError::io(folder))?,

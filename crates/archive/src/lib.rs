@@ -21,6 +21,7 @@
 //! * [`Archive::fetch`], [`Archive::reader`]: a whole file, verified while it is written; some ranges of it for a
 //!   query.
 //! * [`Archive::drop_archive`]: removes an archive, its manifest first.
+//! * [`lake`]: the archives of all hosts at an address, to be read without a data folder.
 //! * `delta_table`: archives as a table that other engines read.
 //! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: the
 //!   errors.
@@ -38,6 +39,7 @@ pub mod error;
 mod delta_table;
 mod fetch;
 mod folder;
+pub mod lake;
 mod list;
 mod names;
 mod put;
@@ -47,6 +49,7 @@ pub mod url;
 pub use access::{Access, RetryPolicy};
 pub use delta_table::{REMOVED_FILE_GRACE, TableFormat};
 pub use error::ArchiveError;
+pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic};
 pub use list::{FaultyArchive, Listing};
 pub use put::Proof;
 pub use reader::ArchiveReader;
@@ -167,8 +170,18 @@ impl Archive {
     ///
     /// [`ArchiveError::Setup`] for wrong credentials or a wrong endpoint, [`ArchiveError::Io`] for a missing folder.
     pub fn open(url: &ArchiveUrl, access: &Access, patience: &RetryPolicy) -> Result<Archive, ArchiveError> {
+        Archive::open_through(url, access, patience, |store| store)
+    }
+
+    /// The same, with a store between this one and its requests.
+    fn open_through(
+        url: &ArchiveUrl,
+        access: &Access,
+        patience: &RetryPolicy,
+        between: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>,
+    ) -> Result<Archive, ArchiveError> {
         let setup = |what: String| ArchiveError::Setup { url: url.clone(), what };
-        let store = access::connect(url, access, patience)?;
+        let store = between(access::connect(url, access, patience)?);
         let prefix = match url.location() {
             Location::Folder(_) => ObjectPath::default(),
             Location::Bucket { prefix, .. } => ObjectPath::parse(prefix).map_err(|error| setup(error.to_string()))?,

@@ -29,6 +29,15 @@ pub struct FaultyArchive {
     pub what: String,
 }
 
+/// An object of an archive, as a store lists it.
+pub(super) struct FoundObject {
+    pub(super) name: ArchiveName,
+    pub(super) part: ArchiveObject,
+    pub(super) bytes: u64,
+    /// What the store calls this version of it.
+    pub(super) e_tag: Option<String>,
+}
+
 /// The objects of one archive.
 #[derive(Default)]
 struct ListedObjects {
@@ -51,15 +60,12 @@ impl Archive {
         let mut listing = Listing::default();
         for table in tables {
             let mut found: BTreeMap<ArchiveName, ListedObjects> = BTreeMap::new();
-            let objects = match self.url().folder() {
-                Some(root) => folder::objects_of(root, table)?,
-                None => self.wait(self.objects_of(table))?,
-            };
-            for (name, part, bytes) in objects.into_iter().filter(|(name, ..)| wanted(&name.home, &name.table)) {
-                let found = found.entry(name).or_default();
-                match part {
+            let objects = self.objects(table)?;
+            for object in objects.into_iter().filter(|object| wanted(&object.name.home, &object.name.table)) {
+                let found = found.entry(object.name).or_default();
+                match object.part {
                     ArchiveObject::Manifest => found.manifest = true,
-                    ArchiveObject::Data => found.bytes = Some(bytes),
+                    ArchiveObject::Data => found.bytes = Some(object.bytes),
                 }
             }
             for (name, found) in found {
@@ -92,15 +98,24 @@ impl Archive {
         }
     }
 
+    /// The objects of a table.
+    pub(super) fn objects(&self, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
+        match self.url().folder() {
+            Some(root) => folder::objects_of(root, table),
+            None => self.wait(self.objects_of(table)),
+        }
+    }
+
     /// The objects of a table in a bucket.
-    async fn objects_of(&self, table: &TableName) -> Result<Vec<(ArchiveName, ArchiveObject, u64)>, ArchiveError> {
+    async fn objects_of(&self, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
         let folder = self.0.prefix.clone().join(table.as_str());
         let failed = |error| ArchiveError::from_store(format!("{}/{table}", self.url()), error);
         let mut objects = self.store().list(Some(&folder));
         let mut found = Vec::new();
         while let Some(object) = poll_fn(|context| objects.as_mut().poll_next(context)).await {
-            let ObjectMeta { location, size, .. } = object.map_err(failed)?;
-            found.extend(self.name_of(&location).map(|(name, part)| (name, part, size)));
+            let ObjectMeta { location, size: bytes, e_tag, .. } = object.map_err(failed)?;
+            let name = self.name_of(&location);
+            found.extend(name.map(|(name, part)| FoundObject { name, part, bytes, e_tag }));
         }
         Ok(found)
     }

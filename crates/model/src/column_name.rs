@@ -13,6 +13,8 @@ pub const PARTITION_COLUMNS: [&str; 2] = [LOG_DAY, LOG_HOST];
 pub const LOG_DAY: &str = "log_day";
 /// The host whose day it is.
 pub const LOG_HOST: &str = "log_host";
+/// The field of a record that reads as [`LOG_HOST`] where the record has none of its own.
+pub const HOST: &str = "host";
 
 /// Names that columns have elsewhere, by field and type: the files of one table agree on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -78,6 +78,17 @@ pub fn property_again(property: &str, n: usize) -> String {
     format!("{}{AGAIN}{n}", &property[..kept])
 }
 
+/// The property that a field has once another field of the same first property stands before it: `ip#2` of `ip`, `ip#3` of
+/// `ip#2`. `None` if the property is of another name.
+pub fn property_after(first: &str, property: &str) -> Option<String> {
+    if property == first {
+        return Some(property_again(first, 2));
+    }
+    let n = property.strip_prefix(first)?.strip_prefix(AGAIN).filter(|n| is_count(n))?.parse::<usize>().ok()?;
+    // Other numbers of that form are names that a program chose, and stay as they are.
+    (n >= 2 && property == property_again(first, n)).then(|| property_again(first, n + 1))
+}
+
 /// The property of the first field of a name, if this is the property of a later one.
 pub fn first_property(property: &str) -> Option<&str> {
     let (first, n) = property.rsplit_once(AGAIN).or_else(|| property.rsplit_once('#'))?;
@@ -136,6 +147,22 @@ pub(crate) fn numbered_name(name: &str, n: u32) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_field_before_it_moves_a_property_on() {
+        for (property, after) in [
+            ("ip", Some("ip_u0023_2")),
+            ("ip_u0023_2", Some("ip_u0023_3")),
+            ("ip_u0023_9", Some("ip_u0023_10")),
+            ("ip_u0023_1", None),
+            ("ip_u0023_02", None),
+            ("ip_u0023_", None),
+            ("ips", None),
+            ("zip", None),
+        ] {
+            assert_eq!(property_after("ip", property).as_deref(), after, "{property}");
+        }
+    }
 
     #[test]
     fn names_that_collide_keep_their_names() {

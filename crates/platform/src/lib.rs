@@ -3,6 +3,7 @@
 //! * [`budget`]: the memory that questions may use, and texts that are bounded before they are made.
 //! * `over_budget`: the refusal of a question that needs more.
 //! * [`scratch`]: room on disk for what outgrows the memory of a question.
+//! * [`in_parallel`]: the same work for several things at once.
 //! * [`memory`]: the allocator, and the memory limit of this process.
 //! * [`host`]: the name of this host.
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
@@ -19,6 +20,7 @@ pub mod error_text;
 pub mod failpoint;
 pub mod file_watch;
 pub mod host;
+pub mod in_parallel;
 pub mod memory;
 pub mod reloadable;
 pub mod scratch;

@@ -1,11 +1,16 @@
 //! Days that exist only as archives. They are read in place: no table is created, and only the necessary row groups
 //! are fetched.
 //!
-//! The catalog lists these days, so no store is asked for its days. A store that cannot be read costs a query only
+//! The catalog lists these days, so no store is asked for its days. Without a data folder, a [lake](crate::lake_days) is
+//! read instead: the archives of all hosts at an address. A store that cannot be read costs a query only
 //! these days: the other records are returned, and [`ArchiveReport`] states what is missing. A query does not ask a
 //! failed store again.
 
-use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, RetryPolicy};
+use crate::filter::Filter;
+use crate::lake_days::{LakeDay, LakeSession};
+use daytable_archive::{
+    Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, Lake, LakeFile, LakeTraffic, RetryPolicy,
+};
 use daytable_model::key::DayTable;
 use daytable_store::catalog;
 use daytable_store::sealed::{Manifest, SealedFile};
@@ -22,11 +27,33 @@ pub enum Archives {
     Skip,
     /// Archives are read with this access.
     Read(Access),
+    /// All archives at an address are read, those of all hosts.
+    Lake(Lake),
+}
+
+/// A day that a query reads from an archive.
+#[derive(Clone, Debug)]
+pub(super) enum ArchivedPart {
+    /// By the catalog of the data folder.
+    Catalog(catalog::Archived),
+    /// Of a lake: the day of one daytable.
+    Lake(LakeFile),
+}
+
+impl ArchivedPart {
+    /// The name of the day, for people.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            ArchivedPart::Catalog(archived) => archived.table.to_string(),
+            ArchivedPart::Lake(file) => file.shown(),
+        }
+    }
 }
 
 /// The archives that one query reads.
 pub(super) struct ArchiveSession {
     access: Option<Access>,
+    pub(super) lake: Option<LakeSession>,
     /// Open archives, and those that cannot be read.
     opened: RefCell<BTreeMap<String, Result<Archive, Arc<str>>>>,
     report: RefCell<ArchiveReport>,
@@ -35,10 +62,23 @@ pub(super) struct ArchiveSession {
 /// The archived days that a query read, and those it could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveReport {
-    /// Days that were read from their archives.
-    pub archived: BTreeSet<DayTable>,
+    /// Days that were read from their archives, by name.
+    pub archived: BTreeSet<String>,
     /// Days that could not be read completely, and why.
-    pub unread: BTreeMap<DayTable, String>,
+    pub unread: BTreeMap<String, String>,
+    /// What was read of a lake, if one was asked.
+    pub lake: Option<LakeReport>,
+}
+
+/// What a query read of a lake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LakeReport {
+    /// Files at the address.
+    pub files: u64,
+    /// Files that were opened.
+    pub opened: u64,
+    /// What was asked of the store meanwhile.
+    pub traffic: LakeTraffic,
 }
 
 impl ArchiveReport {
@@ -47,11 +87,28 @@ impl ArchiveReport {
     pub fn joined(mut self, other: ArchiveReport) -> ArchiveReport {
         self.archived.extend(other.archived);
         self.unread.extend(other.unread);
+        self.lake = match (self.lake, other.lake) {
+            (Some(one), Some(other)) => Some(LakeReport {
+                files: one.files.max(other.files),
+                opened: one.opened + other.opened,
+                traffic: one.traffic + other.traffic,
+            }),
+            (one, other) => one.or(other),
+        };
         self
     }
 
     /// A line for people, if archives were read.
     pub fn notice(&self) -> Option<String> {
+        if let Some(LakeReport { files, opened, traffic }) = self.lake {
+            let LakeTraffic { requests, bytes, cached_bytes } = traffic;
+            let names = few(self.archived.iter());
+            let names = if names.is_empty() { names } else { format!(" ({names})") };
+            let cached = if cached_bytes == 0 { String::new() } else { format!(", {cached_bytes} from the cache") };
+            let plural = if requests == 1 { "" } else { "s" };
+            let read = format!("{bytes} bytes in {requests} request{plural}{cached}");
+            return Some(format!("{opened} of {files} files of the lake were opened{names}: {read}"));
+        }
         if self.archived.is_empty() {
             return None;
         }
@@ -64,16 +121,19 @@ impl ArchiveReport {
     pub fn missing(&self) -> Option<String> {
         let (_, reason) = self.unread.first_key_value()?;
         let (count, names) = (self.unread.len(), few(self.unread.keys()));
+        if self.lake.is_some() {
+            return Some(format!("missing from this answer: {names}: {reason}"));
+        }
         let days = if count == 1 { "1 archived table is".into() } else { format!("{count} archived tables are") };
         Some(format!("{days} missing from this answer ({names}): {reason}"))
     }
 }
 
 /// The first few of many names.
-fn few<'a>(names: impl ExactSizeIterator<Item = &'a DayTable>) -> String {
+fn few<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     const SHOWN: usize = 5;
     let more = names.len().saturating_sub(SHOWN);
-    let mut shown: Vec<String> = names.take(SHOWN).map(DayTable::to_string).collect();
+    let mut shown: Vec<String> = names.take(SHOWN).cloned().collect();
     if more > 0 {
         shown.push(format!("and {more} more"));
     }
@@ -82,11 +142,12 @@ fn few<'a>(names: impl ExactSizeIterator<Item = &'a DayTable>) -> String {
 
 impl ArchiveSession {
     pub(super) fn new(archives: &Archives) -> ArchiveSession {
-        let access = match archives {
-            Archives::Skip => None,
-            Archives::Read(access) => Some(access.clone()),
+        let (access, lake) = match archives {
+            Archives::Skip => (None, None),
+            Archives::Read(access) => (Some(access.clone()), None),
+            Archives::Lake(lake) => (None, Some(LakeSession::new(lake))),
         };
-        ArchiveSession { access, opened: RefCell::default(), report: RefCell::default() }
+        ArchiveSession { access, lake, opened: RefCell::default(), report: RefCell::default() }
     }
 
     /// The latest archive of each archived day, including days that are still local.
@@ -102,13 +163,26 @@ impl ArchiveSession {
     }
 
     /// The file of an archived day; `None` if it cannot be read, which is recorded.
-    pub(super) fn open(&self, archived: &catalog::Archived) -> Option<SealedFile> {
-        let opened = self.open_file(archived);
+    pub(super) fn open(&self, archived: &ArchivedPart) -> Option<SealedFile> {
+        let opened = match (archived, &self.lake) {
+            (ArchivedPart::Catalog(archived), _) => self.open_file(archived),
+            (ArchivedPart::Lake(file), Some(lake)) => lake.open(file).map_err(Arc::from),
+            (ArchivedPart::Lake(_), None) => Err("no lake is read".into()),
+        };
         match &opened {
-            Ok(_) => drop(self.report.borrow_mut().archived.insert(archived.table.clone())),
-            Err(reason) => self.unread(&archived.table, reason),
+            Ok(_) => drop(self.report.borrow_mut().archived.insert(archived.shown())),
+            Err(reason) => self.unread(&archived.shown(), reason),
         }
         opened.ok()
+    }
+
+    /// The days of a lake that a filter may match, the newest first, with the times of their records. What cannot be read is
+    /// recorded.
+    pub(super) fn lake_days(&self, filter: &Filter) -> Vec<LakeDay> {
+        let Some(lake) = &self.lake else { return Vec::new() };
+        let (days, unread) = lake.days(filter);
+        unread.into_iter().for_each(|(name, reason)| self.unread(&name, reason));
+        days
     }
 
     fn open_file(&self, archived: &catalog::Archived) -> Result<SealedFile, Arc<str>> {
@@ -146,13 +220,13 @@ impl ArchiveSession {
     }
 
     /// Records that a day could not be read completely.
-    pub(super) fn unread(&self, table: &DayTable, reason: impl ToString) {
+    pub(super) fn unread(&self, name: &str, reason: impl ToString) {
         let mut report = self.report.borrow_mut();
-        report.unread.entry(table.clone()).or_insert_with(|| reason.to_string());
+        report.unread.entry(name.to_owned()).or_insert_with(|| reason.to_string());
     }
 
     pub(super) fn into_report(self) -> ArchiveReport {
-        self.report.into_inner()
+        ArchiveReport { lake: self.lake.as_ref().map(LakeSession::report), ..self.report.into_inner() }
     }
 }
 
@@ -162,9 +236,10 @@ mod tests {
 
     #[test]
     fn archives_read_and_unread_are_reported_in_a_line() {
-        let day = |day: u32| DayTable::parse(&format!("Log202611{day:02}")).expect("a table");
+        let day = |day: u32| format!("Log202611{day:02}");
         assert_eq!((ArchiveReport::default().notice(), ArchiveReport::default().missing()), (None, None));
-        let report = ArchiveReport { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into() };
+        let report =
+            ArchiveReport { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into(), lake: None };
         assert_eq!(report.notice().as_deref(), Some("1 table was read from the archive: Log20261101"));
         assert_eq!(
             report.missing().as_deref(),
@@ -173,6 +248,7 @@ mod tests {
         let many = ArchiveReport {
             archived: (1..=9).map(day).collect(),
             unread: (1..=6).map(|n| (day(n), "a".into())).collect(),
+            lake: None,
         };
         let names = "Log20261101, Log20261102, Log20261103, Log20261104, Log20261105";
         assert_eq!(many.notice(), Some(format!("9 tables were read from the archive: {names}, and 4 more")));

@@ -1,12 +1,11 @@
 //! The tables that a query reads, and the times and rows within them.
 
-use super::archived::ArchiveSession;
+use super::archived::{ArchiveSession, ArchivedPart};
 use super::filter::Filter;
 use super::stores::Stores;
 use crate::tables::TableError;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
-use daytable_store::catalog;
 use daytable_store::sealed::SealedFile;
 use daytable_store::{Range, Reader, Row, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +25,14 @@ pub(super) struct Bounds {
     pub(super) stands: bool,
     /// Whether it may exist in the remote store.
     pub(super) is_remote: bool,
-    pub(super) archived: Option<catalog::Archived>,
+    pub(super) archived: Option<ArchivedPart>,
+}
+
+impl Bounds {
+    /// The name of the day, for people.
+    pub(super) fn shown(&self) -> String {
+        self.archived.as_ref().map_or_else(|| self.table.to_string(), ArchivedPart::shown)
+    }
 }
 
 /// The tables that may have matching records, with the times of these records: local tables, remote tables, and
@@ -54,14 +60,14 @@ pub(super) fn tables_of(
         if remote.is_some() {
             waiting.insert(table, times);
         } else {
-            let archived = archives.remove(&table);
+            let archived = archives.remove(&table).map(ArchivedPart::Catalog);
             found.extend(local(table, times, true, archived));
         }
     }
     let mut both: BTreeSet<DayTable> = remote.into_iter().flatten().collect();
     both.extend(waiting.keys().cloned());
     for table in both {
-        let archived = archives.remove(&table);
+        let archived = archives.remove(&table).map(ArchivedPart::Catalog);
         let (stands, newest) = match waiting.get(&table) {
             Some(times) => (true, times.map(|(_, newest)| newest)),
             None => (false, None),
@@ -74,9 +80,24 @@ pub(super) fn tables_of(
         }
     }
     for (table, archived) in archives {
-        found.extend(local(table, archived.seal.times, false, Some(archived)));
+        found.extend(local(table, archived.seal.times, false, Some(ArchivedPart::Catalog(archived))));
+    }
+    for (file, times) in reading.lake_days(filter) {
+        found.extend(local(file.table().clone(), Some(times), false, Some(ArchivedPart::Lake(file))));
     }
     Ok(found)
+}
+
+/// The times of the oldest and the newest record of the data folder, or of a lake; `None` without records.
+///
+/// # Errors
+///
+/// The data folder cannot be read.
+pub fn times_of(stores: &Stores<'_>) -> Result<Option<(Ticks, Ticks)>, TableError> {
+    let reading = ArchiveSession::new(stores.archives);
+    let local = stores.reader.table_times()?.into_iter().filter_map(|(_, times)| times);
+    let times = local.chain(reading.lake_days(&Filter::default()).into_iter().map(|(_, times)| times));
+    Ok(times.reduce(|(first, last), (of, to)| (first.min(of), last.max(to))))
 }
 
 /// The range to read of a table; `None` if it has no partitions that the filter wants. [`StoreError::TableGone`] if the table is
@@ -140,9 +161,9 @@ pub(super) fn archived_rows<'a>(
 ) -> Result<Option<Rows<'a>>, StoreError> {
     let Some((file, mut range)) = archived_range(reader, reading, filter, bounds)? else { return Ok(None) };
     range.to = last.map_or(range.to, |last| last.time());
-    let table = bounds.table.clone();
+    let name = bounds.shown();
     // An unreadable part of an archive is reported and ends its rows, not the query.
-    let rows = file.scan(&range).map_while(move |row| row.map_err(|error| reading.unread(&table, error)).ok());
+    let rows = file.scan(&range).map_while(move |row| row.map_err(|error| reading.unread(&name, error)).ok());
     Ok(Some(Box::new(rows.filter(move |row| last.is_none_or(|last| row.key() > last)).map(Ok))))
 }
 
@@ -154,7 +175,10 @@ pub(super) fn archived_range(
     filter: &Filter,
     bounds: &Bounds,
 ) -> Result<Option<(SealedFile, Range)>, StoreError> {
-    let archived = if bounds.stands { reading.latest(reader)?.remove(&bounds.table) } else { bounds.archived.clone() };
+    let archived = match bounds.stands {
+        true => reading.latest(reader)?.remove(&bounds.table).map(ArchivedPart::Catalog),
+        false => bounds.archived.clone(),
+    };
     let Some(file) = archived.and_then(|archived| reading.open(&archived)) else { return Ok(None) };
     let partitions = match &filter.instance {
         Some(instance) => Some(file.partitions_of(instance)),

@@ -175,7 +175,7 @@ fn count_minutes(
         let Some((file, range)) = archived_range(reader, &reading, filter, &bounds)? else { continue };
         match file.counts(&range, by, &mut |minute| add(&mut of_day, minute)) {
             Ok(()) => tally.merge_part(&of_day),
-            Err(error) => reading.unread(&bounds.table, error),
+            Err(error) => reading.unread(&bounds.shown(), error),
         }
     }
     Ok(reading.into_report())

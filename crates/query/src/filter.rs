@@ -22,6 +22,8 @@ pub struct Filter {
     pub instance: Option<String>,
     /// The partitions, beside those of the instance.
     pub partitions: Option<PartitionChooser>,
+    /// The days of a lake.
+    pub days: Option<DayChooser>,
     /// The first time.
     pub since: Option<Ticks>,
     /// The end, exclusive, so that adjacent ranges do not overlap.
@@ -47,6 +49,36 @@ impl PartitionChooser {
     }
 }
 
+/// Chooses days of a lake by their day-table and host before their files are opened.
+#[derive(Clone)]
+pub struct DayChooser(Arc<PartitionTest>);
+
+impl DayChooser {
+    /// Chooses the days for whose table and host `wants` returns true.
+    pub fn new(wants: impl Fn(&DayTable, &str) -> bool + Send + Sync + 'static) -> DayChooser {
+        DayChooser(Arc::new(wants))
+    }
+
+    /// Whether a day may have records that match.
+    pub(super) fn wants(&self, table: &DayTable, host: &str) -> bool {
+        (self.0)(table, host)
+    }
+}
+
+impl fmt::Debug for DayChooser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DayChooser")
+    }
+}
+
+impl PartialEq for DayChooser {
+    fn eq(&self, other: &DayChooser) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for DayChooser {}
+
 impl fmt::Debug for PartitionChooser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PartitionChooser")
@@ -70,6 +102,11 @@ impl Filter {
             None => Ticks::MAX,
         };
         (from <= to).then_some((from, to))
+    }
+
+    /// Whether the day of a host may have records that match.
+    pub(super) fn wants_day(&self, table: &DayTable, host: &str) -> bool {
+        self.days.as_ref().is_none_or(|chooser| chooser.wants(table, host))
     }
 
     /// Whether `partition` is chosen, and belongs to the instance: its own, or one of its buckets (`instance~xx`).

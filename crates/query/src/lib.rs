@@ -13,6 +13,7 @@
 //! * [`record`]: the result of a query, and its JSON form; [`text`] is the form for people, with [`highlight`] for what
 //!   matched.
 //! * [`archived`]: days that exist only as archives, read there.
+//! * `lake_days`: the archives of all hosts at one address, without a data folder.
 //! * [`stores`]: where a query reads; `merged`, `remote`: a day that is in a remote store and, if not yet sent, in the
 //!   data folder.
 //! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
@@ -29,6 +30,7 @@
 pub mod tables;
 pub mod when;
 pub mod archived;
+mod lake_days;
 mod remote;
 mod merged;
 mod bounds;
@@ -49,11 +51,11 @@ pub mod listing;
 #[cfg(test)]
 mod tests;
 
-pub use archived::{ArchiveReport, Archives};
-pub use bounds::partitions_max;
+pub use archived::{ArchiveReport, Archives, LakeReport};
+pub use bounds::{partitions_max, times_of};
 pub use count::{Count, Grouping, count};
 pub use entity::{OwnedRow, OwnedValue};
-pub use filter::{Filter, PartitionChooser};
+pub use filter::{DayChooser, Filter, PartitionChooser};
 pub use follow::{RecordFollower, records_since};
 pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable, ShownUnended};
 pub use record::StoredRecord;

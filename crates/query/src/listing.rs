@@ -1,5 +1,7 @@
 //! The shown form of day-tables, sources and listeners, in the JSON that the command line and the reading API share.
 
+use daytable_archive::Lake;
+use daytable_model::key::DayTable;
 use daytable_model::path_text;
 use daytable_model::time::Ticks;
 use daytable_parse::SourceProfile;
@@ -55,6 +57,41 @@ pub struct ShownTable {
     /// When the step is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,
+}
+
+/// The day-tables of a lake, the oldest first: of all hosts together.
+///
+/// # Errors
+///
+/// Why not all of them are known.
+pub fn tables_of_lake(lake: &Lake) -> Result<Vec<ShownTable>, String> {
+    let listing = lake.listing().map_err(|error| error.to_string())?;
+    if let Some((name, reason)) = listing.unread.first_key_value() {
+        return Err(format!("missing from the lake: {name}: {reason}"));
+    }
+    let mut tables: BTreeMap<&DayTable, (u64, Option<(Ticks, Ticks)>)> = BTreeMap::new();
+    for (file, times) in listing.files.iter().zip(lake.times(listing.files.iter().collect())) {
+        let times = times.map_err(|error| format!("missing from the lake: {}: {error}", file.shown()))?;
+        let (bytes, known) = tables.entry(file.table()).or_default();
+        *bytes += file.bytes();
+        let joined = |(first, last): (Ticks, Ticks), (of, to): (Ticks, Ticks)| (first.min(of), last.max(to));
+        *known = match (*known, times) {
+            (Some(known), Some(times)) => Some(joined(known, times)),
+            (known, times) => known.or(times),
+        };
+    }
+    let shown = |(table, (bytes, times)): (&DayTable, (u64, Option<(Ticks, Ticks)>))| ShownTable {
+        table: table.to_string(),
+        state: "archived",
+        bytes: Some(bytes),
+        first_time: times.map(|(first, _)| first.to_string()),
+        last_time: times.map(|(_, last)| last.to_string()),
+        archive: Some(lake.url().to_string()),
+        ..ShownTable::default()
+    };
+    let mut tables: Vec<_> = tables.into_iter().collect();
+    tables.sort_by_key(|(table, _)| table.start());
+    Ok(tables.into_iter().map(shown).collect())
 }
 
 impl ShownTable {

@@ -8,7 +8,7 @@
 //! A rewritten record may be current in the folder and outdated in the remote store. The folder's version is valid, so
 //! every row of the folder is read, even those that do not match.
 
-use super::archived::ArchiveSession;
+use super::archived::{ArchiveSession, ArchivedPart};
 use super::bounds::{Bounds, Rows, archived_rows, range_of, unless_gone};
 use super::filter::{Filter, RowFilter};
 use super::remote::RemoteRows;
@@ -188,10 +188,10 @@ impl<'a> MergedRows<'a> {
         let was_read = self.remote_rows.take().is_some();
         if self.archive.is_none() {
             let reader = self.stores.reader;
-            let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
+            let archived = self.reading.latest(reader)?.remove(&self.bounds.table).map(ArchivedPart::Catalog);
             if was_read && archived.is_none() {
                 // The owner may have archived it; only the owner's catalog knows where.
-                self.reading.unread(&self.bounds.table, GONE);
+                self.reading.unread(&self.bounds.shown(), GONE);
             }
             let bounds = Bounds { stands: false, archived, ..self.bounds.clone() };
             self.archive = archived_rows(reader, self.reading, self.filter, &bounds, self.last)?;

@@ -11,6 +11,7 @@
 
 use super::entity::{OwnedRow, OwnedValue};
 use super::spilled::{Spilled, SpilledBytes};
+use daytable_model::column_name::HOST;
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::{RowKey, instance_of};
 use daytable_model::line::{LAYOUT, LAYOUT_BYTES_MAX, LineLayout, LineSource, MESSAGE_START, VERBATIM};
@@ -18,6 +19,7 @@ use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, STREAM, StreamNote};
 use daytable_model::time::Ticks;
+use daytable_store::sealed::HOST_UNLESS_NAMED;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -69,7 +71,7 @@ impl StoredRecord {
     pub fn new(table: Arc<str>, entity: OwnedRow) -> StoredRecord {
         let (mut message, mut source) = (String::new(), String::new());
         let mut fields = Vec::with_capacity(entity.properties.len());
-        let (mut spread, mut written) = (None, StoredLine::default());
+        let (mut spread, mut written, mut unless_named) = (None, StoredLine::default(), None);
         let mut stream: Option<StreamNote<'static>> = None;
         for (name, value) in entity.properties {
             match (name.as_str(), value) {
@@ -78,6 +80,7 @@ impl StoredRecord {
                 (LAYOUT, OwnedValue::String(text)) => written.layout = text,
                 (VERBATIM, OwnedValue::String(text)) => written.verbatim = text,
                 ("Items", OwnedValue::Int32(_)) => {}
+                (HOST_UNLESS_NAMED, OwnedValue::String(host)) => unless_named = Some(host),
                 (STREAM, OwnedValue::String(text)) if text.starts_with("[{") => {
                     stream.get_or_insert_default().text = text.into()
                 }
@@ -94,6 +97,9 @@ impl StoredRecord {
                 // A piece is missing; the text is still useful.
                 Err(_) => fields.push(("Fields".into(), OwnedValue::String(json))),
             }
+        }
+        if let Some(host) = unless_named.filter(|_| !fields.iter().any(|(name, _)| name == HOST)) {
+            fields.push((HOST.into(), OwnedValue::String(host)));
         }
         let OwnedRow { partition, key, level, .. } = entity;
         let mut record = StoredRecord {

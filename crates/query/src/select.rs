@@ -9,10 +9,10 @@
 //! opened when the end of its period could be next. A record that is dated ahead of its day, and is only in the remote
 //! store, is therefore returned when that day is read.
 
-use super::archived::{ArchiveReport, ArchiveSession};
+use super::archived::{ArchiveReport, ArchiveSession, ArchivedPart};
 use super::bounds::{Bounds, Rows, archived_rows, range_of, tables_of, unless_gone};
 use super::entity::{Joiner, OwnedRow, join};
-use super::filter::{Filter, RowFilter};
+use super::filter::{DayChooser, Filter, RowFilter};
 use super::merged::MergedRows;
 use super::record::StoredRecord;
 use super::stores::Stores;
@@ -23,6 +23,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The least difference of two times.
+const TICK: Duration = Duration::from_nanos(100);
 
 /// Passes the records that match `filter` to `each`, newest first, until `each` breaks or there are no more. Reports
 /// the archives that were read, and those that are missing because they could not be read.
@@ -187,7 +191,7 @@ fn rows_of<'a>(
 }
 
 /// Finds one record by its three keys, with its items. Reads only the pages that contain them; reads the archive if
-/// the table is not local.
+/// the table is not local. If several hosts of a lake have a record with these keys, it is that of one of them.
 ///
 /// # Errors
 ///
@@ -211,13 +215,20 @@ pub fn find_record(
     }
     let is_gone = !reader.table_times()?.iter().any(|(standing, _)| standing == table);
     let archived = if is_gone { reading.latest(reader)?.remove(table) } else { None };
-    let file = archived.and_then(|archived| reading.open(&archived));
-    let found = file.map(|file| joined(table, key, |row| file.row(partition, row)));
-    let found = found.transpose().unwrap_or_else(|error| {
-        reading.unread(table, error);
-        None
-    });
-    Ok((found.flatten(), reading.into_report()))
+    let of_table = table.clone();
+    let days = Some(DayChooser::new(move |table, _| *table == of_table));
+    let until = key.time().plus(TICK);
+    let at_time = Filter { since: Some(key.time()), until: Some(until), days, ..Filter::default() };
+    let of_lake = reading.lake_days(&at_time).into_iter().map(|(file, _)| ArchivedPart::Lake(file));
+    for part in archived.map(ArchivedPart::Catalog).into_iter().chain(of_lake) {
+        let Some(file) = reading.open(&part) else { continue };
+        match joined(table, key, |row| file.row(partition, row)) {
+            Ok(None) => {}
+            Ok(found) => return Ok((found, reading.into_report())),
+            Err(error) => reading.unread(&part.shown(), error),
+        }
+    }
+    Ok((None, reading.into_report()))
 }
 
 /// Finds one record in a remote store. Reads the few rows of its partition with its time.
@@ -272,7 +283,8 @@ pub(super) fn merge<E, I: Iterator<Item = Result<StoredRecord, E>>>(
     mut each: impl FnMut(StoredRecord) -> ControlFlow<()>,
 ) -> Result<(), E> {
     tables.sort_by_key(|bounds| bounds.opens);
-    let mut opened: Vec<I> = Vec::new();
+    // A table without further records is closed.
+    let mut opened: Vec<Option<I>> = Vec::new();
     let mut heads: Vec<Option<StoredRecord>> = Vec::new();
     let mut order: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
     loop {
@@ -280,7 +292,7 @@ pub(super) fn merge<E, I: Iterator<Item = Result<StoredRecord, E>>>(
             |bounds: &mut Bounds| order.peek().is_none_or(|Reverse((key, _))| bounds.opens >= key.time());
         let next = if let Some(bounds) = tables.pop_if(could_be_next) {
             let Some(records) = open(&bounds)? else { continue };
-            opened.push(records);
+            opened.push(Some(records));
             heads.push(None);
             opened.len() - 1
         } else if let Some(Reverse((_, at))) = order.pop() {
@@ -293,9 +305,12 @@ pub(super) fn merge<E, I: Iterator<Item = Result<StoredRecord, E>>>(
         } else {
             return Ok(());
         };
-        if let Some(record) = opened[next].next().transpose()? {
-            order.push(Reverse((record.row_key, next)));
-            heads[next] = Some(record);
+        match opened[next].as_mut().and_then(Iterator::next).transpose()? {
+            Some(record) => {
+                order.push(Reverse((record.row_key, next)));
+                heads[next] = Some(record);
+            }
+            None => opened[next] = None,
         }
     }
 }

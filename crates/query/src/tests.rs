@@ -294,7 +294,7 @@ fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
         };
         let told = select(&Stores::local(&reader, &Archives::Read(Access::default())), &filter, each).expect("read on");
         assert_eq!(seen, expected(&filter));
-        assert_eq!(told.archived.into_iter().collect::<Vec<_>>(), [oldest]);
+        assert_eq!(told.archived.into_iter().collect::<Vec<_>>(), [oldest.to_string()]);
     }
 }
 

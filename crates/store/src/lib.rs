@@ -22,7 +22,7 @@
 //! | `maintain` | compaction, [`check`], repair, backup, orphans | `format`, `outbox` |
 //! | `write` | the bounded [`queue`], the committer behind it, recovery, the steps of the lifecycle | all of them |
 //!
-//! Below all of these are [`error`], `in_parallel`, `layout` (paths), `lock`, [`private_file`] (files that only their
+//! Below all of these are [`error`], `layout` (paths), `lock`, [`private_file`] (files that only their
 //! owner reads), `sqlite`, `state_file`,
 //! `worker_pool` and [`source`]. The modules have no circular dependencies.
 //!
@@ -35,7 +35,6 @@ pub mod entry;
 pub mod error;
 mod format;
 pub mod forward;
-mod in_parallel;
 mod layout;
 mod lock;
 mod maintain;

@@ -10,5 +10,5 @@ mod conformance;
 mod faults;
 mod query;
 mod sealed;
-mod stores;
+pub(crate) mod stores;
 mod stub;

@@ -33,10 +33,12 @@
 //! the line of a record without a layout is its message.
 
 mod escapes;
+mod renamed;
 mod row_parts;
 mod time_pattern;
 
 pub use escapes::{json_without_escapes, with_fewest_escapes, without_escapes};
+pub use renamed::renamed_layout;
 pub use row_parts::RowParts;
 pub use time_pattern::{KnownTime, TimePattern};
 

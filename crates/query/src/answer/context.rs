@@ -6,11 +6,13 @@
 //! next one. Neighbours are looked for in all tables, because a late record lies in the table of the day it arrived.
 
 use crate::archived::ArchiveReport;
+use crate::entity::OwnedValue;
 use crate::filter::Filter;
 use crate::record::StoredRecord;
 use crate::select::{find_record, select};
 use crate::stores::Stores;
 use crate::tables::TableError;
+use daytable_model::column_name::LOG_HOST;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
@@ -61,7 +63,7 @@ impl ContextScope {
 
     /// Whether both of two records of one instance are in a scope.
     fn has_both(self, one: &StoredRecord, other: &StoredRecord) -> bool {
-        self == ContextScope::Instance || one.source == other.source
+        self == ContextScope::Instance || one.source == other.source && host_of(one) == host_of(other)
     }
 
     /// By how much the times of neighbours may disagree with their order.
@@ -86,6 +88,14 @@ impl ContextScope {
             ContextScope::Instance => records.sort_by_key(|record| Reverse(record.row_key)),
         }
     }
+}
+
+/// The host that sent or archived a record: sources of several hosts may be called alike.
+fn host_of(record: &StoredRecord) -> Option<&str> {
+    record.fields.iter().find_map(|(name, value)| match value {
+        OwnedValue::String(host) if name == LOG_HOST => Some(host.as_str()),
+        _ => None,
+    })
 }
 
 /// A record with its neighbours.
@@ -135,10 +145,7 @@ pub fn neighbours(
     let (before_max, after_max) = (before.min(CONTEXT_MAX), after.min(CONTEXT_MAX));
     let (time, own) = (record.time(), Place::of(&record));
     let mut report = ArchiveReport::default();
-    let mut add = |more: ArchiveReport| {
-        report.archived.extend(more.archived);
-        report.unread.extend(more.unread);
-    };
+    let mut add = |more: ArchiveReport| report = std::mem::take(&mut report).joined(more);
     let of_instance = Filter { instance: Some(record.instance()), ..Filter::default() };
     let is_neighbour = |other: &StoredRecord| scope.has_both(other, &record) && Place::of(other) != own;
     let disorder = scope.disorder();
@@ -217,7 +224,10 @@ pub fn groups_around(
     scope.sort(&mut matches);
     // A stable sort: the records of a source keep their order.
     matches.sort_by(|one, other| {
-        let by_source = || if scope == ContextScope::Source { one.source.cmp(&other.source) } else { Ordering::Equal };
+        let by_source = || match scope {
+            ContextScope::Source => (&one.source, host_of(one)).cmp(&(&other.source, host_of(other))),
+            ContextScope::Instance => Ordering::Equal,
+        };
         one.instance().cmp(&other.instance()).then_with(by_source)
     });
     for matches in matches.chunk_by(|one, other| one.instance() == other.instance() && scope.has_both(one, other)) {
@@ -226,8 +236,7 @@ pub fn groups_around(
         for record in matches {
             // One more: it shows whether the record before touches the group.
             let (context, read) = neighbours(stores, record.clone(), before.saturating_add(1), after, scope)?;
-            report.archived.extend(read.archived);
-            report.unread.extend(read.unread);
+            report = report.joined(read);
             let RecordContext { before: mut older, record, after: newer } = context;
             let touches = older.iter().chain([&record]).any(|other| known.contains(&Place::of(other)));
             if older.len() > before {

@@ -7,13 +7,14 @@
 use super::columns::{FieldNames, gather_names};
 use super::plan::pushed_down;
 use super::{AnswerOptions, ParsedQuery, answer};
-use crate::archived::ArchiveSession;
+use crate::archived::{ArchiveSession, Archives};
 use crate::filter::Filter;
 use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
 use daytable_logsql::query::Test;
 use daytable_logsql::{Column, Expression, FieldName, FieldUse, Matcher, Predicate, Remarks, SyntaxError, other_name};
+use daytable_model::column_name::LOG_HOST;
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::key::instance_of;
 use daytable_model::property::Property;
@@ -22,6 +23,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+/// Days of a lake in which fields are looked for.
+const LAKE_DAYS_MAX: usize = 16;
 /// Fields of one query that are looked for.
 const FIELDS_MAX: usize = 64;
 
@@ -43,11 +46,16 @@ pub fn doubts(
         return Ok(doubts);
     }
     let predicate = Predicate::new(&query.filter, options.now);
-    let Filter { since, until, .. } = pushed_down(&predicate, &options.filter);
-    let filter = Filter { since, until, ..Filter::default() };
+    let Filter { since, until, days, .. } = pushed_down(&predicate, &options.filter);
+    let filter = Filter { since, until, days, ..Filter::default() };
     for remarks in remarks {
         doubts.extend(unknown_instances(stores, remarks, &filter)?);
         doubts.extend(unknown_tables(stores, remarks)?);
+        doubts.extend(unknown_hosts(stores, remarks));
+    }
+    // The files of a lake may be too many to be opened for a warning.
+    if ArchiveSession::new(stores.archives).lake_days(&filter).len() > LAKE_DAYS_MAX {
+        return Ok(doubts);
     }
     let started = Instant::now();
     let go_on = || started.elapsed() < time_max;
@@ -112,13 +120,15 @@ fn is_in_a_record(
     if report.matched == 0 && !go_on() { Err(TableError::Interrupted) } else { Ok(report.matched > 0) }
 }
 
-/// The tests of a column anywhere in a filter, one for each value.
-fn tests_of(filter: &Expression, column: Column, tests: &mut Vec<Test>) {
+/// The tests of some fields anywhere in a filter, one for each value.
+fn tests_of(filter: &Expression, is_asked: &dyn Fn(&FieldName) -> bool, tests: &mut Vec<Test>) {
     match filter {
         Expression::All | Expression::Time(_) => {}
-        Expression::And(parts) | Expression::Or(parts) => parts.iter().for_each(|part| tests_of(part, column, tests)),
-        Expression::Not(inner) => tests_of(inner, column, tests),
-        Expression::Field(field, test) if field.column() == column => match test {
+        Expression::And(parts) | Expression::Or(parts) => {
+            parts.iter().for_each(|part| tests_of(part, is_asked, tests));
+        }
+        Expression::Not(inner) => tests_of(inner, is_asked, tests),
+        Expression::Field(field, test) if is_asked(field) => match test {
             Test::Present | Test::Empty | Test::Other(..) => {}
             Test::In(values) => tests.extend(values.iter().cloned().map(Test::Exact)),
             test => tests.push(test.clone()),
@@ -137,11 +147,11 @@ fn text_of(test: &Test) -> String {
     }
 }
 
-/// The tests of a column that match none of the known values.
-fn unmatched(remarks: &Remarks, column: &str, known: &mut dyn Iterator<Item = String>) -> Vec<(Test, Vec<String>)> {
-    let field = FieldName::new(column);
+/// The tests of a field that match none of the known values.
+fn unmatched(remarks: &Remarks, field: &str, known: &mut dyn Iterator<Item = String>) -> Vec<(Test, Vec<String>)> {
+    let field = FieldName::new(field);
     let mut tests = Vec::new();
-    tests_of(remarks.filter(), field.column(), &mut tests);
+    tests_of(remarks.filter(), &|name| is_same(name, &field), &mut tests);
     if tests.is_empty() {
         return Vec::new();
     }
@@ -153,9 +163,37 @@ fn unmatched(remarks: &Remarks, column: &str, known: &mut dyn Iterator<Item = St
     if known.is_empty() { Vec::new() } else { tests.into_iter().map(|test| (test, known.clone())).collect() }
 }
 
+/// Whether two names are of one column, and of one field.
+fn is_same(name: &FieldName, field: &FieldName) -> bool {
+    name.column() == field.column() && (field.column() != Column::Field || name.written() == field.written())
+}
+
+fn of_column(column: Column) -> impl Fn(&FieldName) -> bool {
+    move |name| name.column() == column
+}
+
+/// The hosts that a filter names, and that no day of a lake is of.
+fn unknown_hosts(stores: &Stores<'_>, remarks: &Remarks) -> Vec<SyntaxError> {
+    let (field, mut tests) = (FieldName::new(LOG_HOST), Vec::new());
+    tests_of(remarks.filter(), &|name| is_same(name, &field), &mut tests);
+    let Archives::Lake(lake) = stores.archives else { return Vec::new() };
+    // A list that cannot be read is told by the answer.
+    let Some(listing) = lake.listing().ok().filter(|_| !tests.is_empty()) else { return Vec::new() };
+    let hosts: BTreeSet<String> = listing.files.iter().map(|file| file.host().to_owned()).collect();
+    unmatched(remarks, LOG_HOST, &mut hosts.into_iter())
+        .into_iter()
+        .map(|(test, known)| {
+            let text = text_of(&test);
+            let names: Vec<&str> = known.iter().map(String::as_str).collect();
+            let hint = did_you_mean(&text, &names).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            remarks.at(remarks.place_of(&text), format!("no day in the lake is of the host {text}{hint}"))
+        })
+        .collect()
+}
+
 fn unknown_instances(stores: &Stores<'_>, remarks: &Remarks, filter: &Filter) -> Result<Vec<SyntaxError>, TableError> {
     let mut tests = Vec::new();
-    tests_of(remarks.filter(), Column::Instance, &mut tests);
+    tests_of(remarks.filter(), &of_column(Column::Instance), &mut tests);
     let range = filter.times();
     if tests.is_empty() {
         return Ok(Vec::new());
@@ -186,12 +224,20 @@ fn unknown_instances(stores: &Stores<'_>, remarks: &Remarks, filter: &Filter) ->
 
 fn unknown_tables(stores: &Stores<'_>, remarks: &Remarks) -> Result<Vec<SyntaxError>, TableError> {
     let mut tests = Vec::new();
-    tests_of(remarks.filter(), Column::Table, &mut tests);
+    tests_of(remarks.filter(), &of_column(Column::Table), &mut tests);
     if tests.is_empty() {
         return Ok(Vec::new());
     }
     let archives = ArchiveSession::new(stores.archives);
     let archived = archives.latest(stores.reader)?.into_keys().map(|table| table.to_string());
+    let of_lake: BTreeSet<String> = match stores.archives {
+        Archives::Lake(lake) => {
+            let listing = lake.listing().unwrap_or_default();
+            listing.files.iter().map(|file| file.table().to_string()).collect()
+        }
+        _ => BTreeSet::new(),
+    };
+    let archived = archived.chain(of_lake);
     let local = stores.reader.table_times()?.into_iter().map(|(table, _)| table.to_string());
     Ok(unmatched(remarks, "table", &mut local.chain(archived))
         .into_iter()

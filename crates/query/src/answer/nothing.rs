@@ -5,6 +5,7 @@
 
 use super::plan::pushed_down;
 use super::{AnswerOptions, ParsedQuery};
+use crate::archived::{ArchiveSession, Archives};
 use crate::filter::Filter;
 use crate::select::select;
 use crate::stores::Stores;
@@ -31,6 +32,8 @@ pub struct NothingFound {
     pub records: u64,
     /// Whether a remote store was searched, too, whose days and records are not counted.
     pub is_remote: bool,
+    /// Whether days of a lake were searched, whose records are not counted.
+    pub is_lake: bool,
     /// The likely reason, if one is known.
     pub reason: Option<String>,
 }
@@ -41,6 +44,10 @@ impl fmt::Display for NothingFound {
         let (days, records) = (self.days as u64, self.records);
         if self.is_remote {
             write!(f, "nothing found in the remote store")?;
+            return self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"));
+        }
+        if self.is_lake {
+            write!(f, "nothing found in {days} day{} of the lake", plural(days))?;
             return self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"));
         }
         write!(f, "nothing found in {days} day{} with {records} record{}", plural(days), plural(records))?;
@@ -57,6 +64,9 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
     // A filter behind a pipe may be why.
     let predicate = Predicate::new(&query.planned().filter, options.now);
     let filter = pushed_down(&predicate, &options.filter);
+    if let Archives::Lake(_) = stores.archives {
+        return Ok(explain_lake(&ArchiveSession::new(stores.archives), &filter));
+    }
     let tables = stores.reader.tables()?;
     let times = || tables.iter().filter_map(|table| Some((table.first_time?, table.last_time?)));
     let range = filter.times();
@@ -69,7 +79,7 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         days: searched.len(),
         records: searched.iter().map(|table| table.rows).sum(),
         is_remote: stores.remote.is_some(),
-        reason: None,
+        ..NothingFound::default()
     };
     let (oldest, newest) = (times().map(|(first, _)| first).min(), times().map(|(_, last)| last).max());
     nothing.reason = match (range, oldest, newest) {
@@ -139,6 +149,33 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         })
     };
     Ok(nothing)
+}
+
+/// Why no record of a lake matches, as far as its days tell without being opened.
+fn explain_lake(reading: &ArchiveSession, filter: &Filter) -> NothingFound {
+    let all = reading.lake_days(&Filter { since: None, until: None, ..filter.clone() });
+    let (oldest, newest) =
+        (all.iter().map(|(_, (oldest, _))| oldest).min(), all.iter().map(|(_, (_, newest))| newest).max());
+    let Some((from, to)) = filter.times() else {
+        return NothingFound {
+            is_lake: true,
+            reason: Some("the range of times is empty".into()),
+            ..Default::default()
+        };
+    };
+    let days = all.iter().filter(|(_, (oldest, newest))| *oldest <= to && from <= *newest).count();
+    let reason = match (oldest, newest) {
+        (Some(oldest), Some(_)) if to < *oldest => {
+            Some(format!("the range ends before the first record, which is of {oldest}"))
+        }
+        (Some(_), Some(newest)) if from > *newest => {
+            Some(format!("the range begins after the last record, which is of {newest}"))
+        }
+        (Some(_), Some(_)) if days == 0 => Some("the range has no records".into()),
+        (Some(_), Some(_)) => None,
+        _ => Some("no host has archived such a day".into()),
+    };
+    NothingFound { days, is_lake: true, reason, ..NothingFound::default() }
 }
 
 /// The bare words that every matching record has.

@@ -15,16 +15,15 @@ use daytable_model::batch::Batch;
 use daytable_model::entity::FIELDS_MAX;
 use daytable_model::field_properties::property_again;
 use daytable_model::key::{DayTable, RowKey};
-use daytable_model::line::LAYOUT;
+use daytable_model::line::{LAYOUT, renamed_layout};
 use daytable_model::property::{PROPERTY_NAME_UNITS_MAX, Property};
 use daytable_model::record::Level;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The field with the name of the sender.
+use daytable_model::column_name::HOST;
 pub use daytable_model::column_name::LOG_HOST;
-/// The field that reads as [`LOG_HOST`] where a record has none.
-const HOST: &str = "host";
 /// Properties of a row at most: its fields, the fixed ones, and those that are added here.
 const PROPERTIES_MAX: usize = FIELDS_MAX + 12;
 
@@ -232,7 +231,7 @@ pub(super) fn as_received<T>(
     pass: impl FnOnce(&[(&str, Property<'_>)]) -> T,
 ) -> T {
     let own = rename_own(&properties);
-    let layout = own.as_ref().and_then(|own| renamed_layout(&properties, own));
+    let layout = own.as_ref().and_then(|own| layout_of_own(&properties, own));
     let mut properties = properties;
     if let Some(own) = &own {
         properties.retain(|(name, _)| *name != LOG_HOST);
@@ -270,27 +269,13 @@ fn rename_own(properties: &[(&str, Property<'_>)]) -> Option<OwnField> {
     Some(OwnField { name, value: value.into() })
 }
 
-/// The layout of a record that names the field by its other name. `%%` is a percent sign.
-fn renamed_layout(properties: &[(&str, Property<'_>)], own: &OwnField) -> Option<String> {
+/// The layout of a record that names the field by its other name.
+fn layout_of_own(properties: &[(&str, Property<'_>)], own: &OwnField) -> Option<String> {
     let layout = properties.iter().find_map(|(name, value)| match (*name, value) {
         (LAYOUT, Property::String(layout)) => Some(*layout),
         _ => None,
     })?;
-    let (named, mut renamed, mut rest) = (format!("({LOG_HOST})"), String::with_capacity(layout.len() + 8), layout);
-    while let Some(at) = rest.find('%') {
-        let (before, after) = rest.split_at(at + 1);
-        renamed.push_str(before);
-        rest = after;
-        if let Some(after) = rest.strip_prefix('%') {
-            renamed.push('%');
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix(&*named) {
-            renamed.push_str(&format!("({})", own.name));
-            rest = after;
-        }
-    }
-    renamed.push_str(rest);
-    Some(renamed)
+    renamed_layout(layout, |name| (name == LOG_HOST).then(|| own.name.clone()))
 }
 
 /// The rows that a partition of this folder has in the range of a page, in the order of their keys.

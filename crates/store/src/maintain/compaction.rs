@@ -26,11 +26,11 @@ use crate::format::day_file::{DayFile, PageMerge, TINY_BYTES, WrittenPages};
 use crate::format::page::{PAGE_SPAN, Page, PageBuilder, PageHeader, earliest_first_key};
 use crate::format::page_rows::{self, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED, SharedPage, SharedRow};
-use crate::in_parallel::in_parallel;
 use crate::maintain::thresholds::Thresholds;
 use crate::outbox::RemovedPages;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
+use daytable_platform::in_parallel::in_parallel;
 use rusqlite::{Row, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque, btree_map};
 #[cfg(feature = "testing")]

@@ -8,8 +8,10 @@ use crate::format::page::{ColumnRef, Page, PageError, ValueReader};
 use crate::format::page_rows::PageLocation;
 use crate::format::sealed::block::BlockColumn;
 use crate::format::sealed::columns::{ColumnSet, RestKeys, rows_of};
+use crate::format::sealed::host_fields::HostColumns;
 use crate::format::sealed::{RowBlock, SealedFile};
 use crate::read::Row;
+use daytable_model::column_name::{HOST, LOG_HOST};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
@@ -20,6 +22,9 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// The column of the texts of `host`.
+const HOST_COLUMN: (&str, PropertyKind) = (HOST, PropertyKind::String);
 
 /// Chooses the rows of a scan by their columns.
 pub trait RowChooser: Send + Sync {
@@ -65,6 +70,9 @@ struct GroupRows {
     levels: OnceCell<Vec<u8>>,
     columns: Vec<OnceCell<Option<BlockColumn>>>,
     rest: OnceCell<RestRows>,
+    /// The rows that are records, of a file that names its host.
+    records: RowSet,
+    host: OnceCell<Option<HostColumns>>,
 }
 
 /// The properties of some rows that have no column in the file.
@@ -134,6 +142,8 @@ impl ColumnBatch {
             levels: OnceCell::new(),
             columns,
             rest: OnceCell::new(),
+            records: records.clone(),
+            host: OnceCell::new(),
         };
         let partitions = Partitions::Stretches(partitions);
         Ok(ColumnBatch { source: Source::Group(group.into()), partitions, records })
@@ -260,8 +270,14 @@ impl ColumnBatch {
         Ok(match &self.source {
             Source::Page(page, _) => page.columns().map(|column| (column.name(), column.kind())).collect(),
             Source::Group(group) => {
-                let own = group.file.columns().iter().map(|column| (column.property.as_str(), column.kind));
-                own.chain(group.rest()?.keys.names.iter().map(|(name, kind)| (&**name, *kind))).collect()
+                let mut names = group.stored_names()?;
+                if group.file.has_host() {
+                    names.push((LOG_HOST, PropertyKind::String));
+                    if !names.contains(&HOST_COLUMN) {
+                        names.push(HOST_COLUMN);
+                    }
+                }
+                names
             }
         })
     }
@@ -358,6 +374,43 @@ impl ColumnBatch {
 }
 
 impl GroupRows {
+    /// The property and kind of each column that the file has values of.
+    fn stored_names(&self) -> Result<Vec<(&str, PropertyKind)>, StoreError> {
+        let own = self.file.columns().iter().map(|column| (column.property.as_str(), column.kind));
+        Ok(own.chain(self.rest()?.keys.names.iter().map(|(name, kind)| (&**name, *kind))).collect())
+    }
+
+    /// The columns that name the host, if the file is read as that of one.
+    fn host(&self) -> Result<Option<&HostColumns>, StoreError> {
+        read_once(&self.host, || {
+            let (mut hosts, mut spread) = (Vec::new(), RowSet::none(self.rows));
+            for (number, (name, kind)) in self.stored_names()?.into_iter().enumerate() {
+                if name == HOST {
+                    hosts.extend(self.stored_column(number)?);
+                } else if MULTI_ROW_PROPERTIES.contains(&(name, kind))
+                    && let Some(column) = self.stored_column(number)?
+                {
+                    spread.add(&column.present(self.rows));
+                }
+            }
+            Ok(self.file.host_columns(self.rows, &self.records, &hosts, &spread))
+        })
+        .map(Option::as_ref)
+    }
+
+    /// A column by its number among the names of the batch.
+    fn column(&self, number: usize) -> Result<Option<&BlockColumn>, StoreError> {
+        if !self.file.has_host() {
+            return self.stored_column(number);
+        }
+        let names = self.stored_names()?;
+        match number.checked_sub(names.len()) {
+            Some(0) => Ok(self.host()?.map(|host| &host.log_host)),
+            None if names[number] != HOST_COLUMN => self.stored_column(number),
+            _ => Ok(self.host()?.map(|host| &host.host)),
+        }
+    }
+
     fn rest(&self) -> Result<&RestRows, StoreError> {
         read_once(&self.rest, || {
             let keys = self.file.rest_keys(self.group, &self.ranges)?;
@@ -387,7 +440,8 @@ impl GroupRows {
         Ok(())
     }
 
-    fn column(&self, number: usize) -> Result<Option<&BlockColumn>, StoreError> {
+    /// A column of the file by its number.
+    fn stored_column(&self, number: usize) -> Result<Option<&BlockColumn>, StoreError> {
         let Some(cell) = self.columns.get(number) else {
             let cell = self.rest()?.columns.get(number - self.columns.len());
             if cell.is_some_and(|cell| cell.get().is_none()) {

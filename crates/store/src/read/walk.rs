@@ -949,7 +949,7 @@ impl Walker<'_, '_> {
         state: &mut V::State,
         visitor: &V,
     ) -> Result<Option<Vec<PartitionRun>>, StoreError> {
-        if !visitor.uses_values() {
+        if !visitor.uses_values() || sealed.is_about_host(&|name, kind| visitor.wants_values(name, kind)) {
             return Ok(None);
         }
         let of_file = &self.plan.files[file];

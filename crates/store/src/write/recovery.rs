@@ -12,12 +12,12 @@ use crate::format::page::{EncodedPage, PageHeader, TableAddress};
 use crate::format::page_rows::{self, BodyReader, PageRow};
 use crate::format::sealed;
 use crate::format::shared_pages;
-use crate::in_parallel::in_parallel;
 use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name};
 use crate::maintain::orphans::{self, Opening};
 use crate::maintain::unnamed_files;
 use crate::sqlite;
 use daytable_model::key::DayTable;
+use daytable_platform::in_parallel::in_parallel;
 use std::path::Path;
 
 /// A file with pages of an unfinished commit.

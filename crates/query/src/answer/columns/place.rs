@@ -84,7 +84,7 @@ impl TablePlace {
             Ok(states) => Ok(Some(states)),
             Err(error) => {
                 // An unreadable part of an archive is reported, and is missing in the answer.
-                selection.reading.unread(&bounds.table, error);
+                selection.reading.unread(&bounds.shown(), error);
                 restart();
                 Ok(Some(Vec::new()))
             }

@@ -10,11 +10,11 @@ use super::{
     CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column,
     extents, ints, keys, levels,
 };
-use crate::in_parallel::on_cores;
 use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
 use daytable_model::stream::STREAM;
+use daytable_platform::in_parallel::on_cores;
 use std::cell::RefCell;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;

@@ -198,6 +198,32 @@ impl BlockColumn {
         BlockColumn { name, kind, present, which: None, stored, count }
     }
 
+    /// A column of texts in which each of these rows has the same one.
+    pub(crate) fn constant(name: &str, rows: usize, having: &RowSet, text: &str) -> BlockColumn {
+        let mut stored = BlockValues::new(PropertyKind::String);
+        stored.push(Property::String(text));
+        let levels: Vec<i16> = (0..rows).map(|row| having.contains(row).into()).collect();
+        BlockColumn::new(name.into(), PropertyKind::String, Some(&levels), Some(vec![0; having.count()]), stored)
+    }
+
+    /// The same column of texts, in which these rows without a value have this one. `None` if there is no room for it.
+    pub(crate) fn filled_with(&self, rows: usize, filled: &RowSet, text: &str) -> Option<BlockColumn> {
+        let BlockValues::Strings(all, ends) = &self.stored else { return None };
+        let mut stored = BlockValues::Strings(all.clone(), ends.clone());
+        let added = u32::try_from(ends.len()).ok().filter(|_| stored.push(Property::String(text)))?;
+        let mut indices = vec![NONE; rows];
+        self.each(rows, |row, index| indices[row] = u32::try_from(index).unwrap_or(NONE));
+        filled.for_each(|row| indices[row] = added);
+        let count = indices.iter().filter(|index| **index != NONE).count();
+        let present = Presence::Indices(indices.into());
+        Some(BlockColumn { name: self.name.clone(), kind: self.kind, present, which: None, stored, count })
+    }
+
+    /// Whether rows with a value are of a record of several rows, or have fields in one text.
+    pub(crate) fn is_of_many_rows(&self) -> bool {
+        MULTI_ROW_PROPERTIES.contains(&(&*self.name, self.kind))
+    }
+
     /// Marks the rows whose value satisfies `holds`, which is called once for a shared value.
     pub(crate) fn mark(&self, found: &mut [bool], mut holds: impl FnMut(Property<'_>) -> bool) {
         let hits = (0..self.stored.len()).map(|index| self.stored.value(self.kind, index).is_some_and(&mut holds));
@@ -568,8 +594,13 @@ impl RestColumn {
         text::read(self.kind, value, |value| is_pushed = self.stored.push(value)) && is_pushed
     }
 
-    /// The column of a block of `rows` rows.
-    pub(super) fn finish(self, name: Arc<str>, rows: usize) -> BlockColumn {
-        BlockColumn::listed(name, self.kind, rows, self.rows, self.stored)
+    /// The column of a block of `rows` rows, whose values pass through `change`.
+    pub(super) fn finish(
+        self,
+        name: Arc<str>,
+        rows: usize,
+        change: impl FnOnce(BlockValues) -> BlockValues,
+    ) -> BlockColumn {
+        BlockColumn::listed(name, self.kind, rows, self.rows, change(self.stored))
     }
 }

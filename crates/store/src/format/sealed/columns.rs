@@ -8,12 +8,13 @@ use super::damage::{damaged, guard};
 use super::file::{FileContents, SealedFile};
 use super::index::PartitionRun;
 use super::interned::{self, InternedPages, InternedTexts};
-use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, PropertyColumn, REST_DEFINED, SOURCE, TICKS, TIME};
+use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, SOURCE, TICKS, TIME};
 use super::pages::ColumnPages;
 use crate::StoreError;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use daytable_model::row_set::RowSet;
 use daytable_model::source_id::SourceId;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 use parquet::column::page::PageReader;
@@ -271,6 +272,8 @@ impl SealedFile {
                 columns.extend(self.column_of(group, number, ranges)?);
             }
             columns.extend(self.rest(group, ranges)?);
+            let records = RowSet::of(keys.len(), |row| keys[row].item() == 0);
+            self.add_host(&mut columns, keys.len(), &records);
         }
         Ok(RowBlock::new(keys, levels, columns))
     }
@@ -347,20 +350,13 @@ impl SealedFile {
         number: usize,
         ranges: &[Range<usize>],
     ) -> Result<Option<BlockColumn>, StoreError> {
-        let (leaf, Some(column)) = (PROPERTIES + number, self.opened.layout.columns.get(number)) else {
-            return Ok(None);
-        };
+        let (leaf, Some(column)) = (PROPERTIES + number, self.columns().get(number)) else { return Ok(None) };
         if self.is_absent(group, leaf) {
             return Ok(None);
         }
         let (stored, levels, which) = self.values(group, leaf, column.kind, ranges)?;
-        let name = column.property.as_str().into();
+        let (name, stored) = (column.property.as_str().into(), self.values_beside_host(&column.property, stored));
         Ok(levels.contains(&1).then(|| BlockColumn::new(name, column.kind, Some(&levels), which, stored)))
-    }
-
-    /// The columns of properties.
-    pub(crate) fn columns(&self) -> &[PropertyColumn] {
-        &self.opened.layout.columns
     }
 
     /// The item number of some rows.
@@ -403,7 +399,7 @@ impl SealedFile {
             let (row, name) = row.zip(numbers.next()).ok_or_else(wrong)?;
             entries.push(RestEntry { row, name });
         }
-        Ok(RestKeys { names: names.names, entries })
+        Ok(self.rest_beside_host(RestKeys { names: names.names, entries }))
     }
 
     /// The columns of some of these properties, by their numbers, which ascend. Reads the pages of their values alone.
@@ -449,7 +445,10 @@ impl SealedFile {
             }
         }
         let rows = ranges.iter().map(Range::len).sum();
-        let column = |number: &usize| Some(columns[*number].take()?.finish(keys.names[*number].0.clone(), rows));
+        let column = |number: &usize| {
+            let (name, column) = (&keys.names[*number].0, columns[*number].take()?);
+            Some(column.finish(name.clone(), rows, |values| self.values_beside_host(name, values)))
+        };
         Ok(wanted.iter().filter_map(column).collect())
     }
 }

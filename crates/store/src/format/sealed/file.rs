@@ -6,6 +6,7 @@
 
 use super::bytes::{RangeReader, VerifiedBytes};
 use super::damage::{damaged, guard};
+use super::host_fields::HostFields;
 use super::index::{FileIndex, PartitionRun};
 use super::layout::{ColumnLayout, PropertyColumn};
 use super::sieve::{SieveAnswers, SieveSection};
@@ -44,6 +45,8 @@ pub struct SealedFile {
     /// Whether the footer's statistics may replace values. Not while the file is compared with its inputs.
     pub(crate) trusts_statistics: bool,
     pub(crate) sizes: SealedSizes,
+    /// The host that the file is of, if its records do not name it.
+    pub(super) host: Option<Arc<HostFields>>,
 }
 
 pub(crate) struct FileContents {
@@ -112,7 +115,7 @@ impl SealedFile {
         let bytes = Arc::new(VerifiedBytes { sums: index.sums.clone(), ..checked });
         let sieve_answers = SieveAnswers::default();
         let opened = FileContents { path: path.into(), bytes, metadata, header, table, layout, index, sieve_answers };
-        Ok(SealedFile { opened: Arc::new(opened), trusts_statistics: true, sizes: SealedSizes::default() })
+        Ok(SealedFile { opened: Arc::new(opened), trusts_statistics: true, sizes: SealedSizes::default(), host: None })
     }
 
     /// Opens a file of this machine.
@@ -169,6 +172,21 @@ impl SealedFile {
     /// Length of the file in bytes.
     pub fn bytes(&self) -> u64 {
         parquet::file::reader::Length::len(&*self.opened.bytes)
+    }
+
+    /// Bytes of the footer and the index, which are in memory.
+    pub fn tail_bytes(&self) -> usize {
+        self.opened.bytes.tail.len()
+    }
+
+    /// Where the rows end. Behind them is what tells which rows to read.
+    pub fn rows_end(&self) -> u64 {
+        let groups = self.opened.metadata.row_groups().iter();
+        let ends = groups.flat_map(|group| group.columns()).map(|column| {
+            let (start, length) = column.byte_range();
+            start.saturating_add(length)
+        });
+        ends.max().unwrap_or_default()
     }
 
     /// The oldest and the newest time; `None` in an empty file.

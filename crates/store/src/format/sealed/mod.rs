@@ -36,6 +36,8 @@
 //! **Reading** (`file`, `columns`, `interned`, `prefilter`) decodes only the columns and pages of row groups that may
 //! match.
 //!
+//! A file in an archive of many hosts is read with the fields that name its host: `host_fields`.
+//!
 //! **Counting.** `counted_parts` has numbers of records by value, so that a count by few values reads no column.
 //!
 //! **Searching.** The `sieve` names the row groups that may have a word, and the columns that may have a part of a word
@@ -52,6 +54,9 @@ pub(crate) mod file;
 mod frames;
 mod gather;
 mod group;
+pub(crate) mod host_fields;
+#[cfg(test)]
+mod host_tests;
 pub(crate) mod index;
 mod layout;
 mod manifest;
@@ -80,6 +85,7 @@ mod writer;
 pub(crate) use block::RowBlock;
 pub use bytes::{LocalFile, RangeReader};
 pub use file::SealedFile;
+pub use host_fields::HOST_UNLESS_NAMED;
 pub use layout::{FIXED_COLUMNS, PropertyColumn, REST};
 pub use manifest::{ArchiveHome, Manifest, ManifestError};
 pub use seal::{SealJob, SealedDay, seal};

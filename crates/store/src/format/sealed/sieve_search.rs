@@ -22,7 +22,7 @@ impl SealedFile {
     /// Whether a row of a group may contain the needle, in a value or in its line. Reads some bytes of the sieve, and no
     /// column.
     pub fn may_have(&self, group: usize, needle: &Needle) -> Result<bool, StoreError> {
-        if !self.trusts_statistics {
+        if !self.trusts_statistics || self.has_in_host(needle) {
             return Ok(true);
         }
         let answer = self.sieve_answer(needle)?;

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A value and its type, as text.
-type Value = (PropertyKind, String);
+pub(super) type Value = (PropertyKind, String);
 
 #[derive(Clone, Debug)]
 pub(super) struct Given {
@@ -34,7 +34,7 @@ pub(super) struct Given {
 }
 
 /// A row in the form that tests compare.
-type Plain = (String, RowKey, Option<Level>, Vec<(String, PropertyKind, String)>);
+pub(super) type Plain = (String, RowKey, Option<Level>, Vec<(String, PropertyKind, String)>);
 
 fn table() -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start())
@@ -116,11 +116,11 @@ impl Place {
     }
 }
 
-fn everything() -> Range {
+pub(super) fn everything() -> Range {
     Range::all()
 }
 
-fn scanned(file: &SealedFile, range: &Range) -> Vec<Plain> {
+pub(super) fn scanned(file: &SealedFile, range: &Range) -> Vec<Plain> {
     let read = |row: Result<crate::Row, StoreError>| {
         let row = row.expect("a row");
         let mut values: Vec<_> =
@@ -132,7 +132,7 @@ fn scanned(file: &SealedFile, range: &Range) -> Vec<Plain> {
 }
 
 /// Newest first, of equal keys the last.
-fn want(files: &[Vec<Vec<Given>>]) -> Vec<Plain> {
+pub(super) fn want(files: &[Vec<Vec<Given>>]) -> Vec<Plain> {
     let mut rows: BTreeMap<(RowKey, String), Plain> = BTreeMap::new();
     for row in files.iter().flatten().flatten().map(plain) {
         rows.insert((row.1, row.0.clone()), row);
@@ -141,7 +141,7 @@ fn want(files: &[Vec<Vec<Given>>]) -> Vec<Plain> {
 }
 
 /// The first difference of two lists of rows.
-fn difference(found: &[Plain], wanted: &[Plain]) -> Option<(usize, Option<Plain>, Option<Plain>)> {
+pub(super) fn difference(found: &[Plain], wanted: &[Plain]) -> Option<(usize, Option<Plain>, Option<Plain>)> {
     let at = (0..found.len().max(wanted.len())).find(|at| found.get(*at) != wanted.get(*at))?;
     Some((at, found.get(at).cloned(), wanted.get(at).cloned()))
 }
@@ -184,7 +184,7 @@ fn commits() -> impl Strategy<Value = Vec<Vec<Given>>> {
 }
 
 /// Whether a row contains the needle, or other rows of its record may.
-fn may_contain(row: &Plain, needle: &Needle) -> bool {
+pub(super) fn may_contain(row: &Plain, needle: &Needle) -> bool {
     row.3.iter().any(|(name, kind, text)| {
         let mut is_in = daytable_model::entity::MULTI_ROW_PROPERTIES.contains(&(name.as_str(), *kind));
         text::read(*kind, text, |value| is_in |= needle.is_in(value)) && is_in
@@ -193,7 +193,7 @@ fn may_contain(row: &Plain, needle: &Needle) -> bool {
 
 /// A row that `found` lacks, or that is not in `all`. `found` must have each row of a record whose first row
 /// `is_wanted`.
-fn lacking(found: &[Plain], all: &[Plain], is_wanted: impl Fn(&Plain) -> bool) -> Option<Plain> {
+pub(super) fn lacking(found: &[Plain], all: &[Plain], is_wanted: impl Fn(&Plain) -> bool) -> Option<Plain> {
     let at: BTreeMap<_, _> = all.iter().map(|row| ((row.1, &row.0), row)).collect();
     let is_sought = |row: &&Plain| {
         let of_record = |item| at.get(&(row.1.with_item(item), &row.0));

@@ -1,6 +1,6 @@
 //! The same work for several things at once.
 
-use daytable_platform::lock;
+use crate::lock;
 use std::sync::{Mutex, OnceLock};
 use std::thread::{self, Builder};
 
@@ -12,21 +12,26 @@ const ITEMS_MIN: usize = 4;
 const CORES_MAX: usize = 4;
 
 /// Does work that mostly waits for the disk, for every item. Returns the results in the order of the items.
-pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = if items.len() < ITEMS_MIN { 1 } else { items.len().min(THREADS_MAX) };
     run(threads, items, work)
 }
 
 /// Does work that mostly computes, for every item, by so many cores. Returns the results in the order of the items.
-pub(crate) fn on_cores<T: Send, R: Send>(cores: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub fn on_cores<T: Send, R: Send>(cores: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     run(items.len().min(cores), items, work)
 }
 
 /// All cores that [`on_cores`] is to work with.
-pub(crate) fn cores() -> usize {
+pub fn cores() -> usize {
     // Counting them reads files of the kernel.
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(CORES_MAX))
+}
+
+/// Does work that mostly waits for others, for every item, so many at once. Returns the results in the order of the items.
+pub fn by_threads<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    run(items.len().min(threads), items, work)
 }
 
 /// Works by so many threads, of which this one is the first.
