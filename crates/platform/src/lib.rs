@@ -5,6 +5,7 @@
 //! * [`scratch`]: room on disk for what outgrows the memory of a question.
 //! * [`memory`]: the allocator, and the memory limit of this process.
 //! * [`host`]: the name of this host.
+//! * [`group`]: the groups of this host.
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
 //! * [`file_watch`]: files that are read again after they change.
 //! * [`small_file`]: the text of a small file, such as a secret.
@@ -18,6 +19,7 @@ pub mod budget;
 pub mod error_text;
 pub mod failpoint;
 pub mod file_watch;
+pub mod group;
 pub mod host;
 pub mod memory;
 pub mod reloadable;
