@@ -1,5 +1,6 @@
 //! Arguments that several commands have, as groups that a command flattens.
 
+use super::asked::AskedDaemon;
 use super::exit::CliError;
 use super::locate::{self, load_config, load_named_config};
 use super::zone::ReaderZone;
@@ -9,19 +10,19 @@ use clap::Args;
 use daytable_archive::lake::CACHE_BYTES_MAX;
 use daytable_archive::{Access, ArchiveUrl, Lake, LakeCache};
 use daytable_lifecycle::{LifecycleLimits, StepError, TableRule};
-use daytable_logsql::{Expression, FieldName, ParsedQuery, Remarks, SyntaxError, Test};
+use daytable_logsql::{ParsedQuery, Remarks};
 use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::level::{Level, unknown_level};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
 use daytable_parse::ParseOptions;
-use daytable_query::answer::doubts::doubts;
-use daytable_query::answer::nothing::explain;
-use daytable_query::answer::{AnswerOptions, AnswerReport};
+use daytable_query::answer::{AnswerEnd, AnswerOptions, AnswerReport, QueryConditions};
 use daytable_query::tables::TableStore;
-use daytable_query::{ArchiveReport, Archives, Filter, Stores, When};
+use daytable_query::{ArchiveReport, Archives, Stores, When};
 use daytable_store::{Reader, StoreError};
+use std::fmt::Display;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,6 +51,24 @@ impl DataArgs {
     /// Opens the folder to read, beside a running daemon or without one.
     pub(super) fn reader(&self) -> Result<Reader, StoreError> {
         Reader::open(&self.dir())
+    }
+}
+
+/// The data folder, also by the configuration that has it.
+#[derive(Debug, Args)]
+pub(super) struct FolderArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// The configuration whose data folder is meant, unless --data names it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl FolderArgs {
+    /// The data folder, and the configuration that the command names.
+    pub(super) fn named(&self) -> Result<(PathBuf, Option<Config>), ConfigError> {
+        let config = load_named_config(self.config.as_deref())?;
+        Ok((self.data.dir_of(config.as_ref()), config))
     }
 }
 
@@ -207,7 +226,38 @@ pub(super) fn rules_of_config(config: &Config) -> (Vec<TableRule>, LifecycleLimi
 /// How long a command believes a list of a lake: all questions of a command are about the same files.
 const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
 
+/// Where a command finds records.
+pub(super) enum RecordStores {
+    /// The data folder, its archives and its remote store; or a lake.
+    Folder(Box<OpenSources>),
+    /// The daemon, for a user who cannot read the folder.
+    Daemon(AskedDaemon),
+}
+
 impl ReadSources {
+    /// Opens a lake, if one is named, or all of these; or connects to the daemon if this user cannot read the data folder and is
+    /// a member of the readers' group.
+    pub(super) fn open_or_ask(&self, lake: &LakeArgs) -> Result<RecordStores, CliError> {
+        if lake.lake.is_some() {
+            return Ok(RecordStores::Folder(self.open_or(lake)?.into()));
+        }
+        let named = load_named_config(self.config.as_deref())?;
+        let denied = match self.open_named(named.clone()) {
+            Ok(sources) => return Ok(RecordStores::Folder(sources.into())),
+            Err(error) if is_denied(&error) => error,
+            Err(error) => return Err(error),
+        };
+        match locate::connect(&self.data.dir_of(named.as_ref()), named.as_ref()) {
+            Ok(Some(control)) => Ok(RecordStores::Daemon(AskedDaemon {
+                control,
+                has_archives: !self.no_archived,
+                has_remote: !self.local,
+                is_quiet: self.quiet,
+            })),
+            _ => Err(denied),
+        }
+    }
+
     /// Opens a lake, if one is named, or all of these.
     pub(super) fn open_or(&self, lake: &LakeArgs) -> Result<OpenSources, CliError> {
         if lake.lake.is_none() {
@@ -227,7 +277,10 @@ impl ReadSources {
 
     /// Opens all of them.
     pub(super) fn open(&self) -> Result<OpenSources, CliError> {
-        let named = load_named_config(self.config.as_deref())?;
+        self.open_named(load_named_config(self.config.as_deref())?)
+    }
+
+    fn open_named(&self, named: Option<Config>) -> Result<OpenSources, CliError> {
         let data_dir = self.data.dir_of(named.as_ref());
         let is_remote = named.as_ref().is_some_and(|config| config.store.remote().is_some());
         let reader = match Reader::open(&data_dir) {
@@ -278,6 +331,11 @@ fn remote_of_environment() -> Result<Box<dyn RemoteStore>, CliError> {
     })
 }
 
+/// Whether this user cannot read the data folder.
+pub(super) fn is_denied(error: &CliError) -> bool {
+    matches!(error, CliError::Store(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied)
+}
+
 /// How long the names of a query are looked for in the records.
 pub(super) const DOUBTS_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -290,21 +348,39 @@ pub(super) fn report_answer(
     options: &AnswerOptions,
     report: &AnswerReport,
 ) -> Result<(), CliError> {
-    report_archives(&report.archives)?;
-    if !sources.quiet {
-        warn_of(&doubts(&sources.stores(), query, remarks, options, DOUBTS_TIME_MAX)?);
+    report_end(&end_of(sources, query, remarks, options, report)?)
+}
+
+/// What is said behind an answer.
+pub(super) fn end_of(
+    sources: &OpenSources,
+    query: &ParsedQuery,
+    remarks: &[Remarks],
+    options: &AnswerOptions,
+    report: &AnswerReport,
+) -> Result<AnswerEnd, CliError> {
+    let doubts_max = (!sources.quiet).then_some(DOUBTS_TIME_MAX);
+    Ok(AnswerEnd::of(&sources.stores(), query, remarks, options, report, doubts_max)?)
+}
+
+/// Reports the end of an answer on standard error.
+pub(super) fn report_end(end: &AnswerEnd) -> Result<(), CliError> {
+    let AnswerEnd { given: _, archives, warnings, incomplete, nothing } = end;
+    if let Some(notice) = archives {
+        eprintln!("daytable: {}", SafeLines(notice));
     }
-    if let Some(cut) = &report.cut {
-        return Err(CliError::Incomplete(cut.clone()));
+    warn_of(warnings);
+    if let Some(incomplete) = incomplete {
+        return Err(CliError::Incomplete(incomplete.clone()));
     }
-    if report.matched == 0 && options.filter.limit != Some(0) && !sources.quiet {
-        eprintln!("daytable: {}", SafeLines(explain(&sources.stores(), query, options)?));
+    if let Some(nothing) = nothing {
+        eprintln!("daytable: {}", SafeLines(nothing));
     }
     Ok(())
 }
 
 /// Prints warnings on standard error.
-pub(super) fn warn_of(warnings: &[SyntaxError]) {
+pub(super) fn warn_of(warnings: &[impl Display]) {
     for warning in warnings {
         eprintln!("daytable: warning: {}", SafeLines(warning));
     }
@@ -370,47 +446,20 @@ impl FilterArgs {
         ReaderZone::new(self.utc)
     }
 
-    /// The query with its conditions, what is to be said about their texts, and the options of the answer, with ages counted from
-    /// `now`.
-    pub(super) fn parse(
-        self,
-        now: Ticks,
-        zone: &ReaderZone,
-        limit: Option<u64>,
-    ) -> Result<(ParsedQuery, Vec<Remarks>, AnswerOptions), SyntaxError> {
-        let (mut query, remarks) = ParsedQuery::parse_remarked(self.query.as_deref().unwrap_or_default())?;
-        let (mut conditions, mut remarks) = (Vec::new(), vec![remarks]);
-        for filter in &self.also {
-            let (condition, remarked) = Expression::parse_remarked(filter)?;
-            conditions.push(condition);
-            remarks.push(remarked);
-        }
-        let exact = self.instance.len() == 1 && !self.instance[0].contains('*');
-        if !exact {
-            conditions.extend(one_of("instance", &self.instance, |name| name.to_owned()));
-        }
-        conditions.extend(one_of("source", &self.source, |name| name.to_owned()));
-        conditions.extend(one_of("table", &self.table, |name| {
-            // A day-table ends in the digits of its day.
-            if name.ends_with(|c: char| c.is_ascii_digit() || c == '*') { name.to_owned() } else { format!("{name}*") }
-        }));
-        for condition in conditions {
-            query.filter = match query.filter {
-                Expression::All => condition,
-                filter => Expression::And(vec![condition, filter]),
-            };
-        }
-        let filter = Filter {
-            instance: self.instance.into_iter().next().filter(|_| exact),
-            partitions: None,
-            days: None,
+    /// The query with its conditions, with ages counted from `now`.
+    pub(super) fn conditions(self, now: Ticks, zone: &ReaderZone) -> QueryConditions {
+        QueryConditions {
+            query: self.query.unwrap_or_default(),
+            also: self.also,
+            instances: self.instance,
+            sources: self.source,
+            tables: self.table,
             since: self.since.map(|since| since.at(now, &|time| zone.offset(time))),
             until: self.until.map(|until| until.at(now, &|time| zone.offset(time))),
             level: self.level,
             contains: self.contains,
-            limit,
-        };
-        Ok((query, remarks, AnswerOptions { filter, ..AnswerOptions::at(now) }))
+            oldest: None,
+        }
     }
 }
 
@@ -422,13 +471,6 @@ fn query_text(text: &str) -> Result<String, String> {
         }
         None => Ok(text.to_owned()),
     }
-}
-
-/// The condition that a field has one of the values, in which `*` stands for any text; `None` without values.
-fn one_of(field: &str, values: &[String], pattern: impl Fn(&str) -> String) -> Option<Expression> {
-    let test = |value: &String| Expression::Field(FieldName::new(field), Test::glob(&pattern(value)));
-    let mut tests: Vec<Expression> = values.iter().map(test).collect();
-    if tests.len() > 1 { Some(Expression::Or(tests)) } else { tests.pop() }
 }
 
 fn level(word: &str) -> Result<Level, String> {

@@ -17,10 +17,12 @@ use std::time::Duration;
 
 /// Bytes of the head of a response.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
-/// Bytes of a line of a response.
-const LINE_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of a line of a response: of a record of the largest size, or a row with many values.
+const LINE_BYTES_MAX: u64 = 256 << 20;
 /// How long a read or write may wait for the daemon.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// How long the first record of an answer may take: all records may be read for it.
+const ANSWER_MAX: Duration = Duration::from_secs(3600);
 
 /// The daemon did not do the request.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +64,11 @@ pub(super) struct Control {
 impl Control {
     /// Connects to the daemon of `data_dir`. `None` without a daemon: the socket is absent, or of an earlier daemon.
     pub(super) fn connect(data_dir: &Path) -> Result<Option<Control>, ControlError> {
-        let path = daytable_store::control_socket(data_dir);
+        Control::at(daytable_store::control_socket(data_dir))
+    }
+
+    /// Connects to a socket of a daemon. `None` without a daemon.
+    pub(super) fn at(path: PathBuf) -> Result<Option<Control>, ControlError> {
         let connected = UnixStream::connect(&path).and_then(|stream| {
             stream.set_read_timeout(Some(SILENCE_MAX))?;
             stream.set_write_timeout(Some(SILENCE_MAX))?;
@@ -74,6 +80,14 @@ impl Control {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
                 _ => Err(ControlError::Socket { path, source }),
             },
+        }
+    }
+
+    /// The connection for a question that may take long.
+    pub(super) fn patient(self) -> Result<Control, ControlError> {
+        match self.stream.set_read_timeout(Some(ANSWER_MAX)) {
+            Ok(()) => Ok(self),
+            Err(source) => Err(ControlError::Socket { path: self.path, source }),
         }
     }
 

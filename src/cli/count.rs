@@ -3,13 +3,15 @@
 //! The table has a header, and a column for each property in the order in which they were asked for. A step of time without
 //! records is a line, too.
 
-use super::args::{FilterArgs, JsonArgs, LakeArgs, ReadSources, interval, report_answer};
+use super::args::{FilterArgs, JsonArgs, LakeArgs, ReadSources, RecordStores, end_of, interval, report_end};
+use super::asked::{AskedDaemon, AskedPart};
 use super::exit::CliError;
 use super::output::{Output, aligned, cell};
 use super::zone::ReaderZone;
+use crate::http::QuestionForm;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, now};
-use daytable_query::answer::count_answer;
+use daytable_query::answer::{AnswerEnd, QueryConditions, count_answer};
 use daytable_query::{Count, Grouping};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -42,6 +44,13 @@ enum By {
 }
 
 impl By {
+    fn name(self) -> &'static str {
+        match self {
+            By::Level => "level",
+            By::Instance => "instance",
+        }
+    }
+
     fn parse(text: &str) -> Result<By, String> {
         match text {
             "level" => Ok(By::Level),
@@ -65,9 +74,16 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         every: args.every,
         clock: zone.clock(),
     };
-    let (query, remarks, options) = args.filters.parse(now(), &zone, None)?;
-    let sources = args.sources.open_or(&args.lake)?;
-    let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;
+    let now = now();
+    let conditions = args.filters.conditions(now, &zone);
+    let (query, remarks, options) = conditions.clone().parse(now, None)?;
+    let (counts, end) = match args.sources.open_or_ask(&args.lake)? {
+        RecordStores::Folder(sources) => {
+            let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;
+            (counts, end_of(&sources, &query, &remarks, &options, &report)?)
+        }
+        RecordStores::Daemon(daemon) => asked(daemon, conditions, &by, args.every, &zone)?,
+    };
     let mut output = Output::new();
     let shown = if is_terminal { zone } else { ReaderZone::new(true) };
     output.rows(args.output, &counts, || match counts.as_slice() {
@@ -76,17 +92,36 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         counts => table(counts, &by, &grouping, &|time| shown.rfc3339(time)),
     })?;
     output.flush()?;
-    report_answer(&sources, &query, &remarks, &options, &report)
+    report_end(&end)
+}
+
+/// The counts of a daemon.
+fn asked(
+    daemon: AskedDaemon,
+    conditions: QueryConditions,
+    by: &[By],
+    every: Option<Duration>,
+    zone: &ReaderZone,
+) -> Result<(Vec<Count>, AnswerEnd), CliError> {
+    let mut counts = Vec::new();
+    let form = QuestionForm::Count {
+        by: by.iter().map(|by| by.name().to_owned()).collect(),
+        every: every.map(|every| (every.as_secs(), every.subsec_nanos())),
+        zone: zone.name(),
+    };
+    let end = daemon.ask(conditions, None, form, &mut |part| {
+        if let AskedPart::Count(count) = part {
+            counts.push(count);
+        }
+        Ok(true)
+    })?;
+    Ok((counts, end.unwrap_or_default()))
 }
 
 /// A header, and a line per count and per step without records.
 fn table(counts: &[Count], by: &[By], grouping: &Grouping, time: &dyn Fn(Ticks) -> String) -> String {
     let Grouping { every, clock, .. } = *grouping;
-    let column = |by: &By| match by {
-        By::Level => "level",
-        By::Instance => "instance",
-    };
-    let heads = every.map(|_| "time").into_iter().chain(by.iter().map(column)).chain(["records"]);
+    let heads = every.map(|_| "time").into_iter().chain(by.iter().map(|by| by.name())).chain(["records"]);
     let mut rows = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
     let step = every.unwrap_or_default();
     let mut empty_left = EMPTY_STEPS_MAX;

@@ -192,6 +192,7 @@ impl CliError {
             },
             CliError::Control(ControlError::Refused { status, .. }) => match status {
                 400 => Exit::Data,
+                403 => Exit::NoPerm,
                 404 => Exit::NoInput,
                 429 | 503 => Exit::TempFail,
                 500 => Exit::Software,
@@ -222,8 +223,9 @@ impl CliError {
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => return of_store_error(error),
             CliError::Tables(TableError::NotThere(_)) | CliError::Step(StepError::NoArchive(..)) => LIST_TABLES,
             CliError::Control(ControlError::Refused { status: 404, .. }) => LIST_TABLES,
+            CliError::Control(ControlError::Refused { status: 403, .. }) => AS_DAEMON,
             CliError::Control(ControlError::Socket { source, .. }) => match source.kind() {
-                io::ErrorKind::PermissionDenied => AS_DAEMON,
+                io::ErrorKind::PermissionDenied => AS_READER,
                 io::ErrorKind::NotADirectory => NO_FOLDER,
                 _ => return None,
             },
@@ -245,6 +247,9 @@ impl CliError {
 
 const LIST_TABLES: &str = "`daytable tables` lists the day-tables";
 const NO_FOLDER: &str = "name the data folder by --data: this is a file";
+/// For a command that reads; the group is that of packages.
+const AS_READER: &str = "call this as the user of the daemon: sudo -u daytable daytable …; or, to read, become a member of the \
+                         group http.read_group: sudo usermod -aG adm $USER, and log in again";
 const AS_DAEMON: &str = "call this as the user of the daemon: sudo -u daytable daytable …";
 
 /// What to do about a path.
@@ -271,7 +276,7 @@ fn of_store_error(error: &StoreError) -> Option<String> {
         }
         StoreError::Foreign(..) => Some("name another folder, or move the file away".into()),
         StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => Some(NO_FOLDER.into()),
-        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(AS_DAEMON.into()),
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(AS_READER.into()),
         _ => None,
     }
 }

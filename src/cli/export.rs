@@ -1,17 +1,19 @@
 //! `daytable export`: writes an answer to a file or to standard output; or the file again that a source read.
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
-use super::args::{FilterArgs, LakeArgs, OpenSources, ReadSources, report_answer};
+use super::args::{FilterArgs, LakeArgs, ReadSources, RecordStores, end_of, report_end};
 use super::aside::AsideFile;
+use super::asked::AskedPart;
 use super::exit::CliError;
 use super::source_file;
+use crate::http::QuestionForm;
 use clap::ValueEnum;
-use daytable_logsql::ParsedQuery;
+use daytable_logsql::{ParsedQuery, Remarks};
 use daytable_model::safe_text;
 use daytable_model::time::now;
 use daytable_platform::budget::QuestionBudget;
 use daytable_platform::scratch::create_unnamed;
-use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerReport, answer};
+use daytable_query::answer::{AnswerEnd, AnswerItem, AnswerOptions, QueryConditions, answer};
 use daytable_query::export::{CsvReader, RowSpool, SpoolError, write_csv, write_parquet};
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
@@ -70,74 +72,96 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         ExportForm::Parquet => AnswerFormat::Parquet,
         ExportForm::Raw => AnswerFormat::Raw,
     };
-    let zone = args.filters.zone();
-    let (query, remarks, options) = args.filters.parse(now(), &zone, args.n)?;
+    let (zone, now) = (args.filters.zone(), now());
+    let conditions = args.filters.conditions(now, &zone);
+    let (query, remarks, options) = conditions.clone().parse(now, args.n)?;
+    let exported = Exported { conditions, query, remarks, options };
     let Some(path) = &args.output else {
-        let printer = AnswerArgs::of(format).printer(&zone, &query, &options);
+        let printer = AnswerArgs::of(format).printer(&zone, &exported.query, &exported.options);
         let mut output = AnswerOutput::new(printer, false, false)?;
-        let sources = args.sources.open_or(&args.lake)?;
-        let report = give(&sources, &query, &options, &mut |item| output.item(item))?;
+        let end = exported.give(args.sources.open_or_ask(&args.lake)?, &mut |item| output.item(item))?;
         output.finish()?;
-        return report_answer(&sources, &query, &remarks, &options, &report);
+        return report_end(&end);
     };
-    let sources = args.sources.open_or(&args.lake)?;
+    let stores = args.sources.open_or_ask(&args.lake)?;
     let file = AsideFile::create(path)?;
-    let report = write(&sources, &query, &options, format, &file, path)?;
-    if let Some(missing) = report.incomplete() {
+    let end = exported.write(stores, format, &file, path)?;
+    if let Some(missing) = end.incomplete {
         return Err(CliError::Incomplete(format!("{missing}; {} is not written", path.display())));
     }
     file.finish()?;
-    report_answer(&sources, &query, &remarks, &options, &report)
+    report_end(&end)
 }
 
-/// Gives each item of an answer to `each`, until it fails.
-fn give(
-    sources: &OpenSources,
-    query: &ParsedQuery,
-    options: &AnswerOptions,
-    each: &mut dyn FnMut(AnswerItem) -> Result<(), CliError>,
-) -> Result<AnswerReport, CliError> {
-    let mut written = Ok(());
-    let report = answer(&sources.stores(), query, options, &|| true, &mut |item| {
-        written = each(item);
-        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    written.map(|()| report)
+/// What is exported.
+struct Exported {
+    conditions: QueryConditions,
+    query: ParsedQuery,
+    remarks: Vec<Remarks>,
+    options: AnswerOptions,
 }
 
-/// Writes an answer to a file.
-fn write(
-    sources: &OpenSources,
-    query: &ParsedQuery,
-    options: &AnswerOptions,
-    format: AnswerFormat,
-    file: &AsideFile,
-    path: &Path,
-) -> Result<AnswerReport, CliError> {
-    let failed = |source| CliError::Write { path: path.to_owned(), source };
-    let spool_failed = |error| match error {
-        SpoolError::Io(source) => failed(source),
-        error => CliError::Unavailable(error.to_string()),
-    };
-    let mut out = BufWriter::with_capacity(256 << 10, file.file());
-    if matches!(format, AnswerFormat::Csv | AnswerFormat::Parquet) {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut rows = RowSpool::new(create_unnamed(folder).map_err(failed)?, u64::MAX);
-        let report = give(sources, query, options, &mut |item| rows.push(&item.into_row()).map_err(spool_failed))?;
-        match format {
-            AnswerFormat::Csv => write_csv(&mut rows, CsvReader::Program, &mut out),
-            _ => write_parquet(&mut rows, &mut out, &QuestionBudget::unlimited()),
-        }
-        .map_err(spool_failed)?;
-        return Ok(report);
-    }
-    let report = give(sources, query, options, &mut |item| {
-        let written = match &item {
-            AnswerItem::Record(record) if format == AnswerFormat::Raw => out.write_all(&record.record().raw()),
-            item => safe_text::to_json(&mut out, item).map_err(Into::into),
+impl Exported {
+    /// Gives each item of an answer to `each`, until it fails.
+    fn give(
+        self,
+        stores: RecordStores,
+        each: &mut dyn FnMut(AnswerItem) -> Result<(), CliError>,
+    ) -> Result<AnswerEnd, CliError> {
+        let Exported { conditions, query, remarks, options } = self;
+        let sources = match stores {
+            RecordStores::Folder(sources) => sources,
+            RecordStores::Daemon(daemon) => {
+                let end =
+                    daemon.ask(conditions, options.filter.limit, QuestionForm::Answer, &mut |part| match part {
+                        AskedPart::Item(item) => each(item).map(|()| true),
+                        _ => Ok(true),
+                    })?;
+                return Ok(end.unwrap_or_default());
+            }
         };
-        written.and_then(|()| out.write_all(b"\n")).map_err(failed)
-    })?;
-    out.flush().map_err(failed)?;
-    Ok(report)
+        let mut written = Ok(());
+        let report = answer(&sources.stores(), &query, &options, &|| true, &mut |item| {
+            written = each(item);
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        written?;
+        end_of(&sources, &query, &remarks, &options, &report)
+    }
+
+    /// Writes an answer to a file.
+    fn write(
+        self,
+        stores: RecordStores,
+        format: AnswerFormat,
+        file: &AsideFile,
+        path: &Path,
+    ) -> Result<AnswerEnd, CliError> {
+        let failed = |source| CliError::Write { path: path.to_owned(), source };
+        let spool_failed = |error| match error {
+            SpoolError::Io(source) => failed(source),
+            error => CliError::Unavailable(error.to_string()),
+        };
+        let mut out = BufWriter::with_capacity(256 << 10, file.file());
+        if matches!(format, AnswerFormat::Csv | AnswerFormat::Parquet) {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let mut rows = RowSpool::new(create_unnamed(folder).map_err(failed)?, u64::MAX);
+            let end = self.give(stores, &mut |item| rows.push(&item.into_row()).map_err(spool_failed))?;
+            match format {
+                AnswerFormat::Csv => write_csv(&mut rows, CsvReader::Program, &mut out),
+                _ => write_parquet(&mut rows, &mut out, &QuestionBudget::unlimited()),
+            }
+            .map_err(spool_failed)?;
+            return Ok(end);
+        }
+        let end = self.give(stores, &mut |item| {
+            let written = match &item {
+                AnswerItem::Record(record) if format == AnswerFormat::Raw => out.write_all(&record.record().raw()),
+                item => safe_text::to_json(&mut out, item).map_err(Into::into),
+            };
+            written.and_then(|()| out.write_all(b"\n")).map_err(failed)
+        })?;
+        out.flush().map_err(failed)?;
+        Ok(end)
+    }
 }

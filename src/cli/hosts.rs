@@ -3,7 +3,7 @@
 use super::args::{DataArgs, JsonArgs};
 use super::control::Control;
 use super::exit::CliError;
-use super::locate::{config_of, load_named_config};
+use super::locate::{config_of, connect, load_named_config};
 use super::output::Output;
 use crate::config::{Config, Listen};
 use crate::http::{HostLine, InviteLine};
@@ -188,7 +188,7 @@ fn list(args: &Args) -> Result<(), CliError> {
     if args.forget.is_some() {
         return shared(args, config.as_ref(), &mut output);
     }
-    let hosts = hosts(&data_dir);
+    let hosts = hosts(&data_dir, config.as_ref());
     let silent_after = config.as_ref().map_or(Duration::from_secs(600), |config| config.hosts.silent_after);
     match hosts {
         Ok(hosts) => {
@@ -218,8 +218,8 @@ fn list(args: &Args) -> Result<(), CliError> {
 }
 
 /// The hosts that forward to a data folder, by its daemon or by its catalog.
-pub(super) fn hosts(data_dir: &Path) -> Result<Vec<HostLine>, CliError> {
-    if let Some(control) = Control::connect(data_dir)? {
+pub(super) fn hosts(data_dir: &Path, named: Option<&Config>) -> Result<Vec<HostLine>, CliError> {
+    if let Some(control) = connect(data_dir, named)? {
         return Ok(control.fetch("/-/hosts")?.all("it has no hosts")?);
     }
     let hosts = Reader::open(data_dir)?.catalog().forwarding_hosts()?;

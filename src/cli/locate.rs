@@ -3,14 +3,20 @@
 //!
 //! The kernel lists listening sockets in `/proc/net/unix`, so a running daemon needs no file at a fixed place.
 
-use super::control::Control;
+use super::control::{Control, ControlError};
 use super::exit::CliError;
 use crate::config::{Config, ConfigError, environment};
 use daytable_model::path_text::PathText;
+use serde::Deserialize;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The configuration that packages install.
 const CONFIG_FILE: &str = "/etc/daytable/daytable.toml";
+/// The kernel's list of sockets.
+const SOCKETS: &str = "/proc/net/unix";
+/// The name of a socket of readers, unless one is configured.
+const READ_SOCKET: &str = "read.sock";
 /// The flag of a listening socket in `/proc/net/unix`.
 const LISTENING: &str = "00010000";
 
@@ -52,6 +58,53 @@ pub(super) fn data_dir() -> PathBuf {
     }
 }
 
+/// Connects to the daemon of a command that only reads: over the control socket, or over the socket of readers where this user
+/// must not open the former. `named` is the configuration that the command names. `None` without a daemon.
+pub(super) fn connect(data_dir: &Path, named: Option<&Config>) -> Result<Option<Control>, ControlError> {
+    match Control::connect(data_dir) {
+        Err(ControlError::Socket { path, source }) if source.kind() == ErrorKind::PermissionDenied => {
+            let reading = reading_daemon(data_dir, named);
+            reading.map(Some).ok_or(ControlError::Socket { path, source })
+        }
+        connected => connected,
+    }
+}
+
+/// The daemon of a folder behind a socket of readers: the configured one, or one that listens and says that the folder is its own.
+fn reading_daemon(data_dir: &Path, named: Option<&Config>) -> Option<Control> {
+    let installed = config_of(data_dir);
+    let of_config = [named, installed.as_ref()].into_iter().flatten().find(|config| config.data_dir == data_dir);
+    let configured = of_config.filter(|config| config.http.read_group.is_some()).map(|config| &config.http.read_socket);
+    let open = |path: &Path| Control::at(path.to_owned()).ok().flatten();
+    if let Some(control) = configured.and_then(|path| open(path)) {
+        return Some(control);
+    }
+    let sockets = listening(&std::fs::read_to_string(SOCKETS).unwrap_or_default(), READ_SOCKET);
+    let is_own = |folder: &PathBuf| {
+        let status = open(&folder.join(READ_SOCKET))?.fetch("/-/status").ok()?;
+        let status: StatusOfFolder = status.only("it is not the state of a daemon").ok()?;
+        (Path::new(&status.disk.data_dir) == data_dir).then_some(())
+    };
+    let own = sockets.iter().find(|folder| is_own(folder).is_some())?;
+    open(&own.join(READ_SOCKET))
+}
+
+/// What of a daemon's state says which folder is its own.
+#[derive(Deserialize)]
+struct StatusOfFolder {
+    disk: DiskOfFolder,
+}
+
+#[derive(Deserialize)]
+struct DiskOfFolder {
+    data_dir: String,
+}
+
+/// The daemon of a command that needs one, and only reads.
+pub(super) fn reader_of(data_dir: &Path, named: Option<&Config>) -> Result<Control, CliError> {
+    connect(data_dir, named)?.ok_or_else(|| CliError::Unavailable(no_daemon(data_dir)))
+}
+
 /// The daemon of a command that needs one.
 pub(super) fn daemon_of(data_dir: &Path) -> Result<Control, CliError> {
     Control::connect(data_dir)?.ok_or_else(|| CliError::Unavailable(no_daemon(data_dir)))
@@ -79,17 +132,17 @@ fn holds_store(folder: &Path) -> bool {
 
 /// The data folders of running daemons that this user can see.
 fn running() -> Vec<PathBuf> {
-    let mut folders = listening(&std::fs::read_to_string("/proc/net/unix").unwrap_or_default());
+    let mut folders = listening(&std::fs::read_to_string(SOCKETS).unwrap_or_default(), "control.sock");
     folders.retain(|folder| holds_store(folder));
     folders
 }
 
-/// The folders of the listening sockets named `control.sock`.
-fn listening(table: &str) -> Vec<PathBuf> {
+/// The folders of the listening sockets of a name.
+fn listening(table: &str, name: &str) -> Vec<PathBuf> {
     let folder = |line: &str| {
         let socket = line.find(" /").map(|at| Path::new(&line[at + 1..]))?;
         let is_listening = line.split_ascii_whitespace().nth(3) == Some(LISTENING);
-        (is_listening && socket.ends_with("control.sock")).then(|| socket.parent().map(Path::to_owned))?
+        (is_listening && socket.ends_with(name)).then(|| socket.parent().map(Path::to_owned))?
     };
     let mut folders: Vec<PathBuf> = table.lines().filter_map(folder).collect();
     folders.sort();
@@ -108,7 +161,8 @@ mod tests {
              0000000000000000: 00000003 00000000 00000000 0001 03 22 /srv/my logs/control.sock\n\
              0000000000000000: 00000002 00000000 00010000 0001 01 23 /run/other.sock\n\
              0000000000000000: 00000002 00000000 00010000 0001 01 24 @/abstract/control.sock\n";
-        assert_eq!(listening(table), [Path::new("/srv/my logs")]);
-        assert!(listening("").is_empty());
+        assert_eq!(listening(table, "control.sock"), [Path::new("/srv/my logs")]);
+        assert_eq!(listening(table, "other.sock"), [Path::new("/run")]);
+        assert!(listening("", "control.sock").is_empty());
     }
 }

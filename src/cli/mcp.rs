@@ -4,7 +4,7 @@
 //! data folder, over its control socket.
 
 use super::args::DataArgs;
-use super::control::{Control, ControlError};
+use super::control::ControlError;
 use super::exit::CliError;
 use super::locate;
 use crate::mcp::{McpServer, RouteReader, ToolAnswer, notes_of};
@@ -47,7 +47,7 @@ impl RouteReader for DaemonRoutes {
 }
 
 fn ask(data_dir: &Path, target: &str) -> Result<ToolAnswer, String> {
-    let control = Control::connect(data_dir).map_err(|error| error.to_string())?;
+    let control = locate::connect(data_dir, None).map_err(|error| error.to_string())?;
     let Some(control) = control else {
         return Err(format!("{}: start it with `daytable run`", locate::no_daemon(data_dir)));
     };

@@ -17,6 +17,7 @@
 mod adopt;
 mod answer_output;
 mod archive;
+mod asked;
 mod args;
 mod aside;
 mod backup;

@@ -1,8 +1,8 @@
 //! `daytable open`: prints a link to the page, which works once and lets a browser read.
 
 use super::args::{DaemonArgs, JsonArgs};
-use super::control::Control;
 use super::exit::CliError;
+use super::locate;
 use super::output::Output;
 use daytable_model::path_text::PathText;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ struct ShownLink {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let data_dir = args.daemon.data_dir()?;
-    let control = Control::connect(&data_dir)?.ok_or_else(|| {
+    let control = locate::connect(&data_dir, None)?.ok_or_else(|| {
         let data_dir = data_dir.escaped();
         CliError::Unavailable(format!("no daemon runs on {data_dir}, and the page is part of the daemon: daytable run"))
     })?;

@@ -1,9 +1,9 @@
 //! `daytable plan`: prints the steps of the next run of the lifecycle, with reasons. It changes no data.
 
 use super::args::{DataArgs, JsonArgs};
-use super::control::Control;
 use super::exit::CliError;
 use super::folder::{RuleArgs, rules_of};
+use super::locate;
 use super::output::{Output, TextTable};
 use daytable_lifecycle::{PlanLine, View, forecast};
 use daytable_model::time;
@@ -20,7 +20,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let plan = match Control::connect(&args.rules.data_dir(&args.data)?)? {
+    let plan = match locate::connect(&args.rules.data_dir(&args.data)?, None)? {
         Some(control) if args.rules.config()?.is_none() => {
             control.post("/-/plan", "")?.all("a line is not a part of a plan")?
         }

@@ -6,17 +6,23 @@
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
 use super::args::{
-    DOUBTS_TIME_MAX, FilterArgs, LakeArgs, OpenSources, ReadSources, report_answer, report_archives, warn_of,
+    DOUBTS_TIME_MAX, FilterArgs, LakeArgs, OpenSources, ReadSources, RecordStores, report_answer, report_archives,
+    report_end, warn_of,
 };
+use super::asked::{AskedDaemon, AskedPart};
 use super::exit::CliError;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
+use crate::http::QuestionForm;
 use daytable_logsql::ParsedQuery;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
 use daytable_query::answer::context::{CONTEXT_MAX, ContextScope, groups_around};
 use daytable_query::answer::doubts::doubts;
-use daytable_query::answer::{AnswerItem, AnswerOptions, FullRecord, answer, is_newest_first};
+use daytable_query::answer::{
+    AnswerEnd, AnswerItem, AnswerOptions, FullRecord, QueryConditions, answer, is_newest_first,
+};
 use daytable_query::{StoredRecord, find_record};
+use std::fmt;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 
@@ -76,6 +82,13 @@ struct RecordKeys {
     row: RowKey,
 }
 
+impl fmt::Display for RecordKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RecordKeys { table, partition, row } = self;
+        write!(f, "{table}/{partition}/{row}")
+    }
+}
+
 impl RecordKeys {
     fn parse(text: &str) -> Result<RecordKeys, String> {
         let [table, partition, row] = text.split('/').collect::<Vec<_>>()[..] else {
@@ -87,16 +100,6 @@ impl RecordKeys {
     }
 }
 
-/// The query for the oldest records of a filter.
-fn oldest(query: ParsedQuery, count: u64) -> Result<ParsedQuery, CliError> {
-    if !query.pipes.is_empty() {
-        let instead = format!("write `| first {count} by (_time)` where it is to stand");
-        return Err(CliError::Usage(format!("--oldest chooses records, and a query with pipes gives rows: {instead}")));
-    }
-    let ParsedQuery { pipes, .. } = ParsedQuery::parse(&format!("* | first {count} by (_time)"))?;
-    Ok(ParsedQuery { pipes, ..query })
-}
-
 /// A scope by its name.
 fn scope_of(name: &str) -> Result<ContextScope, String> {
     let found = ContextScope::ALL.into_iter().find(|scope| scope.name() == name);
@@ -105,9 +108,14 @@ fn scope_of(name: &str) -> Result<ContextScope, String> {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let zone = args.filters.zone();
-    let (mut query, remarks, mut options) = args.filters.parse(now(), &zone, args.n)?;
-    if let Some(count) = args.oldest {
-        query = oldest(query, count)?;
+    let now = now();
+    let conditions = QueryConditions { oldest: args.oldest, ..args.filters.conditions(now, &zone) };
+    let (query, remarks, mut options) = conditions.clone().parse(now, args.n)?;
+    if let Some(count) = args.oldest
+        && !ParsedQuery::parse(&conditions.query)?.pipes.is_empty()
+    {
+        let instead = format!("write `| first {count} by (_time)` where it is to stand");
+        return Err(CliError::Usage(format!("--oldest chooses records, and a query with pipes gives rows: {instead}")));
     }
     let printer = args.form.printer(&zone, &query, &options);
     let sides = [args.before_context.or(args.context), args.after_context.or(args.context)];
@@ -122,8 +130,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
                     .into(),
             ));
         }
-        let sources = args.sources.open_or(&args.lake)?;
         let plan = FollowPlan { first: args.n.unwrap_or(FIRST_RECORDS), limit: None, act: None };
+        let sources = match args.sources.open_or_ask(&args.lake)? {
+            RecordStores::Folder(sources) => sources,
+            RecordStores::Daemon(daemon) => return tail::follow_daemon(daemon, conditions, plan, &printer),
+        };
         if !sources.is_quiet() {
             warn_of(&doubts(&sources.stores(), &query, &remarks, &options, DOUBTS_TIME_MAX)?);
         }
@@ -145,7 +156,25 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     // Neighbours come in the order of their source.
     let is_reversed = is_newest_first && !has_context && is_terminal != args.reverse;
     let mut output = AnswerOutput::new(printer, is_reversed, !args.no_pager)?;
-    let sources = args.sources.open_or(&args.lake)?;
+    let sources = match args.sources.open_or_ask(&args.lake)? {
+        RecordStores::Folder(sources) => sources,
+        RecordStores::Daemon(daemon) => {
+            let is_quiet = daemon.is_quiet;
+            let limit = options.filter.limit;
+            let form = match (&args.key, has_context) {
+                (None, false) => QuestionForm::Answer,
+                (key, _) => QuestionForm::Groups {
+                    before,
+                    after,
+                    of: args.context_of.name().into(),
+                    key: key.as_ref().map(RecordKeys::to_string),
+                },
+            };
+            let end = print_asked(daemon, conditions, limit, form, args.reverse, output)?;
+            report_limit(limited, &options, end.given, is_quiet);
+            return report_end(&end);
+        }
+    };
     if args.key.is_some() || has_context {
         let matches = match args.key {
             Some(keys) => vec![record_of(&sources, keys)?],
@@ -169,7 +198,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
                     ControlFlow::Continue(())
                 })?;
                 print_groups(&sources, matches, (before, after, args.context_of), is_reversed, output)?;
-                report_limit(limited, &options, report.given, &sources);
+                report_limit(limited, &options, report.given, sources.is_quiet());
                 report_answer(&sources, &query, &remarks, &options, &report)
             }
         };
@@ -181,8 +210,40 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     })?;
     written?;
     output.finish()?;
-    report_limit(limited, &options, report.given, &sources);
+    report_limit(limited, &options, report.given, sources.is_quiet());
     report_answer(&sources, &query, &remarks, &options, &report)
+}
+
+/// Prints the answer of a daemon.
+fn print_asked(
+    daemon: AskedDaemon,
+    conditions: QueryConditions,
+    limit: Option<u64>,
+    form: QuestionForm,
+    is_reversed: bool,
+    mut output: AnswerOutput,
+) -> Result<AnswerEnd, CliError> {
+    if form == QuestionForm::Answer {
+        let end = daemon.ask(conditions, limit, form, &mut |part| {
+            if let AskedPart::Item(item) = part {
+                output.item(item)?;
+            }
+            Ok(true)
+        })?;
+        output.finish()?;
+        return Ok(end.unwrap_or_default());
+    }
+    let (mut groups, mut group) = (Vec::new(), Vec::new());
+    let end = daemon.ask(conditions, limit, form, &mut |part| {
+        match part {
+            AskedPart::Item(AnswerItem::Record(record)) => group.push(record.into_record()),
+            AskedPart::GroupEnd => groups.push(std::mem::take(&mut group)),
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    write_groups(groups, is_reversed, output)?;
+    Ok(end.unwrap_or_default())
 }
 
 /// The record with these keys.
@@ -201,9 +262,19 @@ fn print_groups(
     matches: Vec<StoredRecord>,
     (before, after, scope): (usize, usize, ContextScope),
     is_reversed: bool,
+    output: AnswerOutput,
+) -> Result<(), CliError> {
+    let (groups, report) = groups_around(&sources.stores(), matches, before, after, scope)?;
+    write_groups(groups, is_reversed, output)?;
+    report_archives(&report)
+}
+
+/// Writes groups of records, and a line between them.
+fn write_groups(
+    mut groups: Vec<Vec<StoredRecord>>,
+    is_reversed: bool,
     mut output: AnswerOutput,
 ) -> Result<(), CliError> {
-    let (mut groups, report) = groups_around(&sources.stores(), matches, before, after, scope)?;
     if is_reversed {
         groups.reverse();
     }
@@ -216,14 +287,13 @@ fn print_groups(
             output.item(AnswerItem::Record(FullRecord::new(record).into()))?;
         }
     }
-    output.finish()?;
-    report_archives(&report)
+    output.finish()
 }
 
 /// Says that an answer has a limit which nobody asked for, if it was reached.
-fn report_limit(limited: bool, options: &AnswerOptions, given: u64, sources: &OpenSources) {
+fn report_limit(limited: bool, options: &AnswerOptions, given: u64, is_quiet: bool) {
     if let Some(limit) = options.filter.limit.filter(|limit| limited && given >= *limit)
-        && !sources.is_quiet()
+        && !is_quiet
     {
         let all = if std::io::stdout().is_terminal() { ", and a pipe all of them" } else { "" };
         eprintln!("daytable: these are the newest {limit} records; -n N prints more{all}");

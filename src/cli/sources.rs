@@ -1,30 +1,44 @@
 //! `daytable sources`: lists sources and listeners with their *ledgers*: records, bytes, and losses with their reasons. A running
 //! daemon adds the listeners since its start, and its outbox.
 
-use super::args::{DataArgs, JsonArgs};
+use super::args::{FolderArgs, JsonArgs, is_denied};
 use super::control::Control;
 use super::exit::CliError;
+use super::locate;
 use super::output::{Output, TextTable, bytes, cell};
 use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
 use daytable_query::{ShownListener, ShownSource, ShownUnended};
-use daytable_store::ListenerLedger;
+use daytable_store::{ListenerLedger, Reader};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: DataArgs,
+    folder: FolderArgs,
     #[command(flatten)]
     output: JsonArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let reader = args.data.reader()?;
-    let ledgers = reader.catalog().listeners()?;
-    let mut sources: Vec<ShownSource> = reader.sources()?.iter().map(ShownSource::of).collect();
+    let (data_dir, named) = args.folder.named()?;
+    let control = locate::connect(&data_dir, named.as_ref());
+    let (mut sources, ledgers, running) = match Reader::open(&data_dir).map_err(CliError::from) {
+        Err(error) if is_denied(&error) => {
+            let Ok(Some(control)) = control else { return Err(error) };
+            let running = of_daemon(control)?;
+            let ledgers = locate::reader_of(&data_dir, named.as_ref())?.fetch("/-/ledgers")?;
+            (running.sources.clone(), ledgers.all("a line is not a listener")?, running)
+        }
+        reader => {
+            let reader = reader?;
+            let sources = reader.sources()?.iter().map(ShownSource::of).collect();
+            let running = control?.map(of_daemon).transpose()?.unwrap_or_default();
+            (sources, reader.catalog().listeners()?, running)
+        }
+    };
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
-    let RunningSources { unended, listeners, outboxes } = of_daemon(args)?;
+    let RunningSources { sources: _, unended, listeners, outboxes } = running;
     let mut output = Output::new();
     if args.output.json {
         sources.iter().try_for_each(|source| output.json(source))?;
@@ -64,20 +78,23 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-/// What a running daemon alone knows.
+/// What a running daemon says; all but the sources is what it alone knows.
 #[derive(Default)]
 struct RunningSources {
+    sources: Vec<ShownSource>,
     unended: Vec<ShownUnended>,
     listeners: Vec<ShownListener>,
     outboxes: Vec<OutboxStatus>,
 }
 
-fn of_daemon(args: &Args) -> Result<RunningSources, CliError> {
+fn of_daemon(control: Control) -> Result<RunningSources, CliError> {
     let mut running = RunningSources::default();
-    let Some(control) = Control::connect(&args.data.dir())? else { return Ok(running) };
     let mut response = control.fetch("/api/sources")?;
     while let Some(line) = response.next_line()? {
-        // The other lines are sources, which the folder has too.
+        if let Ok(source) = serde_json::from_str::<ShownSource>(&line) {
+            running.sources.push(source);
+            continue;
+        }
         running.unended.extend(serde_json::from_str::<ShownUnended>(&line).ok());
         running.listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
         running.outboxes.extend(serde_json::from_str::<OutboxStatus>(&line).ok());

@@ -1,7 +1,7 @@
 //! `daytable status`: shows the state of the running daemon on one screen. Without a daemon, the command fails and says how to
 //! start one.
 
-use super::args::{DataArgs, JsonArgs};
+use super::args::{FolderArgs, JsonArgs};
 use super::exit::CliError;
 use super::locate;
 use super::output::{Output, bytes};
@@ -10,13 +10,14 @@ use crate::daemon::{DaemonStatus, DiskStatus, ShownAlert};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: DataArgs,
+    folder: FolderArgs,
     #[command(flatten)]
     output: JsonArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let control = locate::daemon_of(&args.data.dir())?;
+    let (data_dir, named) = args.folder.named()?;
+    let control = locate::reader_of(&data_dir, named.as_ref())?;
     let status: DaemonStatus = control.fetch("/-/status")?.only("it is not the state of a daemon")?;
     let mut output = Output::new();
     if args.output.json {

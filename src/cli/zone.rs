@@ -26,6 +26,11 @@ impl ReaderZone {
         if self.0 == TimeZone::UTC { ZoneClock::default() } else { Zone::Local.clock() }
     }
 
+    /// The name of the zone for another process of this host.
+    pub(super) fn name(&self) -> String {
+        if self.0 == TimeZone::UTC { "UTC".into() } else { self.0.iana_name().unwrap_or("local").to_owned() }
+    }
+
     /// The seconds that clocks of the zone are ahead of UTC.
     pub(super) fn offset(&self, time: Ticks) -> i64 {
         let time = Timestamp::from_second(time.unix_seconds()).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The daemon's answers to the routes of [`crate::http`].
 
 use super::alerts;
+use super::asked;
 use super::life::LifecycleApi;
 use super::log_entries::StoredEntries;
 use super::queries;
@@ -8,8 +9,8 @@ use super::reader_pool::ReaderPool;
 use super::reload::{ReloadError, ReloadRequest};
 use super::status::{StatusContext, status};
 use crate::http::{
-    Api, ApiError, ApiResult, ContextParams, CountParams, ExportParams, FilterParams, ImportRequest, LokiError,
-    QueryParams, QuestionClock, ResponseWriter, RestoreRequest, SummaryParams, Visibility,
+    Api, ApiError, ApiResult, ContextParams, CountParams, DropParams, ExportParams, FilterParams, ImportRequest,
+    LokiError, QueryParams, QuestionClock, RecordQuestion, ResponseWriter, RestoreRequest, SummaryParams, Visibility,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
@@ -107,6 +108,16 @@ impl Api for ApiContext {
         self.with_stores(|stores| queries::query(stores, params, &self.questions, out))
     }
 
+    fn ask(&self, question: &RecordQuestion, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| asked::ask(stores, question, &self.questions, out))
+    }
+
+    fn ledgers(&self, out: &mut ResponseWriter) -> ApiResult {
+        let ledgers = self.readers.with(|reader| reader.catalog().listeners())?;
+        out.lines(ledgers);
+        Ok(())
+    }
+
     fn export(&self, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult {
         self.with_stores(|stores| queries::export(stores, params, &self.questions, out))
     }
@@ -174,9 +185,9 @@ impl Api for ApiContext {
         Ok(())
     }
 
-    fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult {
+    fn drop_table(&self, params: &DropParams, out: &mut ResponseWriter) -> ApiResult {
         self.check_store()?;
-        self.lifecycle.drop_table(name, without_archive, out)
+        self.lifecycle.drop_table(params, out)
     }
 
     fn alerts(&self, out: &mut ResponseWriter) -> ApiResult {

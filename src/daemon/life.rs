@@ -2,12 +2,14 @@
 
 use super::reader_pool::ReaderPool;
 use crate::config::{Config, StoreKind};
-use crate::http::{ApiError, ResponseWriter, RestoreRequest};
+use crate::http::{ApiError, DropParams, ResponseWriter, RestoreRequest};
 use crate::metrics::LifecycleSample;
 use crate::remote::{RemoteLifecycle, configured_rules, local_limits, local_rules};
 use daytable_lifecycle::listing;
 use daytable_lifecycle::progress::StepProgress;
-use daytable_lifecycle::{ArchiveRequirement, Executor, RestoreSpec, Settings, StepError, TableRule, View, forecast};
+use daytable_lifecycle::{
+    ArchiveRequirement, Executor, RemovedArchives, RestoreSpec, Settings, StepError, TableRule, View, forecast,
+};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
@@ -118,22 +120,40 @@ impl LifecycleApi {
         Ok(())
     }
 
-    pub(super) fn drop_table(
-        &self,
-        name: &str,
-        without_archive: bool,
-        out: &mut ResponseWriter,
-    ) -> Result<(), ApiError> {
+    pub(super) fn drop_table(&self, params: &DropParams, out: &mut ResponseWriter) -> Result<(), ApiError> {
+        let DropParams { table: name, without_archive, archives } = params;
         let (table, steps) = (day_table(name)?, self.executor.steps());
-        match (self.remote_of(&table), without_archive) {
-            (Some(remote), _) => remote.drop_table(&table, self.settings.load().limits, without_archive)?,
+        let remote = self.remote_of(&table);
+        if *archives && remote.is_some() {
+            let reason =
+                "archives of a shared store go by `keep_archives` alone, because other daytables write them, too";
+            return Err(ApiError::Refused(reason.into()));
+        }
+        // A day whose archives were left by a kill is gone already.
+        let stands = || Ok::<_, StoreError>(steps.lifecycle_state()?.days.iter().any(|day| day.table == table));
+        match (remote, without_archive) {
+            _ if *archives && !stands()? => {}
+            (Some(remote), _) => remote.drop_table(&table, self.settings.load().limits, *without_archive)?,
             (None, true) => steps.drop_without_archive(&table)?,
             (None, false) => steps.drop_table(&table)?,
         }
         self.readers.clear();
-        tracing::info!(%table, without_archive, "dropped, as asked for");
-        out.line(&serde_json::json!({ "dropped": name }));
+        tracing::info!(%table, without_archive, archives, "dropped, as asked for");
+        let removed = if *archives { Some(self.remove_archives(&table)?) } else { None };
+        out.line(&Dropped { dropped: name, removed });
         Ok(())
+    }
+
+    /// Removes the archives of a day, on a separate thread because an archive blocks on its store.
+    fn remove_archives(&self, table: &DayTable) -> Result<RemovedArchives, ApiError> {
+        let removed = std::thread::scope(|scope| {
+            let worker = std::thread::Builder::new().name("by-hand".into());
+            let worker = worker.spawn_scoped(scope, || self.executor.remove_archives(table));
+            worker.map(std::thread::ScopedJoinHandle::join)
+        });
+        let removed = removed.map_err(|error| ApiError::Failed(error.to_string()))?;
+        self.readers.clear();
+        Ok(removed.map_err(|_| ApiError::Failed("the step ended by a fault".into()))??)
     }
 
     pub(super) fn archive(&self, name: &str, out: &mut ResponseWriter) -> Result<(), ApiError> {
@@ -174,6 +194,14 @@ impl LifecycleApi {
         out.line(&restored);
         Ok(())
     }
+}
+
+/// What `/-/drop` answers.
+#[derive(serde::Serialize)]
+struct Dropped<'d> {
+    dropped: &'d str,
+    #[serde(flatten)]
+    removed: Option<RemovedArchives>,
 }
 
 /// The lifecycle settings of a configuration.

@@ -15,13 +15,14 @@
 //!    sends. Each step has a time limit, and `drain_timeout` limits all of them.
 //! 4. A stop that is cut short loses no record: a position moves only with the commit of its rows.
 //!
-//! The parts: `api` answers requests, by `queries` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`
+//! The parts: `api` answers requests, by `queries`, `asked` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `read_socket` is the socket of the readers' group. `tcp_listener`
 //! is the HTTP server, `sources` are the sources. `reload` applies a changed configuration. `metrics_bridge` and
 //! `loss_report` count, `verify` verifies daily, `alerts` evaluates the rules of alerts, and `watchdog` reports to the service manager. `status` sums up the state
 //! for an operator. `budget` shares out memory.
 
 mod alerts;
 mod api;
+mod asked;
 mod budget;
 mod error;
 mod forwarding;
@@ -30,6 +31,7 @@ mod log_entries;
 mod loss_report;
 mod metrics_bridge;
 mod queries;
+mod read_socket;
 mod reader_pool;
 mod reload;
 mod routing;
@@ -339,6 +341,11 @@ impl Daemon {
         let routes = http::router(server_context.clone(), ListenerKind::Unix, Some(push.clone()));
         let draining = readiness.draining();
         servers.spawn(http::serve(control, routes, server.limits(), metrics.http.clone(), draining));
+        if let Some(readers) = read_socket::bind(&config.http) {
+            let routes = http::router(server_context.clone(), ListenerKind::Readers, None);
+            let draining = readiness.draining();
+            servers.spawn(http::serve(readers, routes, server.limits(), metrics.http.clone(), draining));
+        }
         server.serve(port, &server_context, &push, &mut servers)?;
 
         let (intake, steps) = (store.commit_queue(), store.steps());

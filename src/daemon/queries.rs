@@ -82,7 +82,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
     })
 }
 
-fn continue_if(is_wanted: bool) -> ControlFlow<()> {
+pub(super) fn continue_if(is_wanted: bool) -> ControlFlow<()> {
     if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
@@ -455,17 +455,17 @@ pub(super) fn context(stores: &Stores<'_>, params: &ContextParams, out: &mut Res
 }
 
 /// A response that lacks archived days is an error, which names the days.
-fn check_complete(report: &ArchiveReport) -> ApiResult {
+pub(super) fn check_complete(report: &ArchiveReport) -> ApiResult {
     report.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
 
 /// The clocks of a zone; without one those of UTC.
-fn clock(zone: Option<&str>) -> Result<ZoneClock, ApiError> {
+pub(super) fn clock(zone: Option<&str>) -> Result<ZoneClock, ApiError> {
     let zone = zone.map(str::parse::<Zone>).transpose();
     Ok(zone.map_err(|error| ApiError::parameter("zone", error.to_string()))?.unwrap_or(Zone::Utc).clock())
 }
 
-fn grouping(by: &[String]) -> Result<Grouping, ApiError> {
+pub(super) fn grouping(by: &[String]) -> Result<Grouping, ApiError> {
     let mut grouping = Grouping::default();
     for by in by {
         match by.as_str() {

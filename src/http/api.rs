@@ -5,8 +5,9 @@
 //! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client disconnected. A method that reads
 //! much between two lines calls `is_wanted` in between.
 
+use super::ask::RecordQuestion;
 use super::error::ApiResult;
-use super::params::{ContextParams, CountParams, ExportParams, FilterParams, QueryParams, SummaryParams};
+use super::params::{ContextParams, CountParams, DropParams, ExportParams, FilterParams, QueryParams, SummaryParams};
 use super::question::{LokiError, QuestionClock};
 use super::response::ResponseWriter;
 use super::tenants::Visibility;
@@ -31,6 +32,12 @@ pub trait Api: Send + Sync + 'static {
 
     /// `/api/query`: one line a record, newest first, or a row of the query's pipes; at most `n`.
     fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/ask`: a question of the command line, as [`AskedLine`](super::AskedLine)s.
+    fn ask(&self, question: &RecordQuestion, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/ledgers`: one line a listener that ever was, with what it received.
+    fn ledgers(&self, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/api/export`: like `query` without limits, in the form that the client chose.
     fn export(&self, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult;
@@ -78,8 +85,8 @@ pub trait Api: Send + Sync + 'static {
     /// `/api/alerts`: alerts that last, rules and receivers, as one JSON document.
     fn alerts(&self, out: &mut ResponseWriter) -> ApiResult;
 
-    /// `/-/drop`: drops a day-table. With `without_archive` the table is dropped even if its archive is missing.
-    fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult;
+    /// `/-/drop`: drops a day-table, or its archives as well.
+    fn drop_table(&self, params: &DropParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/api/status`, `/-/status`: the state of the daemon, as one JSON document.
     fn status(&self, out: &mut ResponseWriter) -> ApiResult;

@@ -25,8 +25,11 @@ pub enum ListenerKind {
         /// The authentication of pushes.
         pushing: Reloadable<PushAuth>,
     },
-    /// The unix socket: file permissions decide who can open it, and such a client has all permissions.
+    /// The control socket: file permissions decide who can open it, and such a client has all permissions.
     Unix,
+    /// The socket of the readers' group: file permissions decide who can open it, and such a client reads everything and
+    /// changes nothing.
+    Readers,
 }
 
 /// State that all listeners share.

@@ -1,9 +1,10 @@
-//! `/-/*`: the commands of an operator. Only the unix socket has these routes, except for the reload.
+//! `/-/*`: the commands of an operator. Only the control socket has these routes, except for the reload, and for those that
+//! change nothing, which the socket of readers has as well.
 
 use super::api::{Api, ImportRequest, RestoreRequest};
 use super::context::ServerContext;
 use super::error::{ApiError, ApiResult};
-use super::params::{self, DropParams};
+use super::params;
 use super::passed_files::PassedFiles;
 use super::request_params::RequestParams;
 use super::response::{ResponseFormat, ResponseWriter, stream_response};
@@ -26,24 +27,32 @@ pub(super) const RESTORE: &str = "/-/restore";
 pub(super) const STATUS: &str = "/-/status";
 pub(super) const RELOAD: &str = "/-/reload";
 pub(super) const FILES: &str = "/-/files";
+pub(super) const LEDGERS: &str = "/-/ledgers";
 
 /// The largest body of a request.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// The routes of the unix socket.
+/// The routes of the control socket.
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
     use ResponseFormat::{Document, Lines};
-    let drop_table = |api: &dyn Api, params: &DropParams, out: &mut ResponseWriter| {
-        api.drop_table(&params.table, params.without_archive, out)
-    };
-    Router::new()
-        .route(DROP, command(MethodFilter::POST, Document, params::drop, drop_table))
+    read_routes()
+        .route(
+            DROP,
+            command(MethodFilter::POST, Document, params::drop, |api, params, out| api.drop_table(params, out)),
+        )
         .route(IMPORT, post(import))
+        .route(ARCHIVE, command(MethodFilter::POST, Lines, params::table, |api, table, out| api.archive(table, out)))
+        .route(RESTORE, post(restore))
+}
+
+/// The routes that change nothing.
+pub(super) fn read_routes() -> Router<Arc<ServerContext>> {
+    use ResponseFormat::{Document, Lines};
+    Router::new()
         .route(PLAN, command(MethodFilter::POST, Lines, params::none, |api, (), out| api.plan(out)))
         .route(STATUS, command(MethodFilter::GET, Document, params::none, |api, (), out| api.status(out)))
         .route(FILES, command(MethodFilter::GET, Lines, params::none, |api, (), out| api.files(out)))
-        .route(ARCHIVE, command(MethodFilter::POST, Lines, params::table, |api, table, out| api.archive(table, out)))
-        .route(RESTORE, post(restore))
+        .route(LEDGERS, command(MethodFilter::GET, Lines, params::none, |api, (), out| api.ledgers(out)))
 }
 
 /// The route that TCP has as well.
@@ -99,7 +108,11 @@ async fn import(
     stream_response(ResponseFormat::Lines, permit, move |out| context.api.import(&request, files, out)).await
 }
 
-async fn read_json<T: serde::de::DeserializeOwned>(context: &ServerContext, body: Body) -> Result<T, ApiError> {
+/// The body of a request.
+pub(super) async fn read_json<T: serde::de::DeserializeOwned>(
+    context: &ServerContext,
+    body: Body,
+) -> Result<T, ApiError> {
     let body = timeout(context.limits.header_read, to_bytes(body, BODY_BYTES_MAX)).await;
     let body = body.map_err(|_| ApiError::parameter("body", "did not arrive in time"))?;
     let body = body.map_err(|error| ApiError::parameter("body", error.to_string()))?;

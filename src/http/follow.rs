@@ -3,12 +3,15 @@
 //! A follower holds a blocking thread and a connection for as long as the client likes, so their number is small. The
 //! client ends a follower, or the write timeout of a client that does not read, or the drain.
 
+use super::api::Api;
 use super::context::ServerContext;
-use super::error::ApiError;
+use super::error::{ApiError, ApiResult};
 use super::params;
 use super::readiness::wait_for_drain;
 use super::request_params::RequestParams;
-use super::response::{PartStream, ResponseFormat, TruncatedResponse, start, with_format, with_warnings};
+use super::response::{
+    PartStream, ResponseFormat, ResponseWriter, TruncatedResponse, start, with_format, with_warnings,
+};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
@@ -26,12 +29,20 @@ pub(super) async fn tail(
     params: RequestParams,
 ) -> Result<Response, ApiError> {
     let filters = params::tail(&params)?;
+    stream(context, move |api, out| api.tail(&filters, out)).await
+}
+
+/// A response that stays open.
+pub(super) async fn stream(
+    context: Arc<ServerContext>,
+    follow: impl FnOnce(&dyn Api, &mut ResponseWriter) -> ApiResult + Send + 'static,
+) -> Result<Response, ApiError> {
     let permit = context.follow_permit()?;
     let mut draining = context.readiness.draining();
     let mut heartbeat = interval(context.limits.heartbeat);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat.reset();
-    let mut parts = start(ResponseFormat::Events, permit, move |out| context.api.tail(&filters, out)).await?;
+    let mut parts = start(ResponseFormat::Events, permit, move |out| follow(&*context.api, out)).await?;
     let drained = Box::pin(async move { wait_for_drain(&mut draining).await });
     let warnings = parts.warnings();
     let body = Body::from_stream(EventStream { parts, heartbeat, drained });

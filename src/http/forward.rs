@@ -65,10 +65,15 @@ pub(super) fn read_routes() -> Router<Arc<ServerContext>> {
     Router::new().route(HOSTS, get(list))
 }
 
+/// The routes of commands that change nothing.
+pub(super) fn control_read_routes() -> Router<Arc<ServerContext>> {
+    Router::new().route(CONTROL_HOSTS, get(list))
+}
+
 /// The routes of commands.
 pub(super) fn control_routes() -> Router<Arc<ServerContext>> {
     Router::new()
-        .route(CONTROL_HOSTS, get(list))
+        .merge(control_read_routes())
         .route(INVITE, post(invite))
         .route(REVOKE, post(revoke))
         .route(FORGET, post(forget))

@@ -1,14 +1,14 @@
-//! The sockets: a TCP port, with or without TLS, and the control socket in the data folder.
+//! The sockets: a TCP port, with or without TLS, the control socket in the data folder, and the socket of readers.
 
 use daytable_model::path_text::PathText;
 use daytable_net::tls::TlsOptions;
 use daytable_net::tls::{Certificates, TlsError};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
-use std::fs::Metadata;
+use std::fs::{Metadata, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
@@ -24,9 +24,11 @@ pub enum Listener {
     Tls(TcpListener, Certificates),
     /// The control socket.
     Unix(ControlSocket),
+    /// The socket of readers.
+    Readers(ControlSocket),
 }
 
-/// A unix socket of mode 0600. The socket removes its file when dropped.
+/// A unix socket of its owner, or of its owner and a group. The socket removes its file when dropped.
 pub struct ControlSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
@@ -43,6 +45,9 @@ pub enum BindError {
     /// A file that is not a socket is in the way.
     #[error("{} is in the way: it is not a socket", .0.escaped())]
     InTheWay(PathBuf),
+    /// Others could put a socket of their own in the place of this one.
+    #[error("{} can be written by others: choose a folder of the daemon's, such as /run/daytable", .0.escaped())]
+    Shared(PathBuf),
     /// The operating system refuses.
     #[error("{at}: {source}")]
     Io {
@@ -91,11 +96,28 @@ impl Listener {
         Ok(Listener::Unix(ControlSocket { listener, path: path.to_owned(), file }))
     }
 
+    /// Binds the socket of readers at `path`, for the members of the group with this number, and replaces the socket file of a
+    /// killed daemon.
+    pub fn readers(path: &Path, group: u32) -> Result<Listener, BindError> {
+        let failed = |source| BindError::Io { at: path.text().into_owned(), source };
+        // Between the making of the file and the change of its group nobody else may replace it.
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        if folder.metadata().map_err(failed)?.mode() & 0o022 != 0 {
+            return Err(BindError::Shared(folder.into()));
+        }
+        clear(path)?;
+        let (listener, file) = listen_private(path).map_err(failed)?;
+        let socket = ControlSocket { listener, path: path.to_owned(), file };
+        std::os::unix::fs::lchown(path, None, Some(group)).map_err(failed)?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(failed)?;
+        Ok(Listener::Readers(socket))
+    }
+
     /// The address of a port, for example if the operating system chose the port.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
             Listener::Tcp(listener) | Listener::Tls(listener, _) => listener.local_addr().ok(),
-            Listener::Unix(_) => None,
+            Listener::Unix(_) | Listener::Readers(_) => None,
         }
     }
 }
@@ -143,7 +165,6 @@ impl Drop for ControlSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn bound(path: &Path) -> Listener {
         Listener::unix(path).expect("bound")
@@ -156,6 +177,22 @@ mod tests {
         let listener = bound(&path);
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
         drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn the_group_can_connect_to_the_socket_of_readers_and_its_folder_is_the_daemons_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("read.sock");
+        let group = folder.path().metadata().expect("there").gid();
+        let listener = Listener::readers(&path, group).expect("bound");
+        let file = path.metadata().expect("there");
+        assert_eq!((file.permissions().mode() & 0o777, file.gid()), (0o660, group));
+        UnixStream::connect(&path).expect("it answers");
+        drop(listener);
+        assert!(!path.exists());
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("set");
+        assert!(matches!(Listener::readers(&path, group), Err(BindError::Shared(_))));
         assert!(!path.exists());
     }
 

@@ -15,12 +15,13 @@
 //! | `GET /api/hosts` | both | those hosts, NDJSON |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
 //! | `GET /`, `/page/*`, `/open/*` | both, without credentials | the page, and its sessions |
-//! | `POST /-/open` | the unix socket | a link for the page, for one use |
-//! | `GET /-/hosts`, `POST /-/hosts/*` | the unix socket | hosts that forward here: listed, invited, revoked, forgotten |
+//! | `POST /-/open` | the unix sockets | a link for the page, for one use |
+//! | `POST /-/ask` | the unix sockets | questions of the command line: [`ask`] |
+//! | `GET /-/hosts`, `POST /-/hosts/*` | the unix sockets, the control socket | hosts that forward here: listed, invited, revoked, forgotten |
 //! | `POST /-/reload` | both | reloads the configuration: the changes, or the error |
-//! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive |
-//! | `GET /-/status` | the unix socket | the state of the daemon |
-//! | `POST /-/plan` | the unix socket | the steps of the lifecycle's next run, and the reasons |
+//! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive; `&archives=true` its archives as well |
+//! | `GET /-/status`, `/-/files`, `/-/ledgers` | the unix sockets | the state of the daemon, its files and listeners |
+//! | `POST /-/plan` | the unix sockets | the steps of the lifecycle's next run, and the reasons |
 //! | `POST /-/archive?table=NAME` | the unix socket | seals and archives a day-table; progress as NDJSON |
 //! | `POST /-/restore` | the unix socket | restores an archived day; progress as NDJSON |
 //! | `POST /-/import` | the unix socket | imports files; progress as NDJSON |
@@ -28,7 +29,8 @@
 //! **Authentication.** Over TCP, `/api/*`, `/loki/*` and `/-/reload` need a [`ReadToken`] (for `/api/*` and `/loki/*`, the cookie of
 //! a browser's session serves as well), because on loopback every local user could
 //! read root's logs otherwise. The unix socket has mode 0600 and needs no token: a user who can open it can also read the
-//! data folder. Responses have no CORS headers, and `/-/*` refuses requests of browsers.
+//! data folder. The socket of readers, if one is configured, has mode 0660 and a group; it has the routes that change nothing,
+//! and refuses all others. Responses have no CORS headers, and `/-/*` refuses requests of browsers.
 //!
 //! **Limits.** [`HttpLimits`] bounds everything, and so do constants for the head and the body of a request. The daemon
 //! cuts a client that sends its head slowly or does not read its response. Scans beyond the limit wait for
@@ -57,6 +59,7 @@ pub mod read_auth;
 pub mod readiness;
 pub mod serve;
 mod connection_slots;
+mod ask;
 mod context;
 mod control;
 mod counters;
@@ -90,13 +93,15 @@ mod write_timeout;
 mod tests;
 
 pub use api::{Api, ImportRequest, RestoreRequest};
+pub use ask::{AskedCount, AskedLine, QuestionForm, RecordQuestion};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use error::{ApiError, ApiResult};
 pub use forward::{ComparedLine, HostLine, InviteLine};
 pub use listen::{BindError, Listener};
 pub use params::{
-    ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, QueryParams, Summary, SummaryParams,
+    ContextParams, CountParams, DropParams, ExportFormat, ExportParams, FilterParams, QueryParams, Summary,
+    SummaryParams,
 };
 pub use passed_files::PASSED_FILES_MAX;
 pub use push_auth::PushAuth;

@@ -297,22 +297,27 @@ pub(super) fn table(given: &RequestParams) -> Result<String, ApiError> {
 }
 
 /// Parameters of `/-/drop`.
-#[derive(Debug)]
-pub(super) struct DropParams {
-    pub(super) table: String,
-    pub(super) without_archive: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropParams {
+    /// The day-table.
+    pub table: String,
+    /// Whether it is dropped even if its archive is missing.
+    pub without_archive: bool,
+    /// Whether its archives are removed as well.
+    pub archives: bool,
 }
 
 /// Parameters of `/-/drop`.
 pub(super) fn drop(given: &RequestParams) -> Result<DropParams, ApiError> {
-    let mut params = QueryString::read(given, &["table", "without_archive"])?;
-    let without_archive = match params.remove("without_archive").as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(ApiError::parameter("without_archive", "is neither true nor false")),
+    let mut params = QueryString::read(given, &["table", "without_archive", "archives"])?;
+    let mut flag = |name| match params.remove(name).as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(ApiError::parameter(name, "is neither true nor false")),
     };
+    let (without_archive, archives) = (flag("without_archive")?, flag("archives")?);
     let table = params.remove("table").ok_or_else(|| ApiError::parameter("table", "is missing"))?;
-    Ok(DropParams { table, without_archive })
+    Ok(DropParams { table, without_archive, archives })
 }
 
 /// A client's parameter name, shortened for an error.

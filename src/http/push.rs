@@ -93,7 +93,8 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: PushContext, kin
 async fn may_push(State(kind): State<ListenerKind>, request: HttpRequest, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let sender = match &kind {
-        ListenerKind::Unix => PushSender::anonymous("unix"),
+        // The socket of readers has no routes of pushes.
+        ListenerKind::Unix | ListenerKind::Readers => PushSender::anonymous("unix"),
         ListenerKind::Tcp { pushing, .. } => {
             let auth = pushing.load();
             match auth.authenticate(&parts, Now::read()) {

@@ -64,7 +64,7 @@ fn scan<P: Send + 'static>(
 }
 
 /// Answers with the lines of one scan, when it is its turn. A header tells how long it waited.
-async fn stream_scan(
+pub(super) async fn stream_scan(
     context: Arc<ServerContext>,
     format: ResponseFormat,
     scan: impl FnOnce(&dyn Api, &mut ResponseWriter) -> ApiResult + Send + 'static,

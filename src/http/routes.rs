@@ -5,7 +5,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{control, forward, health, loki, mcp, page, push, read, read_auth};
+use super::{ask, control, forward, health, loki, mcp, page, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 44] = [
+const PATHS: [&str; 46] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -48,6 +48,8 @@ const PATHS: [&str; 44] = [
     control::ARCHIVE,
     control::RESTORE,
     control::RELOAD,
+    control::LEDGERS,
+    ask::ASK,
     push::INGEST,
     push::OTLP,
     push::LOKI,
@@ -61,6 +63,9 @@ const PATHS: [&str; 44] = [
     forward::CONTROL_HOSTS,
     loki::COUNTED,
 ];
+
+/// What the socket of readers says to everything else.
+const READS_ONLY: &str = "this socket only reads; what changes something is for the daemon's user";
 
 /// The path that a request for `path` is counted by.
 fn counted_path(path: &str) -> &'static str {
@@ -81,19 +86,28 @@ fn counted_path(path: &str) -> &'static str {
 
 /// The routes of a listener; with the routes of pushes if `push` accepts them.
 pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<Push>>) -> Router {
-    let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
     let may_ask = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_ask);
     let tools = mcp::routes(&context).route_layer(from_fn(read_auth::no_browser));
     let read = read::routes().merge(forward::read_routes());
-    let mut routes = read.merge(reload).merge(tools).route_layer(may_read).merge(loki::routes().route_layer(may_ask));
+    let mut own = read.merge(tools);
+    if !matches!(kind, ListenerKind::Readers) {
+        own = own.merge(control::reload_route().route_layer(from_fn(read_auth::no_browser)));
+    }
+    let mut routes = own.route_layer(may_read).merge(loki::routes().route_layer(may_ask));
     routes = routes.merge(health::routes());
     routes = routes.merge(page::routes(kind.clone()));
-    if matches!(kind, ListenerKind::Unix) {
-        let control = control::routes().merge(page::control_route()).merge(forward::control_routes());
+    let control = match kind {
+        ListenerKind::Unix => Some(control::routes().merge(forward::control_routes())),
+        ListenerKind::Readers => Some(control::read_routes().merge(forward::control_read_routes())),
+        ListenerKind::Tcp { .. } => None,
+    };
+    if let Some(control) = control {
+        let control = control.merge(page::control_route()).merge(ask::routes());
         routes = routes.merge(control.route_layer(from_fn(read_auth::no_browser)));
     }
     let refused = context.api.stores_nothing();
+    let reads_only = matches!(kind, ListenerKind::Readers);
     if let Some(push) = push.filter(|_| refused.is_none()) {
         let push = push::PushContext { push, readiness: context.readiness.clone() };
         if let Some(intake) = context.forward.get() {
@@ -103,7 +117,10 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
         routes = routes.merge(push::routes(push, kind));
     }
     routes
-        .fallback(async move || error_response(StatusCode::NOT_FOUND, refused.unwrap_or("no such route")))
+        .fallback(async move || match reads_only {
+            true => error_response(StatusCode::FORBIDDEN, READS_ONLY),
+            false => error_response(StatusCode::NOT_FOUND, refused.unwrap_or("no such route")),
+        })
         .method_not_allowed_fallback(async || error_response(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"))
         .layer(from_fn_with_state(context.clone(), count_request))
         .with_state(context)

@@ -37,7 +37,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -111,6 +111,12 @@ pub async fn serve(
                 }
             };
             let accept = |context: &mut Context<'_>| accept_tcp(&listener, context);
+            accept_all(accept, begin, router, &limits, counters, draining).await;
+        }
+        // Files that come over it stay with the kernel, which closes them.
+        Listener::Readers(socket) => {
+            let accept = |context: &mut Context<'_>| socket.listener.poll_accept(context).map_ok(|(stream, _)| stream);
+            let begin = |stream: UnixStream| ready(Some((stream, ConnectionOrigin::default())));
             accept_all(accept, begin, router, &limits, counters, draining).await;
         }
         Listener::Unix(socket) => {

@@ -47,6 +47,14 @@ impl Api for FakeApi {
         (self.query)(params, out)
     }
 
+    fn ask(&self, _: &RecordQuestion, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn ledgers(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
     fn export(&self, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult {
         (self.query)(&QueryParams { filters: params.filters.clone(), n: params.n }, out)
     }
@@ -101,8 +109,8 @@ impl Api for FakeApi {
         Ok(())
     }
 
-    fn drop_table(&self, name: &str, _: bool, out: &mut ResponseWriter) -> ApiResult {
-        (self.drop_table)(name, out)
+    fn drop_table(&self, params: &DropParams, out: &mut ResponseWriter) -> ApiResult {
+        (self.drop_table)(&params.table, out)
     }
 
     fn status(&self, _: &mut ResponseWriter) -> ApiResult {

@@ -1,7 +1,7 @@
 //! Archives of several hosts at one address as a Delta table: other engines read each record once, whatever late records,
 //! drops and kills do to a day.
 
-use crate::place::{Place, installed};
+use crate::place::{Place, files_below, installed};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -154,4 +154,64 @@ fn a_kill_at_any_line_leaves_each_record_once() {
         let expected = [json!({"log_host": "db-1", "n": 10}), json!({"log_host": "web-1", "n": number + 1})];
         assert_eq!(asked(&archive, by_host), expected, "{point}");
     }
+}
+
+/// What is dropped with its archives leaves the table of the archives first, and its file then.
+#[test]
+fn archives_are_dropped_where_asked_and_leave_the_table() {
+    let place = Place::new();
+    let archive = place.path("lake");
+    let (web, db) = (Host::new("web-1", &archive), Host::new("db-1", &archive));
+    web.import("a.log", &lines("20", 500, |n| json!(n)));
+    web.import("b.log", &lines("21", 300, |n| json!(n)));
+    db.import("a.log", &lines("20", 40, |n| json!(n)));
+    for (host, day) in [(&web, "Log20261120"), (&web, "Log20261121"), (&db, "Log20261120")] {
+        host.archive(day);
+    }
+    // A late record: the day has two archives.
+    web.import("late.log", &lines("20", 501, |n| json!(n)).split_off(500));
+    web.archive("Log20261120");
+    let by_day = "SELECT log_host, CAST(log_day AS VARCHAR) AS log_day, COUNT(*) AS n FROM lake GROUP BY log_host, log_day \
+                  ORDER BY log_host, log_day";
+    let row = |host: &str, day: &str, n: usize| json!({"log_host": host, "log_day": day, "n": n});
+    let all = [row("db-1", "2026-11-20", 40), row("web-1", "2026-11-20", 501), row("web-1", "2026-11-21", 300)];
+    assert_eq!(asked(&archive, by_day), all);
+    let drop = |more: &[&str]| {
+        let output = web.place.ask("drop", &[&["--config", &web.config][..], more].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{more:?}: {said}");
+        said
+    };
+    let shown = drop(&["--older-than", "0s", "--archives", "--dry-run"]);
+    assert!(shown.contains("Log20261120: 501 rows") && shown.contains("and archived: "), "{shown}");
+    assert!(shown.trim_end().ends_with("of 2 days"), "{shown}");
+    assert_eq!(asked(&archive, by_day), all, "a dry run changes nothing");
+
+    // Without the option the archive stays, and is still found by the option.
+    drop(&["--yes", "Log20261121"]);
+    assert_eq!(asked(&archive, by_day), all);
+    assert!(drop(&["--older-than", "0s", "--dry-run"]).contains("Log20261120"));
+    let shown = drop(&["--older-than", "0s", "--table", "L*", "--archives", "--dry-run"]);
+    assert!(shown.contains("Log20261121: 300 rows") && shown.contains("only archived: "), "{shown}");
+
+    // Killed between the table and the file: nothing is asked of a file that is gone, and a repetition ends it.
+    let mut killed = web.place.command("drop");
+    killed
+        .args(["--config", &web.config, "--yes", "--archives", "Log20261121"])
+        .env("DAYTABLE_FAILPOINT", "archive-removed");
+    assert!(!killed.output().expect("started").status.success());
+    assert_eq!(asked(&archive, by_day), all[..2]);
+    assert!(drop(&["--yes", "--archives", "Log20261121"]).contains("removed 1 archive of Log20261121"));
+    let said = drop(&["--yes", "--archives", "Log20261120"]);
+    assert!(said.contains("dropped Log20261120") && said.contains("removed 2 archives of Log20261120"), "{said}");
+    assert_eq!(asked(&archive, by_day), all[..1]);
+    assert!(said.contains("the files go when a day is archived"), "{said}");
+    let has_manifest = |path: &std::path::PathBuf| {
+        let path = path.display().to_string();
+        path.contains("log_host=web-1") && path.ends_with(".json")
+    };
+    assert!(!files_below(&archive).iter().any(has_manifest));
+    assert!(drop(&["--older-than", "0s", "--archives", "--yes"]).contains("nothing was dropped"));
+    let verified = web.place.said("verify", &["--config", &web.config, "--archives"]);
+    assert!(verified.contains("whole"), "{verified}");
 }

@@ -53,6 +53,7 @@ mod prometheus;
 mod own_log;
 mod push;
 mod questions;
+mod readers;
 mod readme;
 mod redaction;
 mod reload;

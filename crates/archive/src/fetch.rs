@@ -45,7 +45,7 @@ impl Archive {
     /// # Errors
     ///
     /// [`ArchiveError::Occupied`] if another archive has its name; that one stays. Otherwise an error of the store.
-    pub fn drop_archive(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
+    pub fn drop_archive(&self, archived: &ArchivedDay) -> Result<bool, ArchiveError> {
         let name = &archived.name;
         let there = self.wait(self.manifest_bytes(name))?;
         let another = there.and_then(|json| self.manifest_in(name, &json).ok());
@@ -62,7 +62,7 @@ impl Archive {
             }
             daytable_platform::failpoint!("archive-dropping");
         }
-        Ok(())
+        Ok(is_table)
     }
 
     /// Deletes an object. A missing one is not an error.

@@ -19,6 +19,7 @@ use daytable_store::catalog::{Archived, FileRole, Seal};
 use daytable_store::sealed::{ArchiveHome, Manifest, PropertyColumn};
 use daytable_store::{LifecycleSteps, StoreError};
 use daytable_store::{Phase, Progress};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -82,6 +83,17 @@ pub struct Executor {
     /// Held during a long step.
     one: Mutex<()>,
     stopped: AtomicBool,
+}
+
+/// Archives that were removed by hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedArchives {
+    /// How many; a day has one for each time that it was archived anew.
+    pub archives: u64,
+    /// The bytes of their files.
+    pub archive_bytes: u64,
+    /// Whether files stay for a day because they were in a Delta table, which an engine may still read.
+    pub are_swept_later: bool,
 }
 
 impl Executor {
@@ -282,27 +294,49 @@ impl Executor {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned().unwrap_or_default()
     }
 
-    /// Removes an archive, unless `look` gives a reason against it while all other steps wait.
+    /// Removes an archive, unless `check` gives a reason against it while all other steps wait. Returns whether its file stays
+    /// for now, because it was in a Delta table.
     pub fn remove_archive(
         &self,
         table: &DayTable,
         generation: i64,
         place: &str,
         check: impl FnOnce(&Archived) -> Result<(), StepError>,
-    ) -> Result<(), StepError> {
+    ) -> Result<bool, StepError> {
         let _one = self.alone()?;
         let state = self.steps.lifecycle_state()?;
         let is_it = |archived: &&Archived| {
             archived.table == *table && archived.generation == generation && archived.url == place
         };
-        let Some(archived) = state.archives.iter().find(is_it) else { return Ok(()) };
+        let Some(archived) = state.archives.iter().find(is_it) else { return Ok(false) };
         check(archived)?;
         let archive = Archive::open(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
-        archive.drop_archive(&described(archived)?)?;
+        let stays = archive.drop_archive(&described(archived)?)?;
         daytable_platform::failpoint!("archive-removed");
         self.steps.forget_archive(archived)?;
         tracing::info!(%table, generation, place, "removed an archive");
-        Ok(())
+        Ok(stays)
+    }
+
+    /// Removes all archives of a day, which must not stand in the data folder: it would be archived again. An archive in a Delta
+    /// table leaves the table first. What a kill leaves, a repetition removes.
+    ///
+    /// # Errors
+    ///
+    /// The day stands, or an archive cannot be removed; those before it are.
+    pub fn remove_archives(&self, table: &DayTable) -> Result<RemovedArchives, StepError> {
+        let state = self.steps.lifecycle_state()?;
+        if state.days.iter().any(|day| day.table == *table) {
+            let reason = format!("{table} is in the data folder, so it would be archived again: drop it first");
+            return Err(StoreError::Refused(reason).into());
+        }
+        let mut removed = RemovedArchives::default();
+        for archived in state.archives.iter().filter(|archived| archived.table == *table) {
+            removed.are_swept_later |= self.remove_archive(table, archived.generation, &archived.url, |_| Ok(()))?;
+            removed.archives += 1;
+            removed.archive_bytes += archived.seal.bytes;
+        }
+        Ok(removed)
     }
 
     /// The sealed file of an existing day, and its seal.

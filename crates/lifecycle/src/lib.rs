@@ -35,7 +35,7 @@ pub mod executor;
 pub mod listing;
 pub mod run;
 
-pub use executor::{Executor, RestoreOutcome, RestoreSpec, StepError};
+pub use executor::{Executor, RemovedArchives, RestoreOutcome, RestoreSpec, StepError};
 pub use plan::{
     ArchiveRequirement, LifecycleLimits, LifecyclePlan, LifecycleStep, PlannedStep, ShorterKeep, TableRule, TableState,
     TodayExceeds, View, forecast, plan, today_exceeds,

@@ -4,6 +4,7 @@
 use crate::plan::{TableState, View, next};
 use crate::progress::ProgressSnapshot;
 use crate::reason::HoldReason;
+use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use daytable_query::ShownTable;
 use daytable_store::catalog::{Archived, DayState};
@@ -40,6 +41,7 @@ fn with_lives(
 fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     let archive = view.archives.iter().rfind(|archived| archived.table == state.table && !archived.is_superseded);
     table.archive = archive.map(|archived| archived.url.clone());
+    table.archive_bytes = archive_bytes(view, &state.table);
     table.state = view.state_name(state);
     table.late = Some(state.unsealed_rows).filter(|rows| *rows > 0 && state.sealed.is_some());
     table.expires = match &state.state {
@@ -65,6 +67,12 @@ fn add_trouble(table: &mut ShownTable, shown: &ProgressSnapshot) {
     }
 }
 
+/// The bytes of all archives of a day; `None` without one.
+fn archive_bytes(view: &View, table: &DayTable) -> Option<u64> {
+    let of_day = view.archives.iter().filter(|archived| archived.table == *table);
+    of_day.map(|archived| archived.seal.bytes).reduce(|one, other| one + other)
+}
+
 fn only_archived(view: &View, archived: &Archived, shown: &ProgressSnapshot) -> ShownTable {
     let keep = view.rule_of(&archived.table).and_then(|rule| rule.keep_archives);
     let expires = keep.map(|keep| archived.table.end().plus(keep).to_string());
@@ -79,6 +87,7 @@ fn only_archived(view: &View, archived: &Archived, shown: &ProgressSnapshot) -> 
         next_at: expires.clone(),
         expires,
         archive: Some(archived.url.clone()),
+        archive_bytes: archive_bytes(view, &archived.table),
         ..ShownTable::default()
     };
     add_trouble(&mut table, shown);
@@ -91,7 +100,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::plan::SealedGeneration;
     use crate::{ArchiveRequirement, LifecycleLimits, TableRule};
-    use daytable_model::key::{DayTable, Period, TableName};
+    use daytable_model::key::{Period, TableName};
     use daytable_model::window::Window;
     use daytable_store::catalog::Seal;
     use std::time::Duration;

@@ -109,6 +109,11 @@ pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::
     serializer.serialize_str(&path.text())
 }
 
+/// Reads a path from its text.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    Ok(parse(&String::deserialize(deserializer)?))
+}
+
 /// Paths as their texts.
 pub mod list {
     use super::{Deserialize, Deserializer, PathBuf, PathText, Serializer, parse};

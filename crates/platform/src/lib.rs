@@ -6,6 +6,7 @@
 //! * [`in_parallel`]: the same work for several things at once.
 //! * [`memory`]: the allocator, and the memory limit of this process.
 //! * [`host`]: the name of this host.
+//! * [`group`]: the groups of this host.
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
 //! * [`file_watch`]: files that are read again after they change.
 //! * [`small_file`]: the text of a small file, such as a secret.
@@ -19,6 +20,7 @@ pub mod budget;
 pub mod error_text;
 pub mod failpoint;
 pub mod file_watch;
+pub mod group;
 pub mod host;
 pub mod in_parallel;
 pub mod memory;

@@ -48,6 +48,9 @@ pub struct ShownTable {
     /// The address of the latest archive that was read back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+    /// Bytes of all of its archives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive_bytes: Option<u64>,
     /// Why it stays although it has expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stays: Option<String>,
@@ -161,7 +164,7 @@ pub struct ShownUnended {
 }
 
 /// The state of a source and of its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownStatus {
     /// The file is followed under its path.
@@ -187,13 +190,13 @@ impl ShownStatus {
 }
 
 /// A source: its ledger, and its lag behind its file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownSource {
     /// The name of its config block.
     pub block: String,
     /// The last known path of its file; the folder of a journal, or `journal` for this host's. Bytes that are not
     /// UTF-8 are written `\xFF`.
-    #[serde(serialize_with = "path_text::serialize")]
+    #[serde(with = "path_text")]
     pub path: PathBuf,
     /// The 32 hex digits of its row keys.
     pub identity: String,

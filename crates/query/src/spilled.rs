@@ -29,6 +29,11 @@ impl<'b> SpilledBytes<'b> {
         SpilledBytes(bytes)
     }
 
+    /// Whether all bytes were read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -1,7 +1,6 @@
 //! The checks of `daytable doctor`.
 
 use super::super::check::ZONE_ADVICE;
-use super::super::control::Control;
 use super::super::locate;
 use super::CheckResult;
 use super::files::{files, surveyed};
@@ -15,6 +14,7 @@ use daytable_lifecycle::{View, today_exceeds};
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_parse::host_zone_doubt;
+use daytable_platform::group;
 use daytable_query::ShownSource;
 use daytable_store::{LifecycleState, Reader};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
@@ -50,11 +50,14 @@ const COLLECTORS: [(&str, &str, &str); 6] = [
 /// Runs all checks.
 pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     let (data_dir, now) = (&config.data_dir, time::now());
-    let control = Control::connect(data_dir);
+    let control = locate::connect(data_dir, Some(config));
     let is_running = matches!(control, Ok(Some(_)));
     let mut results = vec![CheckResult::ok("configuration", "it can be read"), clock(now)];
     results.extend(host_zone_doubt().map(|doubt| CheckResult::warn("zone", doubt, ZONE_ADVICE)));
-    results.extend(data_folder(data_dir, is_running));
+    match may_look_into(data_dir) {
+        true => results.extend(data_folder(data_dir, is_running)),
+        false => results.extend(closed_folder(config, is_running)),
+    }
     results.extend(today(config, now));
     match surveyed(config, control.ok().flatten()) {
         Ok(surveyed) => {
@@ -67,10 +70,13 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     results.extend(descriptors(config));
     results.extend(watches());
     results.extend(ports(config, is_running));
-    results.extend(secrets(config));
+    if may_look_into(data_dir) {
+        results.extend(secrets(config));
+    }
+    results.extend(read_socket(config, is_running));
     results.extend(receivers(config));
     results.extend(other_collectors(Path::new("/"), data_dir));
-    results.extend(daemon(data_dir, is_running, now));
+    results.extend(daemon(config, is_running, now));
     results
 }
 
@@ -99,6 +105,37 @@ fn file_system(kind: i64) -> Option<(&'static str, bool)> {
         0x8584_58f6 => ("ramfs", false),
         _ => return None,
     })
+}
+
+/// Whether this user may look into the data folder, or make it.
+fn may_look_into(folder: &Path) -> bool {
+    !matches!(folder.join("catalog.db").metadata(), Err(error) if error.kind() == ErrorKind::PermissionDenied)
+}
+
+/// What a user is told who may not look into the data folder: whether the daemon answers, and what is left out here.
+fn closed_folder(config: &Config, is_running: bool) -> Vec<CheckResult> {
+    const CHECK: &str = "this user";
+    let folder = config.data_dir.escaped();
+    let all = "for every check: sudo -u daytable daytable doctor";
+    let socket = config.http.read_socket.escaped();
+    vec![match (&config.http.read_group, is_running) {
+        (_, true) => CheckResult {
+            advice: Some(all.into()),
+            ..CheckResult::ok(CHECK, format!("the daemon answers; what is in {folder} is its own, and not checked"))
+        },
+        (Some(group), false) => CheckResult::warn(
+            CHECK,
+            format!("{folder} is the daemon's own, and no daemon answers this user over {socket}"),
+            format!(
+                "{all}; members of the group {group} ask the daemon: sudo usermod -aG {group} $USER, and log in again"
+            ),
+        ),
+        (None, false) => CheckResult::warn(
+            CHECK,
+            format!("{folder} is the daemon's own, so neither it nor the daemon is checked"),
+            format!("{all}; for a group that may read, set http.read_group"),
+        ),
+    }]
 }
 
 fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
@@ -318,6 +355,27 @@ fn secrets(config: &Config) -> Vec<CheckResult> {
         .collect()
 }
 
+/// Whether there is the group of readers, and its socket while the daemon runs.
+fn read_socket(config: &Config, is_running: bool) -> Vec<CheckResult> {
+    const CHECK: &str = "readers";
+    let Some(name) = &config.http.read_group else { return Vec::new() };
+    let socket = &config.http.read_socket;
+    vec![match group::number(name) {
+        Ok(Some(_)) if is_running && !socket.exists() => CheckResult::warn(
+            CHECK,
+            format!("the daemon has no socket {} for the group {name}", socket.escaped()),
+            "the log says why: journalctl -u daytable",
+        ),
+        Ok(Some(_)) => CheckResult::ok(CHECK, format!("members of {name} may read over {}", socket.escaped())),
+        Ok(None) => CheckResult::warn(
+            CHECK,
+            format!("there is no group {name}, so nobody reads over {}", socket.escaped()),
+            format!("sudo groupadd --system {name}, or set http.read_group to another one"),
+        ),
+        Err(error) => CheckResult::warn(CHECK, format!("the groups cannot be read: {error}"), "look at /etc/group"),
+    }]
+}
+
 fn is_readable_now(path: &Path) -> bool {
     File::open(path).is_ok()
 }
@@ -341,13 +399,18 @@ fn other_collectors(root: &Path, data_dir: &Path) -> Vec<CheckResult> {
 }
 
 /// Whether the daemon is ready, and drops what has expired.
-fn daemon(data_dir: &Path, is_running: bool, now: Ticks) -> Vec<CheckResult> {
+fn daemon(config: &Config, is_running: bool, now: Ticks) -> Vec<CheckResult> {
     const CHECK: &str = "daemon";
+    let data_dir = &config.data_dir;
+    if !is_running && !may_look_into(data_dir) {
+        return Vec::new();
+    }
     if !is_running {
         let found = format!("none runs on {}", data_dir.escaped());
         return vec![CheckResult::warn(CHECK, found, format!("start it: {}", locate::start_command()))];
     }
-    let ask = |target: &str| Control::connect(data_dir).ok().flatten().map(|control| control.fetch(target));
+    let ask =
+        |target: &str| locate::connect(data_dir, Some(config)).ok().flatten().map(|control| control.fetch(target));
     let why = "`journalctl -u daytable` says why";
     match ask("/readyz") {
         Some(Ok(_)) => {}

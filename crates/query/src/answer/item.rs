@@ -318,6 +318,19 @@ impl AnswerItem {
         }
     }
 
+    /// The item as bytes, for [`AnswerItem::from_bytes`] of the same version of daytable.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes);
+        bytes
+    }
+
+    /// The item of these bytes; `None` of other bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<AnswerItem> {
+        let mut from = SpilledBytes::new(bytes);
+        AnswerItem::read(&mut from).filter(|_| from.is_empty())
+    }
+
     /// An estimate of the memory of the item.
     pub fn bytes(&self) -> usize {
         match self {

@@ -32,8 +32,10 @@
 pub mod accumulator;
 mod answer_budget;
 mod columns;
+mod conditions;
 pub mod context;
 pub mod doubts;
+mod ending;
 mod field_list;
 mod gaps_stage;
 mod follow;
@@ -65,6 +67,8 @@ pub use columns::{
     AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
     LineSyntax, MemberReader, MemberScan, StreamNeeds, ValueNeed,
 };
+pub use conditions::QueryConditions;
+pub use ending::AnswerEnd;
 pub use follow::{AnswerFollower, FollowError};
 pub use item::{AnswerItem, AnswerRow, FullRecord};
 pub use plan::pushed_down;
