@@ -95,13 +95,13 @@ pub struct CountsMessage {
     pub origin: FolderOrigin,
     /// The number of the question.
     pub asked: u64,
-    /// Where the host is.
+    /// The last commit that was counted. The receiver has all up to there, and no later one.
     pub commit: i64,
     /// Its day-tables.
     pub days: Vec<DayCount>,
-    /// Day-tables that got records while they were counted, and are not among these.
+    /// Records of later commits, about.
     #[serde(default)]
-    pub moving: Vec<String>,
+    pub later: u64,
 }
 
 /// The answer to [`CountsMessage`].

@@ -28,10 +28,17 @@ impl Daytable {
         home.join("store/data")
     }
 
+    /// A `daytable` command.
+    pub(crate) fn command(&self, command: &str) -> Command {
+        let mut daytable = Command::new(&self.binary);
+        daytable.arg(command).stdin(Stdio::null());
+        daytable
+    }
+
     /// A `daytable` command on a data folder.
     pub(crate) fn command_on(&self, home: &Path, command: &str) -> Command {
-        let mut daytable = Command::new(&self.binary);
-        daytable.args([command, "--data"]).arg(Daytable::data(home)).stdin(Stdio::null());
+        let mut daytable = self.command(command);
+        daytable.arg("--data").arg(Daytable::data(home));
         daytable
     }
 
