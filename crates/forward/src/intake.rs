@@ -336,8 +336,8 @@ impl ForwardIntake {
             let mut activity = lock(&self.activity);
             let lost = activity.of(&origin).map(|host| host.report.lost.clone());
             let now = Instant::now();
-            let host =
-                activity.hello(origin, (request.instance, request.turn), request.report, now).map_err(unheard)?;
+            let host = activity.hello(origin, (request.instance, request.turn), request.answered, request.report, now);
+            let host = host.map_err(unheard)?;
             let is_due = host.noted.is_none_or(|noted| now.saturating_duration_since(noted) >= NOTE_EVERY);
             let is_other = lost.is_some_and(|lost| lost != host.report.lost);
             (is_due || is_other).then(|| {

@@ -68,6 +68,10 @@ pub struct HelloRequest {
     pub instance: u64,
     /// Ascends within a process, so that a repeated message is known.
     pub turn: u64,
+    /// The last of these messages that the process heard an answer to; 0 if there is none. A message that was delayed on its way
+    /// cannot name one that arrives beside it.
+    #[serde(default)]
+    pub answered: u64,
     /// What it says of itself.
     pub report: HostReport,
 }

@@ -135,6 +135,7 @@ impl Sender {
             stop: stop.clone(),
             origin: FolderOrigin([0; 16]),
             process,
+            answered: 0,
             noted: None,
             losses: None,
             counted: 0,
@@ -181,6 +182,8 @@ struct Work {
     stop: Arc<AtomicBool>,
     origin: FolderOrigin,
     process: Arc<SenderProcess>,
+    /// The last hello that had an answer.
+    answered: u64,
     /// The position in the catalog, and when it was written.
     noted: Option<(ForwardPosition, Instant)>,
     losses: Option<(BTreeMap<String, u64>, Instant)>,
@@ -231,7 +234,7 @@ impl Work {
         let known = known.unwrap_or_default().into_iter().find(|(name, _)| *name == self.options.to);
         self.noted = known.map(|(_, position)| (position, Instant::now()));
         while !self.is_stopping() {
-            let begun = Instant::now();
+            let (begun, sent) = (Instant::now(), self.status.bytes.load(Ordering::Relaxed));
             let end = self.session(runtime);
             let Err(error) = end else { break };
             if matches!(error, SessionEnd::Stopped) {
@@ -246,7 +249,8 @@ impl Work {
             // The position is asked for again, at once.
             let is_expected = matches!(&error, SessionEnd::Client(error) if error.is_misplaced());
             let text = error.to_string();
-            if begun.elapsed() > PAUSE_MAX {
+            // A network that fails now and then is none that is away.
+            if begun.elapsed() > PAUSE_MAX || self.status.bytes.load(Ordering::Relaxed) > sent {
                 pause = PAUSE_MIN;
             }
             if !is_expected || begun.elapsed() < PAUSE_MIN {
@@ -398,8 +402,16 @@ impl Work {
         };
         self.origin = state.origin;
         let (instance, turn) = (self.process.instance, self.process.turn());
-        let request = HelloRequest { origin: state.origin, instance, turn, report };
-        self.request(runtime, client.hello(&request))
+        let request = HelloRequest { origin: state.origin, instance, turn, answered: self.answered, report };
+        let answer = self.request(runtime, client.hello(&request));
+        if match &answer {
+            Ok(_) => true,
+            Err(SessionEnd::Client(error)) => error.is_misplaced(),
+            Err(_) => false,
+        } {
+            self.answered = turn;
+        }
+        answer
     }
 
     /// Records that are lost on this host, by reason.

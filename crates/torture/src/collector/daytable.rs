@@ -160,7 +160,7 @@ impl Collector for Daytable {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { cri: true, gzip: true }
+        Abilities { cri: true, gzip: true, copies: true }
     }
 
     fn takes_pushes(&self) -> bool {

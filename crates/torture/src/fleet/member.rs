@@ -44,7 +44,6 @@ pub(super) struct Member {
     /// Absent where no disk can be mounted.
     disk: Option<SmallDisk>,
     is_full: bool,
-    was_put_back: bool,
 }
 
 impl Member {
@@ -56,7 +55,6 @@ impl Member {
             is_failing: false,
             disk: None,
             is_full: false,
-            was_put_back: false,
             home,
         };
         for folder in [member.store(), member.logs()] {
@@ -85,6 +83,11 @@ impl Member {
 
     fn backup(&self) -> PathBuf {
         self.home.join("backup")
+    }
+
+    /// The number of its records.
+    pub(super) fn count(&self) -> io::Result<u64> {
+        Ok(self.daytable.ask(&self.home, "count", &[])?.iter().filter_map(|count| count["records"].as_u64()).sum())
     }
 
     pub(super) fn start(&mut self, start: Start) -> io::Result<()> {
@@ -163,8 +166,6 @@ impl Member {
 
     /// Puts it back to its backup, and starts it.
     pub(super) fn put_back(&mut self) -> io::Result<()> {
-        self.is_failing = false;
-        self.was_put_back = true;
         self.kill()?;
         let data = Daytable::data(&self.home);
         remove(&data)?;
@@ -190,13 +191,8 @@ impl Member {
         self.start(Start::Usual)
     }
 
-    pub(super) fn was_put_back(&self) -> bool {
-        self.was_put_back
-    }
-
     /// Starts it again without any disturbance.
     pub(super) fn start_anew(&mut self) -> io::Result<()> {
-        self.is_failing = false;
         self.kill()?;
         self.start(Start::Usual)
     }
@@ -299,6 +295,7 @@ fn table(home: &Path) -> String {
 
 /// A host, with the proxy before it.
 pub(super) struct Host {
+    pub(super) number: u64,
     pub(super) member: Member,
     pub(super) proxy: Proxy,
 }
@@ -317,14 +314,15 @@ listen = "off"
 level = "debug"
 [[tail]]
 include = ["{logs}/bare-*.log*"]
-instance = "{{stem}}"
+instance = "bare"
 format = "plain"
 poll = "50ms"
 unended_after = "off"
 [[tail]]
 include = ["{logs}/app-*.log*", "{logs}/cri-*.log*"]
 exclude = ["{logs}/*.tmp", "{logs}/*.next"]
-instance = "{{stem}}-{{field:worker}}"
+# No part of a name: a host that was put back meets a file first under the name that it has after a rotation.
+instance = "app-{{field:worker}}"
 line_bytes_max = "2MiB"
 poll = "50ms"
 unended_after = "off"
@@ -343,6 +341,6 @@ join = {{ wait = "1s" }}
         let mut join = member.daytable.command("join");
         join.args([&proxy.url(), code, "--config"]).arg(member.config());
         retried(|| succeed(&mut join))?;
-        Ok(Host { member, proxy })
+        Ok(Host { number, member, proxy })
     }
 }

@@ -62,8 +62,9 @@ fn play(options: &Options, place: &Place, (seed, kills): (u64, u64), tally: &Tal
     let mut worlds = Vec::new();
     for number in 0..options.hosts {
         let host = Host::joined(options, &place.home(), number, &central).map_err(failed)?;
-        // A file that was compressed after a backup continues no file that the backup knows.
-        let abilities = Abilities { gzip: false, ..options.collector.abilities() };
+        // What was compressed or copied after a backup continues no file that the backup knows.
+        let stays = number >= PUT_BACK;
+        let abilities = Abilities { gzip: stays, copies: stays, ..options.collector.abilities() };
         worlds.push(World::new(&host.member.logs(), abilities, seed * 1000 + number).map_err(failed)?);
         hosts.push(host);
     }
@@ -77,7 +78,7 @@ fn play(options: &Options, place: &Place, (seed, kills): (u64, u64), tally: &Tal
         worlds.iter_mut().try_for_each(World::finish).map_err(failed)?;
         for (host, world) in hosts.iter().zip(&mut worlds) {
             tally.played(world);
-            if host.member.was_put_back() {
+            if host.number < PUT_BACK {
                 permit_again(world);
             }
         }
@@ -120,6 +121,9 @@ fn under_way(worlds: &mut [World], seed: u64, act: impl FnOnce() -> io::Result<(
         acted.and(written.collect())
     })
 }
+
+/// The first hosts, which are put back. The others have the same folder all the time.
+const PUT_BACK: u64 = 2;
 
 /// What happens beside the kills, by the share of them that were before.
 #[derive(Clone, Copy, Debug)]
