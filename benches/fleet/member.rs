@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The least time between two looks at a number of records.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The records have a fixed day, which must neither expire nor be sealed meanwhile.
-const DAYS: &str = "[lifecycle]\nseal_after = \"36500d\"\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
+const DAYS: &str = "[lifecycle]\nseal_after = \"365d\"\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
 
 /// The program of this build, or another one to compare with.
 pub(crate) fn binary() -> String {

@@ -3,6 +3,7 @@
 use super::{Collector, Stage};
 use crate::world::Abilities;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -82,8 +83,9 @@ impl Daytable {
     /// export has the rotated parts first.
     fn changed_bytes(&self, home: &Path) -> io::Result<Option<String>> {
         let sources = self.ask(home, "sources", &[])?;
-        for source in &sources {
-            let Some(path) = source["path"].as_str().filter(|path| path.ends_with(".log")) else { continue };
+        // Rotated files may have the name that they had first.
+        let paths: BTreeSet<&str> = sources.iter().filter_map(|source| source["path"].as_str()).collect();
+        for path in paths.into_iter().filter(|path| path.ends_with(".log")) {
             let Ok(content) = fs::read(path) else { continue };
             let mut export = self.command_on(home, "export");
             if home.join("store.toml").exists() {

@@ -109,7 +109,7 @@ fn under_way(worlds: &mut [World], seed: u64, act: impl FnOnce() -> io::Result<(
                 let mut pauses = Random::new(seed * 1000 + number);
                 while !is_over.load(Ordering::Relaxed) {
                     world.step()?;
-                    std::thread::sleep(Duration::from_millis(pauses.below(16 * count)));
+                    std::thread::sleep(Duration::from_millis(pauses.below(40 * count)));
                 }
                 Ok(())
             }));
