@@ -17,7 +17,7 @@ check:
 test:
     sh tests/run
 
-# Measure one benchmark: parse, page, seal, end_to_end, edges, asking or azure.
+# Measure one benchmark: parse, page, seal, end_to_end, edges, asking, azure or fleet.
 bench name="end_to_end" *args:
     cargo bench --bench {{name}} -- {{args}}
 

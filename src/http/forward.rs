@@ -339,9 +339,9 @@ pub struct ComparedLine {
     pub elsewhere: u64,
     /// Day-tables that lack records here, with the records there and here.
     pub lacking: Vec<(String, u64, u64)>,
-    /// Day-tables that got records while they were counted, and were not compared.
+    /// Records that the host got meanwhile, about, which were not compared.
     #[serde(default)]
-    pub moving: Vec<String>,
+    pub later: u64,
 }
 
 async fn verify(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
@@ -349,8 +349,8 @@ async fn verify(State(context): State<Arc<ServerContext>>) -> Result<Response, A
     let compared = command(move || Ok(intake.compare_all(VERIFY_MAX)?)).await?;
     let line = |(host, compared): (String, Option<Compared>)| {
         let answered = compared.is_some();
-        let Compared { records, elsewhere, lacking, moving } = compared.unwrap_or_default();
-        let line = ComparedLine { host, answered, records, elsewhere, lacking, moving };
+        let Compared { records, elsewhere, lacking, later } = compared.unwrap_or_default();
+        let line = ComparedLine { host, answered, records, elsewhere, lacking, later };
         serde_json::to_string(&line).unwrap_or_default() + "\n"
     };
     let lines: String = compared.into_iter().map(line).collect();

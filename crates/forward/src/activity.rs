@@ -3,6 +3,9 @@
 //! A daemon that starts has another number than the one before it, and the one before it is silent from then on. If that one
 //! speaks again, two folders of one origin are alive: a copy, and the one that it was made of. The earlier one stays, and the
 //! other one is refused while the earlier one is heard of.
+//!
+//! A message of the one before may have been delayed on its way, and say nothing of being alive. So the first one is answered
+//! only; the next one that says that this answer was heard is of a process that is there.
 
 use crate::protocol::HostReport;
 use daytable_store::forward::position::FolderOrigin;
@@ -22,6 +25,8 @@ pub struct HostActivity {
     owner: (u64, u64),
     /// The process before it, and its last turn.
     before: Option<(u64, u64)>,
+    /// A message of the process before that was answered, and shows by itself not that this process is alive.
+    claim: Option<u64>,
     /// A process that is refused.
     copy: Option<u64>,
     /// When the host was heard of last.
@@ -48,17 +53,19 @@ pub enum Unheard {
 pub struct Activity(HashMap<FolderOrigin, HostActivity>);
 
 impl Activity {
-    /// A process says hello.
+    /// A process says hello, and which of its messages had an answer.
     pub fn hello(
         &mut self,
         origin: FolderOrigin,
         (instance, turn): (u64, u64),
+        answered: u64,
         report: HostReport,
         now: Instant,
     ) -> Result<&mut HostActivity, Unheard> {
         let host = self.0.entry(origin).or_insert_with(|| HostActivity {
             owner: (instance, 0),
             before: None,
+            claim: None,
             copy: None,
             seen: now,
             report: HostReport::default(),
@@ -73,6 +80,10 @@ impl Activity {
                     if turn <= last {
                         return Err(Unheard::Repeated);
                     }
+                    if host.claim.is_none_or(|claim| answered < claim) {
+                        host.claim = Some(host.claim.unwrap_or(0).max(turn));
+                        return Err(Unheard::Unknown);
+                    }
                     // The earlier one is alive, so the later one is a copy.
                     host.copy = Some(host.owner.0);
                     host.before = None;
@@ -83,6 +94,7 @@ impl Activity {
                 }
             }
             host.owner = (instance, 0);
+            host.claim = None;
         }
         if turn <= host.owner.1 {
             return Err(Unheard::Repeated);
@@ -129,26 +141,43 @@ mod tests {
 
     const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
 
+    fn hello(activity: &mut Activity, process: (u64, u64), answered: u64, at: Instant) -> Result<(), Unheard> {
+        activity.hello(ORIGIN, process, answered, HostReport::default(), at).map(|_| ())
+    }
+
     #[test]
     fn a_restarted_daemon_is_heard_and_a_copy_is_not() {
         let (mut activity, now) = (Activity::default(), Instant::now());
-        let mut hello = |instance, turn, after| {
-            let now = now + Duration::from_secs(after);
-            activity.hello(ORIGIN, (instance, turn), HostReport::default(), now).map(|_| ())
+        let mut said = |instance, turn, answered, after| {
+            hello(&mut activity, (instance, turn), answered, now + Duration::from_secs(after))
         };
-        assert_eq!(hello(1, 1, 0), Ok(()));
-        assert_eq!(hello(1, 1, 0), Err(Unheard::Repeated));
-        assert_eq!(hello(1, 2, 1), Ok(()));
-        assert_eq!(hello(2, 1, 2), Ok(()), "started again");
-        assert_eq!(hello(1, 2, 3), Err(Unheard::Repeated), "an old message of the one before");
-        assert_eq!(hello(2, 2, 4), Ok(()));
-        assert_eq!(hello(1, 3, 5), Ok(()), "the one before is alive");
-        assert_eq!(hello(2, 3, 6), Err(Unheard::Copied));
-        assert_eq!(hello(1, 4, 60), Ok(()));
-        assert_eq!(hello(2, 4, 119), Err(Unheard::Copied));
-        assert_eq!(hello(2, 5, 121), Ok(()), "the other one is silent");
+        assert_eq!(said(1, 1, 0, 0), Ok(()));
+        assert_eq!(said(1, 1, 0, 0), Err(Unheard::Repeated));
+        assert_eq!(said(1, 2, 1, 1), Ok(()));
+        assert_eq!(said(2, 1, 0, 2), Ok(()), "started again");
+        assert_eq!(said(1, 2, 1, 3), Err(Unheard::Repeated), "an old message of the one before");
+        assert_eq!(said(2, 2, 1, 4), Ok(()));
+        assert_eq!(said(1, 3, 2, 5), Err(Unheard::Unknown), "which may have been delayed");
+        assert_eq!(said(1, 4, 3, 5), Ok(()), "the one before is alive");
+        assert_eq!(said(2, 3, 2, 6), Err(Unheard::Copied));
+        assert_eq!(said(1, 5, 4, 60), Ok(()));
+        assert_eq!(said(2, 4, 2, 119), Err(Unheard::Copied));
+        assert_eq!(said(2, 5, 2, 121), Ok(()), "the other one is silent");
         assert_eq!(activity.rows(&ORIGIN, 2, now), Ok(()));
         assert_eq!(activity.rows(&ORIGIN, 1, now), Err(Unheard::Unknown));
         assert_eq!(activity.rows(&FolderOrigin([8; 16]), 2, now), Err(Unheard::Unknown));
+    }
+
+    #[test]
+    fn delayed_messages_of_a_daemon_that_was_killed_are_no_copy() {
+        let (mut activity, now) = (Activity::default(), Instant::now());
+        assert_eq!(hello(&mut activity, (1, 1), 0, now), Ok(()));
+        assert_eq!(hello(&mut activity, (2, 1), 0, now), Ok(()), "started again");
+        // Two that were cut off from their answers arrive now, in any order.
+        for turn in [3, 2, 4] {
+            assert_eq!(hello(&mut activity, (1, turn), 1, now), Err(Unheard::Unknown));
+        }
+        assert_eq!(hello(&mut activity, (2, 2), 1, now), Ok(()));
+        assert_eq!(activity.rows(&ORIGIN, 2, now), Ok(()));
     }
 }

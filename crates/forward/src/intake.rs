@@ -157,14 +157,37 @@ pub struct Compared {
     pub elsewhere: u64,
     /// Day-tables that lack records here, or have others: with the records there, and here.
     pub lacking: Vec<(String, u64, u64)>,
-    /// Day-tables that were not compared, because they got records meanwhile.
-    pub moving: Vec<String>,
+    /// Records that the host got meanwhile, about. They are on their way, and were not compared.
+    pub later: u64,
 }
 
 /// A question for the records of all hosts that is under way.
 struct FleetQuestion {
     number: u64,
     answers: HashMap<FolderOrigin, Compared>,
+}
+
+/// A question that is under way until this value is dropped, also by a panic.
+struct Asking<'q>(&'q Mutex<Option<FleetQuestion>>);
+
+impl Asking<'_> {
+    fn begin(question: &Mutex<Option<FleetQuestion>>) -> Result<Asking<'_>, StoreError> {
+        let mut current = lock(question);
+        if current.is_some() {
+            return Err(StoreError::Refused("the hosts are being asked already: try again in a minute".into()));
+        }
+        // Hosts know the numbers of earlier questions.
+        let number = u64::try_from(time::now().get()).unwrap_or(1);
+        *current = Some(FleetQuestion { number, answers: HashMap::new() });
+        Ok(Asking(question))
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        // Whoever is heard of later has nothing to count.
+        *lock(self.0) = None;
+    }
 }
 
 /// A host, as it is listed.
@@ -313,8 +336,8 @@ impl ForwardIntake {
             let mut activity = lock(&self.activity);
             let lost = activity.of(&origin).map(|host| host.report.lost.clone());
             let now = Instant::now();
-            let host =
-                activity.hello(origin, (request.instance, request.turn), request.report, now).map_err(unheard)?;
+            let host = activity.hello(origin, (request.instance, request.turn), request.answered, request.report, now);
+            let host = host.map_err(unheard)?;
             let is_due = host.noted.is_none_or(|noted| now.saturating_duration_since(noted) >= NOTE_EVERY);
             let is_other = lost.is_some_and(|lost| lost != host.report.lost);
             (is_due || is_other).then(|| {
@@ -480,7 +503,7 @@ impl ForwardIntake {
         self.bind(hash, &credential, message.origin)?;
         let origin = message.origin;
         let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?.ok_or(IntakeError::Credential)?;
-        if !host.position.is_between_commits() {
+        if !host.position.is_between_commits() || host.position.commit > message.commit {
             return Err(misplaced(host.position, ForwardPosition { commit: message.commit, ..host.position }));
         }
         let places = self.places.load();
@@ -495,13 +518,17 @@ impl ForwardIntake {
                 continue;
             }
             let here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
-            compared.records = compared.records.saturating_add(day.records);
             let lacks = here.records < day.records || here.records == day.records && here.checksum != day.checksum;
+            if lacks && self.read(|reader| inventory::count_ahead(reader, &table, &host.name))? > 0 {
+                compared.elsewhere = compared.elsewhere.saturating_add(day.records);
+                continue;
+            }
+            compared.records = compared.records.saturating_add(day.records);
             if lacks {
                 compared.lacking.push((day.table.clone(), day.records, here.records));
             }
         }
-        compared.moving.clone_from(&message.moving);
+        compared.later = message.later;
         let lacking = compared.lacking.len() as u64;
         if let Some(question) = lock(&self.question).as_mut().filter(|question| question.number == message.asked) {
             question.answers.insert(origin, compared);
@@ -516,19 +543,8 @@ impl ForwardIntake {
     ///
     /// The catalog cannot be read, or hosts are being asked already.
     pub fn compare_all(&self, patience: Duration) -> Result<Vec<(String, Option<Compared>)>, StoreError> {
-        {
-            let mut question = lock(&self.question);
-            if question.is_some() {
-                return Err(StoreError::Refused("the hosts are being asked already: try again in a minute".into()));
-            }
-            // Hosts know the numbers of earlier questions.
-            let number = u64::try_from(time::now().get()).unwrap_or(1);
-            *question = Some(FleetQuestion { number, answers: HashMap::new() });
-        }
-        let compared = self.wait_for_answers(patience);
-        // Whoever is heard of later has nothing to count.
-        *lock(&self.question) = None;
-        compared
+        let _asking = Asking::begin(&self.question)?;
+        self.wait_for_answers(patience)
     }
 
     fn wait_for_answers(&self, patience: Duration) -> Result<Vec<(String, Option<Compared>)>, StoreError> {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * [`protocol`]: the messages. [`secret`]: codes and credentials. [`options`]: where a host sends.
-//! * [`client`]: requests of a host. [`sender`]: a thread for each receiver.
+//! * [`client`]: requests of a host. [`sender`]: a thread for each receiver. `request_size`: how much it sends at once.
 //! * [`intake`]: the receiver, without its HTTP. [`activity`]: which host was heard of when, and two folders of one origin.
 //!
 //! The sender decides nothing by itself: before its first request, and after each answer that it did not expect, it asks how far
@@ -20,5 +20,6 @@ pub mod client;
 pub mod intake;
 pub mod options;
 pub mod protocol;
+mod request_size;
 pub mod secret;
 pub mod sender;

@@ -68,6 +68,10 @@ pub struct HelloRequest {
     pub instance: u64,
     /// Ascends within a process, so that a repeated message is known.
     pub turn: u64,
+    /// The last of these messages that the process heard an answer to; 0 if there is none. A message that was delayed on its way
+    /// cannot name one that arrives beside it.
+    #[serde(default)]
+    pub answered: u64,
     /// What it says of itself.
     pub report: HostReport,
 }
@@ -95,13 +99,13 @@ pub struct CountsMessage {
     pub origin: FolderOrigin,
     /// The number of the question.
     pub asked: u64,
-    /// Where the host is.
+    /// The last commit that was counted. The receiver has all up to there, and no later one.
     pub commit: i64,
     /// Its day-tables.
     pub days: Vec<DayCount>,
-    /// Day-tables that got records while they were counted, and are not among these.
+    /// Records of later commits, about.
     #[serde(default)]
-    pub moving: Vec<String>,
+    pub later: u64,
 }
 
 /// The answer to [`CountsMessage`].

@@ -13,12 +13,13 @@
 use crate::client::{ClientError, ReceiverClient};
 use crate::options::ForwardOptions;
 use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead, RowsMode};
+use crate::request_size::RequestSize;
 use crate::secret;
 use daytable_model::time;
 use daytable_platform::lock;
 use daytable_store::forward::inventory;
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
-use daytable_store::forward::reader::{Behind, CopyCursor, ForwardError, ForwardReader, RequestLimits};
+use daytable_store::forward::reader::{Behind, CommitPages, CopyCursor, ForwardError, ForwardReader};
 use daytable_store::forward::wire::{self, WirePage};
 use daytable_store::{CommitQueue, ForwardState, ForwardSteps, Reader, StoreError};
 use std::collections::BTreeMap;
@@ -28,16 +29,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How much a request has. Rows take several times the memory of their pages at the receiver.
-const REQUEST: RequestLimits = RequestLimits { bytes: 2 << 20, raw_bytes: 8 << 20, pages: 1024 };
 /// How often a host says that it is there.
 const HELLO_EVERY: Duration = Duration::from_secs(10);
 /// How often the position is written while it moves.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How often losses are counted for the report.
 const LOSSES_EVERY: Duration = Duration::from_secs(60);
-/// How often days are counted again that got records meanwhile.
-const COUNTS_MAX: u32 = 3;
 /// The first pause after a failure, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -138,11 +135,11 @@ impl Sender {
             stop: stop.clone(),
             origin: FolderOrigin([0; 16]),
             process,
+            answered: 0,
             noted: None,
             losses: None,
             counted: 0,
-            count_attempts: 0,
-            limits: REQUEST,
+            size: RequestSize::default(),
             comparison: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -185,15 +182,14 @@ struct Work {
     stop: Arc<AtomicBool>,
     origin: FolderOrigin,
     process: Arc<SenderProcess>,
+    /// The last hello that had an answer.
+    answered: u64,
     /// The position in the catalog, and when it was written.
     noted: Option<(ForwardPosition, Instant)>,
     losses: Option<(BTreeMap<String, u64>, Instant)>,
     /// The last question for the records of this host that was answered, or could not be.
     counted: u64,
-    /// How often records came while they were counted for the question that waits.
-    count_attempts: u32,
-    /// Smaller after the receiver refused a request for its size.
-    limits: RequestLimits,
+    size: RequestSize,
     /// A comparison that is under way, or was when a session ended.
     comparison: Option<FolderComparison>,
 }
@@ -223,7 +219,7 @@ enum SessionEnd {
 
 /// The next commits, or a comparison.
 enum Next {
-    Pages(Vec<WirePage>, ForwardPosition, u64),
+    Pages(CommitPages),
     /// There are no pages up to this position.
     Nothing(ForwardPosition),
     Compare(i64),
@@ -238,24 +234,23 @@ impl Work {
         let known = known.unwrap_or_default().into_iter().find(|(name, _)| *name == self.options.to);
         self.noted = known.map(|(_, position)| (position, Instant::now()));
         while !self.is_stopping() {
-            let begun = Instant::now();
+            let (begun, sent) = (Instant::now(), self.status.bytes.load(Ordering::Relaxed));
             let end = self.session(runtime);
             let Err(error) = end else { break };
             if matches!(error, SessionEnd::Stopped) {
                 break;
             }
             // Half as much may be little enough.
-            if matches!(&error, SessionEnd::Client(error) if error.is_too_large())
-                && let Some(half) = self.limits.half()
-            {
-                self.limits = half;
-                tracing::debug!(to = self.options.to, pages = half.pages, %error, "smaller requests are sent");
+            if matches!(&error, SessionEnd::Client(error) if error.is_too_large()) && self.size.refused() {
+                let pages = self.size.limits().pages;
+                tracing::debug!(to = self.options.to, pages, %error, "smaller requests are sent");
                 continue;
             }
             // The position is asked for again, at once.
             let is_expected = matches!(&error, SessionEnd::Client(error) if error.is_misplaced());
             let text = error.to_string();
-            if begun.elapsed() > PAUSE_MAX {
+            // A network that fails now and then is none that is away.
+            if begun.elapsed() > PAUSE_MAX || self.status.bytes.load(Ordering::Relaxed) > sent {
                 pause = PAUSE_MIN;
             }
             if !is_expected || begun.elapsed() < PAUSE_MIN {
@@ -347,20 +342,24 @@ impl Work {
             }
             match self.next(&mut reader, answer.position)? {
                 Next::Compare(common) => compare = Some(self.comparison(&reader, common, &answer)?),
-                Next::Pages(pages, to, damaged) => {
+                Next::Pages(CommitPages { pages, to, damaged, is_all }) => {
                     let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
                     self.status.damaged_pages.fetch_add(damaged, Ordering::Relaxed);
                     let epoch = answer.epoch;
                     self.send(runtime, &client, &mut answer, RowsMode::Commits, (epoch, to), &pages)?;
                     self.status.records.fetch_add(records, Ordering::Relaxed);
                     self.note(answer.position, false)?;
+                    // A host that is busy always has something to send.
+                    if is_all && answer.asked > self.counted {
+                        self.count(runtime, &client, &reader, &answer, to)?;
+                    }
                 }
                 Next::Nothing(up_to) => {
                     // The receiver has all rows of the commits up to there.
                     self.note(up_to, true)?;
                     lock(&self.status.state).behind = Behind::default();
                     if answer.asked > self.counted {
-                        self.count(runtime, &client, &answer, up_to)?;
+                        self.count(runtime, &client, &reader, &answer, up_to)?;
                     }
                     let left = HELLO_EVERY.saturating_sub(said.elapsed());
                     self.queue.wait_for_commit(up_to.commit, left, || !self.stop.load(Ordering::Relaxed));
@@ -403,8 +402,16 @@ impl Work {
         };
         self.origin = state.origin;
         let (instance, turn) = (self.process.instance, self.process.turn());
-        let request = HelloRequest { origin: state.origin, instance, turn, report };
-        self.request(runtime, client.hello(&request))
+        let request = HelloRequest { origin: state.origin, instance, turn, answered: self.answered, report };
+        let answer = self.request(runtime, client.hello(&request));
+        if match &answer {
+            Ok(_) => true,
+            Err(SessionEnd::Client(error)) => error.is_misplaced(),
+            Err(_) => false,
+        } {
+            self.answered = turn;
+        }
+        answer
     }
 
     /// Records that are lost on this host, by reason.
@@ -431,35 +438,30 @@ impl Work {
         Ok(losses)
     }
 
-    /// Counts the records of this host, of which the receiver has all, and says so. Nothing is sent meanwhile, so both count the
-    /// same commits; days that get others here meanwhile are left out, and named.
+    /// Counts the records of this host up to a commit, of which the receiver has all, and says so. Nothing is sent meanwhile, and
+    /// what is committed meanwhile is left out, so both count the same commits.
     fn count(
         &mut self,
         runtime: &tokio::runtime::Runtime,
         client: &ReceiverClient,
+        sent: &ForwardReader,
         answer: &HelloAnswer,
         up_to: ForwardPosition,
     ) -> Result<(), SessionEnd> {
+        // Whatever comes of it: a question is answered once.
+        self.counted = answer.asked;
         let reader = Reader::open(&self.data_dir)?;
-        let counted = inventory::count_sent(&reader, &answer.name, up_to.commit, &|| !self.is_stopping());
-        let (days, moving) = match counted {
-            Ok(Some(counted)) => counted,
+        let days = match inventory::count_sent(&reader, &answer.name, up_to.commit, &|| !self.is_stopping()) {
+            Ok(Some(days)) => days,
             Ok(None) => return Err(SessionEnd::Stopped),
             Err(error) => {
                 // Forwarding goes on, and the receiver says that there was no answer.
                 tracing::warn!(to = self.options.to, %error, "the records of this host cannot be counted");
-                self.counted = answer.asked;
                 return Ok(());
             }
         };
-        if !moving.is_empty() && self.count_attempts < COUNTS_MAX {
-            // The receiver gets what came, and then it is tried again.
-            self.count_attempts += 1;
-            return Ok(());
-        }
-        // Whatever comes of it: a question is answered once.
-        (self.counted, self.count_attempts) = (answer.asked, 0);
-        let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days, moving };
+        let later = sent.behind(up_to.commit)?.records;
+        let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days, later };
         match self.request(runtime, client.counts(&message)) {
             Err(SessionEnd::Client(error)) => {
                 tracing::warn!(to = self.options.to, %error, "the records of this host could not be compared");
@@ -527,10 +529,10 @@ impl Work {
     }
 
     fn next(&self, reader: &mut ForwardReader, position: ForwardPosition) -> Result<Next, SessionEnd> {
-        match reader.pages_after(position, self.limits) {
+        match reader.pages_after(position, self.size.limits()) {
             // Commits without pages move positions of sources. The receiver needs no request for them.
             Ok(taken) if taken.pages.is_empty() && taken.damaged == 0 => Ok(Next::Nothing(taken.to)),
-            Ok(taken) => Ok(Next::Pages(taken.pages, taken.to, taken.damaged)),
+            Ok(taken) => Ok(Next::Pages(taken)),
             Err(ForwardError::Incomplete(_)) => Ok(Next::Compare(position.commit)),
             Err(ForwardError::Store(error)) => Err(error.into()),
         }
@@ -552,7 +554,7 @@ impl Work {
                 return Err(SessionEnd::Stopped);
             }
             let mut cursor = comparison.cursor.clone();
-            let copied = match reader.copy_after(comparison.common, &mut cursor, self.limits) {
+            let copied = match reader.copy_after(comparison.common, &mut cursor, self.size.limits()) {
                 Ok(Some(copied)) => copied,
                 Ok(None) => break,
                 // A day was sealed or dropped since: begin anew.
@@ -586,7 +588,7 @@ impl Work {
     }
 
     fn send(
-        &self,
+        &mut self,
         runtime: &tokio::runtime::Runtime,
         client: &ReceiverClient,
         answer: &mut HelloAnswer,
@@ -605,6 +607,7 @@ impl Work {
             return Err(ClientError::Network("the answer is for another request".into()).into());
         }
         (answer.epoch, answer.position) = (epoch, to);
+        self.size.accepted();
         self.status.bytes.fetch_add(bytes, Ordering::Relaxed);
         if stored.expired > 0 {
             self.status.expired.fetch_add(stored.expired, Ordering::Relaxed);

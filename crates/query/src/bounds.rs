@@ -124,7 +124,7 @@ fn range_within(filter: &Filter, bounds: &Bounds, mut partitions: Option<Vec<Str
         }
     }
     let contains = filter.contains.clone().filter(|text| !text.is_empty());
-    Some(Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level, chooser: None })
+    Some(Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level, ..Range::all() })
 }
 
 /// The most partitions that a local day-table or an archive has of those that a filter wants.

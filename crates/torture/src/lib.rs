@@ -17,6 +17,8 @@
 //!                                                there is, in a group of processes with a limit
 //! cargo run -rp daytable-torture -- intruders --count 300 the lock is removed and a second one started; the journal is lost
 //! cargo run -rp daytable-torture -- outbox --count 200    killed while rows are sent to Azurite
+//! cargo run -rp daytable-torture -- fleet --count 500     hosts that forward to a central daytable: both killed, put back and without
+//!     --hosts 10                                 room, and the network between them cuts, delays, repeats and reorders
 //! cargo run -rp daytable-torture -- doubts                whether what is broken on purpose is found
 //!     --seed 7 --jobs 8 --base /tmp                  with all of them; as many jobs as wait for each other
 //!     --daytable target/release/daytable             with all of them: the program that is tortured
@@ -35,6 +37,7 @@ mod collector;
 mod cuts;
 mod disk;
 mod doubts;
+mod fleet;
 mod found;
 mod intruders;
 mod kills;
@@ -81,6 +84,7 @@ pub fn run(args: impl Iterator<Item = String>, daytable: Option<PathBuf>) -> Exi
                     "outbox" => outbox::sending(&options),
                     "rotations" => rotations::gzipped(&options),
                     "cuts" => cuts::power(&options),
+                    "fleet" => fleet::tortured(&options),
                     "intruders" => intruders::random(&options),
                     _ => kills::random(&options),
                 };

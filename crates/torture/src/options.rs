@@ -15,6 +15,8 @@ pub(crate) struct Options {
     /// The number of rounds of questions, and how long each takes.
     pub(crate) rounds: u64,
     pub(crate) round_seconds: u64,
+    /// The number of hosts that forward to a central daytable.
+    pub(crate) hosts: u64,
     pub(crate) stride: usize,
     pub(crate) offset: u64,
     pub(crate) jobs: usize,
@@ -36,10 +38,13 @@ const SHORT_SECONDS: u64 = 40;
 /// The round of questions, if it is asked for.
 const ROUND_SECONDS: u64 = 600;
 
+/// Hosts of a fleet, if no number is asked for.
+const HOSTS: u64 = 3;
+
 /// The mode that the short version leaves out: its bounds are those of an optimised build, and a round takes minutes.
 const NOT_SHORT: &str = "questions";
 /// The modes, in the order of the short version.
-const MODES: [&str; 12] = [
+const MODES: [&str; 13] = [
     "doubts",
     "sweep",
     "faults",
@@ -52,6 +57,7 @@ const MODES: [&str; 12] = [
     "loads",
     "questions",
     "outbox",
+    "fleet",
 ];
 
 impl Options {
@@ -73,6 +79,7 @@ impl Options {
             seconds,
             rounds,
             round_seconds,
+            hosts: HOSTS,
             stride: 0,
             offset: 0,
             jobs: 6,
@@ -89,6 +96,7 @@ impl Options {
                 "--seed" => options.seed = number(&arg, &value()?)?,
                 "--count" => options.count = number(&arg, &value()?)?,
                 "--seconds" => options.seconds = number(&arg, &value()?)?,
+                "--hosts" => options.hosts = number::<u64>(&arg, &value()?)?.max(1),
                 "--stride" => options.stride = number(&arg, &value()?)?,
                 "--offset" => options.offset = number(&arg, &value()?)?,
                 "--jobs" => options.jobs = number::<usize>(&arg, &value()?)?.max(1),

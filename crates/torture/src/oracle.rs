@@ -29,6 +29,8 @@ impl Written {
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) written: usize,
+    /// Messages that were readable.
+    pub(crate) read: usize,
     /// Records with too few copies.
     pub(crate) lost: Vec<Id>,
     /// Records with too many copies.
@@ -44,6 +46,7 @@ impl Verdict {
         let mut verdict = Verdict { written: count, ..Verdict::default() };
         let mut seen: BTreeMap<Id, usize> = BTreeMap::new();
         for message in messages {
+            verdict.read += 1;
             match line::read(&message) {
                 Some(Ok(id)) if written.records.contains_key(&id) => *seen.entry(id).or_default() += 1,
                 Some(Ok(id)) => verdict.wrong.push(format!("{id:?} was never written")),
@@ -73,7 +76,7 @@ impl Verdict {
 
 impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Verdict { written, lost, twice, wrong } = self;
+        let Verdict { written, lost, twice, wrong, .. } = self;
         write!(f, "{written} written, {} lost, {} twice, {} wrong", lost.len(), twice.len(), wrong.len())?;
         for (what, ids) in [("lost", lost), ("twice", twice)] {
             if !ids.is_empty() {

@@ -123,7 +123,7 @@ fn limited(command: &Command, limit: &str) -> Command {
 }
 
 /// The same command with a clock up to three days off, or just before midnight.
-fn at_another_time(mut command: Command, random: &mut Random) -> Command {
+pub(crate) fn at_another_time(mut command: Command, random: &mut Random) -> Command {
     const SECONDS_A_DAY: u64 = 86_400;
     let now = daytable_model::time::now().unix_seconds();
     let to_midnight = SECONDS_A_DAY - now.rem_euclid(86_400).cast_unsigned();

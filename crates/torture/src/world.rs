@@ -27,6 +27,8 @@ pub(crate) struct Abilities {
     pub(crate) cri: bool,
     /// Files compressed after their rotation.
     pub(crate) gzip: bool,
+    /// Files copied and truncated at their rotation.
+    pub(crate) copies: bool,
 }
 
 /// The files of one run, and the written records.
@@ -89,7 +91,7 @@ impl World {
         match kind {
             0 => self.rotate(stream, false),
             1 => self.rotate(stream, true),
-            2 if number < 2 => self.copy_and_truncate(stream),
+            2 if number < 2 && self.abilities.copies => self.copy_and_truncate(stream),
             3 if number < 2 && self.abilities.gzip && self.streams[stream].has_packable() => {
                 self.streams[stream].compress()
             }

@@ -77,3 +77,16 @@ fn names_of_hosts() {
         assert!(checked_name(wrong).is_err(), "{wrong:?}");
     }
 }
+
+#[test]
+fn a_comparison_that_panics_does_not_refuse_the_next_one() {
+    let question = Mutex::new(None);
+    let ended = std::panic::catch_unwind(|| {
+        let _asking = Asking::begin(&question).expect("the first one");
+        assert!(Asking::begin(&question).is_err(), "one at a time");
+        panic!("a fault");
+    });
+    assert!(ended.is_err());
+    assert!(Asking::begin(&question).is_ok());
+    assert!(Asking::begin(&question).is_ok(), "the one before is over");
+}

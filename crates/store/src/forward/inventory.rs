@@ -3,13 +3,14 @@
 //! A checksum is the sum of hashes of records, so neither the order of records nor the pages that they are in matter. A host
 //! computes those of its records as they are received ([`receive`](super::receive)). Of a record of several rows, the first counts.
 
-use super::receive::{LOG_HOST, as_received};
+use super::receive::{LOG_HOST, as_received, tables_with_later_rows};
 use crate::StoreError;
-use crate::format::catalog::{DayState, LiveFile};
+use crate::format::catalog::{DayState, FileRole, LiveFile};
 use crate::format::sealed::ContentChecksum;
 use crate::read::{Range, Reader, Row};
 use daytable_model::key::DayTable;
 use daytable_model::property::Property;
+use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -27,15 +28,19 @@ pub struct DayCount {
     pub checksum: u64,
 }
 
-/// Counts all records of a folder as they are received under a name, of days that have none of later commits than `commit`,
-/// and names the other days. `None` if `goes_on` ends it.
-#[allow(clippy::type_complexity)]
+/// Counts all records of a folder as they are received under a name, up to a commit: what came later is left out. `None` if
+/// `goes_on` ends it.
+///
+/// # Errors
+///
+/// The folder cannot be read, or pages were merged or sealed with rows of later commits. They are not while a receiver is noted
+/// to lack these.
 pub fn count_sent(
     reader: &Reader,
     log_host: &str,
     commit: i64,
     goes_on: &dyn Fn() -> bool,
-) -> Result<Option<(Vec<DayCount>, Vec<String>)>, StoreError> {
+) -> Result<Option<Vec<DayCount>>, StoreError> {
     let mut tables = BTreeSet::new();
     for day in reader.catalog().days()? {
         // Restored days are copies.
@@ -43,9 +48,10 @@ pub fn count_sent(
             tables.insert(day.table);
         }
     }
+    let range = Range { up_to_commit: Some(commit), ..Range::all() };
     let mut counts = Vec::with_capacity(tables.len());
     for table in &tables {
-        let counted = count(reader, table, &Range::all(), goes_on, &mut |row, sum| {
+        let counted = count(reader, table, &range, goes_on, &mut |row, sum| {
             let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
             as_received(properties, log_host, true, |properties| sum.add(row, properties));
         })?;
@@ -55,19 +61,36 @@ pub fn count_sent(
             None => return Ok(None),
         }
     }
-    let later: BTreeSet<String> = {
-        let files = reader.catalog().files()?.into_iter();
-        let is_later = |file: &LiveFile| file.last_seq > commit && tables.contains(&file.day);
-        files.filter(is_later).map(|file| file.day.to_string()).collect()
-    };
-    counts.retain(|count| !later.contains(&count.table));
-    Ok(Some((counts, later.into_iter().collect())))
+    let is_later =
+        |file: &LiveFile| file.role == FileRole::Sealed && file.last_seq > commit && tables.contains(&file.day);
+    if let Some(file) = reader.catalog().files()?.into_iter().find(is_later) {
+        return Err(StoreError::Refused(format!("{} was sealed while its records were counted", file.day)));
+    }
+    Ok(Some(counts))
 }
 
 /// Counts the records of a host in a day-table here.
 pub fn count_received(reader: &Reader, table: &DayTable, log_host: &str) -> Result<DayCount, StoreError> {
+    count_of_host(reader, table, Range::all(), log_host)
+}
+
+/// Counts the records of a host that have a time of this day, and were stored in an earlier table because the day was too far
+/// ahead when they came.
+pub fn count_ahead(reader: &Reader, day: &DayTable, log_host: &str) -> Result<u64, StoreError> {
+    let Some(last) = Ticks::new(day.end().get() - 1) else { return Ok(0) };
+    let mut records = 0;
+    for table in tables_with_later_rows(reader)? {
+        if table.table().same(day.table()) && table.end() <= day.start() {
+            let range = Range { from: day.start(), to: last, ..Range::all() };
+            records += count_of_host(reader, &table, range, log_host)?.records;
+        }
+    }
+    Ok(records)
+}
+
+fn count_of_host(reader: &Reader, table: &DayTable, range: Range, log_host: &str) -> Result<DayCount, StoreError> {
     // A search skips what surely has none of them.
-    let range = Range { contains: Some(log_host.to_owned()), ..Range::all() };
+    let range = Range { contains: Some(log_host.to_owned()), ..range };
     let counted = count(reader, table, &range, &|| true, &mut |row, sum| {
         let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
         let is_of_host =

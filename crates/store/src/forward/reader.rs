@@ -56,6 +56,15 @@ impl RequestLimits {
         (half.pages > 0).then_some(half)
     }
 
+    /// Twice of it, at most `most`.
+    pub fn twice(self, most: RequestLimits) -> RequestLimits {
+        RequestLimits {
+            bytes: self.bytes.saturating_mul(2).min(most.bytes),
+            raw_bytes: self.raw_bytes.saturating_mul(2).min(most.raw_bytes),
+            pages: self.pages.saturating_mul(2).min(most.pages),
+        }
+    }
+
     fn are_reached(&self, pages: &[WirePage], (bytes, raw_bytes): (usize, usize)) -> bool {
         bytes >= self.bytes || raw_bytes >= self.raw_bytes || pages.len() >= self.pages
     }
@@ -70,6 +79,8 @@ pub struct CommitPages {
     pub to: ForwardPosition,
     /// Pages whose bytes are damaged here. They are not sent.
     pub damaged: u64,
+    /// Whether these are all that were committed when they were read.
+    pub is_all: bool,
 }
 
 /// The commits of a folder, opened to read. For one thread.
@@ -125,7 +136,7 @@ impl ForwardReader {
         let taken = self.with_headers_after(from, limits.pages, |reader, opened, headers, horizon| {
             reader.take(opened, headers, horizon, from, limits)
         })?;
-        Ok(taken.unwrap_or(CommitPages { pages: Vec::new(), to: from, damaged: 0 }))
+        Ok(taken.unwrap_or(CommitPages { pages: Vec::new(), to: from, damaged: 0, is_all: true }))
     }
 
     /// The checksum after so many pages of the next commit, if it has as many.
@@ -140,12 +151,13 @@ impl ForwardReader {
         found.map(Option::flatten)
     }
 
-    /// Passes the headers of pages after `from`, so many at least if there are as many. `None` without a later commit.
+    /// Passes the headers of pages after `from`, so many at least if there are as many, with the last commit that they have as a
+    /// whole, and the last one that there is. `None` without a later commit.
     fn with_headers_after<T>(
         &mut self,
         from: ForwardPosition,
         pages: usize,
-        pass: impl Fn(&ForwardReader, &[OpenDayFile], Vec<(usize, PageRow)>, i64) -> Result<T, ForwardError>,
+        pass: impl Fn(&ForwardReader, &[OpenDayFile], Vec<(usize, PageRow)>, (i64, i64)) -> Result<T, ForwardError>,
     ) -> Result<Option<T>, ForwardError> {
         // Before the files, so that their snapshots have all of these commits.
         let committed = self.reader.catalog().committed()?;
@@ -159,7 +171,7 @@ impl ForwardReader {
             let found = self.headers_after(&files, &committed, from, limit, &mut opened);
             let result = found.and_then(|found| match found {
                 None => Ok(None),
-                Some((headers, horizon)) => pass(self, &opened, headers, horizon).map(Some),
+                Some((headers, horizon)) => pass(self, &opened, headers, (horizon, committed.seq)).map(Some),
             });
             opened.into_iter().for_each(|file| self.reader.release(file));
             match result? {
@@ -235,7 +247,7 @@ impl ForwardReader {
         &self,
         opened: &[OpenDayFile],
         headers: Vec<(usize, PageRow)>,
-        horizon: i64,
+        (horizon, committed): (i64, i64),
         from: ForwardPosition,
         limits: RequestLimits,
     ) -> Result<CommitPages, ForwardError> {
@@ -248,6 +260,7 @@ impl ForwardReader {
                 ..ForwardPosition::default()
             },
             damaged: 0,
+            is_all: false,
         };
         // A merged page has the rows of several commits.
         if let Some((_, merged)) = headers.iter().find(|(_, page)| page.header.commits.before > 0) {
@@ -286,6 +299,7 @@ impl ForwardReader {
             // Commits without pages move positions of sources only.
             taken.to.commit = horizon;
             self.check(taken.to)?;
+            taken.is_all = horizon == committed;
         }
         Ok(taken)
     }

@@ -9,6 +9,7 @@
 
 use super::wire::{BodyError, WireOwner, WirePage};
 use crate::StoreError;
+use crate::format::catalog::LiveFile;
 use crate::format::page::Page;
 use crate::read::{Range, Reader, Row};
 use daytable_model::batch::Batch;
@@ -60,6 +61,8 @@ pub struct Receiver<'a> {
     place_of: PlaceOf<'a>,
     /// Rows that are here already are left out.
     existing: Option<&'a Reader>,
+    /// Tables here that have rows of days that were too far ahead, once they are needed.
+    ahead: Option<Vec<DayTable>>,
     open: HashMap<(DayTable, Arc<str>), Batch>,
     rows: ReceivedRows,
 }
@@ -67,7 +70,8 @@ pub struct Receiver<'a> {
 impl<'a> Receiver<'a> {
     /// A receiver of pages of the host with this name. With `existing`, rows are compared with those that are there.
     pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Option<&'a Reader>) -> Receiver<'a> {
-        Receiver { log_host, place_of, existing, open: HashMap::new(), rows: ReceivedRows::default() }
+        let (open, rows) = (HashMap::new(), ReceivedRows::default());
+        Receiver { log_host, place_of, existing, ahead: None, open, rows }
     }
 
     /// Adds the rows of a page.
@@ -146,7 +150,11 @@ impl<'a> Receiver<'a> {
         let is_record = key.item() == 0;
         if let Some(reader) = self.existing {
             if known.as_ref().is_none_or(|known| known.table != day) {
-                *known = Some(KnownRows::of(reader, &day, partition, (keys, row))?);
+                let ahead = match &mut self.ahead {
+                    Some(ahead) => ahead,
+                    unread => unread.insert(tables_with_later_rows(reader)?),
+                };
+                *known = Some(KnownRows::of(reader, &day, ahead, partition, (keys, row))?);
             }
             if known.as_mut().map_or(Ok(false), |known| known.has(key, level, properties))? {
                 self.rows.known += u64::from(is_record);
@@ -281,28 +289,33 @@ fn layout_of_own(properties: &[(&str, Property<'_>)], own: &OwnField) -> Option<
 /// The rows that a partition of this folder has in the range of a page, in the order of their keys.
 struct KnownRows<'r> {
     table: DayTable,
-    scan: Option<std::iter::Peekable<crate::read::scan::Scan<'r>>>,
+    scans: Vec<std::iter::Peekable<crate::read::scan::Scan<'r>>>,
 }
 
 impl<'r> KnownRows<'r> {
+    /// Of `table`, and of those of `ahead` that may have such rows.
     fn of(
         reader: &'r Reader,
         table: &DayTable,
+        ahead: &[DayTable],
         partition: &Arc<str>,
         (keys, from): (&[RowKey], usize),
     ) -> Result<KnownRows<'r>, StoreError> {
+        let mut known = KnownRows { table: table.clone(), scans: Vec::new() };
         let newest = keys.get(from).map(RowKey::time);
         let oldest = keys.last().map(RowKey::time);
-        let (Some(newest), Some(oldest)) = (newest, oldest) else {
-            return Ok(KnownRows { table: table.clone(), scan: None });
-        };
+        let (Some(newest), Some(oldest)) = (newest, oldest) else { return Ok(known) };
         let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
-        let scan = match reader.scan(table, &range) {
-            Ok(scan) => Some(scan.peekable()),
-            Err(StoreError::TableGone(_)) => None,
-            Err(error) => return Err(error),
-        };
-        Ok(KnownRows { table: table.clone(), scan })
+        let is_other =
+            |other: &&DayTable| *other != table && other.table().same(table.table()) && other.end() <= newest;
+        for table in std::iter::once(table).chain(ahead.iter().filter(is_other)) {
+            match reader.scan(table, &range) {
+                Ok(scan) => known.scans.push(scan.peekable()),
+                Err(StoreError::TableGone(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(known)
     }
 
     /// Whether the partition has this row. Keys have to be asked for in their order.
@@ -312,21 +325,45 @@ impl<'r> KnownRows<'r> {
         level: Option<Level>,
         properties: &[(&str, Property<'_>)],
     ) -> Result<bool, StoreError> {
-        let Some(scan) = &mut self.scan else { return Ok(false) };
-        loop {
-            match scan.peek() {
-                None => return Ok(false),
-                Some(Ok(row)) if row.key() < key => drop(scan.next()),
-                Some(Ok(row)) => return Ok(row.key() == key && row.level() == level && is_same(row, properties)),
-                Some(Err(_)) => match scan.next() {
-                    // The day was dropped since: its rows are gone, and the commit will say so.
-                    Some(Err(StoreError::TableGone(_))) | None => return Ok(false),
-                    Some(Err(error)) => return Err(error),
-                    Some(Ok(_)) => {}
-                },
+        for scan in &mut self.scans {
+            if has_row(scan, key, level, properties)? {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
+}
+
+fn has_row(
+    scan: &mut std::iter::Peekable<crate::read::scan::Scan<'_>>,
+    key: RowKey,
+    level: Option<Level>,
+    properties: &[(&str, Property<'_>)],
+) -> Result<bool, StoreError> {
+    loop {
+        match scan.peek() {
+            None => return Ok(false),
+            Some(Ok(row)) if row.key() < key => drop(scan.next()),
+            Some(Ok(row)) => return Ok(row.key() == key && row.level() == level && is_same(row, properties)),
+            Some(Err(_)) => match scan.next() {
+                // The day was dropped since: its rows are gone, and the commit will say so.
+                Some(Err(StoreError::TableGone(_))) | None => return Ok(false),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(_)) => {}
+            },
+        }
+    }
+}
+
+/// The day-tables here that have rows of later times than their own. A row whose day is too far ahead is stored in the table of
+/// the day on which it came; when it comes again, that is another one.
+pub(super) fn tables_with_later_rows(reader: &Reader) -> Result<Vec<DayTable>, StoreError> {
+    let files = reader.catalog().files()?.into_iter();
+    let is_later = |file: &LiveFile| file.times.is_some_and(|(_, newest)| newest >= file.day.end());
+    let mut tables: Vec<DayTable> = files.filter(is_later).map(|file| file.day).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    Ok(tables)
 }
 
 /// Whether a row has exactly these properties.

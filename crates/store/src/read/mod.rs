@@ -110,22 +110,33 @@ pub struct Range {
     pub level: Option<Level>,
     /// If set, rows of records may be left out that it does not choose.
     pub chooser: Option<Arc<dyn RowChooser>>,
+    /// If set, rows of later commits in open files are left out.
+    pub up_to_commit: Option<i64>,
 }
 
 impl std::fmt::Debug for Range {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Range { partitions, from, to, contains, level, chooser } = self;
+        let Range { partitions, from, to, contains, level, chooser, up_to_commit } = self;
         let chooser = chooser.is_some();
         let mut shown = f.debug_struct("Range");
         shown.field("partitions", partitions).field("from", from).field("to", to);
-        shown.field("contains", contains).field("level", level).field("chooser", &chooser).finish()
+        shown.field("contains", contains).field("level", level).field("chooser", &chooser);
+        shown.field("up_to_commit", up_to_commit).finish()
     }
 }
 
 impl Range {
     /// Every row.
     pub fn all() -> Range {
-        Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None, level: None, chooser: None }
+        Range {
+            partitions: None,
+            from: Ticks::MIN,
+            to: Ticks::MAX,
+            contains: None,
+            level: None,
+            chooser: None,
+            up_to_commit: None,
+        }
     }
 }
 

@@ -82,6 +82,8 @@ pub(crate) struct OpenScan<'r> {
     passed: SupersededKeys,
     names: HashMap<i64, Arc<str>>,
     committed: Committed,
+    /// Later commits are left out.
+    up_to_commit: i64,
     since: Instant,
     /// How long the snapshot may last.
     lasting: Duration,
@@ -205,6 +207,7 @@ impl<'r> OpenScan<'r> {
             passed: SupersededKeys::default(),
             names: HashMap::new(),
             committed: Committed::default(),
+            up_to_commit: range.up_to_commit.unwrap_or(i64::MAX),
             since: Instant::now(),
             lasting: reader.snapshot_times().usual,
             snapshots: 0,
@@ -249,6 +252,7 @@ impl<'r> OpenScan<'r> {
         let total = begin(opened)?;
         self.committed = self.reader.catalog().committed()?;
         check_snapshot(self.reader.catalog(), opened, &total, &self.committed)?;
+        self.committed.seq = self.committed.seq.min(self.up_to_commit);
         (self.since, self.begun) = (Instant::now(), self.resume);
         self.lasting = self.reader.snapshot_times().usual;
         (self.asked, self.settled) = (None, None);

@@ -2,6 +2,7 @@
 
 use super::lives::seal;
 use super::*;
+use crate::forward::inventory;
 use crate::forward::position::ForwardPosition;
 use crate::forward::reader::{CopyCursor, ForwardError, ForwardReader, RequestLimits};
 use crate::forward::receive::Receiver;
@@ -138,4 +139,67 @@ fn another_folder_with_equal_rows_has_other_commits() {
     });
     assert_ne!(states[0].origin, states[1].origin);
     assert_ne!(states[0].checksum, states[1].checksum, "the times of arrival differ");
+}
+
+/// The rows of these pages as another folder stores them, with how many of them are there already.
+fn received(
+    pages: &[WirePage],
+    place_of: &dyn Fn(&DayTable, RowKey) -> Option<DayTable>,
+    existing: Option<&Reader>,
+) -> (Vec<Batch>, u64) {
+    let mut receiver = Receiver::new("web-1", place_of, existing);
+    pages.iter().for_each(|page| receiver.add(page).expect("rows"));
+    let received = receiver.finish();
+    (received.batches, received.known)
+}
+
+#[test]
+fn rows_of_a_day_that_was_too_far_ahead_are_known_on_another_day() {
+    let (host, central) = (Folder::new(), Folder::new());
+    let (sender, receiver) = (host.open(), central.open());
+    write(&sender, day(9), 0, 50);
+    let pages = reader_rewound(&host).0;
+    // On the first day they go to the table of that day.
+    let on_first_day = |_: &DayTable, _: RowKey| Some(table(day(0)));
+    let (batches, known) = received(&pages, &on_first_day, None);
+    assert_eq!(known, 0);
+    assert!(commit(&receiver, batches, 1));
+    write(&sender, day(9), 50, 60);
+    let pages = reader_rewound(&host).0;
+    for days_later in [0, 3, 9] {
+        // The receiver lost its position, and all pages are compared.
+        let on_that_day = |_: &DayTable, _: RowKey| Some(table(day(days_later)));
+        let reader = Reader::open(&central.path()).expect("opened");
+        let (batches, known) = received(&pages, &on_that_day, Some(&reader));
+        let added: u64 = batches.iter().map(Batch::records).sum();
+        assert_eq!((added, known), (10, 50), "{days_later} days later");
+    }
+    let reader = Reader::open(&central.path()).expect("opened");
+    assert_eq!(inventory::count_ahead(&reader, &table(day(8)), "web-1").expect("counted"), 0);
+    assert_eq!(inventory::count_ahead(&reader, &table(day(9)), "web-1").expect("counted"), 50);
+    [sender, receiver].into_iter().for_each(|store| store.close().expect("closed"));
+}
+
+#[test]
+fn records_are_counted_up_to_a_commit() {
+    let folder = Folder::new();
+    let store = folder.open();
+    store.forwarding().set_targets(vec!["central".into()]).expect("set");
+    write(&store, day(0), 0, 50);
+    let (_, position) = reader_rewound(&folder);
+    let count = |commit| {
+        let reader = Reader::open(&folder.path()).expect("opened");
+        inventory::count_sent(&reader, "web-1", commit, &|| true).expect("counted").expect("goes on")
+    };
+    store.forwarding().note_forwarded("central", position).expect("noted");
+    let before = count(position.commit);
+    assert_eq!(before[0].records, 50);
+    // The day goes on, and pages of the commits before may be merged.
+    for n in 50..90 {
+        write(&store, day(0), n, n + 1);
+        assert_eq!(count(position.commit), before);
+    }
+    let (_, later) = reader_rewound(&folder);
+    assert_eq!(count(later.commit)[0].records, 90);
+    store.close().expect("closed");
 }

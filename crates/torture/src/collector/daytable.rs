@@ -3,6 +3,7 @@
 use super::{Collector, Stage};
 use crate::world::Abilities;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -28,10 +29,17 @@ impl Daytable {
         home.join("store/data")
     }
 
+    /// A `daytable` command.
+    pub(crate) fn command(&self, command: &str) -> Command {
+        let mut daytable = Command::new(&self.binary);
+        daytable.arg(command).stdin(Stdio::null());
+        daytable
+    }
+
     /// A `daytable` command on a data folder.
     pub(crate) fn command_on(&self, home: &Path, command: &str) -> Command {
-        let mut daytable = Command::new(&self.binary);
-        daytable.args([command, "--data"]).arg(Daytable::data(home)).stdin(Stdio::null());
+        let mut daytable = self.command(command);
+        daytable.arg("--data").arg(Daytable::data(home));
         daytable
     }
 
@@ -75,8 +83,9 @@ impl Daytable {
     /// export has the rotated parts first.
     fn changed_bytes(&self, home: &Path) -> io::Result<Option<String>> {
         let sources = self.ask(home, "sources", &[])?;
-        for source in &sources {
-            let Some(path) = source["path"].as_str().filter(|path| path.ends_with(".log")) else { continue };
+        // Rotated files may have the name that they had first.
+        let paths: BTreeSet<&str> = sources.iter().filter_map(|source| source["path"].as_str()).collect();
+        for path in paths.into_iter().filter(|path| path.ends_with(".log")) {
             let Ok(content) = fs::read(path) else { continue };
             let mut export = self.command_on(home, "export");
             if home.join("store.toml").exists() {
@@ -153,7 +162,7 @@ impl Collector for Daytable {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { cri: true, gzip: true }
+        Abilities { cri: true, gzip: true, copies: true }
     }
 
     fn takes_pushes(&self) -> bool {

@@ -25,7 +25,7 @@ impl Collector for Rsyslog {
 
     /// `imfile` reads growing files. It knows neither the line format of container runtimes nor compression.
     fn abilities(&self) -> Abilities {
-        Abilities { cri: false, gzip: false }
+        Abilities { cri: false, gzip: false, copies: true }
     }
 
     /// `imfile` reads a file after a notification and never scans for missed files. A short limit avoids a useless wait
