@@ -20,7 +20,7 @@ use daytable_model::key::DayTable;
 use daytable_model::safe_text::SafeLine;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::{ByteSize, UnitError, parse_duration};
-use daytable_store::{LifecycleState, Reader, StoreError};
+use daytable_store::{LifecycleState, Reader};
 use serde::Deserialize;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -287,8 +287,7 @@ fn drop_table(
         }
         DataFolder::Offline(offline) => offline.run(|offline| {
             let steps = offline.store.steps();
-            let stands = || Ok::<_, StoreError>(steps.lifecycle_state()?.days.iter().any(|day| day.table == *table));
-            if archives && !stands()? {
+            if archives && steps.lifecycle_state()?.has_archives_alone(table) {
                 return Ok(Some(offline.executor.remove_archives(table)?));
             }
             let dropped = if without_archive { steps.drop_without_archive(table) } else { steps.drop_table(table) };

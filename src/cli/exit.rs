@@ -248,8 +248,8 @@ impl CliError {
 const LIST_TABLES: &str = "`daytable tables` lists the day-tables";
 const NO_FOLDER: &str = "name the data folder by --data: this is a file";
 /// For a command that reads; the group is that of packages.
-const AS_READER: &str = "call this as the user of the daemon: sudo -u daytable daytable …; or, to read, become a member of the \
-                         group http.read_group: sudo usermod -aG adm $USER, and log in again";
+const AS_READER: &str = "call this as the user of the daemon: sudo -u daytable daytable …; or, to read, join the group of \
+                         read_group (adm, as packaged): sudo usermod -aG adm $USER, and log in again";
 const AS_DAEMON: &str = "call this as the user of the daemon: sudo -u daytable daytable …";
 
 /// What to do about a path.

@@ -74,7 +74,7 @@ pub(super) fn connect(data_dir: &Path, named: Option<&Config>) -> Result<Option<
 fn reading_daemon(data_dir: &Path, named: Option<&Config>) -> Option<Control> {
     let installed = config_of(data_dir);
     let of_config = [named, installed.as_ref()].into_iter().flatten().find(|config| config.data_dir == data_dir);
-    let configured = of_config.filter(|config| config.http.read_group.is_some()).map(|config| &config.http.read_socket);
+    let configured = of_config.filter(|config| config.read_group.is_some()).map(|config| &config.read_socket);
     let open = |path: &Path| Control::at(path.to_owned()).ok().flatten();
     if let Some(control) = configured.and_then(|path| open(path)) {
         return Some(control);

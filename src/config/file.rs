@@ -19,6 +19,9 @@ use std::time::Duration;
 /// The minimum commits the accepted records on any working disk.
 const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
+/// The socket of readers, in the folder that the service manager makes for the service.
+const READ_SOCKET: &str = "/run/daytable/read.sock";
+
 /// The least memory with which the daemon works, in bytes.
 pub(crate) const MEMORY_LEAST: u64 = 64 << 20;
 
@@ -29,6 +32,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The name of this host in keys. Without one, the machine's id names it.
     pub host: Option<String>,
+    /// The group whose members may read over `read_socket`. Without it there is no such socket.
+    pub read_group: Option<String>,
+    /// The socket of that group.
+    pub read_socket: PathBuf,
     /// How long a stop may take. Records that are not committed by then are read or sent again.
     pub drain_timeout: Duration,
     /// The memory of the process, or `None` for the limit of the control group.
@@ -66,6 +73,8 @@ impl Default for Config {
         Config {
             data_dir: "/var/lib/daytable".into(),
             host: None,
+            read_group: None,
+            read_socket: READ_SOCKET.into(),
             drain_timeout: Duration::from_secs(25),
             memory_max: None,
             redact: Vec::new(),
@@ -85,6 +94,13 @@ impl Default for Config {
     }
 }
 
+/// The name of a group, or its number.
+fn group_name(text: &str) -> Result<String, &'static str> {
+    let is_apart = |c: char| matches!(c, ':' | ',') || c.is_control() || c.is_whitespace();
+    let is_name = !text.is_empty() && !text.contains(is_apart);
+    if is_name { Ok(text.into()) } else { Err("must be the name of a group, like \"adm\"") }
+}
+
 /// The keys before the first section.
 pub(super) fn keys() -> Vec<ConfigKey<Config>> {
     vec![
@@ -96,6 +112,16 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
              account. Without a name here, /etc/machine-id names the host, and where that is missing, its host name. Set a name where machines \
              are clones that share a machine id, and where containers are made anew. Records that are read again under another name get other keys.",
         ),
+        optional_text("read_group", "the name of a group", |config: &mut Config| &mut config.read_group, group_name)
+            .in_sample("\"adm\"")
+            .at_restart(
+                "Members of this group may read every record, and change nothing: their `daytable query`, `count`, `tail`, `export`, `status`, `sources`, `hosts`, \
+                 `open` and `doctor` ask the daemon over `read_socket`. Without a group, only the daemon's user and root can read. Whoever is new in a \
+                 group is so from the next login on.",
+            ),
+        text("read_socket", "an absolute path", |config: &mut Config| &mut config.read_socket, absolute)
+            .default("\"/run/daytable/read.sock\"")
+            .at_restart("The unix socket of `read_group`, of mode 0660, in a folder that only the daemon's user or root can write."),
         duration("drain_timeout", |config: &mut Config| &mut config.drain_timeout, DRAIN_TIMEOUT).live(
             "How long a stop may take. It has to be shorter than the time until a kill (Kubernetes 30s, the systemd unit 90s). daytable does not \
              acknowledge records that are not committed by then; they are read or sent again.",

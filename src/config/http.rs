@@ -4,7 +4,7 @@ use super::key::{ConfigKey, bytes, count, duration, optional_text, table, text, 
 use super::options::SectionOptions;
 use super::section::Section;
 use super::table::TableConfig;
-use super::values::{absolute, secret_file};
+use super::values::secret_file;
 use super::{allowance, tls};
 use daytable_intake::push;
 use daytable_intake::rate_limit::SenderLimits;
@@ -16,9 +16,6 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-
-/// The socket of readers, in the folder that the service manager makes for the service.
-const READ_SOCKET: &str = "/run/daytable/read.sock";
 
 /// The minimum holds a few records, the maximum is what a machine can hold several times.
 const BODY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteSize::new(1 << 30);
@@ -44,10 +41,6 @@ pub struct HttpConfig {
     pub per_sender: SenderLimits,
     /// The limits of a push.
     pub limits: push::PushLimits,
-    /// The group whose members may read over `read_socket`. Without it there is no such socket.
-    pub read_group: Option<String>,
-    /// The socket of that group.
-    pub read_socket: PathBuf,
     /// Connections at one time; those of the unix socket do not count.
     pub connections_max: NonZeroU16,
 }
@@ -114,13 +107,6 @@ impl FromStr for PushAccess {
     }
 }
 
-/// The name of a group, or its number.
-fn group_name(text: &str) -> Result<String, &'static str> {
-    let is_name =
-        !text.is_empty() && !text.contains(|c: char| c == ':' || c == ',' || c.is_control() || c.is_whitespace());
-    if is_name { Ok(text.into()) } else { Err("must be the name of a group, like \"adm\"") }
-}
-
 impl Default for HttpConfig {
     fn default() -> HttpConfig {
         HttpConfig {
@@ -131,8 +117,6 @@ impl Default for HttpConfig {
             credentials_file: None,
             per_sender: SenderLimits::default(),
             limits: push::PushLimits::default(),
-            read_group: None,
-            read_socket: READ_SOCKET.into(),
             connections_max: units::count(2048),
         }
     }
@@ -201,16 +185,6 @@ impl SectionOptions for HttpConfig {
                     "A file with the token for reading (/api/*) over TCP: `Authorization: Bearer TOKEN`. Without a token, only the unix socket answers reads, \
                      because on loopback every local user could read root's logs. daytable reads a changed file again. In every key for a secret file, \"%d/NAME\" is a credential of systemd (LoadCredential=NAME:…).",
                 ),
-            optional_text("read_group", "the name of a group", |http: &mut HttpConfig| &mut http.read_group, group_name)
-                .in_sample("\"adm\"")
-                .at_restart(
-                    "Members of this group may read everything, and change nothing: their `daytable query`, `count`, `tail`, `status`, `sources`, `hosts`, \
-                     `open` and `doctor` ask the daemon over `read_socket`. Without a group, only the daemon's user and root can read. Whoever is new in a group \
-                     is so from the next login on.",
-                ),
-            text("read_socket", "an absolute path", |http: &mut HttpConfig| &mut http.read_socket, absolute)
-                .default("\"/run/daytable/read.sock\"")
-                .at_restart("The unix socket of `read_group`, of mode 0660, in a folder that only the daemon's user or root can write."),
             count("connections_max", |http: &mut HttpConfig| &mut http.connections_max, u16::MAX)
                 .for_new_connections(
                     "Connections at one time. A further connection waits. Then daytable closes the connection that has kept it waiting longest, \

@@ -163,7 +163,7 @@ pub fn sample() -> String {
         let own = section.keys.iter().filter(|key| !is_around(section, key.name));
         for (index, key) in own.enumerate() {
             let value = match (key.in_sample, &key.default) {
-                (Some(value), _) if is_set => format!("{} = {value}", key.name),
+                (Some(value), _) if is_set || section.place == SectionPlace::Top => format!("{} = {value}", key.name),
                 (_, Some(default)) => format!("#{} = {default}", key.name),
                 (_, None) => format!("#{} = {}", key.name, key.example.unwrap_or_default()),
             };

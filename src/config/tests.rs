@@ -61,7 +61,7 @@ fn sample_config() -> Config {
     };
     let journal = JournalOptions { name: "journal".into(), ..JournalOptions::default() };
     let sources = SourceBlocks { tails: vec![tail], journals: vec![journal], ..SourceBlocks::default() };
-    Config { sources, ..Config::default() }
+    Config { sources, read_group: Some("adm".into()), ..Config::default() }
 }
 
 #[test]
@@ -212,6 +212,8 @@ fn every_key_is_read() {
     let config = parse(
         r#"
         data_dir = "/srv/logs"
+        read_group = "ops"
+        read_socket = "/run/logs/read.sock"
         redact = ["credit-card"]
         http = { listen = "off", token_file = "/etc/token", connections_max = 0x10 }
         [[tail]]
@@ -299,6 +301,7 @@ fn every_key_is_read() {
         "#,
     );
     assert_eq!(config.data_dir, Path::new("/srv/logs"));
+    assert_eq!((config.read_group.as_deref(), &*config.read_socket), (Some("ops"), Path::new("/run/logs/read.sock")));
     let (listen, token_file) = (Listen::Off, Some("/etc/token".into()));
     assert_eq!(config.http, HttpConfig { listen, token_file, connections_max: count(16), ..HttpConfig::default() });
     let card = Redaction::preset("credit-card").expect("a preset");
@@ -416,6 +419,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ),
         ("dat_dir = \"/a\"", "f:1:1: unknown key \"dat_dir\" in the file, did you mean \"data_dir\"?"),
         ("colour = 1", "f:1:1: unknown key \"colour\" in the file"),
+        ("read_group = \"a b\"", "f:1:14: read_group = \"a b\": must be the name of a group, like \"adm\""),
         ("data_dir = \"a\"", "f:1:12: data_dir = \"a\": must be an absolute path, beginning with \"/\""),
         ("data_dir = 1", "f:1:12: data_dir = 1: must be a text in quotes"),
         (

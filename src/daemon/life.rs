@@ -105,6 +105,7 @@ impl LifecycleApi {
             bytes_max: self.settings.load().limits.max_bytes.unwrap_or(0),
             free_bytes: self.free_bytes(),
             held_back: shown.held_back.values().map(|reason| reason.name()).collect(),
+            names: self.settings.load().rules.iter().map(|rule| rule.name.to_string()).collect(),
             waiting: shown.failed.values().map(|failed| failed.step).collect(),
             bytes: progress.bytes.read().into(),
         }
@@ -129,10 +130,10 @@ impl LifecycleApi {
                 "archives of a shared store go by `keep_archives` alone, because other daytables write them, too";
             return Err(ApiError::Refused(reason.into()));
         }
-        // A day whose archives were left by a kill is gone already.
-        let stands = || Ok::<_, StoreError>(steps.lifecycle_state()?.days.iter().any(|day| day.table == table));
+        // Of a day whose archives a kill left, nothing else is here.
+        let has_archives_alone = *archives && steps.lifecycle_state()?.has_archives_alone(&table);
         match (remote, without_archive) {
-            _ if *archives && !stands()? => {}
+            _ if has_archives_alone => {}
             (Some(remote), _) => remote.drop_table(&table, self.settings.load().limits, *without_archive)?,
             (None, true) => steps.drop_without_archive(&table)?,
             (None, false) => steps.drop_table(&table)?,

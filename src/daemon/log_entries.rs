@@ -149,7 +149,8 @@ impl EntryMaker {
             return self.own_entry(record, selector, nanos, search);
         };
         let stream = self.stream_of(record, &known);
-        if !selector.matches(|name| stream.get(name)) {
+        let own = OwnValues::of(record, selector, &stream);
+        if !selector.matches(|name| stream.get(name).or_else(|| own.get(name))) {
             return FoundEntry::Unselected;
         }
         let value = |name: &FieldName| {
@@ -223,6 +224,32 @@ impl EntryMaker {
         }
         self.own.insert(values, labels.clone());
         labels
+    }
+}
+
+/// Labels that a selector finds of every record, also of one that was pushed to a stream without them. They are not shown
+/// there: the labels of a stream are those that it was pushed with.
+const SELECTED: [&str; 3] = ["instance", "level", "table"];
+
+/// Those labels of a record that a selector asks for, and its stream lacks.
+struct OwnValues([Option<String>; SELECTED.len()]);
+
+impl OwnValues {
+    fn of(record: &StoredRecord, selector: &Selector, stream: &Labels) -> OwnValues {
+        let is_asked = |name: &str| selector.0.iter().any(|matcher| matcher.name == name) && stream.get(name).is_none();
+        OwnValues(SELECTED.map(|name| {
+            let value = || match name {
+                "instance" => record.instance(),
+                "level" => record.level.map_or("", Level::name).to_owned(),
+                _ => table_name(&record.table),
+            };
+            is_asked(name).then(value).filter(|value| !value.is_empty())
+        }))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        let at = SELECTED.iter().position(|known| *known == name)?;
+        self.0[at].as_deref()
     }
 }
 

@@ -341,7 +341,7 @@ impl Daemon {
         let routes = http::router(server_context.clone(), ListenerKind::Unix, Some(push.clone()));
         let draining = readiness.draining();
         servers.spawn(http::serve(control, routes, server.limits(), metrics.http.clone(), draining));
-        if let Some(readers) = read_socket::bind(&config.http) {
+        if let Some(readers) = read_socket::bind(&config) {
             let routes = http::router(server_context.clone(), ListenerKind::Readers, None);
             let draining = readiness.draining();
             servers.spawn(http::serve(readers, routes, server.limits(), metrics.http.clone(), draining));

@@ -1,22 +1,22 @@
 //! The socket of the readers' group: who the group is, and what happens without it.
 
-use crate::config::HttpConfig;
+use crate::config::Config;
 use crate::http::Listener;
 use daytable_model::path_text::PathText;
 use daytable_platform::group;
 
 /// Binds the socket of the configured group. The daemon collects without it: a group that is absent on this host, or a folder
 /// that cannot be written, is a warning, and `daytable doctor` repeats it.
-pub(super) fn bind(config: &HttpConfig) -> Option<Listener> {
+pub(super) fn bind(config: &Config) -> Option<Listener> {
     let (group, path) = (config.read_group.as_ref()?, config.read_socket.escaped());
     let number = match group::number(group) {
         Ok(Some(number)) => number,
         Ok(None) => {
-            tracing::warn!(group, "there is no such group, so nobody reads over http.read_socket");
+            tracing::warn!(group, "there is no such group, so nobody reads over read_socket");
             return None;
         }
         Err(error) => {
-            tracing::warn!(group, %error, "the groups of this host cannot be read, so nobody reads over http.read_socket");
+            tracing::warn!(group, %error, "the groups of this host cannot be read, so nobody reads over read_socket");
             return None;
         }
     };

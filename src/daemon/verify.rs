@@ -74,7 +74,10 @@ pub(super) fn restore_last(data_dir: &Path, totals: &mut VerifyTotals) {
     });
     let SavedVerification { last_run, seconds, findings } = match saved {
         Ok(Some(saved)) => saved,
-        Ok(None) => return,
+        Ok(None) => {
+            totals.findings = FindingKind::ALL.map(|kind| (kind.name(), 0)).into();
+            return;
+        }
         Err(error) => {
             tracing::warn!(error, "the result of the last verification cannot be read");
             return;

@@ -1,5 +1,6 @@
 //! Counters of the listeners.
 
+use super::push_refusal::AuthRefusal;
 use daytable_platform::lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,6 +24,14 @@ pub struct HttpCounters {
 }
 
 impl HttpCounters {
+    /// Has routes counted from 0 on, as a counter that begins at 1 shows no rate of its first event.
+    pub fn begin(&self, routes: &[&'static str]) {
+        let mut requests = lock(&self.requests);
+        routes.iter().for_each(|route| {
+            requests.entry((200, route)).or_default();
+        });
+    }
+
     /// Counts an answered request.
     pub fn count_request(&self, status: u16, route: &'static str) {
         *lock(&self.requests).entry((status, route)).or_default() += 1;
@@ -40,6 +49,8 @@ impl HttpCounters {
 
     /// Pushes that were refused before their body was read, by reason.
     pub fn pushes_refused(&self) -> BTreeMap<&'static str, u64> {
-        lock(&self.pushes_refused).clone()
+        let mut refused: BTreeMap<&'static str, u64> = AuthRefusal::LABELS.iter().map(|label| (*label, 0)).collect();
+        refused.extend(lock(&self.pushes_refused).iter());
+        refused
     }
 }

@@ -36,6 +36,10 @@ pub(super) enum AuthRefusal {
 }
 
 impl AuthRefusal {
+    /// All values of the label `reason` in metrics.
+    pub(super) const LABELS: [&str; 6] =
+        ["off", "browser", "no_credential", "wrong_credential", LimitKind::Rate.label(), LimitKind::Quota.label()];
+
     /// The value of the label `reason` in metrics.
     pub(super) fn label(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use super::read_token::ReadTokenFile;
 use super::response::error_response;
 use super::tenants::TenantReader;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) async fn may_read(
 ) -> Response {
     match reader(&kind, &context, &request) {
         Ok(_) => next.run(request).await,
-        Err(is_configured) => refusal(is_configured),
+        Err(is_configured) => refusal(is_configured, request.headers()),
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn may_ask(
         let (tenants, headers) = (context.tenants.load(), request.headers());
         match reader.or_else(|is_configured| tenants.reader(headers).ok_or(is_configured || tenants.have_tokens())) {
             Ok(reader) => tenants.visibility(reader, headers),
-            Err(is_configured) => return refusal(is_configured),
+            Err(is_configured) => return refusal(is_configured, headers),
         }
     };
     match seen {
@@ -63,21 +63,27 @@ fn reader(kind: &ListenerKind, context: &ServerContext, request: &Request) -> Re
     if is_permitted { Ok(TenantReader::Any) } else { Err(token.is_some()) }
 }
 
-fn refusal(is_configured: bool) -> Response {
-    match is_configured {
-        false => error_response(
+/// Refuses a request; a client that sent a password is told of passwords. No other client is: a browser would ask for one.
+fn refusal(is_configured: bool, headers: &HeaderMap) -> Response {
+    if !is_configured {
+        return error_response(
             StatusCode::FORBIDDEN,
             "reading over TCP needs a token: set http.token_file in the configuration, use the unix socket \
              control.sock in the data folder, or open the page by `daytable open`",
-        ),
-        true => {
-            let mut response =
-                error_response(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
-            let challenge = HeaderValue::from_static("Bearer realm=\"daytable\"");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-            response
-        }
+        );
     }
+    let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+    let is_basic = given.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic "));
+    let (reason, challenge) = match is_basic {
+        true => (
+            "the password is wrong: it is the token of http.token_file, and the user may be any",
+            "Basic realm=\"daytable\", charset=\"UTF-8\"",
+        ),
+        false => ("the header Authorization: Bearer TOKEN is missing or wrong", "Bearer realm=\"daytable\""),
+    };
+    let mut response = error_response(StatusCode::UNAUTHORIZED, reason);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    response
 }
 
 /// Refuses requests of browsers, because a web page must not act on this machine.

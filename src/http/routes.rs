@@ -86,6 +86,7 @@ fn counted_path(path: &str) -> &'static str {
 
 /// The routes of a listener; with the routes of pushes if `push` accepts them.
 pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<Push>>) -> Router {
+    context.counters.begin(&PATHS);
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
     let may_ask = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_ask);
     let tools = mcp::routes(&context).route_layer(from_fn(read_auth::no_browser));

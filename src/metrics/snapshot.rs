@@ -86,6 +86,8 @@ pub struct LifecycleSample {
     pub held_back: Vec<&'static str>,
     /// The step of each failure that waits for its next attempt.
     pub waiting: Vec<&'static str>,
+    /// The configured tables.
+    pub names: Vec<String>,
     /// Bytes that steps have processed, by step.
     pub bytes: Vec<(&'static str, u64)>,
 }

@@ -4,6 +4,7 @@ use super::family::Presence::{Always, Configured, Event, Source, While};
 use super::family::{Family, Metric, MetricKind, Presence};
 use super::snapshot::{HostSample, Snapshot, SourceSample, read};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
+use daytable_lifecycle::LifecycleStep;
 use daytable_model::record::Level;
 use daytable_net::tls;
 use daytable_parse::Format;
@@ -121,7 +122,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| hosts(s, f, |hosts| hosts.iter().map(|host| host.records).sum::<u64>() as f64)),
     gauge("daytable_host_silent_seconds", &["host"], "seconds", Configured, "Seconds since a host that forwards here was heard of.",
         |s, f| hosts(s, f, |hosts| hosts.iter().map(|host| host.silent_seconds).fold(0.0, f64::max))),
-    counter("daytable_http_requests_total", &["code", "route"], "requests", Event, "Requests that were answered.",
+    counter("daytable_http_requests_total", &["code", "route"], "requests", Always, "Requests that were answered; each known route has the code 200 from the start on.",
         |s, f| s.http.requests().iter().for_each(|((code, route), count)| f.count(&[&code.to_string(), route], *count))),
     counter("daytable_idempotency_keys_dropped_total", &[], "keys", Always,
         "Idempotency keys that went before their time, because there were too many.",
@@ -132,8 +133,11 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| event_of(s, f, SourceEvent::JournalGap)),
     counter("daytable_lifecycle_bytes_total", &["step"], "bytes", Always, "Bytes sealed, archived, restored.",
         |s, f| each(f, &s.lifecycle.bytes)),
-    counter("daytable_lifecycle_failures_total", &["step"], "steps", Event, "Steps that failed.",
-        |s, f| s.runs.failures.iter().for_each(|(step, count)| f.count(&[step], *count))),
+    counter("daytable_lifecycle_failures_total", &["step"], "steps", Always, "Steps that failed.",
+        |s, f| {
+            LifecycleStep::NAMES.iter().for_each(|step| f.count(&[step], 0));
+            s.runs.failures.iter().for_each(|(step, count)| f.count(&[step], *count));
+        }),
     gauge("daytable_lifecycle_last_success_timestamp_seconds", &[], "seconds", Always,
         "Unix time of the last run of the lifecycle in which no step failed.",
         |s, f| f.set(&[], s.runs.last_success as f64)),
@@ -182,7 +186,7 @@ pub(super) const TABLE: &[Metric] = &[
     counter("daytable_push_parts_unread_total", SOURCE, "parts", Source,
         "Parts of accepted bodies that the endpoint does not know, and so did not store.",
         |s, f| event_of(s, f, SourceEvent::PartsUnread)),
-    counter("daytable_pushes_refused_total", &["reason"], "requests", Event,
+    counter("daytable_pushes_refused_total", &["reason"], "requests", Always,
         "Pushes that were refused before their body was read.",
         |s, f| s.http.pushes_refused().iter().for_each(|(reason, count)| f.count(&[reason], *count))),
     counter("daytable_pushes_repeated_total", SOURCE, "requests", Source, "Pushes that repeated one of the same idempotency key.",
@@ -197,11 +201,11 @@ pub(super) const TABLE: &[Metric] = &[
             SourceEvent::RecordsLimited(reason) => f.count(&["true", reason, source], count),
             _ => {}
         })),
-    counter("daytable_records_early_total", &["table"], "records", Event, "Records dated too far ahead for a table.",
+    counter("daytable_records_early_total", &["table"], "records", Configured, "Records dated too far ahead for a table.",
         |s, f| misplaced(s, f, |[_, early]| early)),
     counter("daytable_records_invalid_utf8_total", SOURCE, "records", Source, "Records that are not UTF-8.",
         |s, f| sources(s, f, |source| &source.invalid_utf8)),
-    counter("daytable_records_late_total", &["table"], "records", Event, "Records later than their day's table.",
+    counter("daytable_records_late_total", &["table"], "records", Configured, "Records later than their day's table.",
         |s, f| misplaced(s, f, |[late, _]| late)),
     counter("daytable_records_parsed_total", &["format"], "records", Always, "Records by the format they were read as.",
         |s, f| Format::ALL.iter().enumerate().for_each(|(at, format)| {
@@ -274,7 +278,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| event_of(s, f, SourceEvent::KernelDrops)),
     gauge("daytable_verify_duration_seconds", &[], "seconds", Always, "Seconds that the last verification took.",
         |s, f| f.set(&[], s.verify.seconds)),
-    gauge("daytable_verify_findings", &["kind"], "findings", Event, "Things that the last verification found not whole.",
+    gauge("daytable_verify_findings", &["kind"], "findings", Always, "Things that the last verification found not whole.",
         |s, f| each(f, &s.verify.findings)),
     gauge("daytable_verify_last_run_timestamp_seconds", &[], "seconds", Always,
         "Unix time at which the last verification ended.", |s, f| f.set(&[], s.verify.last_run as f64)),
@@ -333,6 +337,7 @@ fn event_of(snapshot: &Snapshot, family: &mut Family, event: SourceEvent) {
 
 /// Records that went to today's table, late and early ones, by configured table.
 fn misplaced(snapshot: &Snapshot, family: &mut Family, pick: fn([u64; 2]) -> u64) {
+    snapshot.lifecycle.names.iter().for_each(|table| family.count(&[table], 0));
     for source in &snapshot.sources {
         source.counters.misplaced().iter().for_each(|(table, counts)| family.count(&[table], pick(*counts)));
     }

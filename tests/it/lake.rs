@@ -1,7 +1,7 @@
 //! Archives of several hosts at one address as a Delta table: other engines read each record once, whatever late records,
 //! drops and kills do to a day.
 
-use crate::place::{Place, files_below, installed};
+use crate::place::{DAYTABLE, Place, files_below, installed};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -214,4 +214,22 @@ fn archives_are_dropped_where_asked_and_leave_the_table() {
     assert!(drop(&["--older-than", "0s", "--archives", "--yes"]).contains("nothing was dropped"));
     let verified = web.place.said("verify", &["--config", &web.config, "--archives"]);
     assert!(verified.contains("whole"), "{verified}");
+    assert_eq!(
+        web.place.ask("drop", &["--config", &web.config, "--yes", "--archives", "Log19990101"]).status.code(),
+        Some(66)
+    );
+
+    // A running daemon does the same.
+    db.import("b.log", &lines("21", 5, |n| json!(n)));
+    db.archive("Log20261121");
+    let mut run = Command::new(DAYTABLE);
+    run.args(["run", "--config", &db.config]);
+    let daemon = db.place.spawn_command(run);
+    daemon.wait_ready();
+    let said = db.place.said("drop", &["--yes", "--archives", "Log20261120"]);
+    assert!(said.contains("dropped Log20261120") && said.contains("removed 1 archive of Log20261120"), "{said}");
+    assert_eq!(asked(&archive, by_day), [row("db-1", "2026-11-21", 5)]);
+    let unknown = db.place.ask("drop", &["--yes", "--archives", "Log19990101"]);
+    assert_eq!(unknown.status.code(), Some(66), "{}", String::from_utf8_lossy(&unknown.stderr));
+    daemon.stop();
 }

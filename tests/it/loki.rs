@@ -762,3 +762,61 @@ fn a_tenant_sees_its_own_records() {
         assert_ne!(get(&format!("{path}?n=x"), any).status, 401, "{path}");
     }
 }
+
+/// One selector finds what was pushed through Loki's protocol and what files have: a stream without the labels `instance`,
+/// `level` or `table` is selected by what its records have, and shown as it was pushed.
+#[test]
+fn one_selector_finds_pushed_records_and_those_of_files() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let pushed = |seconds: i64, labels: &[(&'static str, &str)], level: &'static str| Pushed {
+        labels: labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+        nanos: (START + seconds) * 1_000_000_000,
+        line: format!("level={level} msg=\"pushed {seconds}\""),
+        metadata: BTreeMap::new(),
+        level,
+    };
+    push(
+        &daemon,
+        &[
+            pushed(1, &[("app", "shop")], "error"),
+            pushed(2, &[("app", "shop"), ("level", "other"), ("instance", "pod-1")], "error"),
+            pushed(3, &[("app", "shop")], "info"),
+        ],
+    );
+    place.write(
+        "app.log",
+        &["2026-11-20T10:00:04Z ERROR of a file".into(), "2026-11-20T10:00:05Z INFO of a file".into()],
+    );
+    place.said("import", &["--instance", "web-1", &place.log("app.log").display().to_string()]);
+    let seconds = |selector: &str| -> Vec<i64> {
+        let answer = about_all(&daemon, "query_range", &[("query", selector), ("limit", "100")], "");
+        entries_of(&answer).keys().map(|time| time / 1_000_000_000 - START).collect()
+    };
+    for (selector, expected) in [
+        (r#"{instance=~".+"}"#, &[1, 2, 3, 4, 5][..]),
+        (r#"{table="Log"}"#, &[1, 2, 3, 4, 5]),
+        (r#"{table=~"L.*",level="error"}"#, &[1, 4]),
+        (r#"{level="other"}"#, &[2]),
+        (r#"{level=~"error|other"} |= "pushed""#, &[1, 2]),
+        (r#"{level!="error",app="shop"}"#, &[2, 3]),
+        (r#"{instance="pod-1"}"#, &[2]),
+        (r#"{instance="web-1"}"#, &[4, 5]),
+        (r#"{table="Other"}"#, &[]),
+    ] {
+        assert_eq!(seconds(selector), expected, "{selector}");
+    }
+    let of_level = |selector: &str| {
+        let query = format!("sum(count_over_time({selector}[1h]))");
+        let time = (START + 600).to_string();
+        let answer = json_of(&ask(&daemon, "/loki/api/v1/query", &[("query", &query), ("time", &time)], ""));
+        answer["data"]["result"][0]["value"][1].as_str().map(str::to_owned)
+    };
+    assert_eq!(of_level(r#"{table="Log",level="error"}"#).as_deref(), Some("2"));
+    // The labels that are shown are those that were pushed.
+    let answer = about_all(&daemon, "query_range", &[("query", r#"{table="Log",app="shop",level="error"}"#)], "");
+    let (_, (labels, ..)) = entries_of(&answer).pop_first().expect("an entry");
+    let names: Vec<&String> = labels.as_object().expect("labels").keys().collect();
+    assert!(names.iter().all(|name| ["app", "service_name", "detected_level"].contains(&name.as_str())), "{labels}");
+    daemon.stop();
+}

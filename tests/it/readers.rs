@@ -15,6 +15,18 @@ const USER: u32 = 65_534;
 /// The readers' group, by its number: the host may have no name for it.
 const GROUP: u32 = 4_242;
 
+/// Starts a daemon with keys before the first section of its configuration.
+fn start(place: &Place, top: &str, more: &str) -> Daemon {
+    let path = place.configure(more);
+    let text = fs::read_to_string(&path).expect("read");
+    fs::write(&path, top.to_owned() + &text).expect("written");
+    let mut command = Command::new(DAYTABLE);
+    command.args(["run", "--config"]).arg(path);
+    let daemon = place.spawn_command(command);
+    daemon.wait_ready();
+    daemon
+}
+
 /// A daemon with a socket of readers, in folders that others may enter.
 struct Shared {
     // Dropped before its folder.
@@ -40,10 +52,10 @@ impl Shared {
         }
         let socket = place.path("run").join("read.sock");
         let config = format!(
-            "[http]\nlisten = \"127.0.0.1:0\"\nread_group = \"{GROUP}\"\nread_socket = {socket:?}\n{more}\n\
-             [[table]]\nname = \"Log\"\nkeep = \"3650d\"\n[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{{stem}}\"\n"
+            "[http]\nlisten = \"127.0.0.1:0\"\n{more}\n[[table]]\nname = \"Log\"\nkeep = \"3650d\"\n\
+             [[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{{stem}}\"\n"
         );
-        let daemon = place.start_with(&config);
+        let daemon = start(&place, &format!("read_group = \"{GROUP}\"\nread_socket = {socket:?}\n"), &config);
         Some(Shared { place, daemon, binary })
     }
 
@@ -224,7 +236,7 @@ fn a_member_changes_nothing() {
         let refused = shared.command_in(GROUP + 1, command, words).output().expect("run");
         let said = text(&refused.stderr);
         assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(77), String::new()), "{command}: {said}");
-        assert!(said.contains("http.read_group"), "{command}: {said}");
+        assert!(said.contains("read_group"), "{command}: {said}");
     }
     let socket = shared.socket();
     shared.daemon.stop();
@@ -255,11 +267,12 @@ fn doctor_of_a_member_asks_the_daemon_and_that_of_others_says_what_it_leaves_out
 fn there_is_no_such_socket_without_a_group_or_for_a_group_that_is_none() {
     let place = Place::new();
     let socket = place.path("read.sock");
-    let with = |group: &str| format!("[http]\nlisten = \"127.0.0.1:0\"\nread_socket = {socket:?}\n{group}");
-    let daemon = place.start_with(&with(""));
+    let http = "[http]\nlisten = \"127.0.0.1:0\"\n";
+    let path = format!("read_socket = {socket:?}\n");
+    let daemon = start(&place, &path, http);
     assert!(!socket.exists());
     daemon.stop();
-    let daemon = place.start_with(&with("read_group = \"no-such-group-here\"\n"));
+    let daemon = start(&place, &(path + "read_group = \"no-such-group-here\"\n"), http);
     daemon.wait_said("there is no such group");
     assert!(!socket.exists());
     daemon.stop();

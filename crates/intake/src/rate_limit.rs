@@ -66,7 +66,7 @@ impl LimitKind {
     pub const ALL: [LimitKind; 2] = [LimitKind::Rate, LimitKind::Quota];
 
     /// The value of the label `reason` in metrics.
-    pub fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             LimitKind::Rate => "rate_limited",
             LimitKind::Quota => "quota",

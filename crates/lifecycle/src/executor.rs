@@ -326,7 +326,7 @@ impl Executor {
     /// The day stands, or an archive cannot be removed; those before it are.
     pub fn remove_archives(&self, table: &DayTable) -> Result<RemovedArchives, StepError> {
         let state = self.steps.lifecycle_state()?;
-        if state.days.iter().any(|day| day.table == *table) {
+        if state.has_day(table) {
             let reason = format!("{table} is in the data folder, so it would be archived again: drop it first");
             return Err(StoreError::Refused(reason).into());
         }

@@ -226,6 +226,9 @@ pub enum LifecycleStep {
 }
 
 impl LifecycleStep {
+    /// The names of all steps.
+    pub const NAMES: [&str; 6] = ["create", SEAL, ARCHIVE, "drop", "drop_unarchived", "remove_archive"];
+
     /// The day of the step.
     pub fn table(&self) -> &DayTable {
         match self {

@@ -117,8 +117,8 @@ fn closed_folder(config: &Config, is_running: bool) -> Vec<CheckResult> {
     const CHECK: &str = "this user";
     let folder = config.data_dir.escaped();
     let all = "for every check: sudo -u daytable daytable doctor";
-    let socket = config.http.read_socket.escaped();
-    vec![match (&config.http.read_group, is_running) {
+    let socket = config.read_socket.escaped();
+    vec![match (&config.read_group, is_running) {
         (_, true) => CheckResult {
             advice: Some(all.into()),
             ..CheckResult::ok(CHECK, format!("the daemon answers; what is in {folder} is its own, and not checked"))
@@ -133,7 +133,7 @@ fn closed_folder(config: &Config, is_running: bool) -> Vec<CheckResult> {
         (None, false) => CheckResult::warn(
             CHECK,
             format!("{folder} is the daemon's own, so neither it nor the daemon is checked"),
-            format!("{all}; for a group that may read, set http.read_group"),
+            format!("{all}; for a group that may read, set read_group"),
         ),
     }]
 }
@@ -358,8 +358,8 @@ fn secrets(config: &Config) -> Vec<CheckResult> {
 /// Whether there is the group of readers, and its socket while the daemon runs.
 fn read_socket(config: &Config, is_running: bool) -> Vec<CheckResult> {
     const CHECK: &str = "readers";
-    let Some(name) = &config.http.read_group else { return Vec::new() };
-    let socket = &config.http.read_socket;
+    let Some(name) = &config.read_group else { return Vec::new() };
+    let socket = &config.read_socket;
     vec![match group::number(name) {
         Ok(Some(_)) if is_running && !socket.exists() => CheckResult::warn(
             CHECK,
@@ -370,7 +370,7 @@ fn read_socket(config: &Config, is_running: bool) -> Vec<CheckResult> {
         Ok(None) => CheckResult::warn(
             CHECK,
             format!("there is no group {name}, so nobody reads over {}", socket.escaped()),
-            format!("sudo groupadd --system {name}, or set http.read_group to another one"),
+            format!("sudo groupadd --system {name}, or set read_group to another one"),
         ),
         Err(error) => CheckResult::warn(CHECK, format!("the groups cannot be read: {error}"), "look at /etc/group"),
     }]

@@ -7,7 +7,7 @@
 //! lines ∧ (no stream ∧ columns  ∨  the note)
 //! ```
 
-use super::{DETECTED_LEVEL, KnownStream, LOG_HOST, NO_FIELDS, OWN_LABELS, shown, shown_level, table_name};
+use super::{DETECTED_LEVEL, KnownStream, LOG_HOST, NO_FIELDS, OWN_LABELS, SELECTED, shown, shown_level, table_name};
 use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
 use daytable_logql::labels::label_name;
 use daytable_logql::source::{EntrySelection, LabelCondition};
@@ -149,8 +149,10 @@ fn of_note(wanted: &EntrySelection<'_>) -> PredicateNode {
     of_stream(move |note| {
         let Some(known) = note.and_then(KnownStream::parse) else { return false };
         let may_match = |matcher: &LabelMatcher| {
-            // Only the record has the name of its host.
+            // Only the record has the name of its host, and the labels that a stream may lack.
+            let is_of_record = SELECTED.contains(&&*matcher.name) && known.labels.get(&matcher.name).is_none();
             matcher.name == LOG_HOST && known.takes_host
+                || is_of_record
                 || matcher.matches(known.labels.get(&matcher.name).unwrap_or_default())
         };
         selector.0.iter().all(may_match)

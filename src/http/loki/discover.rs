@@ -8,7 +8,7 @@ use daytable_logql::EvalError;
 use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
 use daytable_logql::cluster::Clusters;
 use daytable_logql::eval::{EntrySource, ShownEntry};
-use daytable_logql::labels::Labels;
+use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::DETECTED_LEVEL;
 use daytable_logql::source::{CountedApart, Direction};
 use daytable_logql::text;
@@ -201,13 +201,28 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
         let (parser, name) = if is_object { (&json, "json") } else { (&logfmt, "logfmt") };
         // What a parser refuses has no fields.
         let parsed: Option<ShownEntry> = parser.show(&entry, params.now, &go_on).ok().flatten();
-        if let Some(parsed) = parsed.filter(|parsed| is_object || parsed.parsed.iter().len() > 0) {
+        if let Some(mut parsed) = parsed.filter(|parsed| is_object || parsed.parsed.iter().len() > 0) {
+            if !is_object {
+                let names = names_of_pairs(&entry.line);
+                parsed.parsed = parsed.parsed.filtered(|name| names.contains(name.trim_end_matches("_extracted")));
+            }
             add(&parsed.parsed, Some(name));
         }
         left -= 1;
         if left == 0 || refused.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     refused.map_or(Ok(fields), |error: EvalError| Err(error.into()))
+}
+
+/// The labels of those pairs of a line whose names are names: of `GET /search?q=shoes`, logfmt makes the label `_search_q`, which is
+/// no field of anybody.
+fn names_of_pairs(line: &str) -> BTreeSet<String> {
+    let is_name = |name: &str| {
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@');
+        name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '@')) && name.chars().all(is_part)
+    };
+    let names = line.split_whitespace().filter_map(|word| Some(word.split_once('=')?.0));
+    names.filter(|name| is_name(name)).map(label_name).collect()
 }
 
 /// The type of a value, for the query builder.
@@ -277,4 +292,19 @@ pub(super) fn patterns(params: &LokiParams, source: &dyn EntrySource) -> LokiRes
         })
         .collect();
     Ok(success(json!(shown)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_no_pair() {
+        let names = |line: &str| names_of_pairs(line).into_iter().collect::<Vec<_>>();
+        assert!(names(r#"10.0.0.1 - - "GET /search?q=shoes&n=5 HTTP/1.1" 200 https://a.b/?x=1"#).is_empty());
+        assert_eq!(
+            names("level=info http.status=200 user-id=7 GET /a?b=c k="),
+            ["http_status", "k", "level", "user_id"]
+        );
+    }
 }

@@ -37,6 +37,16 @@ pub struct LifecycleState {
 }
 
 impl LifecycleState {
+    /// Whether the day-table exists here.
+    pub fn has_day(&self, table: &DayTable) -> bool {
+        self.days.iter().any(|day| day.table == *table && day.state != DayState::Dropped)
+    }
+
+    /// Whether nothing but archives is left of a day.
+    pub fn has_archives_alone(&self, table: &DayTable) -> bool {
+        !self.has_day(table) && self.archives.iter().any(|archived| archived.table == *table)
+    }
+
     /// Reads the state from `catalog`.
     pub fn of(catalog: &crate::format::catalog::Catalog) -> Result<LifecycleState, StoreError> {
         // The lifecycle of rows in an outbox is that of the remote store.
