@@ -5,10 +5,10 @@
 //! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client disconnected. A method that reads
 //! much between two lines calls `is_wanted` in between.
 
-use super::ask::RecordQuestion;
 use super::error::ApiResult;
 use super::params::{ContextParams, CountParams, DropParams, ExportParams, FilterParams, QueryParams, SummaryParams};
 use super::question::{LokiError, QuestionClock};
+use super::record_question::RecordQuestion;
 use super::response::ResponseWriter;
 use super::tenants::Visibility;
 use daytable_intake::tail::ImportFile;

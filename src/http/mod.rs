@@ -44,7 +44,7 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `error`, `counters` |
-//! | reading | `read`, `follow`, [`loki`], `question`, [`read_auth`], `read_token`, `session`, `tenants` |
+//! | reading | `read`, `follow`, [`loki`], `question`, `ask`, `record_question`, [`read_auth`], `read_token`, `session`, `tenants` |
 //! | the page | `page`, the files in `src/page` |
 //! | hosts | `forward` |
 //! | pushes | `push`, `upload`, [`push_auth`], `push_refusal`, `credential_store`, `usage` |
@@ -79,6 +79,7 @@ mod push_refusal;
 mod question;
 mod read;
 mod read_token;
+mod record_question;
 mod request_params;
 mod response;
 mod routes;
@@ -93,7 +94,6 @@ mod write_timeout;
 mod tests;
 
 pub use api::{Api, ImportRequest, RestoreRequest};
-pub use ask::{AskedCount, AskedLine, QuestionForm, RecordQuestion};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use error::{ApiError, ApiResult};
@@ -109,6 +109,7 @@ pub use push_refusal::PushAuthError;
 pub use question::{LokiError, QuestionClock};
 pub use read_token::{ReadToken, ReadTokenError, ReadTokenFile};
 pub use readiness::Readiness;
+pub use record_question::{AskedCount, AskedLine, QuestionForm, RecordQuestion};
 pub use response::ResponseWriter;
 pub use routes::router;
 pub use serve::serve;
