@@ -200,10 +200,29 @@ struct FolderComparison {
     common: i64,
     /// This folder before the first page was read: what comes meanwhile is sent afterwards.
     last: ForwardState,
-    /// What was sent.
+    /// What was sent, and answered.
     cursor: CopyCursor,
     /// The receiver's epoch and position after that.
     at: (i64, ForwardPosition),
+    /// A request without an answer so far: the receiver's position after it, and what was sent with it. The receiver may have it.
+    unanswered: Option<(ForwardPosition, CopyCursor)>,
+    /// Whether a day was sealed or dropped since, so it has to begin anew.
+    is_void: bool,
+}
+
+impl FolderComparison {
+    /// The comparison as it goes on where the receiver is: before the request that had no answer, or after it. `None` if the
+    /// receiver is elsewhere. Otherwise a comparison of a large folder would never end where answers are lost now and then.
+    fn resumed_at(mut self, (epoch, position): (i64, ForwardPosition)) -> Option<FolderComparison> {
+        if self.is_void || position.copies == 0 {
+            return None;
+        }
+        if let Some((_, cursor)) = self.unanswered.take_if(|(to, _)| self.at.0 == epoch && *to == position) {
+            return Some(FolderComparison { cursor, at: (epoch, position), ..self });
+        }
+        self.unanswered = None;
+        (self.at == (epoch, position)).then_some(self)
+    }
 }
 
 /// Why a session ends.
@@ -332,11 +351,8 @@ impl Work {
             }
             if let Some(mut comparison) = compare.take() {
                 let ended = self.compare(runtime, &client, &mut reader, &mut answer, &mut comparison);
-                // The next session goes on there, unless a day changed. If the receiver stored the last request nevertheless, it
-                // is elsewhere, and all is compared again.
-                if !matches!(&ended, Err(SessionEnd::Client(error)) if error.is_misplaced()) {
-                    self.comparison = ended.is_err().then_some(comparison);
-                }
+                // The next session goes on there, if the receiver is where it says.
+                self.comparison = ended.is_err().then_some(comparison);
                 ended?;
                 continue;
             }
@@ -480,8 +496,7 @@ impl Work {
     ) -> Result<Option<FolderComparison>, SessionEnd> {
         let position = answer.position;
         reader.rewind();
-        // The receiver has what was sent of the comparison before an error, and nothing else came since.
-        let known = self.comparison.take().filter(|known| known.at == (answer.epoch, position) && position.copies > 0);
+        let known = self.comparison.take().and_then(|known| known.resumed_at((answer.epoch, position)));
         if known.is_some() {
             return Ok(known);
         }
@@ -519,7 +534,8 @@ impl Work {
     ) -> Result<FolderComparison, SessionEnd> {
         self.hold(common, reader)?;
         let (last, cursor) = (reader.state()?, CopyCursor::default());
-        Ok(FolderComparison { common, last, cursor, at: (answer.epoch, answer.position) })
+        let at = (answer.epoch, answer.position);
+        Ok(FolderComparison { common, last, cursor, at, unanswered: None, is_void: false })
     }
 
     /// Keeps pages and days of later commits.
@@ -559,6 +575,7 @@ impl Work {
                 Ok(None) => break,
                 // A day was sealed or dropped since: begin anew.
                 Err(ForwardError::Incomplete(_)) => {
+                    comparison.is_void = true;
                     return Err(
                         ClientError::Refused { status: 409, reason: "a day changed".into(), after: None }.into()
                     );
@@ -569,9 +586,11 @@ impl Work {
             if !copied.pages.is_empty() {
                 let sum = copied.pages.iter().fold(0, |sum, page| checksum_with(sum, page.stored_checksum()));
                 let (epoch, to) = (answer.epoch, answer.position.after_copy(sum));
+                comparison.unanswered = Some((to, cursor.clone()));
                 self.send(runtime, client, answer, RowsMode::Compare, (epoch, to), &copied.pages)?;
             }
             (comparison.cursor, comparison.at) = (cursor, (answer.epoch, answer.position));
+            comparison.unanswered = None;
             if said.elapsed() >= HELLO_EVERY {
                 said = Instant::now();
                 self.hello(runtime, client, reader)?;
@@ -649,5 +668,28 @@ fn is_own(reader: &mut ForwardReader, position: ForwardPosition) -> Result<bool,
         Ok(begun) => Ok(begun == Some(position.checksum)),
         Err(ForwardError::Incomplete(_)) => Ok(false),
         Err(ForwardError::Store(error)) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_goes_on_where_the_receiver_is() {
+        let state = ForwardState { origin: FolderOrigin([1; 16]), committed: 9, checksum: 7, records: 5 };
+        let first = ForwardPosition { commit: 3, ..ForwardPosition::default() }.after_copy(1);
+        let next = first.after_copy(2);
+        let resumed = |is_void, at| {
+            let (cursor, unanswered) = (CopyCursor::default(), Some((next, CopyCursor::default())));
+            FolderComparison { common: 3, last: state, cursor, at: (4, first), unanswered, is_void }.resumed_at(at)
+        };
+        // The request did not arrive, or its answer was lost.
+        assert_eq!(resumed(false, (4, first)).map(|comparison| comparison.at), Some((4, first)));
+        assert_eq!(resumed(false, (4, next)).map(|comparison| comparison.at), Some((4, next)));
+        for at in [(5, first), (5, next), (4, next.after_copy(3)), (4, ForwardPosition::default())] {
+            assert!(resumed(false, at).is_none(), "{at:?}");
+        }
+        assert!(resumed(true, (4, first)).is_none(), "a day changed");
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Options {
     /// The number of rounds of questions, and how long each takes.
     pub(crate) rounds: u64,
     pub(crate) round_seconds: u64,
+    /// The number of kills of a fleet.
+    pub(crate) fleet_kills: u64,
     /// The number of hosts that forward to a central daytable.
     pub(crate) hosts: u64,
     pub(crate) stride: usize,
@@ -38,8 +40,9 @@ const SHORT_SECONDS: u64 = 40;
 /// The round of questions, if it is asked for.
 const ROUND_SECONDS: u64 = 600;
 
-/// Hosts of a fleet, if no number is asked for.
+/// Hosts of a fleet, if no number is asked for, and kills of the short version.
 const HOSTS: u64 = 3;
+const SHORT_FLEET_KILLS: u64 = 16;
 
 /// The mode that the short version leaves out: its bounds are those of an optimised build, and a round takes minutes.
 const NOT_SHORT: &str = "questions";
@@ -79,6 +82,7 @@ impl Options {
             seconds,
             rounds,
             round_seconds,
+            fleet_kills: 0,
             hosts: HOSTS,
             stride: 0,
             offset: 0,
@@ -123,6 +127,11 @@ impl Options {
         options.load_seed = if is_short { SHORT_LOAD_SEED } else { options.seed };
         options.loads = if options.count == 0 { loads } else { options.count };
         options.rounds = if options.count == 0 { 1 } else { options.count };
+        options.fleet_kills = match options.count {
+            0 if is_short => SHORT_FLEET_KILLS,
+            0 => count,
+            asked => asked,
+        };
         options.count = if options.count == 0 { count } else { options.count };
         options.round_seconds = if options.seconds == 0 { ROUND_SECONDS } else { options.seconds };
         options.seconds = if options.seconds == 0 { seconds } else { options.seconds };

@@ -69,7 +69,7 @@ fn hosts_and_records(hosts: usize, records: usize) -> String {
 }
 
 /// What `look` finds of each world.
-type Found = Vec<(String, Verdict)>;
+type Verdicts = Vec<(String, Verdict)>;
 
 /// Looks until nothing is lost of so many records.
 fn wait(
@@ -77,7 +77,7 @@ fn wait(
     members: &mut [&mut Member],
     records: usize,
     tally: &Tally,
-    look: &mut dyn FnMut(&[&mut Member]) -> io::Result<Found>,
+    look: &mut dyn FnMut(&[&mut Member]) -> io::Result<Verdicts>,
 ) -> Result<(), String> {
     let deadline = Instant::now() + patience;
     loop {
@@ -106,7 +106,7 @@ fn wait(
 }
 
 /// The records of each host at the central.
-fn at_central(central: &Member, names: &[String], worlds: &[World]) -> io::Result<Found> {
+fn at_central(central: &Member, names: &[String], worlds: &[World]) -> io::Result<Verdicts> {
     let mut of_host: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let text = |record: &Value, field: &str| record[field].as_str().unwrap_or_default().to_owned();
     for record in central.daytable.ask(central.home(), "query", &["-n", "1000000000"])? {

@@ -35,14 +35,14 @@ use std::time::Duration;
 /// Kills per folder, at most.
 const ROUND: u64 = 100;
 
-/// Kills the daytables of a fleet `options.count` times.
+/// Kills the daytables of a fleet `options.fleet_kills` times.
 pub(crate) fn tortured(options: &Options) -> Found {
     let (tally, hosts) = (Tally::begin(), options.hosts);
     if options.collector.name() != "daytable" {
         return tally.found(options, "fleet", "0 kills, as it forwards nothing", &[]);
     }
-    let round = options.count.clamp(1, ROUND);
-    let rounds = options.count.div_ceil(round);
+    let round = options.fleet_kills.clamp(1, ROUND);
+    let rounds = options.fleet_kills.div_ceil(round);
     // A round is many processes already.
     let jobs = options.jobs.min(2);
     let faults = in_parallel(jobs, options.seed..options.seed + rounds, |seed| {
