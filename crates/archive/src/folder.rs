@@ -5,8 +5,7 @@
 //! its mode.
 
 use super::error::ArchiveError;
-use super::list::FoundObject;
-use super::names::ArchiveName;
+use super::names::{ArchiveName, FoundObject};
 use super::url::ArchiveUrl;
 use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;

@@ -1,6 +1,6 @@
 //! Lists archives, and objects that only resemble one.
 
-use super::names::{ArchiveName, ArchiveObject};
+use super::names::{ArchiveName, ArchiveObject, FoundObject};
 use super::{Archive, ArchiveError, ArchivedDay, folder};
 use daytable_model::key::{DayTable, TableName};
 use daytable_store::sealed::ArchiveHome;
@@ -27,15 +27,6 @@ pub struct FaultyArchive {
     pub object: String,
     /// The reason.
     pub what: String,
-}
-
-/// An object of an archive, as a store lists it.
-pub(super) struct FoundObject {
-    pub(super) name: ArchiveName,
-    pub(super) part: ArchiveObject,
-    pub(super) bytes: u64,
-    /// What the store calls this version of it.
-    pub(super) e_tag: Option<String>,
 }
 
 /// The objects of one archive.

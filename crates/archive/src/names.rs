@@ -33,6 +33,15 @@ pub(super) struct ArchiveName {
     pub(super) generation: i64,
 }
 
+/// An object of an archive, as a store lists it.
+pub(super) struct FoundObject {
+    pub(super) name: ArchiveName,
+    pub(super) part: ArchiveObject,
+    pub(super) bytes: u64,
+    /// What the store calls this version of it.
+    pub(super) e_tag: Option<String>,
+}
+
 impl ArchiveName {
     /// The object's name below the archive's address.
     pub(super) fn object(&self, part: ArchiveObject) -> String {

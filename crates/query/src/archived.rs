@@ -7,7 +7,7 @@
 //! failed store again.
 
 use crate::filter::Filter;
-use crate::lake_days::{LakeDay, LakeSession};
+use crate::lake_days::{LakeDay, LakeReport, LakeSession};
 use daytable_archive::{
     Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, Lake, LakeFile, LakeTraffic, RetryPolicy,
 };
@@ -68,17 +68,6 @@ pub struct ArchiveReport {
     pub unread: BTreeMap<String, String>,
     /// What was read of a lake, if one was asked.
     pub lake: Option<LakeReport>,
-}
-
-/// What a query read of a lake.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LakeReport {
-    /// Files at the address.
-    pub files: u64,
-    /// Files that were opened.
-    pub opened: u64,
-    /// What was asked of the store meanwhile.
-    pub traffic: LakeTraffic,
 }
 
 impl ArchiveReport {

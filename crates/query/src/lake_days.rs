@@ -7,7 +7,6 @@
 //! opened with the one that is needed: none at first, because many questions end within the newest file, then twice as many
 //! each time, up to [`REQUESTS_MAX`].
 
-use crate::archived::LakeReport;
 use crate::filter::Filter;
 use daytable_archive::lake::REQUESTS_MAX;
 use daytable_archive::{Lake, LakeFile, LakeTraffic};
@@ -18,6 +17,17 @@ use std::cmp::Reverse;
 
 /// A file of a lake, and the times of its oldest and newest record.
 pub(super) type LakeDay = (LakeFile, (Ticks, Ticks));
+
+/// What a query read of a lake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LakeReport {
+    /// Files at the address.
+    pub files: u64,
+    /// Files that were opened.
+    pub opened: u64,
+    /// What was asked of the store meanwhile.
+    pub traffic: LakeTraffic,
+}
 
 /// What a query reads of a lake.
 pub(super) struct LakeSession {

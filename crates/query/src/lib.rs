@@ -51,12 +51,13 @@ pub mod listing;
 #[cfg(test)]
 mod tests;
 
-pub use archived::{ArchiveReport, Archives, LakeReport};
+pub use archived::{ArchiveReport, Archives};
 pub use bounds::{partitions_max, times_of};
 pub use count::{Count, Grouping, count};
 pub use entity::{OwnedRow, OwnedValue};
 pub use filter::{DayChooser, Filter, PartitionChooser};
 pub use follow::{RecordFollower, records_since};
+pub use lake_days::LakeReport;
 pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable, ShownUnended};
 pub use record::StoredRecord;
 pub use select::{find_record, select, select_while};

@@ -49,13 +49,13 @@ impl Add for LakeTraffic {
 
 /// Counts them.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct TrafficMeter {
     requests: AtomicU64,
     bytes: AtomicU64,
     cached_bytes: AtomicU64,
 }
 
-impl Meter {
+impl TrafficMeter {
     pub(super) fn traffic(&self) -> LakeTraffic {
         let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
         LakeTraffic { requests: read(&self.requests), bytes: read(&self.bytes), cached_bytes: read(&self.cached_bytes) }
@@ -71,7 +71,7 @@ impl Meter {
     }
 
     /// The same store, whose requests are counted.
-    pub(super) fn through(self: Arc<Meter>, store: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+    pub(super) fn through(self: Arc<TrafficMeter>, store: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
         Arc::new(MeteredStore { store, meter: self })
     }
 }
@@ -79,7 +79,7 @@ impl Meter {
 #[derive(Debug)]
 struct MeteredStore {
     store: Arc<dyn ObjectStore>,
-    meter: Arc<Meter>,
+    meter: Arc<TrafficMeter>,
 }
 
 impl fmt::Display for MeteredStore {

@@ -34,7 +34,7 @@ use daytable_model::time::Ticks;
 use daytable_platform::in_parallel::by_threads;
 use daytable_platform::lock;
 use daytable_store::sealed::{Manifest, SealedFile};
-use metered::Meter;
+use metered::TrafficMeter;
 use reader::LakeReader;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -54,7 +54,7 @@ pub struct Lake(Arc<LakeState>);
 
 struct LakeState {
     archive: Archive,
-    meter: Arc<Meter>,
+    meter: Arc<TrafficMeter>,
     /// How long a listing is good for.
     listed_for: Duration,
     listed: Mutex<Option<(Instant, Arc<LakeListing>)>>,
@@ -146,7 +146,7 @@ impl Lake {
         cache: Option<LakeCache>,
         listed_for: Duration,
     ) -> Result<Lake, ArchiveError> {
-        let meter = Arc::new(Meter::default());
+        let meter = Arc::new(TrafficMeter::default());
         let archive = Archive::open_through(url, access, &RetryPolicy::QUERY, |store| meter.clone().through(store))?;
         // The kernel caches the files of a folder.
         let cache = cache.filter(|_| url.folder().is_none());

@@ -6,9 +6,8 @@
 
 use super::bytes::{RangeReader, VerifiedBytes};
 use super::damage::{damaged, guard};
-use super::host_fields::HostFields;
 use super::index::{FileIndex, PartitionRun};
-use super::layout::{ColumnLayout, PropertyColumn};
+use super::layout::{ColumnLayout, HostFields, PropertyColumn};
 use super::sieve::{SieveAnswers, SieveSection};
 use super::tail::open_tail;
 use super::{FORMAT, SealedSizes};

@@ -14,7 +14,7 @@
 use super::block::{BlockColumn, BlockValues};
 use super::columns::RestKeys;
 use super::file::SealedFile;
-use super::layout::PropertyColumn;
+use super::layout::{HostFields, PropertyColumn};
 use daytable_model::column_name::{HOST, LOG_HOST};
 use daytable_model::field_properties::{property_after, property_again};
 use daytable_model::line::{LAYOUT, renamed_layout};
@@ -29,14 +29,6 @@ use std::sync::Arc;
 pub const HOST_UNLESS_NAMED: &str = "?host";
 /// Daytables that a record may have passed before, which numbers by value are asked about.
 const PASSED_MAX: usize = 16;
-
-/// The host of a file.
-#[derive(Debug)]
-pub(crate) struct HostFields {
-    host: Arc<str>,
-    /// The columns of the file, as they are called beside the host's.
-    columns: Vec<PropertyColumn>,
-}
 
 /// The columns of some rows that name their host.
 pub(crate) struct HostColumns {

@@ -90,6 +90,14 @@ mod kind_as_text {
     }
 }
 
+/// The host of a file.
+#[derive(Debug)]
+pub(crate) struct HostFields {
+    pub(super) host: Arc<str>,
+    /// The columns of the file, as they are called beside the host's.
+    pub(super) columns: Vec<PropertyColumn>,
+}
+
 /// The columns of properties, in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ColumnLayout {
