@@ -59,6 +59,9 @@ pub struct ShownTable {
     pub retry_at: Option<String>,
 }
 
+/// Bytes of a day-table of a lake, and the times of its oldest and newest record.
+type LakeTable = (u64, Option<(Ticks, Ticks)>);
+
 /// The day-tables of a lake, the oldest first: of all hosts together.
 ///
 /// # Errors
@@ -69,7 +72,7 @@ pub fn tables_of_lake(lake: &Lake) -> Result<Vec<ShownTable>, String> {
     if let Some((name, reason)) = listing.unread.first_key_value() {
         return Err(format!("missing from the lake: {name}: {reason}"));
     }
-    let mut tables: BTreeMap<&DayTable, (u64, Option<(Ticks, Ticks)>)> = BTreeMap::new();
+    let mut tables: BTreeMap<&DayTable, LakeTable> = BTreeMap::new();
     for (file, times) in listing.files.iter().zip(lake.times(listing.files.iter().collect())) {
         let times = times.map_err(|error| format!("missing from the lake: {}: {error}", file.shown()))?;
         let (bytes, known) = tables.entry(file.table()).or_default();
@@ -80,7 +83,7 @@ pub fn tables_of_lake(lake: &Lake) -> Result<Vec<ShownTable>, String> {
             (known, times) => known.or(times),
         };
     }
-    let shown = |(table, (bytes, times)): (&DayTable, (u64, Option<(Ticks, Ticks)>))| ShownTable {
+    let shown = |(table, (bytes, times)): (&DayTable, LakeTable)| ShownTable {
         table: table.to_string(),
         state: "archived",
         bytes: Some(bytes),
