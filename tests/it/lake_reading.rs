@@ -200,7 +200,8 @@ fn check(lake: &Lake, step: usize) {
     let (raw, _) = lake.said("query", &["--format", "raw", "table:=Log20261120 log_host:=db-1"]);
     let mut raw: Vec<String> = raw.lines().map(str::to_owned).collect();
     let mut written = lines_of("db-1");
-    (raw.sort(), written.sort());
+    raw.sort();
+    written.sort();
     assert_eq!(raw, written);
     // By its keys.
     let record = all.iter().find(|record| record["message"] == "request 9 of db-1").expect("a record");
@@ -283,8 +284,8 @@ fn object_storage_answers_as_the_hosts_do_from_few_files_and_what_was_read_befor
 
     // A file that is damaged, replaced or gone is named, and the rest is answered.
     let of = |host: &str, day: &str| {
-        let found = before.iter().filter(|name| name.contains(&format!("log_day=2026-11-{day}/log_host={host}/")));
-        found.filter(|name| name.ends_with(".parquet")).last().expect("a file").clone()
+        let mut found = before.iter().filter(|name| name.contains(&format!("log_day=2026-11-{day}/log_host={host}/")));
+        found.rfind(|name| name.ends_with(".parquet")).expect("a file").clone()
     };
     let (file, other) = (of("web-2", "21"), of("db-1", "20"));
     let others = lake.rows(&["!(log_host:=web-2 _time:2026-11-21) !(log_host:=db-1 _time:2026-11-20)"]);

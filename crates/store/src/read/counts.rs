@@ -15,7 +15,7 @@ use crate::format::page_headers;
 use crate::format::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header, unnamed_partition};
 use crate::format::shared_pages::{self, SHARED};
 use crate::read::open_scan::{OpenScan, Resume};
-use crate::read::overlaps::{Overlaps, Pairs};
+use crate::read::overlaps::{Overlaps, PagePairs};
 use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, partition_names};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
@@ -349,7 +349,7 @@ struct KeyGroups {
 impl KeyGroups {
     /// Groups of pages, by partition and first key, of which these `pairs` may have a row of one key. Without pairs, pages of
     /// a partition are of one group where their ranges overlap, and no shared page is alone.
-    fn new(pages: &[PageRow], pairs: Option<Pairs>) -> KeyGroups {
+    fn new(pages: &[PageRow], pairs: Option<PagePairs>) -> KeyGroups {
         let mut groups = KeyGroups { least: (0..pages.len()).collect(), are_alone: vec![true; pages.len()] };
         let shared = pages.partition_point(|page| page.partition == SHARED);
         match pairs {

@@ -4,7 +4,7 @@
 //! positions are equal. So a pair is left out where no minute of one is a minute of the other, or where their sources
 //! and positions do not meet (`page/extents.rs`). The headers of pages tell both.
 //!
-//! Pairs are looked for in the order of keys, where few pages overlap if few records are late. If many do, they are looked
+//! PagePairs are looked for in the order of keys, where few pages overlap if few records are late. If many do, they are looked
 //! for in the order of sources and positions.
 
 use crate::format::page::{KeyExtents, earliest_first_key, may_have_minute, share_minute};
@@ -12,11 +12,11 @@ use crate::format::page_rows::PageRow;
 use crate::format::shared_pages::SHARED;
 use daytable_model::key::RowKey;
 
-/// Pairs that are compared row by row, per page on average.
+/// PagePairs that are compared row by row, per page on average.
 const PAIRS_MAX: usize = 16;
-/// Pairs whose headers are compared in one order, per page on average.
+/// PagePairs whose headers are compared in one order, per page on average.
 const COMPARED_MAX: usize = 128;
-/// Pairs of either kind that few pages may have.
+/// PagePairs of either kind that few pages may have.
 const OF_FEW_PAGES: usize = 1024;
 
 /// Pages and what their headers tell of their keys.
@@ -26,7 +26,7 @@ pub(super) struct Overlaps<'p> {
 }
 
 /// Numbers of pages that may have rows of one key.
-pub(super) type Pairs = Vec<(usize, usize)>;
+pub(super) type PagePairs = Vec<(usize, usize)>;
 
 impl<'p> Overlaps<'p> {
     /// Those of pages of one file, by partition and first key; shared pages, of which the partitions were read, come first.
@@ -35,9 +35,9 @@ impl<'p> Overlaps<'p> {
     }
 
     /// The pairs, the smaller number first; `None` if there are too many.
-    pub(super) fn pairs(&self) -> Option<Pairs> {
+    pub(super) fn pairs(&self) -> Option<PagePairs> {
         let most = PAIRS_MAX * self.pages.len() + OF_FEW_PAGES;
-        let mut pairs = Pairs::new();
+        let mut pairs = PagePairs::new();
         let mut start = 0;
         for pages in self.pages.chunk_by(|a, b| a.partition == b.partition) {
             let end = start + pages.len();
@@ -75,7 +75,7 @@ impl<'p> Overlaps<'p> {
     }
 
     /// Adds the pairs of pages of one partition, in the order of their keys.
-    fn by_key(&self, pages: std::ops::Range<usize>, most: usize, pairs: &mut Pairs) -> Option<()> {
+    fn by_key(&self, pages: std::ops::Range<usize>, most: usize, pairs: &mut PagePairs) -> Option<()> {
         let (mut left, mut active) = (COMPARED_MAX * pages.len() + OF_FEW_PAGES, Vec::<usize>::new());
         for page in pages {
             let first = self.pages[page].header.first;
@@ -91,7 +91,7 @@ impl<'p> Overlaps<'p> {
     }
 
     /// The same in the order of sources and positions.
-    fn by_source(&self, pages: std::ops::Range<usize>, most: usize, pairs: &mut Pairs) -> Option<()> {
+    fn by_source(&self, pages: std::ops::Range<usize>, most: usize, pairs: &mut PagePairs) -> Option<()> {
         let mut left = COMPARED_MAX * pages.len() + OF_FEW_PAGES;
         let mut ranges = Vec::new();
         for page in pages {
@@ -117,7 +117,7 @@ impl<'p> Overlaps<'p> {
     }
 
     /// Adds the pairs of a shared page and a page of one of its partitions.
-    fn with_shared(&self, most: usize, pairs: &mut Pairs) -> Option<()> {
+    fn with_shared(&self, most: usize, pairs: &mut PagePairs) -> Option<()> {
         let shared = self.pages.partition_point(|page| page.partition == SHARED);
         if shared == 0 {
             return Some(());
@@ -196,7 +196,7 @@ mod tests {
         let pairs: Vec<(i64, i64)> = overlaps.pairs().expect("few").iter().map(ids).collect();
         assert!(pairs.contains(&(0, 200)), "{pairs:?}");
         assert!(pairs.iter().all(|(_, later)| *later == 200), "{pairs:?}");
-        let mut by_source = Pairs::new();
+        let mut by_source = PagePairs::new();
         overlaps.by_source(0..pages.len(), PAIRS_MAX * pages.len(), &mut by_source).expect("few");
         let mut by_source: Vec<(i64, i64)> = by_source.iter().map(ids).collect();
         let mut pairs = pairs;
@@ -225,7 +225,7 @@ mod tests {
             let overlaps = Overlaps::new(&pages);
             let pairs = overlaps.pairs().expect("few pages");
             let second = pages.partition_point(|page| page.partition == 1);
-            let (mut by_key, mut by_source, most) = (Pairs::new(), Pairs::new(), usize::MAX / 4);
+            let (mut by_key, mut by_source, most) = (PagePairs::new(), PagePairs::new(), usize::MAX / 4);
             let mut are_known = true;
             for pages in [0..second, second..pages.len()] {
                 overlaps.by_key(pages.clone(), most, &mut by_key).expect("few pages");

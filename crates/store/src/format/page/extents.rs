@@ -21,12 +21,11 @@
 //! none: the header has their keys. Nor has a page of few rows and many sources any.
 
 use super::bits::{ByteReader, put_varint};
+use super::levels::EXTENTS;
 use super::{PageError, PageHeader};
 use daytable_model::key::RowKey;
 use daytable_model::source_id::SourceId;
 
-/// The group of counts that begins the extents. With a length of 0, it is the note of a stream (`levels`).
-pub(super) const EXTENTS: u64 = 15;
 /// Sources that are listed one by one.
 const SOURCES_MAX: usize = 4;
 /// A part of a record is in the page without the record, and not among the first rows.

@@ -12,7 +12,6 @@
 
 use super::PageError;
 use super::bits::{ByteReader, put_signed, put_varint};
-use super::extents::EXTENTS;
 use super::value_counts::LEVELS;
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
@@ -20,6 +19,8 @@ use daytable_model::time::{TICKS_PER_MINUTE, Ticks, UNIX_EPOCH_TICKS};
 
 /// The group of records at the first tick of a minute.
 const AT_START: u64 = 14;
+/// The group of counts that begins the extents. With a length of 0, it is the note of a stream.
+pub(super) const EXTENTS: u64 = 15;
 /// The end of counts where an entity has the note of a stream. No other count is 0, and extents do not end with it.
 const HAS_STREAMS: [u8; 2] = [15, 0];
 
