@@ -200,7 +200,8 @@ mod tests {
         overlaps.by_source(0..pages.len(), PAIRS_MAX * pages.len(), &mut by_source).expect("few");
         let mut by_source: Vec<(i64, i64)> = by_source.iter().map(ids).collect();
         let mut pairs = pairs;
-        (by_source.sort_unstable(), pairs.sort_unstable());
+        by_source.sort_unstable();
+        pairs.sort_unstable();
         assert_eq!(by_source, pairs);
     }
 
