@@ -143,7 +143,8 @@ mod tests {
         for number in 0..9 {
             memory.arrive(&identity, number, 1, std::slice::from_ref(&block));
         }
-        assert_eq!((lock(&memory.state).bytes, lock(&memory.state).blocks.len()), (BLOCKS_BYTES_MAX, 4));
+        let held = |state: &Blocks| (state.bytes, state.blocks.len());
+        assert_eq!(held(&lock(&memory.state)), (BLOCKS_BYTES_MAX, 4));
         assert!(matches!(memory.get(&identity, 8, 1), BlockState::There(_)));
         assert!(matches!(memory.get(&identity, 4, 1), BlockState::Read(1)));
     }
