@@ -21,6 +21,8 @@ mod peers;
 #[path = "../end_to_end/process.rs"]
 mod process;
 mod questions;
+#[path = "../end_to_end/scale.rs"]
+mod scale;
 #[path = "../end_to_end/url.rs"]
 mod url;
 #[path = "../end_to_end/victoria.rs"]
@@ -36,36 +38,14 @@ use daytable_query::{Archives, Stores};
 use daytable_store::Reader;
 use process::{Watched, median};
 use questions::{Question, questions};
+use scale::Scale;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The size of the measurement.
-struct Scale {
-    records: u64,
-    repeats: usize,
-}
-
-impl Scale {
-    fn from_args() -> Result<Scale> {
-        let is_bench = std::env::args().any(|argument| argument == "--bench");
-        let mut scale =
-            if is_bench { Scale { records: 5_000_000, repeats: 9 } } else { Scale { records: 5000, repeats: 1 } };
-        let mut arguments = std::env::args().skip(1);
-        while let Some(argument) = arguments.next() {
-            let mut number = || -> Result<u64> {
-                Ok(arguments.next().context("a number is missing")?.replace([',', '_'], "").parse()?)
-            };
-            match &*argument {
-                "--records" => scale.records = number()?,
-                "--repeats" => scale.repeats = usize::try_from(number()?)?,
-                _ => {}
-            }
-        }
-        Ok(scale)
-    }
-}
+/// The option with the number of runs of a question.
+const REPEATS: &str = "--repeats";
 
 /// What a question took.
 pub(crate) struct Measured {
@@ -78,7 +58,8 @@ pub(crate) struct Measured {
 }
 
 fn main() -> Result<()> {
-    let scale = Scale::from_args()?;
+    let scale = Scale::from_args([5000, 5_000_000], &[REPEATS])?;
+    let repeats = usize::try_from(scale.option(REPEATS, [1, 9]))?;
     let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let scratch = scratch.path();
     eprintln!("writing {} records", scale.records);
@@ -90,17 +71,17 @@ fn main() -> Result<()> {
     daemon.process.stop()?;
     let mut questions = questions(scale.records);
     questions.extend(composed());
-    let open = ask_all("open", &folder.data, &questions, scale.repeats)?;
+    let open = ask_all("open", &folder.data, &questions, repeats)?;
     eprintln!("sealing");
     let table = format!("Log{}", corpus::DAY);
     Watched::spawn(folder.command(&["archive", &table]).stdout(Stdio::null()))?.wait()?;
-    let sealed = ask_all("sealed", &folder.data, &questions, scale.repeats)?;
+    let sealed = ask_all("sealed", &folder.data, &questions, repeats)?;
     let lines = |all: &[Measured]| all.iter().map(|of| of.lines).collect::<Vec<_>>();
     ensure!(lines(&open) == lines(&sealed), "answers differ: {:?} open, {:?} sealed", lines(&open), lines(&sealed));
     let peers = [
-        peers::duckdb(&folder.data, &questions, scale.repeats),
-        peers::clickhouse(&ndjson, &questions, scale.repeats),
-        peers::victoria_logs(&ndjson, scratch, &questions, scale.repeats, &open),
+        peers::duckdb(&folder.data, &questions, repeats),
+        peers::clickhouse(&ndjson, &questions, repeats),
+        peers::victoria_logs(&ndjson, scratch, &questions, repeats, &open),
     ];
     println!("\n{} records\n", scale.records);
     println!("{}", table_of(&questions, &open, &sealed, &peers));

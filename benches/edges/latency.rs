@@ -2,12 +2,12 @@
 
 use crate::client::Client;
 use crate::daemon::{Folder, binary};
+use crate::stream::write_stream;
 use crate::table::Table;
 use anyhow::{Context, Result, ensure};
 use daytable_model::time::now;
 use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -107,27 +107,6 @@ fn line(kind: &str, number: usize) -> String {
         "text" => format!("{time} INFO worker[12]: request {number} handled in 12 ms\n"),
         _ => format!("{{\"time\":\"{time}\",\"level\":\"info\",\"message\":\"request {number} handled\"}}\n"),
     }
-}
-
-/// Appends this many records a second, a hundredth of them at once.
-pub(crate) fn write_stream(path: &Path, records: u32, is_over: &AtomicBool) -> Result<()> {
-    let mut file = File::create(path)?;
-    let (began, mut lines, mut turn) = (Instant::now(), String::new(), 0u32);
-    while records > 0 && !is_over.load(Ordering::Relaxed) {
-        lines.clear();
-        let time = now();
-        for number in 0..records / 100 {
-            let (user, took) = (number * 7919 % 5000, number * 31 % 1000);
-            writeln!(
-                lines,
-                "{{\"time\":\"{time}\",\"level\":\"info\",\"message\":\"answered\",\"user\":\"u{user}\",\"ms\":{took}}}"
-            )?;
-        }
-        file.write_all(lines.as_bytes())?;
-        turn += 1;
-        std::thread::sleep((began + Duration::from_millis(10) * turn).saturating_duration_since(Instant::now()));
-    }
-    Ok(())
 }
 
 /// `daytable tail` of an instance.

@@ -29,7 +29,11 @@ mod questions;
 mod readers;
 #[path = "../end_to_end/report.rs"]
 mod report;
+#[path = "../end_to_end/scale.rs"]
+mod scale;
 mod senders;
+#[path = "../end_to_end/stream.rs"]
+mod stream;
 mod syslog;
 mod table;
 #[path = "../end_to_end/url.rs"]
@@ -37,9 +41,10 @@ mod url;
 #[path = "../end_to_end/victoria.rs"]
 mod victoria;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use daemon::{Daemon, Folder};
 use process::{Watched, bytes_below};
+use scale::Scale;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -52,41 +57,8 @@ const ABSENT: &str = "/api/query?contains=zyxwvut";
 /// Questions that are asked of an open day.
 const QUESTIONS: [(&str, &str); 3] = [("levels", LEVELS), ("absent text", ABSENT), ("newest 100", "/api/query?n=100")];
 
-/// The size of the measurement.
-struct Scale {
-    rows: Vec<String>,
-    records: u64,
-    runs: usize,
-    is_small: bool,
-}
-
-impl Scale {
-    fn from_args() -> Result<Scale> {
-        let is_small = !std::env::args().any(|argument| argument == "--bench");
-        let records = if is_small { 2000 } else { 1_000_000 };
-        let mut scale = Scale { rows: Vec::new(), records, runs: 1, is_small };
-        let mut arguments = std::env::args().skip(1);
-        while let Some(argument) = arguments.next() {
-            let mut number = || -> Result<u64> {
-                Ok(arguments.next().context("a number is missing")?.replace([',', '_'], "").parse()?)
-            };
-            match &*argument {
-                "--records" => scale.records = number()?,
-                "--runs" => scale.runs = usize::try_from(number()?)?,
-                "--bench" | "--test" => {}
-                row => scale.rows.push(row.to_owned()),
-            }
-        }
-        Ok(scale)
-    }
-
-    fn wants(&self, row: &str) -> bool {
-        self.rows.is_empty() || self.rows.iter().any(|wanted| wanted == row)
-    }
-}
-
 fn main() -> Result<()> {
-    let scale = Scale::from_args()?;
+    let scale = Scale::from_args([2000, 1_000_000], &[])?;
     let mut table = Table::default();
     for run in 1..=scale.runs {
         eprintln!("run {run} of {}", scale.runs);

@@ -2,8 +2,9 @@
 
 use crate::corpus::INSTANCES;
 use crate::daemon::Folder;
+use crate::stream::write_stream;
 use crate::table::Table;
-use crate::{ABSENT, LEVELS, latency, lines};
+use crate::{ABSENT, LEVELS, lines};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -76,7 +77,7 @@ pub(crate) fn measure_steady(table: &mut Table, scratch: &Path, seconds: u64, ra
         let (is_over, answers) = (AtomicBool::new(false), Answers::default());
         let what = format!("{rate} records/s beside {readers} readers");
         let commit = std::thread::scope(|scope| -> Result<f64> {
-            scope.spawn(|| latency::write_stream(&logs.join("stream.log"), rate, &is_over));
+            scope.spawn(|| write_stream(&logs.join("stream.log"), rate, &is_over));
             for number in 0..readers {
                 let (mut client, is_over, answers) = (daemon.connect()?, &is_over, &answers);
                 scope.spawn(move || {

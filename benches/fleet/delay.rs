@@ -2,11 +2,11 @@
 
 use crate::client::Client;
 use crate::member::{Member, PATIENCE, free_address};
+use crate::stream::write_stream;
 use crate::table::Table;
 use anyhow::{Context, Result, ensure};
 use daytable_model::time::now;
-use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,25 +52,4 @@ fn until_visible(path: &Path, central: &Member, number: u32) -> Result<Duration>
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(began.elapsed())
-}
-
-/// Appends this many records a second, a hundredth of them at once.
-fn write_stream(path: &Path, records: u32, is_over: &AtomicBool) -> Result<()> {
-    let mut file = File::create(path)?;
-    let (began, mut lines, mut turn) = (Instant::now(), String::new(), 0u32);
-    while !is_over.load(Ordering::Relaxed) {
-        lines.clear();
-        let time = now();
-        for number in 0..records / 100 {
-            let (user, took) = (number * 7919 % 5000, number * 31 % 1000);
-            writeln!(
-                lines,
-                "{{\"time\":\"{time}\",\"level\":\"info\",\"message\":\"answered\",\"user\":\"u{user}\",\"ms\":{took}}}"
-            )?;
-        }
-        file.write_all(lines.as_bytes())?;
-        turn += 1;
-        std::thread::sleep((began + Duration::from_millis(10) * turn).saturating_duration_since(Instant::now()));
-    }
-    Ok(())
 }

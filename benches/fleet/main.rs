@@ -16,6 +16,8 @@
 mod client;
 #[path = "../end_to_end/corpus.rs"]
 mod corpus;
+#[path = "../end_to_end/daemon.rs"]
+mod daemon;
 mod delay;
 mod hosts;
 mod idle;
@@ -24,51 +26,23 @@ mod member;
 #[path = "../end_to_end/process.rs"]
 mod process;
 mod relp;
+#[path = "../end_to_end/scale.rs"]
+mod scale;
+#[path = "../end_to_end/stream.rs"]
+mod stream;
 #[path = "../edges/table.rs"]
 mod table;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use scale::Scale;
 use std::path::Path;
 use table::Table;
 
-/// The size of the measurement.
-pub(crate) struct Scale {
-    rows: Vec<String>,
-    /// Records of all hosts together.
-    pub(crate) records: u64,
-    pub(crate) hosts: u64,
-    runs: usize,
-    pub(crate) is_small: bool,
-}
-
-impl Scale {
-    fn from_args() -> Result<Scale> {
-        let is_small = !std::env::args().any(|argument| argument == "--bench");
-        let records = if is_small { 4000 } else { 5_000_000 };
-        let mut scale = Scale { rows: Vec::new(), records, hosts: if is_small { 2 } else { 4 }, runs: 1, is_small };
-        let mut arguments = std::env::args().skip(1);
-        while let Some(argument) = arguments.next() {
-            let mut number = || -> Result<u64> {
-                Ok(arguments.next().context("a number is missing")?.replace([',', '_'], "").parse()?)
-            };
-            match &*argument {
-                "--records" => scale.records = number()?,
-                "--hosts" => scale.hosts = number()?.max(1),
-                "--runs" => scale.runs = usize::try_from(number()?)?,
-                "--bench" | "--test" => {}
-                row => scale.rows.push(row.to_owned()),
-            }
-        }
-        Ok(scale)
-    }
-
-    fn wants(&self, row: &str) -> bool {
-        self.rows.is_empty() || self.rows.iter().any(|wanted| wanted == row)
-    }
-}
+/// The option with the number of hosts.
+const HOSTS: &str = "--hosts";
 
 fn main() -> Result<()> {
-    let scale = Scale::from_args()?;
+    let scale = Scale::from_args([4000, 5_000_000], &[HOSTS])?;
     let mut table = Table::default();
     for run in 1..=scale.runs {
         eprintln!("run {run} of {}", scale.runs);
@@ -80,7 +54,8 @@ fn main() -> Result<()> {
 }
 
 fn measure(scale: &Scale, scratch: &Path, table: &mut Table) -> Result<()> {
-    let Scale { records, hosts, is_small, .. } = *scale;
+    let Scale { records, is_small, .. } = *scale;
+    let hosts = scale.option(HOSTS, [2, 4]).max(1);
     let below = |name: &str| -> Result<std::path::PathBuf> {
         let folder = scratch.join(name);
         std::fs::create_dir(&folder)?;

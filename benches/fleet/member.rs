@@ -1,6 +1,7 @@
 //! A daytable of the fleet: its folder, its configuration and its process.
 
 use crate::client::Client;
+use crate::daemon::binary;
 use crate::process::Watched;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -15,11 +16,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The records have a fixed day, which must neither expire nor be sealed meanwhile.
 const DAYS: &str = "[lifecycle]\nseal_after = \"365d\"\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
-
-/// The program of this build, or another one to compare with.
-pub(crate) fn binary() -> String {
-    std::env::var("DAYTABLE_BENCH_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_daytable").to_owned())
-}
 
 /// A free port of loopback.
 pub(crate) fn free_address() -> Result<SocketAddr> {
