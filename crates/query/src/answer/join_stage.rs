@@ -83,35 +83,17 @@ impl<'q> JoinRows<'q> {
     /// The rows, ready to be joined.
     pub(super) fn finish(self, go_on: &dyn Fn() -> bool) -> Result<JoinTable, SpillStop> {
         let JoinRows { hasher, sort, budget, .. } = self;
-        let (is_spilled, mut failed) = (sort.is_spilled(), None);
-        let rows = if is_spilled {
+        let rows = if sort.is_spilled() {
             let mut writer = LookupWriter::new(&budget)?;
-            let flow = sort.finish(go_on, &mut |row| match writer.push(row.hash, &row) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(stop) => {
-                    failed = Some(stop);
-                    ControlFlow::Break(())
-                }
-            })?;
-            if let (Some(stop), ControlFlow::Break(())) = (failed, flow) {
-                return Err(stop);
-            }
-            OtherRows::InFile(writer.finish(&budget)?)
+            sort.drain(go_on, &mut |JoinRow { hash, key, row }| writer.push(hash, &(key, row)))?;
+            OtherRows::InFile(writer.finish()?)
         } else {
             let mut rows = Vec::new();
-            let flow = sort.finish(go_on, &mut |row| match budget.question().charge(row.bytes(), "joined rows") {
-                Ok(()) => {
-                    rows.push(row);
-                    ControlFlow::Continue(())
-                }
-                Err(over) => {
-                    failed = Some(over.into());
-                    ControlFlow::Break(())
-                }
+            sort.drain(go_on, &mut |row| {
+                budget.question().charge(row.bytes(), "joined rows")?;
+                rows.push(row);
+                Ok(())
             })?;
-            if let (Some(stop), ControlFlow::Break(())) = (failed, flow) {
-                return Err(stop);
-            }
             OtherRows::InMemory(rows)
         };
         Ok(JoinTable { hasher, rows })
@@ -128,7 +110,8 @@ pub(super) struct JoinTable {
 enum OtherRows {
     /// In the order of their hashes.
     InMemory(Vec<JoinRow>),
-    InFile(Lookup<JoinRow>),
+    /// Their values of the fields in `by`, and they themselves.
+    InFile(Lookup<(Vec<u8>, AnswerRow)>),
 }
 
 impl Default for OtherRows {
@@ -155,8 +138,8 @@ impl JoinTable {
                 }
                 Ok(ControlFlow::Continue(()))
             }
-            OtherRows::InFile(rows) => rows.each(hash, &mut |row| {
-                if row.key == key { each(&row.row) } else { ControlFlow::Continue(()) }
+            OtherRows::InFile(rows) => rows.each(hash, &mut |(of, row)| {
+                if of == key { each(&row) } else { ControlFlow::Continue(()) }
             }),
         }
     }

@@ -89,13 +89,17 @@ impl PivotRow {
     }
 }
 
+/// Sorts rows by their groups.
+fn rows_by_group<'q>(budget: &AnswerBudget) -> ExternalSort<'q, PivotRow> {
+    ExternalSort::new(|one: &PivotRow, other| one.key.cmp(&other.key), usize::MAX, budget, KEPT)
+}
+
 impl<'q> PivotStage<'q> {
     pub(super) fn new(pivot: &Pivot, context: &PipelineContext<'q>) -> PivotStage<'q> {
-        let by_group = |one: &PivotRow, other: &PivotRow| one.key.cmp(&other.key);
         PivotStage {
             pivot: pivot.clone(),
             columns: Vec::new(),
-            rows: ExternalSort::new(by_group, usize::MAX, &context.budget, KEPT),
+            rows: rows_by_group(&context.budget),
             rows_pushed: 0,
             budget: context.budget.clone(),
             go_on: context.go_on,
@@ -138,29 +142,17 @@ impl<'q> PivotStage<'q> {
     /// Passes on the rows of each group together, in the order in which the groups came.
     fn grouped(&mut self, each: &mut dyn FnMut(PivotRow) -> ControlFlow<()>) -> Result<ControlFlow<()>, SpillStop> {
         let by_number = |one: &PivotRow, other: &PivotRow| one.number.cmp(&other.number);
-        let by_group = |one: &PivotRow, other: &PivotRow| one.key.cmp(&other.key);
-        let rows = ExternalSort::new(by_group, 0, &self.budget, KEPT);
-        let rows = std::mem::replace(&mut self.rows, rows);
         let mut groups = ExternalSort::new(by_number, usize::MAX, &self.budget, KEPT);
-        let (mut last, mut failed) = (None::<PivotRow>, None);
-        let flow = rows.finish(self.go_on, &mut |row| {
+        let rows = std::mem::replace(&mut self.rows, rows_by_group(&self.budget));
+        let mut last = None::<PivotRow>;
+        rows.drain(self.go_on, &mut |row| {
             match &mut last {
                 Some(last) if last.key == row.key => last.add(row),
-                _ => {
-                    if let Some(Err(over)) = last.replace(row).map(|group| groups.push(group)) {
-                        failed = Some(over);
-                        return ControlFlow::Break(());
-                    }
-                }
+                _ => last.replace(row).map_or(Ok(()), |group| groups.push(group))?,
             }
-            ControlFlow::Continue(())
+            Ok(())
         })?;
-        if let (Some(over), ControlFlow::Break(())) = (failed, flow) {
-            return Err(over.into());
-        }
-        if let Some(last) = last {
-            groups.push(last)?;
-        }
+        last.map_or(Ok(()), |group| groups.push(group))?;
         groups.finish(self.go_on, each)
     }
 

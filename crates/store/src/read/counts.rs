@@ -1,7 +1,7 @@
 //! Counts records by partition, minute and level, and reads no more than necessary.
 //!
-//! * An **open file** has the counts in its page headers. A page is decoded only if it may have a row of another page (`overlaps`), or
-//!   overlaps the end of the range. A shared page is decoded where counts are by partition, too.
+//! * An **open file** has the counts in its page headers. A page is decoded only if it may have a row of another page
+//!   (`overlaps`), or overlaps the end of the range. A shared page is decoded where counts are by partition, too.
 //! * A **sealed file** has the counts of all its rows in its index. A part of it is counted from its columns of times
 //!   and levels.
 //! * **Several files** of a day may have the same row, and the later generation wins. So the counts of the files are
@@ -149,15 +149,17 @@ impl Reader {
                     found.map(|at| within.entry(groups.of(*at)).or_default().push(*row)).is_none()
                 });
             }
-            for group in groups.among(numbers) {
-                let number = groups.of(group[0]);
-                match (&*group, within.remove(&number)) {
-                    ([only], None) if is_whole(&pages[*only]) => count_header(opened, &pages[*only], name, each)?,
-                    (group, rows) => {
-                        let group: Vec<&PageRow> = group.iter().map(|at| &pages[*at]).collect();
-                        count_rows(opened, &group, rows.unwrap_or_default(), (first, last), name, each)?;
-                    }
+            let mut read: BTreeMap<usize, Vec<&PageRow>> = BTreeMap::new();
+            for at in numbers {
+                let (page, group) = (&pages[at], groups.of(at));
+                if groups.is_alone(at) && is_whole(page) && !within.contains_key(&group) {
+                    count_header(opened, page, name, each)?;
+                } else {
+                    read.entry(group).or_default().push(page);
                 }
+            }
+            for (group, pages) in read {
+                count_rows(opened, &pages, within.remove(&group).unwrap_or_default(), (first, last), name, each)?;
             }
         }
         for (partition, rows) in rows {
@@ -342,7 +344,7 @@ fn shared_rows(
 struct KeyGroups {
     /// The least page of the group of each page.
     least: Vec<usize>,
-    /// Whether a page has a group of its own.
+    /// Whether a page has a group of its own; of a shared page, whether no other page may have a row of it.
     are_alone: Vec<bool>,
 }
 
@@ -355,10 +357,12 @@ impl KeyGroups {
         match pairs {
             Some(pairs) => {
                 for (one, other) in pairs {
-                    (groups.are_alone[one], groups.are_alone[other]) = (false, false);
-                    // Rows of shared pages are compared by themselves.
+                    // Rows of shared pages are compared by themselves: a page that only they overlap is alone among its kind.
                     if one >= shared {
                         groups.join(one, other);
+                    } else {
+                        groups.are_alone[one] = false;
+                        groups.are_alone[other] &= other >= shared;
                     }
                 }
             }
@@ -380,6 +384,7 @@ impl KeyGroups {
     }
 
     fn join(&mut self, one: usize, other: usize) {
+        (self.are_alone[one], self.are_alone[other]) = (false, false);
         let (one, other) = (self.of(one), self.of(other));
         let (least, most) = (one.min(other), one.max(other));
         self.least[most] = least;
@@ -395,13 +400,6 @@ impl KeyGroups {
 
     fn is_alone(&self, page: usize) -> bool {
         self.are_alone[page]
-    }
-
-    /// The groups of some pages, which are all pages of a partition.
-    fn among(&self, pages: std::ops::Range<usize>) -> Vec<Vec<usize>> {
-        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        pages.for_each(|page| groups.entry(self.of(page)).or_default().push(page));
-        groups.into_values().collect()
     }
 }
 
@@ -420,7 +418,8 @@ fn count_header(
     Ok(())
 }
 
-/// Counts the rows of pages that may have equal keys, or of a page that the range cuts, and further `rows` in the range, each key once.
+/// Counts the rows of pages that may have equal keys, or of a page that the range cuts, and further `rows` in the range, each
+/// key once.
 fn count_rows(
     opened: &OpenDayFile,
     cluster: &[&PageRow],

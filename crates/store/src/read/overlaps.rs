@@ -11,6 +11,7 @@ use crate::format::page::{KeyExtents, earliest_first_key, may_have_minute, share
 use crate::format::page_rows::PageRow;
 use crate::format::shared_pages::SHARED;
 use daytable_model::key::RowKey;
+use std::cell::OnceCell;
 
 /// PagePairs that are compared row by row, per page on average.
 const PAIRS_MAX: usize = 16;
@@ -22,7 +23,15 @@ const OF_FEW_PAGES: usize = 1024;
 /// Pages and what their headers tell of their keys.
 pub(super) struct Overlaps<'p> {
     pages: &'p [PageRow],
-    extents: Vec<Option<KeyExtents>>,
+    /// Read only of pages whose ranges overlap: mostly of none.
+    hints: Vec<OnceCell<KeyHints>>,
+}
+
+/// What the header of a page tells of its keys, beside the first and the last one.
+struct KeyHints {
+    /// `None` if the header does not tell.
+    extents: Option<KeyExtents>,
+    minutes_are_all: bool,
 }
 
 /// Numbers of pages that may have rows of one key.
@@ -31,7 +40,14 @@ pub(super) type PagePairs = Vec<(usize, usize)>;
 impl<'p> Overlaps<'p> {
     /// Those of pages of one file, by partition and first key; shared pages, of which the partitions were read, come first.
     pub(super) fn new(pages: &'p [PageRow]) -> Overlaps<'p> {
-        Overlaps { pages, extents: pages.iter().map(|page| KeyExtents::of(&page.header)).collect() }
+        Overlaps { pages, hints: pages.iter().map(|_| OnceCell::new()).collect() }
+    }
+
+    fn hints(&self, page: usize) -> &KeyHints {
+        self.hints[page].get_or_init(|| {
+            let header = &self.pages[page].header;
+            KeyHints { extents: KeyExtents::of(header), minutes_are_all: KeyExtents::minutes_are_all(header) }
+        })
     }
 
     /// The pairs, the smaller number first; `None` if there are too many.
@@ -55,23 +71,27 @@ impl<'p> Overlaps<'p> {
     /// Whether a page may have a row of this key.
     pub(super) fn may_have(&self, page: usize, key: &RowKey) -> bool {
         let header = &self.pages[page].header;
-        (header.first..=header.last).contains(key)
-            && self.extents[page].as_ref().is_none_or(|extents| extents.may_have(key))
-            && (!KeyExtents::minutes_are_all(header) || may_have_minute(&header.levels, key.time()))
+        let is_hinted = || {
+            let KeyHints { extents, minutes_are_all } = self.hints(page);
+            extents.as_ref().is_none_or(|extents| extents.may_have(key))
+                && (!minutes_are_all || may_have_minute(&header.levels, key.time()))
+        };
+        (header.first..=header.last).contains(key) && is_hinted()
     }
 
     /// Whether two pages may have a row of one key.
     fn may_meet(&self, a: usize, b: usize) -> bool {
         let (one, other) = (&self.pages[a].header, &self.pages[b].header);
-        let meet = || match (&self.extents[a], &self.extents[b]) {
+        if one.first > other.last || other.first > one.last {
+            return false;
+        }
+        let (hints, others) = (self.hints(a), self.hints(b));
+        let meet = match (&hints.extents, &others.extents) {
             (Some(extents), Some(others)) => extents.meet(others),
             _ => true,
         };
-        let minutes_meet = || {
-            let are_all = KeyExtents::minutes_are_all(one) && KeyExtents::minutes_are_all(other);
-            !are_all || share_minute(&one.levels, &other.levels)
-        };
-        one.first <= other.last && other.first <= one.last && meet() && minutes_meet()
+        let minutes_tell = hints.minutes_are_all && others.minutes_are_all;
+        meet && (!minutes_tell || share_minute(&one.levels, &other.levels))
     }
 
     /// Adds the pairs of pages of one partition, in the order of their keys.
@@ -95,7 +115,7 @@ impl<'p> Overlaps<'p> {
         let mut left = COMPARED_MAX * pages.len() + OF_FEW_PAGES;
         let mut ranges = Vec::new();
         for page in pages {
-            ranges.extend(self.extents[page].as_ref()?.ranges().iter().map(|range| (*range, page)));
+            ranges.extend(self.hints(page).extents.as_ref()?.ranges().iter().map(|range| (*range, page)));
         }
         ranges.sort_unstable();
         let first_pair = pairs.len();

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 
 /// Bytes after which a block is written.
 const BLOCK_BYTES: usize = 4 << 10;
-/// The memory of a block that is not read.
+/// The memory of a block's first hash and place.
 const PLACE_BYTES: usize = size_of::<(u64, u64, usize)>();
 
 /// Writes items in the order of their hashes.
@@ -24,6 +24,7 @@ pub(in crate::answer) struct LookupWriter<T> {
     writer: RunWriter,
     firsts: Vec<u64>,
     held: ChargedBytes,
+    budget: AnswerBudget,
     items: PhantomData<T>,
 }
 
@@ -33,6 +34,7 @@ impl<T: Spilled> LookupWriter<T> {
             writer: RunWriter::with_blocks(budget.spill(), BLOCK_BYTES)?,
             firsts: Vec::new(),
             held: ChargedBytes::new(budget),
+            budget: budget.clone(),
             items: PhantomData,
         })
     }
@@ -50,9 +52,9 @@ impl<T: Spilled> LookupWriter<T> {
         Ok(())
     }
 
-    pub(in crate::answer) fn finish(self, budget: &AnswerBudget) -> Result<Lookup<T>, SpillStop> {
-        let LookupWriter { writer, firsts, held, .. } = self;
-        Ok(Lookup { run: writer.finish()?, firsts, budget: budget.clone(), _held: held, items: PhantomData })
+    pub(in crate::answer) fn finish(self) -> Result<Lookup<T>, SpillStop> {
+        let LookupWriter { writer, firsts, held, budget, .. } = self;
+        Ok(Lookup { run: writer.finish()?, firsts, budget, _held: held, items: PhantomData })
     }
 }
 

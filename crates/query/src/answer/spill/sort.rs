@@ -102,6 +102,23 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
         !self.runs.is_empty()
     }
 
+    /// Passes the wanted items on in their order, until `each` fails.
+    pub(in crate::answer) fn drain(
+        self,
+        go_on: &dyn Fn() -> bool,
+        each: &mut dyn FnMut(T) -> Result<(), SpillStop>,
+    ) -> Result<(), SpillStop> {
+        let mut failed = None;
+        let _ = self.finish(go_on, &mut |item| match each(item) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(stop) => {
+                failed = Some(stop);
+                ControlFlow::Break(())
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+
     /// Passes the wanted items on in their order, until `each` breaks.
     pub(in crate::answer) fn finish(
         mut self,

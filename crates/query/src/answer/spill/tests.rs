@@ -186,7 +186,7 @@ proptest! {
         for (hash, text) in &items {
             writer.push(*hash, &OwnedValue::String(text.clone())).expect("room");
         }
-        let lookup = writer.finish(&budget).expect("room");
+        let lookup = writer.finish().expect("room");
         for hash in (0..12).map(|hash| hash * (u64::MAX / 11)).chain([1]) {
             let mut found = Vec::new();
             let flow = lookup.each(hash, &mut |value: OwnedValue| {
