@@ -517,14 +517,12 @@ impl ForwardIntake {
                 compared.elsewhere = compared.elsewhere.saturating_add(day.records);
                 continue;
             }
-            let here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
-            let lacks = here.records < day.records || here.records == day.records && here.checksum != day.checksum;
-            if lacks && self.read(|reader| inventory::count_ahead(reader, &table, &host.name))? > 0 {
-                compared.elsewhere = compared.elsewhere.saturating_add(day.records);
-                continue;
+            let mut here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
+            if here.lacks(day) {
+                here.add(&self.read(|reader| inventory::count_ahead(reader, &table, &host.name))?);
             }
             compared.records = compared.records.saturating_add(day.records);
-            if lacks {
+            if here.lacks(day) {
                 compared.lacking.push((day.table.clone(), day.records, here.records));
             }
         }

@@ -28,6 +28,19 @@ pub struct DayCount {
     pub checksum: u64,
 }
 
+impl DayCount {
+    /// Adds other records of the day.
+    pub fn add(&mut self, other: &DayCount) {
+        self.records += other.records;
+        self.checksum = self.checksum.wrapping_add(other.checksum);
+    }
+
+    /// Whether records of `wanted` are missing among these, or are others. More records are no lack.
+    pub fn lacks(&self, wanted: &DayCount) -> bool {
+        self.records < wanted.records || self.records == wanted.records && self.checksum != wanted.checksum
+    }
+}
+
 /// Counts all records of a folder as they are received under a name, up to a commit: what came later is left out. `None` if
 /// `goes_on` ends it.
 ///
@@ -76,16 +89,16 @@ pub fn count_received(reader: &Reader, table: &DayTable, log_host: &str) -> Resu
 
 /// Counts the records of a host that have a time of this day, and were stored in an earlier table because the day was too far
 /// ahead when they came.
-pub fn count_ahead(reader: &Reader, day: &DayTable, log_host: &str) -> Result<u64, StoreError> {
-    let Some(last) = Ticks::new(day.end().get() - 1) else { return Ok(0) };
-    let mut records = 0;
+pub fn count_ahead(reader: &Reader, day: &DayTable, log_host: &str) -> Result<DayCount, StoreError> {
+    let mut found = DayCount { table: day.to_string(), ..DayCount::default() };
+    let Some(last) = Ticks::new(day.end().get() - 1) else { return Ok(found) };
     for table in tables_with_later_rows(reader)? {
         if table.table().same(day.table()) && table.end() <= day.start() {
             let range = Range { from: day.start(), to: last, ..Range::all() };
-            records += count_of_host(reader, &table, range, log_host)?.records;
+            found.add(&count_of_host(reader, &table, range, log_host)?);
         }
     }
-    Ok(records)
+    Ok(found)
 }
 
 fn count_of_host(reader: &Reader, table: &DayTable, range: Range, log_host: &str) -> Result<DayCount, StoreError> {

@@ -158,7 +158,7 @@ fn rows_of_a_day_that_was_too_far_ahead_are_known_on_another_day() {
     let (host, central) = (Folder::new(), Folder::new());
     let (sender, receiver) = (host.open(), central.open());
     write(&sender, day(9), 0, 50);
-    let pages = reader_rewound(&host).0;
+    let (pages, position) = reader_rewound(&host);
     // On the first day they go to the table of that day.
     let on_first_day = |_: &DayTable, _: RowKey| Some(table(day(0)));
     let (batches, known) = received(&pages, &on_first_day, None);
@@ -175,8 +175,14 @@ fn rows_of_a_day_that_was_too_far_ahead_are_known_on_another_day() {
         assert_eq!((added, known), (10, 50), "{days_later} days later");
     }
     let reader = Reader::open(&central.path()).expect("opened");
-    assert_eq!(inventory::count_ahead(&reader, &table(day(8)), "web-1").expect("counted"), 0);
-    assert_eq!(inventory::count_ahead(&reader, &table(day(9)), "web-1").expect("counted"), 50);
+    let ahead = |of: u64| inventory::count_ahead(&reader, &table(day(of)), "web-1").expect("counted");
+    assert_eq!(ahead(8).records, 0);
+    assert_eq!(ahead(9).records, 50);
+    // They are compared as those of their own day are.
+    let sent = Reader::open(&host.path()).expect("opened");
+    let sent = inventory::count_sent(&sent, "web-1", position.commit, &|| true).expect("counted").expect("goes on");
+    assert_eq!(sent, [ahead(9)]);
+    assert!(!ahead(9).lacks(&sent[0]) && ahead(8).lacks(&sent[0]));
     [sender, receiver].into_iter().for_each(|store| store.close().expect("closed"));
 }
 
