@@ -512,14 +512,15 @@ impl ForwardIntake {
             let Ok(table) = DayTable::parse(&day.table) else {
                 return Err(IntakeError::Message("a day-table has a name that is none".into()));
             };
-            // A table that is called otherwise here, or a day that is gone here, cannot be compared.
-            if places.of(&table, RowKey::new(table.start(), 0, 0)).as_ref() != Some(&table) {
-                compared.elsewhere = compared.elsewhere.saturating_add(day.records);
-                continue;
-            }
             let mut here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
             if here.lacks(day) {
                 here.add(&self.read(|reader| inventory::count_ahead(reader, &table, &host.name))?);
+            }
+            // A table that is called otherwise here, or a day that is gone here, cannot be compared.
+            let is_elsewhere = || places.of(&table, RowKey::new(table.start(), 0, 0)).as_ref() != Some(&table);
+            if here.lacks(day) && is_elsewhere() {
+                compared.elsewhere = compared.elsewhere.saturating_add(day.records);
+                continue;
             }
             compared.records = compared.records.saturating_add(day.records);
             if here.lacks(day) {

@@ -22,6 +22,8 @@ pub(crate) struct Id {
 
 /// The stream of one-byte lines. A record's number is its byte.
 pub(crate) const BARE: u32 = 4;
+/// The name of its file, without the extension.
+pub(crate) const BARE_FILE: &str = "bare-4";
 
 /// The stream of lines for people whose pairs take more than one row.
 pub(crate) const PAIRS: u32 = 6;

@@ -10,7 +10,7 @@
 //! A world is a list of steps from a seed. The player of the run takes the steps, so that a step can fall between any
 //! two system calls of the collector. The times begin shortly before midnight and cross it.
 
-use crate::line::{self, BARE, Id};
+use crate::line::{self, BARE, BARE_FILE, Id};
 use crate::oracle::Written;
 use crate::random::Random;
 use crate::stream::Stream;
@@ -59,7 +59,7 @@ impl World {
         fs::create_dir_all(folder)?;
         let midnight = now().get() / daytable_model::time::TICKS_PER_DAY * daytable_model::time::TICKS_PER_DAY;
         let midnight = Ticks::new(midnight).ok_or(io::Error::other("no such day"))?;
-        let names = ["app-0", "app-1", "app-2", "cri-3", "bare-4"];
+        let names = ["app-0", "app-1", "app-2", "cri-3", BARE_FILE];
         let names = (0..).zip(names);
         Ok(World {
             random: Random::new(seed),

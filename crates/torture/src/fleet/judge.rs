@@ -1,8 +1,10 @@
 //! The end of a round: everything is left alone until it is quiet, and then compared.
 
+use super::PUT_BACK;
 use super::member::{Central, Host, Member};
 use crate::collector::Collector;
 use crate::found::Tally;
+use crate::line::BARE_FILE;
 use crate::oracle::Verdict;
 use crate::world::World;
 use serde_json::Value;
@@ -39,6 +41,7 @@ pub(super) fn judge(
         })?;
     }
     let names: Vec<String> = hosts.iter().map(|host| host.member.name.clone()).collect();
+    let were_put_back: Vec<bool> = hosts.iter().map(|host| host.number < PUT_BACK).collect();
     let mut all: Vec<&mut Member> = vec![&mut central.member];
     all.extend(hosts.iter_mut().map(|host| &mut host.member));
     let records: usize = worlds.iter().map(|world| world.written.least()).sum();
@@ -55,10 +58,10 @@ pub(super) fn judge(
             return Err(format!("after the stop, of {name}: {verdict}"));
         }
     }
-    for (member, world) in all[1..].iter().zip(worlds) {
+    for ((member, world), was_put_back) in all[1..].iter().zip(worlds).zip(were_put_back) {
         let fault = member.daytable.fault(member.home(), world.written.least()).map_err(failed)?;
         fault.map_or(Ok(()), |fault| Err(format!("{}: {fault}", member.name)))?;
-        files_come_back(all[0], &member.logs()).map_err(failed)?;
+        files_come_back(all[0], &member.logs(), was_put_back).map_err(failed)?;
     }
     let fault = all[0].daytable.fault(all[0].home(), stored).map_err(failed)?;
     fault.map_or(Ok(()), |fault| Err(format!("central: {fault}")))
@@ -141,11 +144,16 @@ fn verify_fleet(central: &Member, whole: String, patience: Duration) -> Result<(
     }
 }
 
-/// Compares each log that still has its first name with what the central exports of it.
-fn files_come_back(central: &Member, logs: &Path) -> io::Result<()> {
+/// Compares each log that still has its first name with what the central exports of it. Of a host that was put back, the export
+/// has lines without a time twice, so their file is no part of it (`permit_again`).
+fn files_come_back(central: &Member, logs: &Path, was_put_back: bool) -> io::Result<()> {
     for entry in fs::read_dir(logs)? {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "log") {
+            continue;
+        }
+        let is_bare = path.file_stem().and_then(|stem| stem.to_str()) == Some(BARE_FILE);
+        if was_put_back && is_bare {
             continue;
         }
         let content = fs::read(&path)?;

@@ -157,6 +157,10 @@ impl Member {
         let mut command = self.daytable.command_on(&self.home, "backup");
         command.arg("--copy").arg(&next);
         retried(|| {
+            // It may have ended by a failure that it was started with.
+            if self.check().is_err() {
+                self.start_anew()?;
+            }
             remove(&next)?;
             succeed(&mut command)
         })?;

@@ -62,9 +62,9 @@ fn play(options: &Options, place: &Place, (seed, kills): (u64, u64), tally: &Tal
     let mut worlds = Vec::new();
     for number in 0..options.hosts {
         let host = Host::joined(options, &place.home(), number, &central).map_err(failed)?;
-        // What was compressed or copied after a backup continues no file that the backup knows.
-        let stays = number >= PUT_BACK;
-        let abilities = Abilities { gzip: stays, copies: stays, ..options.collector.abilities() };
+        // What was compressed after a backup continues no file that the backup knows. Files are not copied and truncated: a file
+        // that is renamed right after that is read again (known gaps), and this kind is about what follows reading.
+        let abilities = Abilities { gzip: number >= PUT_BACK, copies: false, ..options.collector.abilities() };
         worlds.push(World::new(&host.member.logs(), abilities, seed * 1000 + number).map_err(failed)?);
         hosts.push(host);
     }
