@@ -93,3 +93,36 @@ fn a_backup_goes_to_a_folder_of_its_own() {
     let mode = fs::metadata(folder.join("catalog.db")).expect("metadata").mode();
     assert_eq!(mode & 0o777, 0o600);
 }
+
+/// A daemon was killed in the middle of a commit and none was started since. The pages of that commit never happened: `verify` counts
+/// none of their records, and a backup has what was committed. Needs a build with failpoints.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_folder_whose_daemon_was_killed_in_a_commit_is_backed_up() {
+    let place = Place::new();
+    let first = numbered("of the first commit", 10);
+    place.write("app.log", &first);
+    let daemon = place.start_with(TAIL);
+    place.wait_for_messages(&first);
+    daemon.stop();
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(place.configure(TAIL)).env("DAYTABLE_FAILPOINT", "commit-between:1");
+    let mut daemon = place.spawn_command(command);
+    let second = numbered("of the second commit", 7);
+    place.write("app.log", &second);
+    wait_for("the daemon is killed", PATIENCE, || daemon.has_ended().then_some(()));
+    let whole = place.said("verify", &[]);
+    assert!(whole.contains("whole: 10 records"), "{whole}");
+    let folder = place.path("backup");
+    let (good, said) = daytable(&["backup", "--data", &text(&place.data()), &text(&folder)]);
+    assert!(good, "{said}");
+    let (good, said) = daytable(&["count", "--data", &text(&folder)]);
+    assert!(good && said.contains("10"), "{said}");
+    // A daemon on the copy goes on from there.
+    fs::remove_dir_all(place.data()).expect("the folder is removed");
+    fs::rename(&folder, place.data()).expect("the copy takes its place");
+    let daemon = place.start_with(TAIL);
+    place.wait_for_messages(&[first, second].concat());
+    daemon.stop();
+    place.assert_no_key_twice();
+}

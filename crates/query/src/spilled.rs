@@ -40,7 +40,8 @@ impl<'b> SpilledBytes<'b> {
         Some(*bytes)
     }
 
-    fn bytes(&mut self) -> Option<&'b [u8]> {
+    /// Bytes with their length in front.
+    pub(crate) fn bytes(&mut self) -> Option<&'b [u8]> {
         let length = usize::try_from(u64::read(self)?).ok()?;
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -52,7 +53,8 @@ impl<'b> SpilledBytes<'b> {
     }
 }
 
-fn write_bytes(bytes: &[u8], to: &mut Vec<u8>) {
+/// Writes bytes with their length in front.
+pub(crate) fn write_bytes(bytes: &[u8], to: &mut Vec<u8>) {
     (bytes.len() as u64).write(to);
     to.extend_from_slice(bytes);
 }

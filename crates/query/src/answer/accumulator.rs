@@ -359,21 +359,19 @@ impl Accumulator {
 }
 
 /// The order of two groups. Values that are equal as numbers are in the order of their texts.
-pub(super) fn compare_groups<'b>(
-    by: impl Iterator<Item = &'b FieldName> + Clone,
-    one: &[Option<OwnedValue>],
-    other: &[Option<OwnedValue>],
+pub(super) fn compare_groups<'b, 'v>(
+    by: impl Iterator<Item = &'b FieldName>,
+    one: impl Iterator<Item = &'v Option<OwnedValue>> + Clone,
+    other: impl Iterator<Item = &'v Option<OwnedValue>> + Clone,
 ) -> Ordering {
     fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
         value.as_ref().map(OwnedValue::as_property)
     }
-    let mut order = Ordering::Equal;
-    for (name, (a, b)) in by.zip(one.iter().zip(other)) {
-        order = order.then_with(|| compare_values(name, property(a), property(b)));
-    }
+    let pairs = one.zip(other);
+    let mut values = by.zip(pairs.clone()).map(|(name, (a, b))| compare_values(name, property(a), property(b)));
     let text = |value| property(value).map(Property::text);
-    let by_text = || one.iter().zip(other).map(|(a, b)| text(a).cmp(&text(b))).fold(Ordering::Equal, Ordering::then);
-    order.then_with(by_text)
+    let by_text = || pairs.map(|(a, b)| text(a).cmp(&text(b))).find(|order| order.is_ne());
+    values.find(|order| order.is_ne()).or_else(by_text).unwrap_or(Ordering::Equal)
 }
 
 /// Replaces the value that a group is shown with by another one of the same text, if that is a better one: of a text and a

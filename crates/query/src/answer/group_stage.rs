@@ -86,6 +86,10 @@ impl GroupSource for Vec<Group> {
     fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
         std::mem::take(&mut self[group].states)
     }
+
+    fn has_uniq(&self) -> bool {
+        self.first().is_some_and(|group| group.states.iter().any(|state| matches!(state, Accumulator::Uniq(_))))
+    }
 }
 
 /// `stats`, `top`, `uniq` and `field_values` at work.
@@ -358,7 +362,7 @@ struct GroupComparison {
 impl GroupComparison {
     fn compare(&self, a: &Group, b: &Group) -> Ordering {
         let by_count = if self.is_top { b.count().cmp(&a.count()) } else { Ordering::Equal };
-        by_count.then_with(|| compare_groups(self.by.iter(), &a.values, &b.values))
+        by_count.then_with(|| compare_groups(self.by.iter(), a.values.iter(), b.values.iter()))
     }
 }
 

@@ -51,7 +51,8 @@ impl<'q> GroupTimes<'q> {
     pub(super) fn new(by: &[FieldName], context: &PipelineContext<'q>) -> GroupTimes<'q> {
         let groups = by.to_vec();
         let compare = move |one: &GroupTime, other: &GroupTime| {
-            compare_groups(groups.iter(), &one.values, &other.values).then_with(|| one.time.cmp(&other.time))
+            compare_groups(groups.iter(), one.values.iter(), other.values.iter())
+                .then_with(|| one.time.cmp(&other.time))
         };
         GroupTimes {
             by: by.to_vec(),
@@ -101,7 +102,7 @@ impl<'q> GroupTimes<'q> {
 
 /// Whether two groups are one.
 pub(super) fn is_same(by: &[FieldName], one: &GroupCells, other: &GroupCells) -> bool {
-    compare_groups(by.iter(), one, other).is_eq()
+    compare_groups(by.iter(), one.iter(), other.iter()).is_eq()
 }
 
 /// A row of a group and other values.

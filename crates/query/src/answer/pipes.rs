@@ -50,7 +50,12 @@ impl<'q> Pipeline<'q> {
             let joins = pipes[..at].iter().filter(|pipe| matches!(pipe, Pipe::Join(_))).count();
             let mut stage = stage(&pipes[at], joined.get(joins).unwrap_or(&nothing), context);
             if let Some(groups) = stage.as_groups() {
-                groups.set_ordered(is_order_seen(&pipes[at + 1..]));
+                groups.set_ordered(is_order_seen(&pipes[at + 1..]) && !is_sorted_next(&pipes[at..]));
+            }
+            if let Some(Pipe::Stats { by, .. }) = pipes[..at].iter().rfind(|pipe| !matches!(pipe, Pipe::Filter(_)))
+                && !by.is_empty()
+            {
+                stage.sort_by_groups(by.iter().map(|by| by.field.clone()).collect());
             }
             stage
         });
@@ -130,6 +135,13 @@ fn is_order_seen(pipes: &[Pipe]) -> bool {
     let mut flows = pipes.iter().map(|pipe| pipe.effect().flow);
     let first = flows.find(|flow| !matches!(flow, RowFlow::Each | RowFlow::Chosen));
     first != Some(RowFlow::Replaced { is_ordered: false })
+}
+
+/// Whether groups are sorted by columns, before anything but a filter sees them. Then that stage knows the order of groups.
+fn is_sorted_next(pipes: &[Pipe]) -> bool {
+    let mut pipes = pipes.iter().filter(|pipe| !matches!(pipe, Pipe::Filter(_)));
+    let is_grouping = matches!(pipes.next(), Some(Pipe::Stats { .. }));
+    is_grouping && matches!(pipes.next(), Some(Pipe::Sort { by, .. }) if !by.is_empty())
 }
 
 fn push<'q>(stages: &mut [Box<dyn PipeStage<'q> + 'q>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {

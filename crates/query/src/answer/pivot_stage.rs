@@ -171,7 +171,7 @@ impl<'q> PivotStage<'q> {
         order.sort_by(|a, b| {
             let ((one, first), (other, second)) = (&self.columns[*a], &self.columns[*b]);
             let by_value =
-                compare_groups([&self.pivot.field].into_iter(), std::slice::from_ref(one), std::slice::from_ref(other));
+                compare_groups(std::iter::once(&self.pivot.field), std::iter::once(one), std::iter::once(other));
             by_value.then_with(|| place(first).cmp(&place(second)))
         });
         let name = |at: usize| {

@@ -1,8 +1,8 @@
 //! `sort`: items in an order. With a limit, only those are kept that can be in the answer.
 
-use super::accumulator::whole;
+use super::accumulator::{compare_groups, whole};
 use super::answer_budget::AnswerBudget;
-use super::item::{AnswerItem, value_bytes};
+use super::item::{AnswerItem, AnswerRow, value_bytes};
 use super::order::compare_values;
 use super::spill::{ExternalSort, SortItem};
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
@@ -22,6 +22,8 @@ pub(super) struct SortStage<'q> {
     rank: Option<String>,
     /// Whether the items come in any order, and those of one order are to be as records come.
     is_by_place: bool,
+    /// The first columns of the items, if these are groups that come in any order.
+    groups: Vec<FieldName>,
     /// The items, once there is one.
     items: Option<ExternalSort<'q, SortedItem>>,
     budget: AnswerBudget,
@@ -65,6 +67,7 @@ impl<'q> SortStage<'q> {
             limit,
             rank: rank.cloned(),
             is_by_place: false,
+            groups: Vec::new(),
             items: None,
             budget: context.budget.clone(),
             go_on: context.go_on,
@@ -76,13 +79,19 @@ impl<'q> SortStage<'q> {
     }
 
     fn sorting(&self) -> ExternalSort<'q, SortedItem> {
-        let (by, is_by_place) = (self.by.clone(), self.is_by_place);
+        let (by, is_by_place, groups) = (self.by.clone(), self.is_by_place, self.groups.clone());
         let compare = move |one: &SortedItem, other: &SortedItem| {
             if by.is_empty() {
                 return compare_rows(&one.item, &other.item);
             }
             let order = compare_keys(&by, &one.keys, &other.keys);
-            if is_by_place { order.then_with(|| one.item.place().cmp(&other.item.place())) } else { order }
+            match (&one.item, &other.item) {
+                _ if is_by_place => order.then_with(|| one.item.place().cmp(&other.item.place())),
+                (AnswerItem::Row(a), AnswerItem::Row(b)) if !groups.is_empty() => order.then_with(|| {
+                    compare_groups(groups.iter(), first_values(a, groups.len()), first_values(b, groups.len()))
+                }),
+                _ => order,
+            }
         };
         ExternalSort::new(compare, self.wanted(), &self.budget, "sorted records")
     }
@@ -94,6 +103,11 @@ fn compare_keys(by: &[SortKey], one: &[Option<OwnedValue>], other: &[Option<Owne
         if key.is_descending { order.reverse() } else { order }
     });
     parts.fold(Ordering::Equal, Ordering::then)
+}
+
+/// The values of the first columns of a row.
+fn first_values(row: &AnswerRow, count: usize) -> impl Iterator<Item = &Option<OwnedValue>> + Clone {
+    row.columns().iter().take(count).map(|(_, value)| value)
 }
 
 fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
@@ -119,6 +133,10 @@ fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
 impl<'q> PipeStage<'q> for SortStage<'q> {
     fn sort_by_place(&mut self) {
         self.is_by_place = true;
+    }
+
+    fn sort_by_groups(&mut self, by: Vec<FieldName>) {
+        self.groups = by;
     }
 
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {

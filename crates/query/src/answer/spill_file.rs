@@ -29,6 +29,11 @@ impl SpillFile {
         held >= self.memory_max / 8 && question.charged() > self.memory_max
     }
 
+    /// Memory that a question keeps before it writes to its file.
+    pub(super) fn memory_max(&self) -> usize {
+        self.memory_max
+    }
+
     /// The file, which the first call creates.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::field_list::{FieldQuestion, GatheredField};
 use super::item::AnswerItem;
 use super::spill::{GroupRuns, SpillStop};
 use crate::entity::OwnedValue;
+use daytable_logsql::FieldName;
 use daytable_logsql::query::{Aggregate, GroupField};
 use daytable_model::time::Ticks;
 use std::ops::ControlFlow;
@@ -39,6 +40,9 @@ pub(super) trait PipeStage<'q> {
 
     /// Lets items come in any order, if the stage sorts.
     fn sort_by_place(&mut self) {}
+
+    /// Lets groups by these fields come in any order, if the stage sorts: those of one order are to be in the order of groups.
+    fn sort_by_groups(&mut self, _by: Vec<FieldName>) {}
 
     /// What the stage asks about all fields, if that is all.
     fn field_question(&self) -> Option<FieldQuestion> {

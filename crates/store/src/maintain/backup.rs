@@ -112,7 +112,7 @@ enum Kind {
 
 fn hold(layout: &FolderLayout) -> Result<Held, StoreError> {
     for _ in 1..TRIES {
-        match try_hold(layout) {
+        match try_hold(layout, Ahead::Refused) {
             Ok(held) => return Ok(held),
             // A day was sealed or dropped meanwhile, or a commit came in between.
             Err(StoreError::Mismatch { .. }) => {}
@@ -121,18 +121,29 @@ fn hold(layout: &FolderLayout) -> Result<Held, StoreError> {
         }
         sleep(BETWEEN_TRIES);
     }
-    // An error of every try is returned.
-    try_hold(layout)
+    // A daemon that was killed in the middle of a commit left pages that never happened, and nobody removes them before the next
+    // start. Then the copy has them as well. An error of every try is returned.
+    try_hold(layout, Ahead::Copied)
 }
 
-fn try_hold(layout: &FolderLayout) -> Result<Held, StoreError> {
+/// What is done with an open day that has pages of a commit which the catalog does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    /// The moment is not held: the commit is probably about to end.
+    Refused,
+    /// The day is copied as it is. Opening the copy to write sets the pages aside.
+    Copied,
+}
+
+fn try_hold(layout: &FolderLayout, ahead: Ahead) -> Result<Held, StoreError> {
     let catalog = Catalog::open_to_read(&layout.data)?;
     begin(catalog.connection(), &Catalog::path_in(&layout.data))?;
+    let committed = catalog.committed()?.seq;
     let mut files = Vec::new();
     for live in catalog.files()? {
         let path = layout.table_file(&live.name);
         let kind = match &live.seal {
-            None => Kind::Open(hold_open(layout, &path, &live)?),
+            None => Kind::Open(hold_open(layout, &path, &live, (committed, ahead))?),
             Some(seal) => {
                 let manifest = manifest_of(&live.name).map_or_else(|| path.clone(), |name| layout.table_file(&name));
                 let opened = |path: &Path| File::open(path).map_err(StoreError::io(path));
@@ -146,12 +157,19 @@ fn try_hold(layout: &FolderLayout) -> Result<Held, StoreError> {
     Ok(Held { catalog, files })
 }
 
-/// A snapshot of an open day that agrees with the catalog.
-fn hold_open(layout: &FolderLayout, path: &Path, live: &LiveFile) -> Result<Connection, StoreError> {
+/// A snapshot of an open day that agrees with the catalog, whose last commit is given.
+fn hold_open(
+    layout: &FolderLayout,
+    path: &Path,
+    live: &LiveFile,
+    (committed, ahead): (i64, Ahead),
+) -> Result<Connection, StoreError> {
     let connection = sqlite::open_to_read(path)?;
     begin(&connection, path)?;
     let total = read_total(&connection).map_err(StoreError::sqlite(path))?;
-    if (total.last_seq, total.entities) == (live.last_seq, live.entities) {
+    let known = (live.last_seq, live.entities);
+    let is_unfinished = total.last_seq == committed + 1 && (total.seq_before, total.entities_before) == known;
+    if (total.last_seq, total.entities) == known || (is_unfinished && ahead == Ahead::Copied) {
         return Ok(connection);
     }
     let what = format!(

@@ -16,10 +16,10 @@
 //!
 //! A thread remembers combinations from batch to batch, up to some memory, and then begins anew.
 
-use super::computed_rows::{ComputedRows, Outcome};
+use super::computed_rows::{ComputedRows, Outcomes};
 use super::group_step::GroupStep;
 use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
-use crate::answer::item::{AnswerRow, value_bytes};
+use crate::answer::item::AnswerRow;
 use crate::answer::row_pipes::{RowPipe, refused_text};
 use crate::entity::OwnedValue;
 use daytable_logsql::effect::{KeptColumns, PipeEffect, RowFlow, fields_of, may_be_same};
@@ -32,10 +32,8 @@ use daytable_store::{ColumnBatch, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Memory of the combinations that a thread remembers of a slice.
-const REMEMBERED_BYTES: usize = 4 << 20;
-/// Memory of a combination beside its values.
-const COMBINATION_BYTES: usize = 96;
+/// Memory of the combinations that a thread remembers of a slice: some seventy bytes each, and their values.
+const REMEMBERED_BYTES: usize = 12 << 20;
 
 /// The pipes in front of a pipe that needs all records, each of which looks at one record at a time.
 #[derive(Default)]
@@ -70,13 +68,11 @@ pub(super) struct ComputedState {
 struct SliceState {
     inputs: Vec<ValueNumbers>,
     steps: Vec<GroupStep>,
-    /// What became of each combination, once it is known.
-    outcomes: Vec<Option<Outcome>>,
+    /// What became of each combination, once it is known. A batch holds it as long as its rows are looked at.
+    outcomes: Arc<Outcomes>,
     /// The last batch with the combination, and its place there.
-    places: Vec<(u64, u32)>,
-    batch: u64,
-    /// Memory of the outcomes, and of all.
-    made: usize,
+    places: Vec<(u32, u32)>,
+    batch: u32,
     bytes: usize,
 }
 
@@ -365,6 +361,7 @@ impl Slice {
         SliceState {
             inputs: self.inputs.iter().map(|_| ValueNumbers::exact()).collect(),
             steps: self.inputs.iter().map(|_| GroupStep::default()).collect(),
+            outcomes: Arc::new(Outcomes::new(self.outputs.len(), 0)),
             ..SliceState::default()
         }
     }
@@ -377,8 +374,11 @@ impl Slice {
         table: &Arc<str>,
         rows: &RowSet,
     ) -> Result<ComputedRows, ComputeError> {
-        if state.bytes > REMEMBERED_BYTES {
+        // Nobody looks at the rows of the batch before any more, so it holds nothing.
+        if state.bytes > REMEMBERED_BYTES || state.batch == u32::MAX || Arc::get_mut(&mut state.outcomes).is_none() {
+            let round = state.outcomes.round + 1;
             *state = self.start();
+            state.outcomes = Arc::new(Outcomes::new(self.outputs.len(), round));
         }
         let mut combinations = vec![0u32; batch.len()];
         let mut numbers = vec![ABSENT; batch.len()];
@@ -398,52 +398,47 @@ impl Slice {
             });
         }
         state.batch += 1;
-        let (mut places, mut outcomes) = (numbers, Vec::new());
+        let (mut places, mut of_batch) = (numbers, Vec::new());
         for row in rows.iter() {
             let combination = combinations[row];
             if combination == NO_NUMBER {
-                return Err(ComputeError::Refused(TextRefusal::TooLong(REMEMBERED_BYTES)));
+                return Err(too_many());
             }
-            places[row] = self.place(state, combination as usize, &mut outcomes)?;
+            places[row] = self.place(state, combination, &mut of_batch)?;
         }
-        let of_inputs = state.inputs.iter().map(ValueNumbers::bytes).sum::<usize>();
-        state.bytes = state.made + of_inputs + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
-        Ok(ComputedRows::new(places, outcomes))
+        state.bytes = state.outcomes.bytes()
+            + 8 * state.places.capacity()
+            + state.inputs.iter().map(ValueNumbers::bytes).sum::<usize>()
+            + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
+        Ok(ComputedRows::new(places, of_batch, state.outcomes.clone()))
     }
 
-    /// The place of a combination's outcome among those of the batch.
-    fn place(
-        &self,
-        state: &mut SliceState,
-        combination: usize,
-        outcomes: &mut Vec<Outcome>,
-    ) -> Result<u32, ComputeError> {
-        if state.places.len() <= combination {
-            state.places.resize(combination + 1, (0, 0));
-            state.outcomes.resize(combination + 1, None);
+    /// The place of a combination among those of the batch. Its outcome is known then.
+    fn place(&self, state: &mut SliceState, combination: u32, of_batch: &mut Vec<u32>) -> Result<u32, ComputeError> {
+        let at = combination as usize;
+        if state.places.len() <= at {
+            state.places.resize(at + 1, (0, 0));
         }
-        let (batch, place) = state.places[combination];
+        let (batch, place) = state.places[at];
         if batch == state.batch {
             return Ok(place);
         }
-        let outcome = match &state.outcomes[combination] {
-            Some(outcome) => outcome.clone(),
-            None => {
-                let outcome = self.outcome(state, combination).map_err(ComputeError::Refused)?;
-                let values = outcome.iter().flat_map(|values| values.iter()).flatten();
-                state.made += COMBINATION_BYTES + values.map(|value| 32 + value_bytes(value)).sum::<usize>();
-                state.outcomes[combination] = Some(outcome.clone());
-                outcome
+        if !state.outcomes.is_known(combination) {
+            let row = self.computed(state, at).map_err(ComputeError::Refused)?;
+            let values = row.as_ref().map(|row| self.outputs.iter().map(|name| row.field(name)));
+            let is_kept = Arc::get_mut(&mut state.outcomes).is_some_and(|outcomes| outcomes.set(combination, values));
+            if !is_kept {
+                return Err(too_many());
             }
-        };
-        let place = outcomes.len() as u32;
-        outcomes.push(outcome);
-        state.places[combination] = (state.batch, place);
+        }
+        let place = of_batch.len() as u32;
+        of_batch.push(combination);
+        state.places[at] = (state.batch, place);
         Ok(place)
     }
 
-    /// What the pipes make of a combination of values.
-    fn outcome(&self, state: &SliceState, combination: usize) -> Result<Outcome, TextRefusal> {
+    /// The row that the pipes make of a combination of values; `None` if they drop it.
+    fn computed(&self, state: &SliceState, combination: usize) -> Result<Option<AnswerRow>, TextRefusal> {
         let mut values = Vec::with_capacity(self.inputs.len());
         let mut number = combination;
         for (step, known) in state.steps.iter().zip(&state.inputs).rev() {
@@ -463,6 +458,11 @@ impl Slice {
                 return Ok(None);
             }
         }
-        Ok(Some(self.outputs.iter().map(|name| row.field(name).map(OwnedValue::from)).collect()))
+        Ok(Some(row))
     }
+}
+
+/// A batch has more combinations of values than there can be numbers.
+fn too_many() -> ComputeError {
+    ComputeError::Refused(TextRefusal::TooLong(REMEMBERED_BYTES))
 }

@@ -201,7 +201,7 @@ pub(in crate::answer) fn gather(
             computed,
             memory,
             spill,
-            runs: Mutex::default(),
+            shared: Mutex::default(),
             charged: AtomicUsize::new(0),
             refused: &refused,
             is_elsewhere: AtomicBool::new(false),
@@ -211,8 +211,9 @@ pub(in crate::answer) fn gather(
     let refuse = |over: OverBudget| *lock(&refused) = Some(over);
     let walked = each_table(selection, visitor, |found| match found {
         FoundInTable::States(states, visitor) => {
-            runs.append(std::mem::take(&mut lock(&visitor.runs)));
-            for mut state in states {
+            let (shared, more) = visitor.take_shared();
+            runs.append(more);
+            for mut state in shared.into_iter().chain(states) {
                 matched += state.matched;
                 let charged = state.charged();
                 for record in state.records.take() {

@@ -61,8 +61,8 @@ pub(super) struct Gathering<'q> {
     pub(super) memory: &'q QuestionBudget,
     /// Where groups go that outgrow it.
     pub(super) spill: &'q SpillFile,
-    /// The groups of this table that went there.
-    pub(super) runs: Mutex<GroupRuns>,
+    /// The groups of this table that threads had no memory for.
+    pub(super) shared: Mutex<SharedGroups>,
     /// The memory that threads charged for groups of this table, which are not passed on yet.
     pub(super) charged: AtomicUsize,
     /// Why the question cannot be answered, if a value is too long.
@@ -73,6 +73,17 @@ pub(super) struct Gathering<'q> {
     pub(super) counted_fields: CountedFields,
     /// Whether rows have to be read.
     pub(super) is_elsewhere: AtomicBool,
+}
+
+/// Groups that threads gave away.
+#[derive(Default)]
+pub(super) struct SharedGroups {
+    /// Those in memory.
+    groups: Option<ThreadGroups>,
+    /// Those in the file.
+    runs: GroupRuns,
+    /// Whether most groups of a thread were not known before.
+    are_mostly_new: bool,
 }
 
 /// The groups of one thread.
@@ -346,7 +357,7 @@ impl TableVisitor for Gathering<'_> {
     }
 
     fn restart(&self) {
-        std::mem::take(&mut *lock(&self.runs));
+        std::mem::take(&mut *lock(&self.shared));
         self.memory.release(self.charged.swap(0, Order::Relaxed));
     }
 }
@@ -683,18 +694,70 @@ impl Gathering<'_> {
                 return ControlFlow::Continue(());
             }
         }
-        match self.spill.write_groups(state) {
-            Ok(runs) => lock(&self.runs).append(runs),
+        let groups = state.take_groups();
+        let shared = self.share(groups);
+        let left = state.memory().min(state.bytes);
+        self.release(state.bytes - left);
+        state.bytes = left;
+        match shared {
+            Ok(()) => ControlFlow::Continue(()),
             Err(over) => {
                 *lock(self.refused) = Some(over);
-                return ControlFlow::Break(());
+                ControlFlow::Break(())
             }
         }
-        state.clear();
-        self.memory.release(state.bytes);
-        self.charged.fetch_sub(state.bytes, Order::Relaxed);
-        state.bytes = 0;
-        ControlFlow::Continue(())
+    }
+
+    /// Gives back memory that was charged.
+    fn release(&self, bytes: usize) {
+        self.memory.release(bytes);
+        self.charged.fetch_sub(bytes, Order::Relaxed);
+    }
+
+    /// Adds groups of a thread to those that all threads gave away. Threads often have the same groups, so these become few. If they
+    /// do not, they go to the temporary file.
+    fn share(&self, mut groups: ThreadGroups) -> Result<(), OverBudget> {
+        let mut shared = lock(&self.shared);
+        let SharedGroups { groups: known, runs, are_mostly_new } = &mut *shared;
+        if *are_mostly_new {
+            drop(shared);
+            let more = self.spill.write_groups(&mut groups)?;
+            lock(&self.shared).runs.append(more);
+            return Ok(());
+        }
+        let other = match known {
+            Some(known) => {
+                let (before, given) = (known.len(), groups.len());
+                let other = known.merge(groups);
+                *are_mostly_new = known.len() - before > given / 2;
+                other
+            }
+            None => {
+                *known = Some(groups);
+                None
+            }
+        };
+        if let Some(mut other) = other {
+            runs.append(self.spill.write_groups(&mut other)?);
+        }
+        let Some(known) = known else { return Ok(()) };
+        let bytes = known.memory();
+        let more = bytes.saturating_sub(known.bytes);
+        if bytes <= self.spill.memory_max() / 4 * 3 && self.memory.charge(more, "groups").is_ok() {
+            self.charged.fetch_add(more, Order::Relaxed);
+            known.bytes += more;
+            return Ok(());
+        }
+        runs.append(self.spill.write_groups(known)?);
+        self.release(known.bytes);
+        shared.groups = None;
+        Ok(())
+    }
+
+    /// The groups that threads gave away, and those of them that are in the file.
+    pub(super) fn take_shared(&self) -> (Option<ThreadGroups>, GroupRuns) {
+        let SharedGroups { groups, runs, .. } = std::mem::take(&mut *lock(&self.shared));
+        (groups, runs)
     }
 
     /// The rows whose values columns do not have as the record has them.
@@ -870,9 +933,33 @@ impl GroupSource for ThreadGroups {
     fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
         self.states.iter_mut().map(|states| states.take(group)).collect()
     }
+
+    fn has_uniq(&self) -> bool {
+        self.states.iter().any(|states| matches!(states, States::Uniq(_)))
+    }
 }
 
 impl ThreadGroups {
+    /// Takes all groups out of it.
+    fn take_groups(&mut self) -> ThreadGroups {
+        let fresh = |known: &Vec<ValueNumbers>| known.iter().map(|_| ValueNumbers::default()).collect();
+        let values = fresh(&self.values);
+        let states = self.states.iter().map(States::empty).collect();
+        let taken = ThreadGroups {
+            matched: 0,
+            records: KeptRecords::default(),
+            values: std::mem::replace(&mut self.values, values),
+            levels: std::mem::take(&mut self.levels),
+            last_fixed: None,
+            steps: std::mem::take(&mut self.steps),
+            states: std::mem::replace(&mut self.states, states),
+            computed: ComputedState::default(),
+            bytes: 0,
+        };
+        self.clear();
+        taken
+    }
+
     /// Forgets all groups.
     fn clear(&mut self) {
         let fields = self.values.len();

@@ -117,6 +117,10 @@ impl<'b> Values<'b> {
                 columns.iter().for_each(|column| column.read(rows, numbers, &mut each));
                 Ok(())
             }
+            (Values::Computed(computed, column), None) => {
+                computed.each_number(*column, rows, numbers, each);
+                Ok(())
+            }
             _ => self.each(batch, rows, |value| numbers.step_number(value, step), each),
         }
     }
@@ -177,6 +181,8 @@ pub(super) struct ValueNumbers {
     last_step: Option<(i64, i64, u32)>,
     splitter: TextSplitter,
     floats: HashMap<u64, u32, foldhash::fast::RandomState>,
+    /// The numbers here of the numbers that computed values have, [`NO_NUMBER`] of one that was not asked for, and the round of those.
+    translated: (u64, Vec<u32>),
     /// Whether there is no memory for further values.
     pub(super) is_frozen: bool,
     /// Whether an empty text is a value, and values of two types with one text are two.
@@ -218,6 +224,23 @@ impl ValueNumbers {
             }
             other => self.of_typed(other),
         }
+    }
+
+    /// The number of a value that has a number among others, in this round of their numbers.
+    pub(super) fn translated(&mut self, round: u64, others: &ValueNumbers, number: u32) -> u32 {
+        let at = number as usize;
+        if self.translated.0 != round {
+            self.translated = (round, Vec::new());
+        }
+        if let Some(known) = self.translated.1.get(at).filter(|known| **known != NO_NUMBER) {
+            return *known;
+        }
+        let here = others.value(number).map_or(ABSENT, |value| self.number(value.as_property()));
+        if self.translated.1.len() <= at {
+            self.translated.1.resize(at + 1, NO_NUMBER);
+        }
+        self.translated.1[at] = here;
+        here
     }
 
     /// The number of the step that a value is in.
@@ -289,6 +312,7 @@ impl ValueNumbers {
             + self.printed.bytes()
             + 32 * self.typed.len()
             + 32 * (self.whole.len() + self.times.len() + self.floats.len())
+            + 4 * self.translated.1.capacity()
     }
 
     /// The value of a number.
@@ -512,7 +536,7 @@ impl TextTable {
     }
 
     fn bytes(&self) -> usize {
-        self.text.len() + 8 * self.ends.len() + 4 * self.slots.len()
+        self.text.capacity() + 4 * (self.ends.capacity() + self.hashes.capacity() + self.slots.len())
     }
 
     fn text(&self, number: u32) -> &str {

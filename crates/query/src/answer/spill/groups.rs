@@ -1,23 +1,41 @@
 //! Groups that outgrow the memory of a question.
 //!
-//! A run of groups is in the order of the hashes of their values, each with the states of its functions. The different
-//! values of `count_uniq` are in runs of their own, in the order of their group, function and hash, so that they are
+//! ```text
+//! groups ──► by the first bits of a hash of their values ──► parts 0 … 63 of the file, each with groups of all runs
+//!                                                                └─► one part at a time in memory ──► each group once
+//! ```
+//!
+//! Groups are told apart by 128 bits of a hash of their values. Nothing is sorted on the way to the file: a part is read into a
+//! table, where states of equal groups are merged, and comes out in the order of the hashes. A part that is too large for the memory
+//! is read several times, each time for some of its groups.
+//!
+//! The different values of `count_uniq` are in runs of their own, in the order of their group, function and hash, so that they are
 //! counted one after the other and never all in memory.
 
 use super::SpillStop;
-use super::run::{ChargedBytes, ItemRun, Merged, Run, RunReader, RunWriter, Sorted, damaged, reduce};
+use super::run::{ASKED_EVERY, ChargedBytes, Merged, Run, RunReader, RunWriter, Sorted, damaged, reduce};
 use crate::answer::accumulator::{Accumulator, better_shown};
 use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::spill_file::SpillFile;
 use crate::entity::OwnedValue;
-use crate::spilled::{Spilled, SpilledBytes};
+use crate::spilled::{Spilled, SpilledBytes, write_bytes};
 use daytable_logsql::query::Aggregate;
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
 use foldhash::quality::FixedState;
-use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
+use std::ops::Range;
 
+/// The bits of a hash that tell the part of a group.
+const PART_BITS: u32 = 6;
+const PARTS: usize = 1 << PART_BITS;
+/// Bytes of a part that are written at once.
+const PART_BLOCK_BYTES: usize = 16 << 10;
+/// How much memory a group takes beside its values and states, and how much more all of it may take than its entry in the file.
+const GROUP_BYTES: usize = 64;
+const MEMORY_OF_ENTRY: usize = 4;
 /// Hashes of values in one entry of a run.
 const HASHES_MAX: usize = 1024;
 
@@ -34,60 +52,64 @@ pub(in crate::answer) trait GroupSource {
 
     /// The states of the functions of a group, which are left empty.
     fn take_states(&mut self, group: usize) -> Vec<Accumulator>;
+
+    /// Whether one of the functions keeps different values.
+    fn has_uniq(&self) -> bool;
 }
 
-/// Runs of groups, and of the values of their functions.
+/// Groups in the file, and the values of their functions.
 #[derive(Clone, Debug, Default)]
 pub(in crate::answer) struct GroupRuns {
-    groups: Vec<Run>,
+    /// The blocks of each part, in the order in which they were written; none before something was.
+    parts: Vec<Run>,
     values: Vec<Run>,
 }
 
 impl GroupRuns {
     pub(in crate::answer) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+        self.parts.is_empty()
     }
 
     pub(in crate::answer) fn append(&mut self, mut other: GroupRuns) {
-        self.groups.append(&mut other.groups);
+        if self.parts.is_empty() {
+            self.parts = other.parts;
+        } else {
+            self.parts.iter_mut().zip(other.parts).for_each(|(part, more)| part.append(more));
+        }
         self.values.append(&mut other.values);
     }
 }
 
-/// A half of the hash by which groups are told apart.
-fn half(values: &[Option<OwnedValue>], seed: u64) -> u64 {
-    let texts: Vec<_> =
-        values.iter().map(|value| value.as_ref().map(OwnedValue::as_property).map(Property::text)).collect();
-    FixedState::with_seed(seed).hash_one(texts)
+/// The hash by which groups are told apart.
+type GroupHash = [u64; 2];
+
+/// The hash of the texts of some values. `room` is used on the way.
+fn hash_of(values: &[Option<OwnedValue>], room: &mut Vec<u8>) -> GroupHash {
+    room.clear();
+    for value in values {
+        match value.as_ref().map(OwnedValue::as_property).map(Property::text) {
+            Some(text) => {
+                room.extend_from_slice(&(text.len() as u64 + 1).to_le_bytes());
+                room.extend_from_slice(text.as_bytes());
+            }
+            None => room.extend_from_slice(&0u64.to_le_bytes()),
+        }
+    }
+    [1, 2].map(|seed| FixedState::with_seed(seed).hash_one(room.as_slice()))
 }
 
-/// A group of a run.
-struct SpilledGroup {
-    hash: [u64; 2],
-    values: GroupCells,
-    states: Vec<Accumulator>,
-}
-
-impl Spilled for SpilledGroup {
-    fn write(&self, to: &mut Vec<u8>) {
-        self.hash.iter().for_each(|half| to.extend_from_slice(&half.to_le_bytes()));
-        self.values.write(to);
-        self.states.write(to);
-    }
-
-    fn read(from: &mut SpilledBytes<'_>) -> Option<SpilledGroup> {
-        let hash = [u64::from_le_bytes(from.array()?), u64::from_le_bytes(from.array()?)];
-        Some(SpilledGroup { hash, values: Vec::read(from)?, states: Vec::read(from)? })
-    }
+/// The part of a group.
+fn part_of(hash: GroupHash) -> usize {
+    (hash[0] >> (u64::BITS - PART_BITS)) as usize
 }
 
 /// A value of a group: the hash of the group, the number of the function, and the hash of the value.
-type GroupValue = ([u64; 2], u32, u128);
+type GroupValue = (GroupHash, u32, u128);
 
 /// Writes values of groups in their order.
 struct ValueWriter {
     writer: RunWriter,
-    of: ([u64; 2], u32),
+    of: (GroupHash, u32),
     hashes: Vec<u128>,
 }
 
@@ -126,7 +148,7 @@ impl ValueWriter {
 /// The values of a run.
 struct ValueRun {
     reader: RunReader,
-    of: ([u64; 2], u32),
+    of: (GroupHash, u32),
     /// The hashes of the entry, the next one last.
     hashes: Vec<u128>,
 }
@@ -162,16 +184,24 @@ impl Sorted for ValueRun {
 impl SpillFile {
     /// Writes groups to the file.
     pub(in crate::answer) fn write_groups(&self, source: &mut impl GroupSource) -> Result<GroupRuns, OverBudget> {
-        let mut order: Vec<(u64, u32)> =
-            (0u32..).take(source.len()).map(|n| (half(&source.values(n as usize), 1), n)).collect();
-        let second = |n: u32| half(&source.values(n as usize), 2);
-        order.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| second(*one).cmp(&second(*other))));
-        let (mut groups, mut values) = (RunWriter::new(self)?, None);
-        for (first, number) in order {
-            let of = source.values(number as usize);
-            let mut group =
-                SpilledGroup { hash: [first, half(&of, 2)], values: of, states: source.take_states(number as usize) };
-            for (function, state) in (0u32..).zip(&mut group.states) {
+        let mut room = Vec::new();
+        // Values of groups are in the order of the groups; groups alone need none.
+        let mut order: Vec<(GroupHash, u32)> = Vec::new();
+        if source.has_uniq() {
+            let hashed = |n: u32| (hash_of(&source.values(n as usize), &mut room), n);
+            order = (0u32..).take(source.len()).map(hashed).collect();
+            order.sort_unstable();
+        }
+        let mut parts = Vec::with_capacity(PARTS);
+        for _ in 0..PARTS {
+            parts.push(RunWriter::with_blocks(self, PART_BLOCK_BYTES)?);
+        }
+        let mut values = None;
+        for at in 0..source.len() {
+            let number = order.get(at).map_or(at, |(_, number)| *number as usize);
+            let (cells, mut states) = (source.values(number), source.take_states(number));
+            let hash = hash_of(&cells, &mut room);
+            for (function, state) in (0u32..).zip(&mut states) {
                 let Accumulator::Uniq(hashes) = state else { continue };
                 let mut hashes: Vec<u128> = std::mem::take(hashes).into_iter().collect();
                 hashes.sort_unstable();
@@ -179,66 +209,135 @@ impl SpillFile {
                     Some(writer) => writer,
                     None => values.insert(ValueWriter::new(self)?),
                 };
-                hashes.into_iter().try_for_each(|hash| writer.push((group.hash, function, hash)))?;
+                hashes.into_iter().try_for_each(|value| writer.push((hash, function, value)))?;
             }
-            groups.push(|to| group.write(to))?;
+            parts[part_of(hash)].push(|to| {
+                hash.iter().for_each(|half| to.extend_from_slice(&half.to_le_bytes()));
+                room.clear();
+                cells.write(&mut room);
+                write_bytes(&room, to);
+                states.iter().for_each(|state| state.write(to));
+            })?;
         }
         let values = values.map(ValueWriter::finish).transpose()?;
-        Ok(GroupRuns { groups: vec![groups.finish()?], values: values.into_iter().collect() })
+        Ok(GroupRuns {
+            parts: parts.into_iter().map(RunWriter::finish).collect::<Result<_, _>>()?,
+            values: values.into_iter().collect(),
+        })
     }
 }
 
 /// All groups of some runs, each once, in the order of their hashes.
 pub(in crate::answer) struct MergedGroups<'q> {
-    groups: CombinedGroups<'q>,
+    parts: std::vec::IntoIter<Run>,
+    /// The groups that are in memory, and those of them that were not passed on yet.
+    table: PartTable<'q>,
+    left: std::vec::IntoIter<u32>,
+    /// The part of the table, and which of its groups are read next.
+    part: Run,
+    share: Range<u64>,
     values: Merged<'q, ValueRun>,
     /// The next value that was not counted yet.
     value: Option<GroupValue>,
-}
-
-/// The groups of runs, those with the same values as one.
-struct CombinedGroups<'q> {
-    merged: Merged<'q, ItemRun<SpilledGroup>>,
-    next: Option<SpilledGroup>,
-    aggregates: &'q [Aggregate],
     budget: &'q AnswerBudget,
+    go_on: &'q dyn Fn() -> bool,
 }
 
-impl<'q> CombinedGroups<'q> {
-    fn new(
-        runs: Vec<Run>,
-        aggregates: &'q [Aggregate],
-        budget: &'q AnswerBudget,
-        go_on: &'q dyn Fn() -> bool,
-    ) -> Result<CombinedGroups<'q>, SpillStop> {
-        let sources = runs.into_iter().map(|run| ItemRun::new(budget, run)).collect::<Result<_, _>>()?;
-        let mut merged = Merged::new(sources, &by_hash, go_on)?;
-        Ok(CombinedGroups { next: merged.next()?, merged, aggregates, budget })
+/// Groups of a part of the file, those with the same values as one.
+struct PartTable<'q> {
+    numbers: HashMap<GroupHash, u32, foldhash::fast::RandomState>,
+    hashes: Vec<GroupHash>,
+    /// The values of each group, as they are in the file.
+    cells: Vec<Range<usize>>,
+    bytes: Vec<u8>,
+    /// The states of all groups, one group after the other.
+    states: Vec<Accumulator>,
+    aggregates: &'q [Aggregate],
+    held: ChargedBytes,
+    /// Memory that is not charged yet.
+    owed: usize,
+}
+
+/// Memory that is charged at once.
+const CHARGED_AT_ONCE: usize = 64 << 10;
+
+impl PartTable<'_> {
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.hashes.clear();
+        self.cells.clear();
+        self.bytes.clear();
+        self.states.clear();
+        self.held.clear();
+        self.owed = 0;
     }
 
-    fn next(&mut self) -> Result<Option<SpilledGroup>, SpillStop> {
-        let Some(mut group) = self.next.take() else { return Ok(None) };
-        // A group of many runs may have long lists.
-        let list_bytes = |group: &SpilledGroup| group.states.iter().map(Accumulator::list_bytes).sum::<usize>();
-        let mut held = ChargedBytes::new(self.budget);
-        held.add(list_bytes(&group), "values")?;
-        loop {
-            self.next = self.merged.next()?;
-            let Some(other) = self.next.take_if(|other| other.hash == group.hash) else { break };
-            held.add(list_bytes(&other), "values")?;
-            for (known, value) in group.values.iter_mut().zip(&other.values) {
-                better_shown(known, value.as_ref().map(OwnedValue::as_property));
+    /// Adds a group of the file.
+    fn add(&mut self, hash: GroupHash, from: &mut SpilledBytes<'_>) -> Result<(), OverBudget> {
+        let cells = from.bytes().ok_or_else(damaged)?;
+        let functions = self.aggregates.len();
+        match self.numbers.entry(hash) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(u32::try_from(self.hashes.len()).map_err(|_| damaged())?);
+                self.hashes.push(hash);
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(cells);
+                self.cells.push(start..self.bytes.len());
+                self.owed += GROUP_BYTES + cells.len();
+                for _ in 0..functions {
+                    let state = Accumulator::read(from).ok_or_else(damaged)?;
+                    self.owed += size_of::<Accumulator>() + state.bytes();
+                    self.states.push(state);
+                }
             }
-            for ((state, more), aggregate) in group.states.iter_mut().zip(other.states).zip(self.aggregates) {
-                state.merge(more, aggregate.function);
+            Entry::Occupied(known) => {
+                let number = *known.get() as usize;
+                let known = &mut self.cells[number];
+                if self.bytes[known.clone()] != *cells {
+                    // Of values with one text, the one that is shown.
+                    let mut shown = cells_in(&self.bytes[known.clone()])?;
+                    for (shown, other) in shown.iter_mut().zip(&cells_in(cells)?) {
+                        better_shown(shown, other.as_ref().map(OwnedValue::as_property));
+                    }
+                    let start = self.bytes.len();
+                    shown.write(&mut self.bytes);
+                    if self.bytes[start..] == self.bytes[known.clone()] {
+                        self.bytes.truncate(start);
+                    } else {
+                        *known = start..self.bytes.len();
+                        self.owed += known.len();
+                    }
+                }
+                let states = &mut self.states[number * functions..][..functions];
+                for (state, aggregate) in states.iter_mut().zip(self.aggregates) {
+                    self.owed += state.merge(Accumulator::read(from).ok_or_else(damaged)?, aggregate.function);
+                }
             }
         }
-        Ok(Some(group))
+        if self.owed >= CHARGED_AT_ONCE {
+            self.held.add(std::mem::take(&mut self.owed), "groups")?;
+        }
+        Ok(())
+    }
+
+    /// Takes a group out of it.
+    fn take(&mut self, number: u32) -> Result<(GroupHash, GroupCells, Vec<Accumulator>), OverBudget> {
+        let (at, functions) = (number as usize, self.aggregates.len());
+        let states = self.states[at * functions..][..functions].iter_mut();
+        let states = states.map(|state| std::mem::replace(state, Accumulator::Count(0))).collect();
+        Ok((self.hashes[at], cells_in(&self.bytes[self.cells[at].clone()])?, states))
+    }
+
+    /// The groups in the order of their hashes.
+    fn order(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0u32..).take(self.hashes.len()).collect();
+        order.sort_unstable_by_key(|number| self.hashes[*number as usize]);
+        order
     }
 }
 
-fn by_hash(one: &SpilledGroup, other: &SpilledGroup) -> Ordering {
-    one.hash.cmp(&other.hash)
+fn cells_in(bytes: &[u8]) -> Result<GroupCells, OverBudget> {
+    GroupCells::read(&mut SpilledBytes::new(bytes)).ok_or_else(damaged)
 }
 
 impl<'q> MergedGroups<'q> {
@@ -254,14 +353,6 @@ impl<'q> MergedGroups<'q> {
             let sources = runs.into_iter().map(|run| ValueRun::new(spill, run)).collect::<Result<_, _>>()?;
             Merged::new(sources, &GroupValue::cmp, go_on)
         };
-        let groups = reduce(runs.groups, |runs| {
-            let (mut groups, mut writer) =
-                (CombinedGroups::new(runs, aggregates, budget, go_on)?, RunWriter::new(spill)?);
-            while let Some(group) = groups.next()? {
-                writer.push(|to| group.write(to))?;
-            }
-            Ok(writer.finish()?)
-        })?;
         let values = reduce(runs.values, |runs| {
             let (mut values, mut writer, mut last) = (values_of(runs)?, ValueWriter::new(spill)?, None);
             while let Some(value) = values.next()? {
@@ -272,19 +363,79 @@ impl<'q> MergedGroups<'q> {
             Ok(writer.finish()?)
         })?;
         let mut values = values_of(values)?;
-        let groups = CombinedGroups::new(groups, aggregates, budget, go_on)?;
-        Ok(MergedGroups { groups, value: values.next()?, values })
+        let table = PartTable {
+            numbers: HashMap::default(),
+            hashes: Vec::new(),
+            cells: Vec::new(),
+            bytes: Vec::new(),
+            states: Vec::new(),
+            aggregates,
+            held: ChargedBytes::new(budget),
+            owed: 0,
+        };
+        Ok(MergedGroups {
+            parts: runs.parts.into_iter(),
+            table,
+            left: Vec::new().into_iter(),
+            part: Run::default(),
+            share: 0..0,
+            value: values.next()?,
+            values,
+            budget,
+            go_on,
+        })
+    }
+
+    /// Reads the next groups into memory. False at the end.
+    fn read_more(&mut self) -> Result<bool, SpillStop> {
+        if self.share.is_empty() {
+            let Some(part) = self.parts.next() else { return Ok(false) };
+            // A power of two, so that the first bits of what is left of a hash tell the share.
+            let memory = MEMORY_OF_ENTRY as u64 * part.bytes();
+            let shares = memory.div_ceil(self.budget.spill().memory_max() as u64).max(1).next_power_of_two();
+            (self.part, self.share) = (part, 0..shares);
+        }
+        let (at, shares) = (self.share.start, self.share.end);
+        self.share.start += 1;
+        self.table.clear();
+        let mut reader = RunReader::new(self.budget.spill(), self.part.clone())?;
+        let mut since = 0u32;
+        while let Some(entry) = reader.next()? {
+            since += 1;
+            if since.is_multiple_of(ASKED_EVERY) && !(self.go_on)() {
+                return Err(SpillStop::Stopped);
+            }
+            let mut from = SpilledBytes::new(entry);
+            let mut half = || from.array().map(u64::from_le_bytes).ok_or_else(damaged);
+            let hash = [half()?, half()?];
+            let rest = u128::from(hash[0] << PART_BITS);
+            if (rest * u128::from(shares)) >> u64::BITS == u128::from(at) {
+                self.table.add(hash, &mut from)?;
+            }
+        }
+        self.left = self.table.order().into_iter();
+        Ok(true)
     }
 
     /// The next group, with the states of its functions.
     pub(in crate::answer) fn next(&mut self) -> Result<Option<(GroupCells, Vec<Accumulator>)>, SpillStop> {
-        let Some(mut group) = self.groups.next()? else { return Ok(None) };
-        for (function, state) in (0u32..).zip(&mut group.states) {
+        let number = loop {
+            match self.left.next() {
+                Some(number) => break number,
+                None if self.read_more()? => {}
+                None => {
+                    self.table.clear();
+                    return Ok(None);
+                }
+            }
+        };
+        let (hash, cells, mut states) = self.table.take(number)?;
+        for (function, state) in (0u32..).zip(&mut states) {
             if !matches!(state, Accumulator::Uniq(_)) {
                 continue;
             }
             let mut count = 0;
-            while let Some(value) = self.value.filter(|value| (value.0, value.1) == (group.hash, function)) {
+            while let Some(value) = self.value.filter(|value| (value.0, value.1) == (hash, function)) {
                 count += 1;
                 while self.value == Some(value) {
                     self.value = self.values.next()?;
@@ -292,6 +443,6 @@ impl<'q> MergedGroups<'q> {
             }
             *state = Accumulator::UniqCount(count);
         }
-        Ok(Some((group.values, group.states)))
+        Ok(Some((cells, states)))
     }
 }

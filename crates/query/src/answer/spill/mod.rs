@@ -1,7 +1,7 @@
-//! What outgrows the memory of a question, in a temporary file: sorted runs, which are merged in the end.
+//! What outgrows the memory of a question, in a temporary file: parts of groups and sorted runs, which are merged in the end.
 //!
 //! ```text
-//! groups ──► write_groups ──► runs of groups, by the hash of their values ──┐
+//! groups ──► write_groups ──► parts by the hash of their values ─────────────┐
 //! values of count_uniq ─────► runs of hashes, by group and hash ────────────┴► MergedGroups: each group once
 //! rows ────► ExternalSort ──► runs of rows, in their order ─────────────────► rows in their order
 //!                                               by the hash of a key ───────► Lookup: the rows of one key
@@ -11,7 +11,7 @@
 //!    come first.
 //! 2. A group is told apart by 128 bits of a hash, as a value of `count_uniq` is. So one group with very many different
 //!    values needs no more memory than many groups with few.
-//! 3. Merging takes a block of each run, at most [`MERGED_MAX`] of them at once. More runs are merged in several rounds.
+//! 3. Merging groups takes a part of them, or a share of a part. Merging runs takes a block of each run, at most [`MERGED_MAX`] of them at once. More runs are merged in several rounds.
 //! 4. What is written is charged to the [`ScratchSpace`] of the process. A disk that is full refuses the question.
 //!
 //! [`ScratchSpace`]: daytable_platform::scratch::ScratchSpace

@@ -20,13 +20,23 @@ use std::sync::Arc;
 /// Bytes after which a block is written.
 const BLOCK_BYTES: usize = 64 << 10;
 /// How many entries are merged before the question is asked whether it goes on.
-const ASKED_EVERY: u32 = 4096;
+pub(super) const ASKED_EVERY: u32 = 4096;
 
 /// Where the blocks of a run are: their beginnings and lengths.
 #[derive(Clone, Debug, Default)]
 pub(in crate::answer) struct Run(Vec<(u64, usize)>);
 
 impl Run {
+    /// Adds the blocks of another one behind its own.
+    pub(super) fn append(&mut self, mut more: Run) {
+        self.0.append(&mut more.0);
+    }
+
+    /// Its length.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().map(|(_, length)| *length as u64).sum()
+    }
+
     /// Some of its blocks.
     pub(super) fn part(&self, blocks: Range<usize>) -> Run {
         Run(self.0.get(blocks).unwrap_or_default().to_vec())
@@ -48,7 +58,7 @@ impl RunWriter {
 
     /// Writes blocks of other sizes.
     pub(super) fn with_blocks(spill: &SpillFile, block_bytes: usize) -> Result<RunWriter, OverBudget> {
-        Ok(RunWriter { file: spill.file()?, block: Vec::with_capacity(block_bytes), block_bytes, run: Run::default() })
+        Ok(RunWriter { file: spill.file()?, block: Vec::new(), block_bytes, run: Run::default() })
     }
 
     /// Whether the next entry is the first one of a block.

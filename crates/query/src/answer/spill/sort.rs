@@ -25,6 +25,8 @@ pub(in crate::answer) struct ExternalSort<'q, T> {
     /// How many are wanted at most.
     wanted: usize,
     items: Vec<T>,
+    /// Whether items were dropped, so that as many as are wanted stand in front in their order.
+    is_cut: bool,
     /// What was charged for them.
     held: usize,
     runs: Vec<Run>,
@@ -45,6 +47,7 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
             compare: Box::new(compare),
             wanted,
             items: Vec::new(),
+            is_cut: false,
             held: 0,
             runs: Vec::new(),
             spill: budget.spill().clone(),
@@ -55,6 +58,11 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
 
     /// Adds an item.
     pub(in crate::answer) fn push(&mut self, item: T) -> Result<(), OverBudget> {
+        // After a sort, the wanted ones stand in front: what is not before the last of them is not wanted.
+        let last = self.wanted.checked_sub(1).filter(|_| self.is_cut).and_then(|last| self.items.get(last));
+        if last.is_some_and(|last| (self.compare)(&item, last).is_ge()) {
+            return Ok(());
+        }
         let question = self.budget.question();
         let bytes = item.bytes();
         if self.spill.is_due(question, self.held) || question.charge(bytes, self.kept).is_err() {
@@ -73,6 +81,7 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
     /// Sorts the items in memory, and drops those that are not wanted.
     fn sort(&mut self) {
         self.items.sort_by(&*self.compare);
+        self.is_cut = self.items.len() >= self.wanted;
         let dropped: usize = self.items.drain(self.wanted.min(self.items.len())..).map(|item| item.bytes()).sum();
         self.release(dropped);
     }
@@ -89,6 +98,7 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
         }
         self.sort();
         let mut writer = RunWriter::new(&self.spill)?;
+        self.is_cut = false;
         for item in std::mem::take(&mut self.items) {
             writer.push(|to| item.write(to))?;
         }

@@ -79,6 +79,10 @@ impl GroupSource for Groups {
     fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
         std::mem::take(&mut self.0[group].1)
     }
+
+    fn has_uniq(&self) -> bool {
+        self.0.iter().any(|(_, states)| states.iter().any(|state| matches!(state, Accumulator::Uniq(_))))
+    }
 }
 
 fn grouped(rows: &[Row], aggregates: &[Aggregate]) -> Groups {
@@ -225,4 +229,27 @@ fn a_full_disk_and_a_client_that_goes_end_a_sort() {
     items.iter().try_for_each(|item| sort.push(*item)).expect("room");
     let stopped = sort.finish(&|| false, &mut |_| ControlFlow::Continue(()));
     assert_eq!(stopped, Err(SpillStop::Stopped));
+}
+
+/// A part of the groups that is larger than the memory is read several times, each time for some of its groups.
+#[test]
+fn many_groups_come_once_each_with_little_memory() {
+    const GROUPS: u64 = 20_000;
+    let dir = tempfile::tempdir().expect("a folder");
+    let query = ParsedQuery::parse("* | stats by (g) count() n").expect("a query");
+    let Some(Pipe::Stats { aggregates, .. }) = query.pipes.first() else { panic!("stats") };
+    let (budget, _scratch) = budget(dir.path(), 160 << 10, u64::MAX);
+    let mut runs = GroupRuns::default();
+    // Each group is in two of six runs.
+    for run in 0..6 {
+        let of_run = (0..GROUPS).filter(|n| n % 3 == run % 3);
+        let groups =
+            of_run.map(|n| (Some(OwnedValue::String(format!("group {n}"))), vec![Accumulator::Count(n + run)]));
+        runs.append(budget.spill().write_groups(&mut Groups(groups.collect())).expect("written"));
+    }
+    let found = finished(merged(runs, aggregates, &budget).expect("merged").into_iter(), aggregates);
+    let expected: BTreeMap<String, Vec<String>> =
+        (0..GROUPS).map(|n| (format!("group {n}"), vec![(2 * n + 2 * (n % 3) + 3).to_string()])).collect();
+    assert_eq!(found, expected);
+    assert_eq!(budget.question().charged(), 0);
 }

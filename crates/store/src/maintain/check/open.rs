@@ -55,10 +55,10 @@ fn rows(
     let mut checked = FileReport::default();
     match agreeing(connection, path, catalog_entry)? {
         Agreed::Gone => return Ok(FileReport::gone()),
-        Agreed::Total(total) => count(connection, total, &mut checked),
+        Agreed::Total(total, committed) => count(connection, total, committed, &mut checked),
         Agreed::Not(total, what) => {
             checked.count(what);
-            count(connection, total, &mut checked);
+            count(connection, total, i64::MAX, &mut checked);
         }
     }
     let _ = connection.execute_batch("ROLLBACK");
@@ -98,8 +98,8 @@ fn table_of(
 
 /// How the open snapshot compares with the catalog.
 enum Agreed {
-    /// They agree, or there is no catalog.
-    Total(Total),
+    /// They agree up to the commit with this number, or there is no catalog.
+    Total(Total, i64),
     /// They disagree, as described.
     Not(Total, String),
     /// The file is no longer live.
@@ -117,14 +117,14 @@ fn agreeing(
         connection.execute_batch("BEGIN").map_err(sql)?;
         let total = read_total(connection).map_err(sql)?;
         let (live, committed) = match catalog_entry()? {
-            CatalogEntry::Unknown => return Ok(Agreed::Total(total)),
+            CatalogEntry::Unknown => return Ok(Agreed::Total(total, i64::MAX)),
             CatalogEntry::Gone => return Ok(Agreed::Gone),
             CatalogEntry::Live(live, committed) => (live, committed),
         };
         let expected = (live.last_seq, live.entities);
         let is_ahead = total.last_seq > committed && (total.seq_before, total.entities_before) == expected;
         if (total.last_seq, total.entities) == expected || is_ahead {
-            return Ok(Agreed::Total(total));
+            return Ok(Agreed::Total(total, committed));
         }
         tries += 1;
         if tries == SNAPSHOTS || total.last_seq > committed + 1 {
@@ -140,16 +140,18 @@ fn agreeing(
     }
 }
 
-/// Counts the rows of the open snapshot and compares them with the file's own total.
-fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
+/// Counts the rows of the open snapshot and compares them with the file's own total. Rows above `committed` never happened, so they
+/// are part of that total and not of what the file has.
+fn count(connection: &Connection, total: Total, committed: i64, checked: &mut FileReport) {
     let counted = (|| -> rusqlite::Result<()> {
         let sums = format!(
-            "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
+            "SELECT count(*), coalesce(sum(entities), 0),
+             coalesce(sum(entities) FILTER (WHERE seq <= ?1), 0), coalesce(sum(records) FILTER (WHERE seq <= ?1), 0),
              coalesce(sum(partition <> {SHARED} AND partition NOT IN (SELECT id FROM partition)), 0) FROM page"
         );
-        let (pages, rows, records, strange): (i64, i64, i64, i64) =
-            connection.query_row(&sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-        checked.rows = u64::try_from(rows).unwrap_or(0);
+        let (pages, rows, rows_committed, records, strange): (i64, i64, i64, i64, i64) =
+            connection.query_row(&sums, [committed], |row| row.try_into())?;
+        checked.rows = u64::try_from(rows_committed).unwrap_or(0);
         checked.records = u64::try_from(records).unwrap_or(0);
         let expected = total.entities - total.merged;
         let difference = format!("its pages have {rows} rows, its total says {expected}");
