@@ -28,6 +28,8 @@ export class Fields {
     byId("fields").replaceChildren(h("div.facet-search", this.search), this.list);
     /** @type {Field[]} */
     this.fields = [];
+    /** Whether the names are there, and the values are not yet. */
+    this.isReading = false;
     /** Records that were looked at. */
     this.sample = 0;
     this.ask = { q: "", since: "", until: "" };
@@ -47,8 +49,11 @@ export class Fields {
       const names = await api.fieldNames(ask, signal);
       // The name that each record has tells how many there are.
       const sample = names.reduce((most, { records }) => Math.max(most, records), 0);
+      this.isReading = isFirst;
       if (isFirst) this.set(sample, names, []);
-      this.set(sample, names, await api.facets(ask, signal, VALUES_MAX));
+      const facets = await api.facets(ask, signal, VALUES_MAX);
+      this.isReading = false;
+      this.set(sample, names, facets);
     } catch (error) {
       if (signal.aborted) return;
       this.list.replaceChildren(blank("No fields", /** @type {Error} */ (error).message, button("Try again", () => this.load(ask, signal))));
@@ -92,9 +97,9 @@ export class Fields {
     this.fill(items, field);
     const details = h("details", { open: this.open.has(field.field), ontoggle: () => {
       this.open[details.open ? "add" : "delete"](field.field);
-      if (details.open && !isFew && !field.note) this.many(field, items);
+      if (details.open && !isFew && !field.note && !this.isReading) this.many(field, items);
     } },
-      h("summary", { title: name }, h("span.name", { dir: "auto" }, name), h("span.many", isFew ? { title: grouped(field.distinct) } : { title: "More than 1,000 values, or long ones" }, isFew ? short(field.distinct ?? 0) : "many")), items);
+      h("summary", { title: name }, h("span.name", { dir: "auto" }, name), h("span.many", isFew ? { title: grouped(field.distinct) } : { title: "More than 1,000 values, or long ones" }, isFew ? short(field.distinct ?? 0) : this.isReading ? "" : "many")), items);
     return h("div.facet", details, column);
   }
 

@@ -58,21 +58,23 @@ export function rowElement(at, row, use) {
     h("div", { role: "gridcell", class: "cell message", dir: "auto" }, ...(isWrapped ? wrapped() : oneLine())));
 
   function wrapped() {
-    return [...text(cutTo(textOf(row.message ?? row.line), LINE_CUT.wrap)), ...fields(LINE_CUT.wrap)];
+    return [h("bdi", ...text(cutTo(textOf(row.message ?? row.line), LINE_CUT.wrap))), ...fields(LINE_CUT.wrap)];
   }
 
   /** @returns {Child[]} */
   function oneLine() {
     const { first, rest, texts } = linesIn(row);
     const shown = cutTo(first, LINE_CUT.nowrap);
-    if (!rest && !texts.length) return [...text(shown), ...fields(LINE_CUT.nowrap - shown.length)];
+    // Text from right to left turns nothing beside it around.
+    const begin = h("bdi", ...text(shown));
+    if (!rest && !texts.length) return [begin, ...fields(LINE_CUT.nowrap - shown.length)];
     const further = (rest ? linesOfText(rest) : 0) + texts.reduce((sum, [, value]) => sum + linesOfText(textOf(value)), 0);
     const toggle = h("button", { class: "further", "aria-expanded": isOpen, title: `${isOpen ? "Hide" : "Show"} the further lines (o)`, onclick: (/** @type {Event} */ event) => {
       event.stopPropagation();
       use.toggle();
     } }, `${isOpen ? "\u25be" : "\u25b8"} ${plural(further, "line")}`);
     const blocks = [...(rest ? [text(cutTo(rest.trimEnd(), OPEN_CUT))] : []), ...texts.map(([name, value]) => [h("i", visible(name) + "=\n"), ...text(cutTo(textOf(value).trimEnd(), OPEN_CUT))])];
-    return [...text(shown), toggle, isOpen ? "" : h("span.headline", ...text(cutTo(headline(rest || textOf(texts[0]?.[1])), LINE_CUT.nowrap))),
+    return [begin, toggle, isOpen ? "" : h("bdi.headline", ...text(cutTo(headline(rest || textOf(texts[0]?.[1])), LINE_CUT.nowrap))),
       ...fields(LINE_CUT.nowrap - shown.length), ...(isOpen ? blocks.map((block) => h("div.stack", { dir: "auto" }, ...block)) : [])];
   }
 
@@ -85,7 +87,7 @@ export function rowElement(at, row, use) {
       if (!isWrapped && shown.includes("\n")) continue;
       room -= name.length + shown.length + 2;
       if (room < 0 && all.length) break;
-      all.push(" ", h("span.pair", h("i", visible(name) + "="), ...text(cutTo(shown, 200))));
+      all.push(" ", h("bdi.pair", h("i", visible(name) + "="), ...text(cutTo(shown, 200))));
     }
     return all;
   }

@@ -71,7 +71,8 @@ export class Telling {
         seen.set(name, field);
       }
     }
-    return { places: new Map([...seen].map(([name, field]) => [name, placeOf(field, n)])), seen: n, of: this.records.length };
+    // Of equal places, the field that came first stands first, so all rows have one order.
+    return { places: new Map([...seen].map(([name, field], at) => [name, placeOf(field, n) + at / 1000])), seen: n, of: this.records.length };
   }
 }
 

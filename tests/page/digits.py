@@ -128,6 +128,7 @@ def columns_and_records_have_every_digit(page):
         panel.get_by_role("region", name="Line").get_by_role("button", name="Copy").click()
         expect(page.locator("#toast")).to_have_text("Line copied")
         assert clipboard() == line_of(at, number), clipboard()
+        field.hover()
         panel.get_by_role("button", name="Only this id").click()
         expect(page.locator("#status")).to_contain_text("1 record ")
         expect(grid(page)).to_have_count(2)

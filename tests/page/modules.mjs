@@ -78,6 +78,10 @@ const TESTS = {
     // Once there are more, more is known.
     rows.push(...Array.from({ length: 40 }, (_, n) => record(n + 60)));
     assert.deepEqual(names(0), ["status", "id", "service"]);
+    // All rows have one order, also where their fields come in others.
+    const turned = Array.from({ length: 40 }, (_, n) => (n % 2 ? { message: "x", one: n, two: n * 7 } : { message: "x", two: n * 7, one: n }));
+    const other = new Telling({ length: 40, get: (at) => turned[at] });
+    for (const at of [1, 2, 39]) assert.deepEqual(other.fields(at, []).map(([name]) => name), ["two", "one"]);
     assert.ok(isSaid("42", { message: "took 42 ms" }) && isSaid("ms", { message: "took 42ms, or 3 ms" }));
     assert.ok(!isSaid("42", { message: "took 142 ms" }) && !isSaid("42", { message: "" }));
     assert.deepEqual(["a b", 'a"b', "a=b", "plain", 5, true].map(quoted), ['"a b"', '"a\\"b"', '"a=b"', "plain", "5", "true"]);
