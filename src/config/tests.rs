@@ -760,14 +760,17 @@ fn archives_and_their_problems() {
 fn saved_queries_and_their_problems() {
     let block = |text: &str| format!("[[query]]\nname = \"Slow\"\n{text}");
     for (text, expected) in [
-        (block("query = \"status:>=\""), "f:3:18: query: "),
-        (block("query = \"status>=500\""), "f:3:10: query: "),
-        (block("query = \"*\"\nsince = \"tomorrow\""), "f:4:9: since: must be an age like \"24h\" or \"1d12h\""),
-        (block("query = \"*\"\nsince = \"24\""), "f:4:9: since: must be an age"),
-        (block("query = \"*\"\ncolumns = [\" \"]"), "f:4:12: columns: must name a field"),
-        (block("query = \"*\"\nabout = \"\""), "f:4:9: about: must be a text of 1 to 200 characters"),
-        (block("since = \"1h\""), "f:1:1: "),
-        (format!("{0}query = \"*\"\n{0}query = \"*\"", block("")), "f:4:1: "),
+        (block("query = \"status:>=\""), "f:3:19: query: expected a value"),
+        (block("query = \"status>=500\""), "f:3:10: query: status>=500 is taken for a word"),
+        (
+            block("query = \"*\"\nsince = \"tomorrow\""),
+            "f:4:9: since = \"tomorrow\": must be an age like \"24h\" or \"1d12h\"",
+        ),
+        (block("query = \"*\"\nsince = \"24\""), "f:4:9: since = \"24\": must be an age"),
+        (block("query = \"*\"\ncolumns = [\" \"]"), "f:4:12: columns = \" \": must name a field"),
+        (block("query = \"*\"\nabout = \"\""), "f:4:9: about = \"\": must be a text of 1 to 200 characters"),
+        (block("since = \"1h\""), "f:1:1: [[query]]: `query` is missing"),
+        (format!("{0}query = \"*\"\n{0}query = \"*\"", block("")), "f:4:1: [[query]]: two queries are called \"Slow\""),
     ] {
         let found = problems(&text);
         assert!(found.starts_with(expected), "{text}\n{found}");
