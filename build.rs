@@ -18,9 +18,12 @@ mod bundle;
 #[path = "src/http/page/compact.rs"]
 #[allow(dead_code)]
 mod compact;
+#[path = "src/http/page/markdown.rs"]
+#[allow(dead_code)]
+mod markdown;
 
 fn main() {
-    for path in ["build.rs", "Cargo.toml", "Cargo.lock", "src"] {
+    for path in ["build.rs", "Cargo.toml", "Cargo.lock", "src", "docs/reference/query-language.md"] {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rerun-if-env-changed=DAYTABLE_COMMIT");

@@ -2,7 +2,9 @@
 
 use super::key::{ConfigKey, KeyDraft, duration, optional_text, text};
 use super::values::{absolute, name, or_word, size_at_least};
-use super::{HostsConfig, HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, TenantConfig, reading};
+use super::{
+    HostsConfig, HttpConfig, LifecycleConfig, SavedQuery, SourceBlocks, StoreConfig, TableConfig, TenantConfig, reading,
+};
 use crate::log::LogOptions;
 use daytable_alert::{AlertRule, DeliveryOptions};
 use daytable_archive::Access;
@@ -56,6 +58,8 @@ pub struct Config {
     pub alerts: DeliveryOptions,
     /// `[[alert]]`, in the order of the file.
     pub alert_rules: Vec<AlertRule>,
+    /// `[[query]]`, in the order of the file.
+    pub saved_queries: Vec<SavedQuery>,
     /// `[lifecycle]`
     pub lifecycle: LifecycleConfig,
     /// `[store]`
@@ -85,6 +89,7 @@ impl Default for Config {
             archives: Access::default(),
             alerts: DeliveryOptions::default(),
             alert_rules: Vec::new(),
+            saved_queries: Vec::new(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
             forward: Vec::new(),

@@ -14,7 +14,7 @@
 //!
 //! * `parts`: the list of all sections; `sources`: the list of the blocks of sources. `options`: the options of a section.
 //! * `key`: rows, and what can be in a row. `section`: one table of the file, and its problems. `values`: shared readers.
-//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`, [`tenants`], `forward`; and per
+//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`, [`tenants`], `forward`, `saved_queries`; and per
 //!   inline table: `tls`, `allowance`, `reading`.
 //! * `file`: the whole configuration. `load` reads it. [`credentials`]: the separate file of credentials.
 //! * [`environment`]: a variable for each key. [`changes`]: what differs between two configurations.
@@ -42,6 +42,7 @@ mod parts;
 mod reading;
 pub mod reference;
 pub mod remote;
+mod saved_queries;
 mod section;
 mod sources;
 pub mod store;
@@ -62,6 +63,7 @@ pub use forward::HostsConfig;
 pub use http::{HttpConfig, Listen, PushAccess, PushAccessError};
 pub use lifecycle::{FolderBound, LifecycleConfig};
 pub use remote::{RemoteConfig, SendOrder, WhenFull};
+pub use saved_queries::SavedQuery;
 pub use sources::{BlockSummary, SourceBlocks};
 pub use store::{StoreConfig, StoreKind};
 pub use table::TableConfig;

@@ -4,7 +4,7 @@ use super::changes::Changes;
 use super::key::{self, SectionDoc, SectionPlace, bare};
 use super::options::SectionOptions;
 use super::section::Section;
-use super::{Config, SourceBlocks, alerts, allowance, file, forward, reading, table, tenants, tls};
+use super::{Config, SourceBlocks, alerts, allowance, file, forward, reading, saved_queries, table, tenants, tls};
 
 /// One section of the file, or blocks.
 pub(super) trait ConfigPart {
@@ -29,6 +29,7 @@ pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
     parts.push(Box::new(TenantSections));
     parts.extend([section(|config| &mut config.archives), section(|config| &mut config.alerts)]);
     parts.push(Box::new(AlertSections));
+    parts.push(Box::new(SavedQuerySections));
     parts.extend([section(|config| &mut config.lifecycle), section(|config| &mut config.store)]);
     parts.push(Box::new(ForwardSections));
     parts.extend([section(|config| &mut config.hosts), section(|config| &mut config.log)]);
@@ -149,6 +150,23 @@ impl ConfigPart for AlertSections {
 
     fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
         alerts::compare(&before.alert_rules, &mut now.alert_rules, changes);
+    }
+}
+
+/// The blocks `[[query]]`.
+struct SavedQuerySections;
+
+impl ConfigPart for SavedQuerySections {
+    fn docs(&self) -> Vec<SectionDoc> {
+        vec![saved_queries::doc()]
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        config.saved_queries = saved_queries::read(file);
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        saved_queries::compare(&before.saved_queries, &mut now.saved_queries, changes);
     }
 }
 

@@ -130,6 +130,19 @@ fn the_sample_with_every_key() {
     };
     expected.tenants =
         vec![tenant("shop", "shop-*", None), tenant("acme", "web-*", Some("/run/credentials/daytable.service/acme"))];
+    let saved = |name: &str, query: &str| SavedQuery {
+        name: name.into(),
+        query: query.into(),
+        since: Some("24h".into()),
+        ..SavedQuery::default()
+    };
+    expected.saved_queries = vec![
+        SavedQuery { columns: vec!["path".into(), "status".into()], ..saved("Failed requests", "status:>=500") },
+        SavedQuery {
+            about: Some("Requests that somebody waited for".into()),
+            ..saved("Slow requests", "duration:>1s")
+        },
+    ];
     let instance = || vec!["instance".to_owned()];
     let (slow, text) =
         (AlertRule::new("Slow", SLOW), |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into());
@@ -741,6 +754,37 @@ fn archives_and_their_problems() {
         secret.starts_with("f:4:12: archive: must name a location only") && !secret.contains("U0VDUkVU"),
         "{secret}"
     );
+}
+
+#[test]
+fn saved_queries_and_their_problems() {
+    let block = |text: &str| format!("[[query]]\nname = \"Slow\"\n{text}");
+    for (text, expected) in [
+        (block("query = \"status:>=\""), "f:3:19: query: expected a value"),
+        (block("query = \"status>=500\""), "f:3:10: query: status>=500 is taken for a word"),
+        (
+            block("query = \"*\"\nsince = \"tomorrow\""),
+            "f:4:9: since = \"tomorrow\": must be an age like \"24h\" or \"1d12h\"",
+        ),
+        (block("query = \"*\"\nsince = \"24\""), "f:4:9: since = \"24\": must be an age"),
+        (block("query = \"*\"\ncolumns = [\" \"]"), "f:4:12: columns = \" \": must name a field"),
+        (block("query = \"*\"\nabout = \"\""), "f:4:9: about = \"\": must be a text of 1 to 200 characters"),
+        (block("since = \"1h\""), "f:1:1: [[query]]: `query` is missing"),
+        (format!("{0}query = \"*\"\n{0}query = \"*\"", block("")), "f:4:1: [[query]]: two queries are called \"Slow\""),
+    ] {
+        let found = problems(&text);
+        assert!(found.starts_with(expected), "{text}\n{found}");
+    }
+    let whole = "query = \"level:>=error | stats by (path) count() n\"\nsince = \"1d12h\"\ncolumns = [\"path\"]\nabout = \"What fails\"";
+    let config = Config::parse(&block(whole), "f").expect("good");
+    let expected = SavedQuery {
+        name: "Slow".into(),
+        query: "level:>=error | stats by (path) count() n".into(),
+        since: Some("1d12h".into()),
+        columns: vec!["path".into()],
+        about: Some("What fails".into()),
+    };
+    assert_eq!(config.saved_queries, [expected]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::queries;
 use super::reader_pool::ReaderPool;
 use super::reload::{ReloadError, ReloadRequest};
 use super::status::{StatusContext, status};
+use crate::config::SavedQuery;
 use crate::http::{
     Api, ApiError, ApiResult, ContextParams, CountParams, DropParams, ExportParams, FilterParams, ImportRequest,
     LokiError, QueryParams, QuestionClock, RecordQuestion, ResponseWriter, RestoreRequest, SummaryParams, Visibility,
@@ -47,6 +48,8 @@ pub(super) struct ApiContext {
     pub(super) reading: Reloadable<ParseOptions>,
     /// The blocks of files.
     pub(super) tails: Reloadable<Vec<TailOptions>>,
+    /// The queries that the page offers.
+    pub(super) saved_queries: Reloadable<Vec<SavedQuery>>,
     /// How archived days are read.
     pub(super) archives: Reloadable<Archives>,
     pub(super) counters: Reloadable<CounterRegistry>,
@@ -192,6 +195,11 @@ impl Api for ApiContext {
 
     fn alerts(&self, out: &mut ResponseWriter) -> ApiResult {
         out.line(&alerts::document(&self.status.alerts));
+        Ok(())
+    }
+
+    fn saved_queries(&self, out: &mut ResponseWriter) -> ApiResult {
+        out.line(&*self.saved_queries.load());
         Ok(())
     }
 

@@ -50,7 +50,7 @@ pub use reload::Reloaded;
 pub use routing::{router, router_of};
 pub use status::{DaemonStatus, DiskStatus, Trouble, VerifyStatus};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, SavedQuery};
 use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext, Tenants};
 use crate::metrics::{CounterRegistry, MetricSources, Metrics};
 use crate::remote::{self, RemoteLifecycle, RemoteOutbox, RemoteSetup};
@@ -214,6 +214,7 @@ struct Daemon {
     router: Router,
     reading: Reloadable<ParseOptions>,
     tails: Reloadable<Vec<TailOptions>>,
+    saved_queries: Reloadable<Vec<SavedQuery>>,
     archives: Reloadable<Archives>,
     lifecycle: LifecycleApi,
     verifying: Reloadable<Verifying>,
@@ -294,6 +295,7 @@ impl Daemon {
 
         let reading = Reloadable::new(config.reading());
         let tails = Reloadable::new(config.sources.tails.clone());
+        let saved_queries = Reloadable::new(config.saved_queries.clone());
         let stores_records = lake.is_none();
         let archives = Reloadable::new(match lake {
             Some(lake) => Archives::Lake(lake),
@@ -310,6 +312,7 @@ impl Daemon {
             router: router.clone(),
             reading: reading.clone(),
             tails: tails.clone(),
+            saved_queries: saved_queries.clone(),
             archives: archives.clone(),
             counters: counters.clone(),
             remote: remote_store.clone(),
@@ -401,6 +404,7 @@ impl Daemon {
             router,
             reading,
             tails,
+            saved_queries,
             archives,
             lifecycle,
             verifying,

@@ -143,6 +143,7 @@ impl Daemon {
         self.alerts.change(&config);
         self.reading.store(config.reading());
         self.tails.store(config.sources.tails.clone());
+        self.saved_queries.store(config.saved_queries.clone());
         self.server.apply(&config.http, prepared.server, &self.server_context, &self.push, &mut self.servers);
         self.places.store(super::forwarding::places(&config.tables));
         self.forwarding_view.change(config.hosts.silent_after);

@@ -85,6 +85,9 @@ pub trait Api: Send + Sync + 'static {
     /// `/api/alerts`: alerts that last, rules and receivers, as one JSON document.
     fn alerts(&self, out: &mut ResponseWriter) -> ApiResult;
 
+    /// `/api/queries`: the queries of the configuration, as one JSON document.
+    fn saved_queries(&self, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/-/drop`: drops a day-table, or its archives as well.
     fn drop_table(&self, params: &DropParams, out: &mut ResponseWriter) -> ApiResult;
 

@@ -28,6 +28,7 @@ pub(super) const TAIL: &str = "/api/tail";
 pub(super) const TABLES: &str = "/api/tables";
 pub(super) const SOURCES: &str = "/api/sources";
 pub(super) const ALERTS: &str = "/api/alerts";
+pub(super) const QUERIES: &str = "/api/queries";
 pub(super) const STATUS: &str = "/api/status";
 
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
@@ -45,6 +46,7 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         .route(TABLES, scan(Lines, params::none, |api, (), out| api.tables(out)))
         .route(SOURCES, scan(Lines, params::none, |api, (), out| api.sources(out)))
         .route(ALERTS, scan(Document, params::none, |api, (), out| api.alerts(out)))
+        .route(QUERIES, scan(Document, params::none, |api, (), out| api.saved_queries(out)))
         .route(STATUS, scan(Document, params::none, |api, (), out| api.status(out)))
         .route(EXPORT, get(export).post(export))
         .route(TAIL, get(follow::tail).post(follow::tail))

@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 46] = [
+const PATHS: [&str; 47] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -34,6 +34,7 @@ const PATHS: [&str; 46] = [
     read::TABLES,
     read::SOURCES,
     read::ALERTS,
+    read::QUERIES,
     read::STATUS,
     mcp::MCP,
     page::PAGE,

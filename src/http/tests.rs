@@ -109,6 +109,10 @@ impl Api for FakeApi {
         Ok(())
     }
 
+    fn saved_queries(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
     fn drop_table(&self, params: &DropParams, out: &mut ResponseWriter) -> ApiResult {
         (self.drop_table)(&params.table, out)
     }

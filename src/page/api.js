@@ -136,17 +136,17 @@ export const SAMPLE = 20000;
 /** @param {Ask} ask */
 const sample = (ask) => ({ ...ask, q: `${ask.q || "*"} | limit ${SAMPLE}` });
 
-/** @typedef {{field: string, records: number, distinct: number, values: {value: any, n: number}[]}} Facet */
+/** @typedef {{field: string, records: number, distinct: number, values: {value: unknown, n: number}[]}} Facet a field with few values */
 
 /** Fields of the sample with their most frequent values. @param {Ask} ask @param {AbortSignal} signal @param {number} limit @returns {Promise<Facet[]>} */
 export const facets = (ask, signal, limit) => document("facets", { ...sample(ask), limit }, signal);
 
-/** Names of fields. @param {Ask} ask @returns {Promise<string[]>} */
-export const fieldNames = async (ask) => (await document("fields", sample(ask))).map((/** @type {Row} */ row) => row.name);
+/** Names of fields, each with its records in the sample. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<{name: string, records: number}[]>} */
+export const fieldNames = (ask, signal) => document("fields", sample(ask), signal);
 
-/** Values of a field, frequent ones first. @param {Ask} ask @param {string} field @param {AbortSignal} [signal] @returns {Promise<{value: string, n: number}[]>} */
-export const values = async (ask, field, signal) =>
-  (await document("values", { ...sample(ask), field, limit: 500 }, signal)).map((/** @type {Row} */ row) => ({ value: String(row.value), n: row.records }));
+/** Values of a field, frequent ones first. @param {Ask} ask @param {string} field @param {AbortSignal} [signal] @param {number} [limit] @returns {Promise<{value: string, n: number}[]>} */
+export const values = async (ask, field, signal, limit = 500) =>
+  (await document("values", { ...sample(ask), field, limit }, signal)).map((/** @type {Row} */ row) => ({ value: String(row.value), n: row.records }));
 
 /** The records around one, of the same source or instance. @param {string} key @param {number} count @param {AbortSignal} [signal] @param {"source"|"instance"} [of] */
 export const around = (key, count, signal, of = "source") => rows(target("context", { key, before: count, after: count, of }), signal);
@@ -191,6 +191,11 @@ export const sources = (signal) => rows(target("sources", {}), signal);
 
 /** The hosts that forward here. @param {AbortSignal} [signal] */
 export const hosts = (signal) => rows(target("hosts", {}), signal);
+
+/** @typedef {{name: string, query: string, since: string|null, columns: string[], about: string|null}} SavedQuery a query of the configuration */
+
+/** The queries of the configuration. @returns {Promise<SavedQuery[]>} */
+export const savedQueries = async () => parseJson(await (await get("/api/queries")).text());
 
 /** The alerts that last. @returns {Promise<import("./alerts.js").Alert[]>} */
 export const alerts = async () => parseJson(await (await get("/api/alerts")).text()).alerts;

@@ -43,7 +43,6 @@ export class QueryBar {
   /** @param {string} q */
   set(q) {
     if (document.activeElement !== this.input || this.input.value.trim() !== q) this.input.value = q;
-    this.fault();
   }
 
   submit() {
@@ -69,7 +68,7 @@ export class QueryBar {
     if (!text) return box.replaceChildren();
     const q = this.input.value;
     const end = at && Math.max(at.to, at.from + 1);
-    box.replaceChildren(at ? h("code", visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", text));
+    box.replaceChildren(at ? h("code", visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", text), h("a", { href: "/page/language.html", target: "_blank" }, "The language"));
   }
 
   typed() {
@@ -103,7 +102,7 @@ export class QueryBar {
         choices = values.filter(({ value }) => value.toLowerCase().includes(word)).map(({ value, n }) => ({ text: value, note: short(n), insert: /^[\p{L}\p{N}_.-]+$/u.test(value) ? value + " " : quote(value) + " " }));
       } else {
         const range = ask.since + " " + ask.until;
-        if (this.names?.range !== range) this.names = { range, names: api.fieldNames(ask) };
+        if (this.names?.range !== range) this.names = { range, names: api.fieldNames(ask).then((fields) => fields.map(({ name }) => name)) };
         const names = await this.names.names;
         choices = names.filter((name) => name.toLowerCase().includes(word)).sort((a, b) => Number(b.toLowerCase().startsWith(word)) - Number(a.toLowerCase().startsWith(word))).map((name) => ({ text: name, note: "field", insert: nameOf(name) + ":" }));
       }

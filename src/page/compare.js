@@ -1,12 +1,12 @@
 // What is different between two ranges: values and patterns whose share has changed, and whether chance explains it.
 
 import * as api from "./api.js";
-import { blank, button, grid, h, percent, textOf, visible } from "./dom.js";
+import { blank, button, dash, grid, h, percent, textOf, visible } from "./dom.js";
 import { grouped } from "./number.js";
 import { marked } from "./patterns.js";
 import { add, split, term } from "./query.js";
 import { parse } from "./range.js";
-import { full, rangeText, rfc } from "./time.js";
+import { dayBegin, full, instant, rfc } from "./time.js";
 
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, range: () => [number, number]}} Uses */
 /** @typedef {{n: number, of: number, isExact: boolean}} Share the records with a value, of how many */
@@ -24,6 +24,16 @@ export function zOf(a, b) {
   return (a.n / a.of - b.n / b.of) / Math.sqrt(both * (1 - both) * (1 / a.of + 1 / b.of)) || 0;
 }
 
+/** A share in words. One that is not listed is below that of the last listed value. @param {Share} share */
+const shareText = ({ n, of, isExact }) => (isExact ? percent(n / of) : percent(n / of).replace(/^<?/, n / of < 0.001 ? "<" : "\u2264 "));
+
+/** How much a share has changed, as a line. @param {number} gap */
+function changeBar(gap) {
+  const line = h("i", { class: gap > 0 ? "more" : "less" });
+  line.style.width = Math.abs(gap) * 50 + "%";
+  return line;
+}
+
 /** The shares of a range's values and patterns. @param {api.Ask} ask @param {AbortSignal} signal */
 async function sharesOf(ask, signal) {
   const [facets, { patterns, records }] = await Promise.all([api.facets(ask, signal, VALUES), api.patterns(ask, signal)]);
@@ -33,6 +43,8 @@ async function sharesOf(ask, signal) {
   /** @type {Map<string, number>} what a value that is not listed has at most */
   const most = new Map();
   for (const { field, distinct, values } of facets) {
+    // Messages are compared by their patterns.
+    if (field === "message") continue;
     most.set(field, distinct > values.length ? values.at(-1)?.n ?? 0 : 0);
     for (const { value, n } of values) {
       const query = term(field, textOf(value));
@@ -48,14 +60,23 @@ export async function showCompare(place, signal, { state, change, range }) {
   const { since2, until2, utc } = state();
   const [q] = split(state().q);
   const [from, to] = range();
+  const begins = (/** @type {string} */ text) => dayBegin(text, Date.now(), utc);
   // Without another range, the one before, of the same length.
-  const asks = [{ q, since: rfc(from), until: rfc(to) }, { q, since: since2 || rfc(2 * from - to), until: until2 || rfc(from) }];
-  const input = (/** @type {string} */ name, /** @type {string} */ value) => h("input", { value: full(Date.parse(value), utc), "aria-label": name });
-  const [begin, end] = [input("Other range from", asks[1].since), input("Other range to", asks[1].until)];
+  const asks = [{ q, since: rfc(from), until: rfc(to) }, { q, since: begins(since2) || rfc(2 * from - to), until: begins(until2) || rfc(from) }];
+  const inputs = asks.flatMap(({ since, until }, at) => [["from", since], ["to", until]].map(([name, time]) =>
+    h("input", { value: full(instant(time, Date.now()), utc), "aria-label": `${"AB"[at]} ${name}`, spellcheck: false })));
+  const wrong = h("p.bad", { role: "alert" });
+  const shown = inputs.map(({ value }) => value);
   const form = h("form.compare-form", { onsubmit: (/** @type {Event} */ event) => {
     event.preventDefault();
-    change({ since2: parse(begin.value, utc) ?? "", until2: parse(end.value, utc) ?? "" });
-  } }, h("b", "A"), rangeText(asks[0].since, asks[0].until, utc), h("b", "B"), begin, end, h("button", { type: "submit" }, "Compare"));
+    const times = inputs.map(({ value }) => parse(value, utc));
+    const bad = times.indexOf(undefined);
+    if (bad >= 0) return void (wrong.textContent = `${inputs[bad].getAttribute("aria-label")} is no time: write 2026-11-21, 2026-11-21 08:00, yesterday or an age such as 2h.`);
+    const [since, until, other, end] = /** @type {string[]} */ (times);
+    // A range that nobody touched stays what it is: an age, or the time before A.
+    const isChanged = (/** @type {number} */ at) => inputs[at].value !== shown[at] || inputs[at + 1].value !== shown[at + 1];
+    change({ ...(isChanged(0) ? { since: since || "all", until } : {}), ...(isChanged(2) ? { since2: other, until2: end } : {}) });
+  } }, ...["A", "B"].map((name, at) => h("span", h("b", name), inputs[2 * at], "\u2013", inputs[2 * at + 1])), h("button", { type: "submit" }, "Compare"), wrong);
   const result = h("div", h("p.note.lead", "Reading both ranges \u2026"));
   place.replaceChildren(form, result);
   const [a, b] = await Promise.all(asks.map((ask) => sharesOf(ask, signal)));
@@ -65,11 +86,13 @@ export async function showCompare(place, signal, { state, change, range }) {
     return { ...value, x, y, gap: x.n / x.of - y.n / y.of, z: Math.abs(zOf(x, y)) };
   }).filter(({ z }) => z >= SURE).sort((one, other) => Math.abs(other.gap) - Math.abs(one.gap)).slice(0, DIFFERENCES_MAX);
   result.replaceChildren(h("p.note.lead", `The newest ${grouped(a.records)} records of A and ${grouped(b.records)} of B, for fields ${grouped(a.of)} and ${grouped(b.of)}. Listed is what has a z of ${SURE} or more in a test of two proportions: chance does that once in 15,000.`),
-    different.length ? grid("Differences", ["Field", "Value", "A", "B", "Change", "z", "Actions"], different.map(({ field, value, query, x, y, gap, z }) => {
-      const line = h("i", { class: gap > 0 ? "more" : "less" });
-      line.style.width = Math.abs(gap) * 50 + "%";
-      return [field, h("span.mono", ...(field === "pattern" ? marked(value) : [visible(value.slice(0, 200)) || "(empty)"])), ...[x, y].map(({ n, of, isExact }) => (isExact ? "" : "\u2264 ") + percent(n / of)),
-        h("span.change", line, y.n ? (x.n ? (gap > 0 ? "more" : "less") : "gone") : "new"), z.toFixed(0),
-        button("Show", () => change({ q: add(q, query), view: "records", ...(x.n ? {} : asks[1]) }), { class: "quiet", "aria-label": `Show ${field} ${visible(value.slice(0, 60))}` })];
-    }), [2, 3, 5]) : blank("No difference", a.records && b.records ? "No share differs by more than chance explains." : "One of the ranges has no record: choose others."));
+    different.length ? grid("Differences", [
+      ["Field", ({ field }) => visible(field)],
+      ["Value", ({ field, value }) => h("span.mono", ...(field === "pattern" ? marked(value) : [visible(value.slice(0, 200)) || dash()]))],
+      ["A", ({ x }) => shareText(x), ({ x }) => x.n / x.of, true],
+      ["B", ({ y }) => shareText(y), ({ y }) => y.n / y.of, true],
+      ["Change", ({ x, y, gap }) => h("span.change", changeBar(gap), y.n ? (x.n ? (gap > 0 ? "more" : "less") : "gone") : "new"), ({ gap }) => gap],
+      ["z", ({ z }) => z.toFixed(0), ({ z }) => z, true],
+      ["Actions", ({ field, value, query, x }) => button("Show", () => change({ q: add(q, query), view: "records", ...(x.n ? {} : asks[1]) }), { class: "quiet", "aria-label": `Show ${visible(field)} ${visible(value.slice(0, 60))}` }), null],
+    ], different) : blank("No difference", a.records && b.records ? "No share differs by more than chance explains." : "One of the ranges has no record: choose others."));
 }

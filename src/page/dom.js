@@ -1,7 +1,7 @@
 // Elements from text. Nothing of a log ever becomes markup: strings become text nodes.
 
 import { stringify } from "./json.js";
-import { grouped } from "./number.js";
+import { compareNumbers, grouped, isNumber } from "./number.js";
 
 /** @typedef {Node|string|number|null|undefined|false} Child */
 
@@ -59,13 +59,56 @@ export function bar(share) {
   return element;
 }
 
-/** A table that scrolls. A head or a cell that begins a number column is right-aligned. @param {string} name @param {(Child)[]} heads @param {Child[][]} rows @param {number[]} [numbers] columns with numbers */
-export const grid = (name, heads, rows, numbers = []) => {
-  const kind = (/** @type {number} */ at) => (numbers.includes(at) ? "number" : "");
-  return h("div.scroll", { tabIndex: 0, role: "region", "aria-label": name }, h("table.rows",
-    h("thead", h("tr", ...heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)))),
-    h("tbody", ...rows.map((row) => h("tr", ...row.map((cell, at) => h("td", { class: kind(at), dir: "auto" }, cell)))))));
-};
+/** What stands for no value. A value may be a hyphen, so this is longer and pale. @param {unknown} [value] */
+export const dash = (value) => h("span.dash", { title: isEmpty(value) ? "No value" : String(value) }, "\u2013");
+
+/** Whether there is no value, or an empty one. @param {unknown} value */
+export const isEmpty = (value) => value === undefined || value === null || value === "";
+
+/** Whether a value says nothing among others of its column: there is none, or no number where one was to be. @param {unknown} value */
+export const isBlank = (value) => isEmpty(value) || value === "NaN";
+
+/** Which of two values of a column comes first: by number, else by text; nothing is last in both orders. @param {unknown} a @param {unknown} b @param {boolean} isDown */
+function inOrder(a, b, isDown) {
+  if (isBlank(a) || isBlank(b)) return Number(isBlank(a)) - Number(isBlank(b));
+  return (isNumber(a) && isNumber(b) ? compareNumbers(a, b) : textOf(a).localeCompare(textOf(b))) * (isDown ? -1 : 1);
+}
+
+/**
+ * A column of a table: its head, the cell of a row, by what it is sorted (by the text of its cells without this, not at all if null), and whether it
+ * is right-aligned.
+ * @template T @typedef {[string, (row: T) => Child|Child[], (((row: T) => unknown)|null)?, boolean?]} Column
+ */
+
+/**
+ * A table that scrolls. A click on a head sorts by its column, down and then up.
+ * @template T @param {string} name @param {Column<T>[]} columns @param {T[]} rows @param {number} [most] rows that are shown
+ */
+export function grid(name, columns, rows, most = rows.length) {
+  let [by, isDown] = [-1, true];
+  const heads = h("tr");
+  const body = h("tbody");
+  const kind = (/** @type {number} */ at) => (columns[at][3] ? "number" : "");
+  const draw = () => {
+    heads.replaceChildren(...columns.map(([head, , key], at) => h("th", { scope: "col", class: kind(at), "aria-sort": at !== by ? undefined : isDown ? "descending" : "ascending" },
+      key === null ? head : button(visible(head) + (at !== by ? "" : isDown ? " \u2193" : " \u2191"), () => {
+        [by, isDown] = [at, by === at ? !isDown : true];
+        draw();
+      }))));
+    const [, cell, key] = columns[by] ?? columns[0];
+    const keys = new Map(by < 0 ? [] : rows.map((row) => [row, key ? key(row) : h("i", cell(row)).textContent]));
+    const sorted = by < 0 ? rows : rows.toSorted((a, b) => inOrder(keys.get(a), keys.get(b), isDown));
+    body.replaceChildren(...sorted.slice(0, most).map((row) => h("tr", ...columns.map(([, cell], at) => h("td", { class: kind(at), dir: "auto" }, cell(row))))));
+  };
+  draw();
+  return h("div.scroll", { tabIndex: 0, role: "region", "aria-label": name }, h("table.rows", h("thead", heads), body));
+}
+
+/** The path of a file: where there is little room, its folders are shortened, and not its name. @param {string} path */
+export function pathCell(path) {
+  const at = path.lastIndexOf("/") + 1;
+  return h("span.path", { title: visible(path) }, h("span", visible(path.slice(0, at))), h("b", visible(path.slice(at))));
+}
 
 /** Control characters and characters that turn the direction of text around. */
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;

@@ -1,16 +1,18 @@
-// The fields beside the list: top values with their shares, one click from a filter.
+// The fields beside the list: all names, and where they are few their values with their shares, one click from a filter.
 
 import * as api from "./api.js";
 import { bar, blank, button, byId, h, percent, plural, sign, textOf, visible } from "./dom.js";
 import { grouped, short } from "./number.js";
 import { add, has, term } from "./query.js";
 
-/** @typedef {import("./api.js").Facet} Facet */
+/** @typedef {{field: string, records: number, distinct: number|undefined, values: {value: unknown, n: number}[], note?: string}} Field a field; one with many or long values has none of them, and no note about them, until it is opened */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {{state: () => State, change: (change: import("./state.js").Change) => void}} Uses */
 
 /** Fields that are shown without a search. */
 const FIELDS_MAX = 40;
+/** Values of a field that are shown. */
+const VALUES_MAX = 10;
 /** Fields that are open at first. */
 const OPEN_AT_FIRST = ["level", "instance"];
 
@@ -24,21 +26,34 @@ export class Fields {
     this.search = h("input", { type: "search", placeholder: "Find a field", "aria-label": "Find a field", oninput: () => this.draw() });
     this.list = h("div.facets");
     byId("fields").replaceChildren(h("div.facet-search", this.search), this.list);
-    /** @type {Facet[]} */
-    this.facets = [];
+    /** @type {Field[]} */
+    this.fields = [];
+    /** Whether the names are there, and the values are not yet. */
+    this.isReading = false;
+    /** Records that were looked at. */
+    this.sample = 0;
+    this.ask = { q: "", since: "", until: "" };
+    /** @type {AbortSignal|undefined} */
+    this.signal = undefined;
     /** @type {Set<string>} */
     this.open = new Set(OPEN_AT_FIRST);
   }
 
-  /** @param {api.Ask} ask @param {AbortSignal} signal */
+  /** Shows the names of all fields as soon as they are known, and then their values. @param {api.Ask} ask @param {AbortSignal} signal */
   async load(ask, signal) {
-    if (this.facets.length) this.list.classList.add("busy");
-    else this.list.replaceChildren(h("p.note", "Reading …"));
+    [this.ask, this.signal] = [ask, signal];
+    const isFirst = !this.fields.length;
+    if (isFirst) this.list.replaceChildren(h("p.note", "Reading …"));
+    else this.list.classList.add("busy");
     try {
-      const facets = await api.facets(ask, signal, 10);
-      const rank = (/** @type {Facet} */ facet) => (OPEN_AT_FIRST.indexOf(facet.field) + 1 || 99) - facet.records * 1e-9;
-      this.facets = facets.filter((facet) => !UNIQUE.includes(facet.field)).sort((a, b) => rank(a) - rank(b));
-      this.draw();
+      const names = await api.fieldNames(ask, signal);
+      // The name that each record has tells how many there are.
+      const sample = names.reduce((most, { records }) => Math.max(most, records), 0);
+      this.isReading = isFirst;
+      if (isFirst) this.set(sample, names, []);
+      const facets = await api.facets(ask, signal, VALUES_MAX);
+      this.isReading = false;
+      this.set(sample, names, facets);
     } catch (error) {
       if (signal.aborted) return;
       this.list.replaceChildren(blank("No fields", /** @type {Error} */ (error).message, button("Try again", () => this.load(ask, signal))));
@@ -47,43 +62,75 @@ export class Fields {
     }
   }
 
+  /** @param {number} sample @param {{name: string, records: number}[]} names @param {api.Facet[]} facets */
+  set(sample, names, facets) {
+    const known = new Map(facets.map((facet) => [facet.field, facet]));
+    const rank = (/** @type {Field} */ { field, records, distinct }) => (OPEN_AT_FIRST.indexOf(field) + 1 || 99) + Number(distinct === undefined) - records * 1e-9;
+    this.sample = sample;
+    this.fields = names.filter(({ name }) => !UNIQUE.includes(name)).map(({ name, records }) => known.get(name) ?? { field: name, records, distinct: undefined, values: [] }).sort((a, b) => rank(a) - rank(b));
+    this.draw();
+  }
+
   draw() {
     const wanted = this.search.value.trim().toLowerCase();
-    const found = this.facets.filter((facet) => facet.field.toLowerCase().includes(wanted));
+    const found = this.fields.filter(({ field }) => field.toLowerCase().includes(wanted));
     const rest = found.length - FIELDS_MAX;
     this.list.replaceChildren(
-      ...found.slice(0, FIELDS_MAX).map((facet) => this.facet(facet)),
+      ...found.slice(0, FIELDS_MAX).map((field) => this.field(field)),
       rest > 0 ? h("p.note", `${plural(rest, "more field")}: search above.`) : "",
-      found.length ? "" : h("p.note", this.facets.length ? "No field has this in its name." : "No fields here."),
-      this.facets.some(({ records }) => records >= api.SAMPLE) ? h("p.note", `Of the newest ${grouped(api.SAMPLE)} records.`) : "",
+      found.length ? "" : h("p.note", this.fields.length ? "No field has this in its name." : "No fields here."),
+      this.fields.length ? h("p.note", this.sample >= api.SAMPLE ? `Shares are of the newest ${plural(this.sample, "record")}.` : `Shares are of ${plural(this.sample, "record")}.`) : "",
     );
   }
 
-  /** @param {Facet} facet */
-  facet(facet) {
+  /** @param {Field} field */
+  field(field) {
     const { state, change } = this.uses;
-    const name = visible(facet.field);
-    const isColumn = state().cols.includes(facet.field);
+    const name = visible(field.field);
+    const isColumn = state().cols.includes(field.field);
     const column = sign(isColumn ? "\u2212" : "+", columnWords(name, isColumn), () => {
-      change({ cols: toggled(state().cols, facet.field) });
+      change({ cols: toggled(state().cols, field.field) });
       this.draw();
     });
-    const details = h("details", { open: this.open.has(facet.field), ontoggle: () => this.open[details.open ? "add" : "delete"](facet.field) },
-      h("summary", { title: name }, h("span.name", { dir: "auto" }, name), h("span.many", { title: grouped(facet.distinct) }, short(facet.distinct))),
-      h("ul", ...facet.values.map(({ value, n }) => this.value(facet, textOf(value), n))));
+    const isFew = field.distinct !== undefined;
+    const items = h("ul");
+    this.fill(items, field);
+    const details = h("details", { open: this.open.has(field.field), ontoggle: () => {
+      this.open[details.open ? "add" : "delete"](field.field);
+      if (details.open && !isFew && !field.note && !this.isReading) this.many(field, items);
+    } },
+      h("summary", { title: name }, h("span.name", { dir: "auto" }, name), h("span.many", isFew ? { title: grouped(field.distinct) } : { title: "More than 1,000 values, or long ones" }, isFew ? short(field.distinct ?? 0) : this.isReading ? "" : "many")), items);
     return h("div.facet", details, column);
   }
 
-  /** @param {Facet} facet @param {string} value @param {number} n */
-  value(facet, value, n) {
+  /** @param {HTMLElement} items @param {Field} field */
+  fill(items, field) {
+    items.replaceChildren(...field.values.map(({ value, n }) => this.value(field, textOf(value), n)), field.note ? h("li", h("p.note", field.note)) : "");
+  }
+
+  /** Asks for the most frequent values of a field that has many. @param {Field} field @param {HTMLElement} items */
+  async many(field, items) {
+    items.replaceChildren(h("li", h("p.note", "Reading …")));
+    try {
+      const values = await api.values(this.ask, field.field, this.signal, VALUES_MAX);
+      field.values = values.filter(({ n }) => n > 1);
+      field.note = field.values.length ? "The most frequent of many." : "Each value is there once.";
+      this.fill(items, field);
+    } catch (error) {
+      if (!this.signal?.aborted) items.replaceChildren(h("li", h("p.note", /** @type {Error} */ (error).message)));
+    }
+  }
+
+  /** @param {Field} field @param {string} value @param {number} n */
+  value({ field, records }, value, n) {
     const { state, change } = this.uses;
-    const [filter, name] = [term(facet.field, value), visible(facet.field)];
-    const shown = visible(value === "" ? "(empty)" : value.slice(0, 200));
-    const share = facet.records ? n / facet.records : 0;
+    const [filter, name] = [term(field, value), visible(field)];
+    const shown = visible(value === "" ? "\u2013" : value.slice(0, 200));
+    const share = this.sample ? n / this.sample : 0;
     const only = h("button", {
       type: "button", class: "only", "aria-pressed": has(state().q, filter), title: shown,
       onclick: () => change({ q: add(state().q, filter) }),
-    }, bar(share), h("span.value", { dir: "auto" }, shown), h("span.many", { title: plural(n, "record") }, percent(share)), h("span.unseen", `only ${name}`));
+    }, bar(share), h("span.value", { dir: "auto" }, shown), h("span.many", { title: plural(n, "record") + (records < this.sample ? `, ${percent(n / records)} of those with this field` : "") }, percent(share)), h("span.unseen", `only ${name}`));
     const not = sign("\u2260", `Without ${name} ${shown}`, () => change({ q: add(state().q, filter, true) }));
     return h("li", only, not);
   }

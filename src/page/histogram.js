@@ -1,7 +1,8 @@
 // Records by time and level, with a brush: drag, or arrows with Shift, to choose a range.
 
-import { byId, colours, h, plural } from "./dom.js";
+import { button, byId, colours, h, plural } from "./dom.js";
 import { grouped, short } from "./number.js";
+import { term } from "./query.js";
 import { full, length, onAxis, stepAfter, stepFor, stepsOf, stepStart } from "./time.js";
 
 /** Levels from the bottom of a bar to its top, with their colours. */
@@ -14,7 +15,10 @@ const barOf = (level) => (level === "alert" || level === "fatal" ? "critical" : 
 export const levelClass = (level) => "level-" + (level || "none");
 
 /** @typedef {{time: number, level: string, n: number}} Hit */
-/** @typedef {{onrange: (from: number, to: number) => void, onlevel: (level: string) => void, hasLevel: (level: string) => boolean}} Uses */
+/** @typedef {{onrange: (from: number, to: number) => void, onfilter: (filter: string) => void, has: (filter: string) => boolean, isLog: () => boolean, onlog: () => void}} Uses */
+
+/** The filter of records that say that something failed. */
+const ERRORS = "level:>=error";
 
 const HEIGHT = 64;
 const AXIS = 16;
@@ -48,6 +52,62 @@ export function axis(context, colour, from, to, width, height, utc) {
   }
 }
 
+/** A round step of numbers: 1, 2 or 5 of a power of ten. @param {number} rough */
+function roundStep(rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return (/** @type {number[]} */ ([1, 2, 5, 10]).find((n) => n * power >= rough) ?? 10) * power;
+}
+
+/**
+ * The scale of numbers that are drawn upwards: their heights, and the lines of an axis. On a logarithmic scale numbers of 0 and less have no place,
+ * but a bar may begin there.
+ * @param {number[]} numbers @param {boolean} isLog @param {number} room the height of the greatest @param {number} [unit] the least step of the axis
+ */
+export function scaleOf(numbers, isLog, room, unit = 0) {
+  const [least, most] = numbers.reduce(([least, most], n) => [Math.min(least, n), Math.max(most, n)], [0, 0]);
+  if (!isLog) {
+    const span = most - least || 1;
+    const step = Math.max(unit, roundStep(span / (room > 100 ? 4 : 2)));
+    const from = Math.ceil(least / step);
+    const ticks = Array.from({ length: Math.max(0, Math.floor(most / step) - from + 1) }, (_, at) => Number(((from + at) * step).toPrecision(12)));
+    return axisOf(ticks, (n) => ((n - least) / span) * room, () => true, 0);
+  }
+  const positive = numbers.reduce((low, n) => (n > 0 ? Math.min(low, n) : low), Infinity);
+  const low = Math.floor(Math.log10(positive === Infinity ? 1 : positive));
+  // A number that is a power of ten itself is above the ground.
+  const ground = positive === 10 ** low ? low - 0.3 : low;
+  const top = Math.max(Math.log10(most || 1), ground + 1e-9, low + 0.3);
+  const each = Math.max(1, Math.ceil((top - low) / (room > 100 ? 5 : 3)));
+  const ticks = Array.from({ length: Math.floor((top - low) / each) + 1 }, (_, at) => Number((10 ** (low + at * each)).toPrecision(12)));
+  return axisOf(ticks, (n) => (n > 0 ? Math.max(0, ((Math.log10(n) - ground) / (top - ground)) * room) : 0), (n) => n > 0, numbers.filter((n) => n <= 0).length);
+}
+
+/** @param {number[]} ticks @param {(n: number) => number} height @param {(n: number) => boolean} has @param {number} left */
+const axisOf = (ticks, height, has, left) => ({
+  ticks, height, has, left,
+  /**
+   * Draws the lines of the axis with their numbers.
+   * @param {CanvasRenderingContext2D} context @param {(name: string) => string} colour @param {number} width @param {number} bottom @param {(n: number) => string} text
+   */
+  lines(context, colour, width, bottom, text) {
+    for (const tick of ticks) {
+      const y = Math.round(bottom - height(tick));
+      const words = text(tick);
+      context.fillStyle = colour("line");
+      context.fillRect(0, y, width, 1);
+      if (tick === 0 && y >= bottom) continue;
+      // The number stands on its line, or below it where there is no room, and bars do not show through.
+      const top = y < 12 ? y + 1 : y - 12;
+      context.fillStyle = colour("panel");
+      context.globalAlpha = 0.8;
+      context.fillRect(0, top, context.measureText(words).width + 5, 12);
+      context.globalAlpha = 1;
+      context.fillStyle = colour("muted");
+      context.fillText(words, 2, top + 1);
+    }
+  },
+});
+
 export class Histogram {
   /** @param {Uses} uses */
   constructor(uses) {
@@ -59,7 +119,8 @@ export class Histogram {
     this.tip = h("div.tip", { hidden: true });
     this.legend = h("div.legend", { role: "group", "aria-label": "Levels" });
     this.plot = h("div.plot", this.canvas, this.tip);
-    byId("hits").replaceChildren(this.plot, this.legend);
+    this.choices = h("div.choices", { role: "group", "aria-label": "Histogram" });
+    byId("hits").replaceChildren(this.plot, h("div.under", this.legend, this.choices));
     this.colour = colours(this.plot);
     /** @type {Map<number, Map<string, number>>} */
     this.bars = new Map();
@@ -72,6 +133,7 @@ export class Histogram {
     this.anchor = -1;
     this.utc = false;
     this.isBusy = true;
+    this.shape = "";
     this.canvas.addEventListener("pointerdown", (event) => this.press(event));
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => this.leave());
@@ -128,19 +190,39 @@ export class Histogram {
     return sum;
   }
 
+  /** Draws anew what depends on the state. */
+  renew() {
+    this.describe();
+    this.draw();
+  }
+
   describe() {
     /** @type {Map<string, number>} */
     const sums = new Map();
     for (const bar of this.bars.values()) for (const [level, n] of bar) sums.set(level, (sums.get(level) ?? 0) + n);
     const known = LEVELS.filter((level) => sums.has(level));
-    this.legend.replaceChildren(
-      ...known.map((level) =>
-        h("button", {
-          type: "button", class: levelClass(level), "aria-pressed": this.uses.hasLevel(level),
-          title: level ? `Only ${level}` : "Only records without a level", onclick: () => this.uses.onlevel(level),
-        }, h("i"), level || "no level", h("b", { title: plural(sums.get(level) ?? 0, "record") }, short(sums.get(level) ?? 0))),
-      ),
-    );
+    const { uses } = this;
+    const some = known.some((level) => level && LEVELS.indexOf(level) <= LEVELS.indexOf("error"));
+    // What a person is about to click stays while records are followed.
+    const shape = JSON.stringify([known, known.map((level) => uses.has(term("level", level))), some, uses.has(ERRORS), uses.isLog()]);
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.legend.replaceChildren(...known.map((level) => {
+        const filter = term("level", level);
+        return h("button", {
+          type: "button", class: levelClass(level), "aria-pressed": uses.has(filter),
+          title: level ? `Only ${level}` : "Only records without a level", onclick: () => uses.onfilter(filter),
+        }, h("i"), level || "no level", h("b"));
+      }));
+      this.choices.replaceChildren(
+        some || uses.has(ERRORS) ? button("Errors only", () => uses.onfilter(ERRORS), { class: "quiet", "aria-pressed": uses.has(ERRORS), title: "Only records of the level error and above" }) : "",
+        button("Log", () => uses.onlog(), { class: "quiet", "aria-pressed": uses.isLog(), title: "A step of the axis is a power of ten, so that few are seen beside many" }));
+    }
+    [...this.legend.querySelectorAll("b")].forEach((place, at) => {
+      const n = sums.get(known[at]) ?? 0;
+      place.textContent = short(n);
+      place.title = plural(n, "record");
+    });
     this.canvas.setAttribute("aria-valuemax", String(this.columns - 1));
     this.say();
   }
@@ -250,32 +332,33 @@ export class Histogram {
     if (!width) return;
     const { colour } = this;
     const context = paint(this.canvas, width, HEIGHT + AXIS);
-    let most = 1;
-    for (const bar of this.bars.values()) most = Math.max(most, [...bar.values()].reduce((a, b) => a + b, 0));
+    const sums = [...this.bars.values()].map((bar) => [...bar.values()].reduce((a, b) => a + b, 0));
+    // A bar of many has room for the least number of errors.
+    const scale = scaleOf([...sums, 1], this.uses.isLog(), HEIGHT - 4, 1);
     if (this.cursor >= 0) {
       const [a, b] = this.anchor < 0 ? [this.cursor, this.cursor] : [Math.min(this.anchor, this.cursor), Math.max(this.anchor, this.cursor)];
       context.fillStyle = colour("brush");
       const x = this.x(this.starts[a], width);
       context.fillRect(x, 0, this.x(this.endOf(b), width) - x, HEIGHT);
     }
-    const room = HEIGHT - 4;
     for (let column = 0; column < this.columns; column++) {
       const bar = this.bars.get(this.starts[column]);
       if (!bar) continue;
       const x = this.x(this.starts[column], width);
       const wide = this.x(this.endOf(column), width) - x;
-      let y = HEIGHT;
+      let [y, sum] = [HEIGHT, 0];
       for (const level of LEVELS) {
         const n = bar.get(level);
         if (!n) continue;
+        sum += n;
         // A single error among a million records is still a line of one pixel.
-        const tall = Math.max(1, (n / most) * room);
+        const tall = Math.max(1, HEIGHT - scale.height(sum) < y ? y - HEIGHT + scale.height(sum) : 0);
         context.fillStyle = colour("bar-" + barOf(level));
         context.fillRect(x + (wide > 4 ? 0.5 : 0), y - tall, Math.max(1, wide - (wide > 4 ? 1 : 0)), tall);
         y -= tall;
       }
     }
     axis(context, colour, this.from, this.end, width, HEIGHT, this.utc);
-    if (this.bars.size) context.fillText(short(most), 2, 1);
+    if (this.bars.size) scale.lines(context, colour, width, HEIGHT, short);
   }
 }

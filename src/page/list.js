@@ -1,7 +1,5 @@
 // A list that has elements for the rows on the screen only, so that a million rows scroll like ten.
 
-/** Height of a row that does not wrap, as in page.css. */
-const ROW = 22;
 /** Rows of a block: the unit in which heights are summed. */
 const BLOCK = 256;
 /** Browsers limit the height of an element; beyond this the scroll bar is proportional. */
@@ -28,11 +26,15 @@ export class List {
     /** @type {Map<number, HTMLElement>} */
     this.made = new Map();
     this.isWrapped = false;
+    /** Whether heights are measured: of lines that wrap, or because a row is open. */
+    this.isMeasured = false;
+    /** Height of a row of one line, as in page.css. */
+    this.row = 22;
     /** @type {Uint16Array} measured heights, 0 if unknown */
     this.heights = new Uint16Array(0);
     /** @type {{sum: number, known: number}[]} */
     this.blocks = [];
-    this.mean = ROW;
+    this.mean = this.row;
     this.frame = 0;
     scroller.addEventListener("scroll", () => this.draw(), { passive: true });
     let width = 0;
@@ -44,17 +46,32 @@ export class List {
     }).observe(scroller);
   }
 
-  /** Makes all rows anew. @param {boolean} [isWrapped] */
-  reset(isWrapped = this.isWrapped) {
+  /** Makes all rows anew. @param {boolean} isWrapped @param {boolean} hasOpen whether some are open @param {number} row the height of the others */
+  reset(isWrapped, hasOpen, row) {
     this.isWrapped = isWrapped;
+    this.isMeasured = isWrapped || hasOpen;
+    this.row = row;
     this.forget();
+  }
+
+  /** Makes a row anew that is open now, or closed. @param {number} at */
+  resize(at) {
+    this.isMeasured = true;
+    const block = this.blocks[Math.floor(at / BLOCK)];
+    if (block && this.heights[at]) {
+      block.sum -= this.heights[at];
+      block.known--;
+      this.heights[at] = 0;
+    }
+    this.redo(at);
+    this.draw();
   }
 
   /** Forgets heights and elements. */
   forget() {
     this.heights = new Uint16Array(0);
     this.blocks = [];
-    this.mean = ROW;
+    this.mean = this.row;
     for (const element of this.made.values()) element.remove();
     this.made.clear();
     this.draw();
@@ -70,7 +87,7 @@ export class List {
 
   /** The top of a row in the list as if no height were limited. @param {number} at */
   top(at) {
-    if (!this.isWrapped) return at * ROW;
+    if (!this.isMeasured) return at * this.row;
     let top = 0;
     const block = Math.floor(at / BLOCK);
     for (let b = 0; b < block; b++) {
@@ -84,7 +101,7 @@ export class List {
   /** The row at a height. @param {number} y */
   at(y) {
     const length = this.source.length();
-    if (!this.isWrapped) return Math.min(length - 1, Math.max(0, Math.floor(y / ROW)));
+    if (!this.isMeasured) return Math.min(length - 1, Math.max(0, Math.floor(y / this.row)));
     let [low, high] = [0, length - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
@@ -127,7 +144,7 @@ export class List {
       next = element;
     }
     this.layer.style.transform = `translateY(${this.top(first) - y + this.scroller.scrollTop}px)`;
-    if (this.isWrapped && length) this.measure(y);
+    if (this.isMeasured && length) this.measure(y);
     if (last >= length - 200) this.source.nearEnd();
   }
 
@@ -153,7 +170,8 @@ export class List {
     }
     if (!isNew) return;
     const all = this.blocks.reduce((all, block) => ({ sum: all.sum + block.sum, known: all.known + block.known }), { sum: 0, known: 0 });
-    if (all.known < 1000) this.mean = all.sum / all.known;
+    // Rows that nobody opened have one height.
+    if (this.isWrapped && all.known < 1000) this.mean = all.sum / all.known;
     const moved = this.top(anchor) - before;
     if (moved && this.scroller.scrollTop) this.scroller.scrollTop += moved / this.scale().ratio;
     this.draw();

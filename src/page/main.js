@@ -4,9 +4,10 @@ import * as api from "./api.js";
 import { watchAlerts } from "./alerts.js";
 import { QueryBar } from "./bar.js";
 import { showCompare } from "./compare.js";
-import { blank, button, byId, dialog, h, plural, sign, textOf, toast, visible } from "./dom.js";
-import { columnWords, Fields, toggled } from "./fields.js";
-import { Histogram, levelClass } from "./histogram.js";
+import { Columns, recall, remember } from "./columns.js";
+import { blank, button, byId, dialog, h, isBlank, plural, textOf, toast } from "./dom.js";
+import { Fields } from "./fields.js";
+import { Histogram } from "./histogram.js";
 import { showHosts } from "./hosts.js";
 import { List } from "./list.js";
 import { grouped } from "./number.js";
@@ -14,20 +15,25 @@ import { showPatterns } from "./patterns.js";
 import { add, has, hasPipes, split, term, terms } from "./query.js";
 import { rangePicker, showRange } from "./range.js";
 import { copyLine, RecordView } from "./record.js";
-import { instanceOf, keyOf, Rows } from "./rows.js";
+import { linesIn, rowElement } from "./row.js";
+import { keyOf, Rows } from "./rows.js";
+import { openSaved, queryBlock } from "./saved.js";
 import { openShare } from "./share.js";
-import { read, VIEWS, write } from "./state.js";
+import { hasColumns, read, VIEWS, write } from "./state.js";
 import { showDays, showSources } from "./storage.js";
 import { Tail } from "./tail.js";
 import { showTable } from "./table.js";
-import { inRow, length, rfc, stepAfter, stepStart, UNITS, zone } from "./time.js";
+import { Telling } from "./telling.js";
+import { crossesMidnight, dayBegin, isDayWord, length, rfc, stepAfter, stepStart, UNITS, zone } from "./time.js";
 
 /** @typedef {import("./api.js").Row} Row */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Change} Change */
 
-/** Characters of a line that a row shows. */
-const LINE_CUT = { nowrap: 600, wrap: 6000 };
+/** Rows by which the source of a list is known. */
+const SOURCE_ROWS = 100;
+/** Heights of a row of one line, and of two on a narrow screen, as in page.css. */
+const ROW_HEIGHT = { wide: 22, narrow: 42 };
 /** Rows of a result that are read. */
 const RESULT_MAX = 10000;
 /** After this a reading is called slow. */
@@ -43,6 +49,16 @@ let marks;
 let slow = 0;
 /** Whether hosts forward here. */
 let hasHosts = false;
+/** @type {import("./api.js").SavedQuery[]} */
+let saved = [];
+/** @type {string|undefined} the source of the shown records; empty if there are several */
+let source;
+/** Whether the address says which columns there are, and not what was chosen for the source before. */
+let areColumnsGiven = hasColumns();
+/** @type {Set<string>} keys of records whose further lines are shown */
+const opened = new Set();
+/** Draws the chart of a result anew. */
+let drawChart = () => {};
 let took = 0;
 /** @type {Error|undefined} */
 let fault;
@@ -58,10 +74,14 @@ const rows = new Rows(() => changed());
 const list = new List(scroller, { length: () => rows.length, make: makeRow, nearEnd: () => rows.more() });
 scroller.append(list.space);
 const uses = { state: () => state, change };
+const telling = new Telling(rows);
+const columns = new Columns(scroller, heads, uses);
 const histogram = new Histogram({
   onrange: (from, to) => change({ since: rfc(from), until: rfc(to), view: state.view === "compare" ? "compare" : "records" }),
-  onlevel: (level) => change({ q: add(state.q, term("level", level)) }),
-  hasLevel: (level) => has(state.q, term("level", level)),
+  onfilter: (filter) => change({ q: add(state.q, filter) }),
+  has: (filter) => has(state.q, filter),
+  isLog: () => state.log,
+  onlog: () => change({ log: !state.log }, true),
 });
 const fields = new Fields(uses);
 const record = new RecordView({ ...uses, move, close: closeRecord, open: (row) => change({ key: keyOf(row) }) });
@@ -80,7 +100,8 @@ rangePicker(uses);
 
 /** What is asked at present. @returns {api.Ask} */
 function ask() {
-  return { q: state.q, since: state.since === "all" ? "" : state.since, until: state.until };
+  const begin = (/** @type {string} */ text) => dayBegin(text, Date.now(), state.utc);
+  return { q: state.q, since: state.since === "all" ? "" : begin(state.since), until: begin(state.until) };
 }
 
 /** @returns {[number, number]} */
@@ -99,13 +120,19 @@ function change(next, replace = false) {
   const isAsked = isOther(before);
   if (isAsked && next.key === undefined) state.key = "";
   write(state, replace);
+  if (before.cols !== state.cols && isAsked) areColumnsGiven = true;
+  else if (before.cols !== state.cols) remember(source ?? "", state.cols);
   if (isAsked) return run();
   showBar();
+  if (before.log !== state.log) {
+    histogram.renew();
+    drawChart();
+  }
   if (before.cols !== state.cols || before.wrap !== state.wrap || before.utc !== state.utc) layout();
   if (before.utc !== state.utc) {
     record.hide();
     // Days and hours begin at other times.
-    if (state.view !== "records" || resultRows !== undefined) return run();
+    if (isDayWord(state.since) || state.view !== "records" || resultRows !== undefined) return run();
     showHits({ ...ask(), q: split(state.q)[0] }, abort.signal);
   }
   showRecord();
@@ -119,6 +146,7 @@ function showBar() {
     ...VIEWS.filter(([view]) => view !== "hosts" || hasHosts || state.view === view).map(([view, name]) => h("button", { "aria-current": state.view === view ? "page" : undefined, onclick: () => change({ view }) }, name)),
     ...(state.view === "records" ? [
       h("button", { class: "quiet narrow", "aria-pressed": document.body.classList.contains("with-fields"), onclick: toggleFields }, "Fields"),
+      ...(saved.length ? [button("Saved", () => openSaved(saved, change), { class: "quiet", "aria-haspopup": "dialog", title: "Saved queries (s)" })] : []),
       h("button", { class: "quiet", "aria-pressed": state.wrap, title: "Wrap lines (w)", onclick: () => change({ wrap: !state.wrap }, true) }, "Wrap"),
     ] : []));
 }
@@ -141,6 +169,7 @@ function run() {
   selected = -1;
   clearTimeout(slow);
   showBar();
+  queryBar.fault();
   record.hide();
   const isRecords = state.view === "records";
   byId("records").hidden = !isRecords;
@@ -156,13 +185,20 @@ function run() {
   // The records come first; fields are read when nothing waits for the daemon.
   const shown = isResult ? showResult(asked, signal) : rows.begin(asked).then(() => {
     took = rows.took;
-    if (!signal.aborted) showStatus();
+    if (signal.aborted) return;
+    // The first rows were drawn when few were there.
+    telling.reset();
+    recallColumns();
+    layout();
+    showStatus();
   });
   showHits(filtered, signal);
   shown.then(() => {
     if (!signal.aborted && !rows.error && !fault) fields.load(filtered, signal);
   });
   if (isResult) return;
+  telling.reset();
+  opened.clear();
   layout();
   scroller.scrollTop = 0;
   if (tail.isOn) tail.start(filtered.q);
@@ -216,7 +252,11 @@ async function showResult(asked, signal) {
     if (signal.aborted) return;
     took = performance.now() - began;
     resultRows = result.rows.length;
-    showTable(place, result, state.utc, (name, value) => change({ q: add(split(state.q)[0], term(name, value)) }));
+    drawChart = showTable(place, result, {
+      ...uses,
+      filter: (name, value) => change({ q: add(split(state.q)[0], term(name, value)) }),
+      zoom: (time, step) => change({ q: split(state.q)[0], since: rfc(time), until: rfc(stepAfter(time, step, state.utc)) }),
+    });
   } catch (error) {
     if (signal.aborted) return;
     resultRows = 0;
@@ -233,14 +273,18 @@ function failed(error, place) {
   const { status, at } = error instanceof api.ApiError ? error : { status: -1, at: undefined };
   if (isRefusal(error)) return refused(error);
   if (at || (status === 400 && state.q)) {
+    // The line below the query says what is wrong, and where.
     queryBar.fault(error.message, at);
-    place.replaceChildren(blank("The query cannot be understood", error.message, button("Edit the query", () => byId("q").focus(), { class: "primary" })));
+    place.replaceChildren(blank("The query cannot be understood", "", button("Edit the query", () => byId("q").focus(), { class: "primary" })));
   } else {
     const title = status === 0 ? "No connection" : status === 503 ? "The daemon is busy" : "The answer failed";
     const advice = status === 0 ? "The daemon does not answer. Is it running? `systemctl status daytable` says so." : error.message;
     place.replaceChildren(blank(title, advice, button("Try again", run, { class: "primary" })));
   }
 }
+
+/** A way to the page of the query language, beside this one. @param {string} text */
+const language = (text) => h("a.button", { href: "/page/language.html", target: "_blank" }, text);
 
 /** Asks for leave to read. @param {Error} error */
 function refused(error) {
@@ -268,39 +312,57 @@ function refused(error) {
   document.body.classList.add("is-refused");
 }
 
-/** The columns of the list. */
+/** The columns of the list, and the height of its rows. */
 function layout() {
   const isNarrow = innerWidth < 720;
-  const days = range()[1] - range()[0] > 864e5 * 1.01;
-  const columns = [
-    { name: "time", head: "Time", width: (days ? 7 : 0) + 12.5 + "ch" }, { name: "level", head: "Level", width: "8ch" },
-    ...(isNarrow ? [] : [{ name: "instance", head: "Instance", width: "16ch" }]),
-    ...state.cols.map((name) => ({ name, head: visible(name), width: "22ch" })),
-  ];
-  scroller.style.setProperty("--columns", columns.map(({ width }) => width).join(" ") + " minmax(20rem, 1fr)");
+  columns.layout(crossesMidnight(...range(), state.utc), isNarrow, charsIn);
   scroller.classList.toggle("wrap", state.wrap);
-  heads.replaceChildren(...columns.map(({ name, head }, at) => h("div", { role: "columnheader", class: "cell", dir: "auto" }, head,
-    at >= columns.length - state.cols.length ? sign("\u2715", columnWords(head, true), () => change({ cols: toggled(state.cols, name) })) : "")),
-    h("div", { role: "columnheader", class: "cell" }, "Message"));
-  scroller.setAttribute("aria-colcount", String(columns.length + 1));
-  list.reset(state.wrap);
+  list.reset(state.wrap, opened.size > 0, isNarrow ? ROW_HEIGHT.narrow : ROW_HEIGHT.wide);
+}
+
+/** Characters of the longest value of a field among the first rows. @param {string} name */
+const charsIn = (name) => Array.from({ length: Math.min(rows.length, SOURCE_ROWS) }, (_, at) => textOf(rows.get(at)[name]).length).reduce((a, b) => Math.max(a, b), 0);
+
+/** Shows the columns that were chosen for the source of the records, when another source is shown than before. */
+function recallColumns() {
+  const looked = Array.from({ length: Math.min(rows.length, SOURCE_ROWS) }, (_, at) => rows.get(at));
+  if (!looked.length) return;
+  const first = textOf(looked[0].source);
+  const next = looked.every((row) => textOf(row.source) === first) ? first : "";
+  const isSame = next === source || areColumnsGiven;
+  [source, areColumnsGiven] = [next, false];
+  if (isSame) return;
+  // Columns of another source, which no record here has, are left away.
+  const cols = recall(source) ?? state.cols.filter((name) => looked.some((row) => !isBlank(row[name])));
+  if (cols.join("\n") === state.cols.join("\n")) return;
+  state = { ...state, cols };
+  write(state, true);
+  fields.draw();
 }
 
 /** A row of the list. @param {number} at */
 function makeRow(at) {
   const row = rows.get(at);
-  const days = range()[1] - range()[0] > 864e5 * 1.01;
-  const cell = (/** @type {string} */ text, kind = "") => h("div", { role: "gridcell", class: "cell " + kind, dir: "auto", title: kind ? undefined : visible(text.slice(0, 2000)) }, visible(text.slice(0, 200)));
-  const line = String(row.message ?? row.line ?? "");
-  const cut = state.wrap ? LINE_CUT.wrap : LINE_CUT.nowrap;
-  const text = line.length > cut ? line.slice(0, cut) + " …" : line;
-  const shown = visible(state.wrap ? text : text.replaceAll("\n", " \u23ce "));
-  return h("div", {
-    role: "row", id: "row-" + at, class: "row " + levelClass(row.level), "aria-rowindex": at + 2, "aria-selected": at === selected,
-    onclick: () => isSelecting() || openRecord(at),
-  }, h("div", { role: "gridcell", class: "cell time", title: row.time }, inRow(row.time, state.utc, days)), h("div", { role: "gridcell", class: "cell level" }, row.level ?? ""),
-    innerWidth < 720 ? "" : cell(instanceOf(row), "instance"), ...state.cols.map((name) => cell(textOf(row[name]))),
-    h("div", { role: "gridcell", class: "cell message", dir: "auto" }, ...(marks ? shown.split(marks).map((part, i) => (i % 2 ? h("mark", part) : part)) : [shown])));
+  const isNarrow = innerWidth < 720;
+  const { cols } = state;
+  const others = telling.fields(at, cols);
+  return rowElement(at, row, {
+    utc: state.utc, hasDays: crossesMidnight(...range(), state.utc), isWrapped: state.wrap, isOpen: opened.has(keyOf(row)), isSelected: at === selected, marks,
+    cells: isNarrow ? [] : cols,
+    fields: isNarrow ? [...cols.flatMap((name) => (isBlank(row[name]) ? [] : [/** @type {[string, unknown]} */ ([name, row[name]])])), ...others] : others,
+    open: () => isSelecting() || openRecord(at),
+    toggle: () => toggleLines(at),
+  });
+}
+
+/** Shows the further lines of a row in its place, or hides them. @param {number} at */
+function toggleLines(at) {
+  const row = rows.get(at);
+  const { rest, texts } = linesIn(row);
+  if (state.wrap || (!rest && !texts.length)) return;
+  const key = keyOf(row);
+  if (!opened.delete(key)) opened.add(key);
+  list.resize(at);
 }
 
 /** Whether a person selects text in the list. */
@@ -358,6 +420,7 @@ function lastDay() {
 }
 
 function showStatus() {
+  if (document.body.classList.contains("is-refused")) return;
   const status = byId("status");
   const isBusy = state.view === "records" ? rows.isLoading && !rows.length : byId("other").classList.contains("busy");
   if (isBusy || byId("table").classList.contains("busy")) {
@@ -503,13 +566,15 @@ const KEYS = /** @type {[string, string, () => void][]} */ ([
   ["p", "Pause, and go on following", () => tail.isOn && tail.pause()],
   ["n", "Show what waits", () => tail.isOn && showWaiting()],
   ["r", "Ask again", () => run()],
+  ["o", "Open the lines of a trace in its place", () => selected >= 0 && toggleLines(selected)],
+  ["s", "Saved queries", () => saved.length && openSaved(saved, change)],
   ["w", "Wrap lines", () => change({ wrap: !state.wrap }, true)],
   ["t", "UTC, or the browser's zone", () => change({ utc: !state.utc }, true)],
   ["d", "Choose a range of time", () => byId("range").click()],
   ["e", "Share and export", () => byId("share").click()],
   ["g", "First row", () => move(-rows.length)],
   ["G", "Last row that was read", () => move(rows.length)],
-  ["1 … 5", "Records, patterns, compare, days, sources", () => {}],
+  ["1 … 6", "Records, patterns, compare, days, sources, hosts", () => {}],
   ["?", "This help", () => byId("help").click()],
 ]);
 
@@ -531,20 +596,23 @@ document.addEventListener("keydown", (event) => {
 
 byId("help").addEventListener("click", () => dialog("Keys and help",
   h("dl.keys", ...KEYS.flatMap(([key, text]) => [h("dt", h("kbd", key)), h("dd", text)])),
-  h("h3", "Queries"),
+  h("div.help-head", h("h3", "Queries"), language("The whole language")),
   h("dl.keys", ...[["disk full", "both words"], ["\"disk full\"", "the phrase"], ["level:error", "a level"], ["status:>=500", "a number"], ["path:~\"^/api\"", "a regular expression"], ["-user:=bob", "not"], ["error | stats by (instance) count() n", "numbers"]].flatMap(([q, text]) => [h("dt", h("code", q)), h("dd", text)])),
   h("p", button("Sign out", async () => {
     await api.signOut();
     location.href = "/";
   }))));
 byId("live").addEventListener("click", toggleLive);
-byId("share").addEventListener("click", () => openShare({ ...state, ...ask() }, range()));
+byId("share").addEventListener("click", () => openShare({ ...state, ...ask() }, range(), queryBlock(state)));
 addEventListener("popstate", () => {
   const before = state;
   state = read();
+  areColumnsGiven = true;
   if (isOther(before)) return run();
   showBar();
   layout();
+  histogram.renew();
+  drawChart();
   showRecord();
 });
 matchMedia("(max-width: 719px)").addEventListener("change", layout);
@@ -571,10 +639,11 @@ async function start() {
   if (isOpen) write(state, true);
   if (!isAtOnce || isOld) run();
   else if (rows.isWhole && !rows.isLoading) changed();
-  api.hosts().then((hosts) => {
+  Promise.all([api.hosts().catch(() => []), api.savedQueries().catch(() => [])]).then(([hosts, queries]) => {
     hasHosts = hosts.length > 0;
+    saved = queries;
     showBar();
-  }).catch(() => {});
+  });
   watchAlerts({ utc: () => state.utc, show: (q) => change({ q, view: "records" }) });
 }
 

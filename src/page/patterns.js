@@ -1,10 +1,10 @@
 // Lines with the changing parts taken out, and counted.
 
 import * as api from "./api.js";
-import { bar, blank, button, grid, h, percent, plural, visible } from "./dom.js";
+import { bar, blank, button, dash, grid, h, percent, plural, visible } from "./dom.js";
 import { grouped } from "./number.js";
 import { add } from "./query.js";
-import { levelClass } from "./histogram.js";
+import { LEVELS, levelClass } from "./histogram.js";
 
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, ask: () => api.Ask}} Uses */
 
@@ -18,12 +18,12 @@ export async function showPatterns(place, signal, { state, change, ask }) {
   const most = patterns[0].records;
   place.replaceChildren(
     h("p.note.lead", `${plural(patterns.length, "pattern")} in ${plural(records, "record")}${is_whole ? "" : ": the newest of this range, because reading all of them would take too long"}.`),
-    grid("Patterns", ["Records", "Share", "Level", "Pattern", "Actions"], patterns.map((pattern) => {
-      const { level } = pattern;
-      const name = visible(pattern.pattern.slice(0, 60));
-      return [h("span", bar(pattern.records / most), h("span", grouped(pattern.records))), percent(pattern.records / records), level ? h("span", { class: "chip " + levelClass(level) }, level) : "",
-        h("span.mono", { title: visible(pattern.example) }, ...marked(pattern.pattern)),
-        h("span.acts", button("Show", () => change({ q: add(state().q, pattern.query), view: "records" }), { class: "quiet", "aria-label": `Show ${name}` }),
-          button("Hide", () => change({ q: add(state().q, pattern.query, true) }), { class: "quiet", "aria-label": `Hide ${name}` }))];
-    }), [0, 1]));
+    grid("Patterns", [
+      ["Records", (row) => h("span", bar(row.records / most), h("span", grouped(row.records))), (row) => row.records, true],
+      ["Share", (row) => percent(row.records / records), (row) => row.records, true],
+      ["Level", ({ level }) => (level ? h("span", { class: "chip " + levelClass(level) }, level) : dash()), ({ level }) => level && -LEVELS.indexOf(level)],
+      ["Pattern", (row) => h("span.mono", { title: visible(row.example) }, ...marked(row.pattern))],
+      ["Actions", (row) => h("span.acts", ...[false, true].map((isOut) => button(isOut ? "Hide" : "Show", () => change(isOut ? { q: add(state().q, row.query, true) } : { q: add(state().q, row.query), view: "records" }),
+        { class: "quiet", "aria-label": `${isOut ? "Hide" : "Show"} ${visible(row.pattern.slice(0, 60))}` }))), null],
+    ], patterns));
 }

@@ -1,8 +1,10 @@
 // The range of time: ages, or two times, in the zone of the browser or in UTC.
 
 import { button, byId, dialog, h } from "./dom.js";
-import { age, instant, rangeText, rfc, ageWords } from "./time.js";
+import { age, ageWords, dayBegin, instant, isDayWord, rangeText, rfc } from "./time.js";
 
+/** The days by name, each with the begin and the end that the address has. */
+const DAYS = /** @type {[string, string, string][]} */ ([["Today", "today", ""], ["Yesterday", "yesterday", "today"]]);
 const AGES = ["5m", "15m", "1h", "6h", "24h", "2d", "7d", "30d"];
 
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void}} Uses */
@@ -35,15 +37,16 @@ function openRange({ state, change }) {
   const form = h("form.pairs-form",
     h("label", "From", since), h("label", "To", until), h("label", "Zone", zone), fault,
     h("div.actions", h("button", { type: "submit", class: "primary" }, "Apply")));
+  const moment = (/** @type {string} */ text) => instant(dayBegin(text, Date.now(), state().utc), Date.now());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const [a, b] = [parse(since.value, state().utc), parse(until.value, state().utc)];
-    if (a === undefined || b === undefined) fault.textContent = `${a === undefined ? "From" : "To"} is no time: write 2026-11-21, 2026-11-21 08:00 or an age such as 2h.`;
-    else if (a && b && instant(a, Date.now()) >= instant(b, Date.now())) fault.textContent = "From must be before To.";
+    if (a === undefined || b === undefined) fault.textContent = `${a === undefined ? "From" : "To"} is no time: write 2026-11-21, 2026-11-21 08:00, yesterday or an age such as 2h.`;
+    else if (a && b && moment(a) >= moment(b)) fault.textContent = "From must be before To.";
     else set(a, b);
   });
   const box = dialog("Time range",
-    h("div.chips", { role: "group", "aria-label": "Ages" }, ...AGES.map((text) => button(`Last ${ageWords(text)}`, () => set(text), { "aria-pressed": now.since === text && !now.until })), button("All time", () => set("all"))),
+    h("div.chips", { role: "group", "aria-label": "Ages" }, ...AGES.map((text) => button(`Last ${ageWords(text)}`, () => set(text), { "aria-pressed": now.since === text && !now.until })), ...DAYS.map(([name, from, to]) => button(name, () => set(from, to), { "aria-pressed": now.since === from && now.until === to })), button("All time", () => set("all"))),
     form);
 }
 
@@ -59,7 +62,7 @@ function local(text, utc) {
 export function parse(text, utc) {
   text = text.trim();
   if (!text || text === "now") return "";
-  if (!Number.isNaN(age(text))) return text;
+  if (isDayWord(text) || !Number.isNaN(age(text))) return text;
   if (/^\d+$/.test(text) && text.length >= 10) return rfc(Number(text) * (text.length < 13 ? 1000 : 1));
   if (/[zZ]$|[+-]\d\d:?\d\d$/.test(text) && text.includes(":")) {
     const ms = Date.parse(text.replace(" ", "T"));

@@ -1,30 +1,25 @@
 // One record: its fields, its line as written, its place, and the records around it.
 
 import * as api from "./api.js";
-import { button, byId, copy, h, plural, sign, size, textOf, toast, visible } from "./dom.js";
+import { button, byId, copy, dash, h, isEmpty, plural, sign, size, textOf, toast, visible } from "./dom.js";
 import { columnWords, toggled } from "./fields.js";
 import { levelClass } from "./histogram.js";
 import { stringify } from "./json.js";
 import { grouped } from "./number.js";
 import { add, shell, term } from "./query.js";
-import { instanceOf, keyOf } from "./rows.js";
+import { fieldsOf, instanceOf, keyOf } from "./rows.js";
 import { address } from "./state.js";
 import { full, inRow } from "./time.js";
 
 /** @typedef {import("./api.js").Row} Row */
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, move: (by: number) => void, close: () => void, open: (row: Row) => void}} Uses */
 
-/** Members of a record that are no fields. */
-const PLACE = ["table", "partition_key", "row_key", "source", "line", "time", "message", "level", "instance"];
 /** Characters of a value that are shown at first. */
 const VALUE_CUT = 4000;
 /** Fields that are shown at first. */
 const FIELDS = 200;
 /** Records around one. */
 const AROUND = 10;
-
-/** The fields of a record. @param {Row} row @returns {[string, unknown][]} */
-export const fieldsOf = (row) => Object.entries(row).filter(([name]) => !PLACE.includes(name));
 
 /** Copies the line of a record as it was written. @param {Row} row */
 export async function copyLine(row) {
@@ -67,7 +62,7 @@ export class RecordView {
     const lineNote = h("span");
     this.around.replaceChildren(button("Show the records around it", () => this.context(), { title: "c" }));
     const fields = fieldsOf(row);
-    const body = h("tbody", ...fields.slice(0, FIELDS).map(([name, value]) => this.field(name, value)));
+    const body = h("tbody", { role: "rowgroup" }, ...fields.slice(0, FIELDS).map(([name, value]) => this.field(name, value)));
     const rest = fields.slice(FIELDS);
     const link = location.origin + address({ ...uses.state(), q: "", since: "", until: "", key, cols: [], view: "records" });
     const ledger = h("dd", "…");
@@ -77,14 +72,13 @@ export class RecordView {
         sign("\u2191", "Newer record (k)", () => uses.move(-1)), sign("\u2193", "Older record (j)", () => uses.move(1)), sign("\u2715", "Close the record (Escape)", uses.close)),
       section("Line", [lineNote, ["Copy", () => copyLine(row)]], line),
       section("Fields", [String(fields.length + 2), ["Copy as JSON", () => copy(stringify(row, "  "), "Record")]],
-        h("table.pairs", h("thead.unseen", h("tr", h("th", "Field"), h("th", "Value"), h("th", "Filter"))),
-          h("tbody", ...(/** @type {[string, unknown][]} */ ([["instance", instanceOf(row)], ["level", row.level]])).map(([name, value]) => this.field(name, value))), body),
+        pairs((/** @type {[string, unknown][]} */ ([["instance", instanceOf(row)], ["level", row.level]])).map(([name, value]) => this.field(name, value)), body),
         rest.length ? button(`Show ${plural(rest.length, "more field")}`, (event) => {
           body.append(...rest.map(([name, value]) => this.field(name, value)));
           /** @type {HTMLElement} */ (event.target).remove();
         }) : ""),
       section("Place", ["", ["Copy link", () => copy(link, "Link")], ["Copy command", () => copy(`daytable query --key ${shell(key)}`, "Command")]],
-        h("dl", h("dt", "Source"), h("dd", { dir: "auto" }, visible(textOf(row.source) || "–")), h("dt", "Losses"), ledger,
+        h("dl", h("dt", "Source"), h("dd", { dir: "auto" }, row.source ? visible(textOf(row.source)) : dash()), h("dt", "Losses"), ledger,
           h("dt", "Table"), h("dd", row.table), h("dt", "Key"), h("dd.mono", h("a", { href: link }, key)))),
       section("Around it", [""], this.around));
     this.panel.hidden = false;
@@ -110,12 +104,16 @@ export class RecordView {
     const { state, change } = this.uses;
     const filter = term(name, value);
     const shown = visible(name);
-    return h("tr", h("th", { scope: "row", dir: "auto" }, shown),
-      h("td", { dir: "auto" }, value === null ? h("span.note", "none") : long(textOf(value), "span")),
-      h("td.acts",
-        sign("=", `Only this ${shown}`, () => change({ q: add(state().q, filter) })), sign("\u2260", `Without this ${shown}`, () => change({ q: add(state().q, filter, true) })),
-        sign("\u2637", columnWords(shown, state().cols.includes(name)), () => change({ cols: toggled(state().cols, name) })),
-        /trace|request|correlation|session/i.test(name) && value ? sign("\u2192", `This ${shown} at any time`, () => change({ q: filter, since: "all", until: "" })) : ""));
+    const act = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ onclick) => button(text, onclick, { class: "quiet", "aria-label": title, title });
+    const isColumn = () => state().cols.includes(name);
+    const column = act(isColumn() ? "No column" : "Column", columnWords(shown, isColumn()), () => {
+      change({ cols: toggled(state().cols, name) });
+      column.textContent = isColumn() ? "No column" : "Column";
+      column.ariaLabel = column.title = columnWords(shown, isColumn());
+    });
+    return pair(shown, value,
+      act("Only", `Only this ${shown}`, () => change({ q: add(state().q, filter) })), act("Not", `Not this ${shown}`, () => change({ q: add(state().q, filter, true) })), column,
+      isEmpty(value) ? "" : act("Any time", `This ${shown} at any time`, () => change({ q: filter, since: "all", until: "" })));
   }
 
   /** Loads the records around the shown one. @param {"source"|"instance"} [of] */
@@ -160,8 +158,15 @@ export function lossesOf(source) {
   return [...own, ...Object.entries(/** @type {Record<string, number>} */ (source.losses ?? {})).filter(([, n]) => n > 0)];
 }
 
+/** A table of names and values. @param {Node[]} rows @param {Node} [more] another body of it */
+export const pairs = (rows, more) => h("table.pairs", { role: "table" }, h("tbody", { role: "rowgroup" }, ...rows), more);
+
+/** A row of such a table: a name, its value beside it, and what may be done with it. @param {string} name @param {unknown} value @param {(Node|string)[]} acts */
+export const pair = (name, value, ...acts) => h("tr", { role: "row" }, h("th", { role: "rowheader", scope: "row", dir: "auto" }, name),
+  h("td", { role: "cell", dir: "auto" }, isEmpty(value) ? dash() : long(textOf(value), "span")), acts.length ? h("td.acts", { role: "cell" }, ...acts) : "");
+
 /** A part of the panel: its name, a note, buttons. @param {string} name @param {[Node|string, ...[string, () => void][]]} head @param {(Node|string)[]} children */
-const section = (name, [note, ...acts], ...children) => h("section", { "aria-label": name },
+export const section = (name, [note, ...acts], ...children) => h("section", { "aria-label": name },
   h("div.section-head", h("h3", name), h("span.note", note), ...acts.map(([text, act]) => button(text, act, { class: "quiet" }))), ...children);
 
 /** Text that may be long: its begin, and a button for the rest. @param {string} text @param {"pre"|"span"} tag */

@@ -19,6 +19,12 @@ export const HEAD_MAX = 20000;
 /** The three keys of a record as one text. @param {Row} row */
 export const keyOf = (row) => `${row.table}/${row.partition_key}/${row.row_key}`;
 
+/** Members of a record that are no fields. */
+const PLACE = ["table", "partition_key", "row_key", "source", "line", "time", "message", "level", "instance"];
+
+/** The fields of a record. @param {Row} row @returns {[string, unknown][]} */
+export const fieldsOf = (row) => Object.entries(row).filter(([name]) => !PLACE.includes(name));
+
 /** Who wrote a record. @param {Row} row @returns {string} */
 export const instanceOf = (row) => row.instance ?? row.partition_key ?? "";
 

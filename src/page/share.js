@@ -36,8 +36,8 @@ export function grafana({ q, since, until }, base) {
   return `${base.replace(/\/+$/, "")}/explore?schemaVersion=1&orgId=1&panes=${encodeURIComponent(JSON.stringify(panes))}`;
 }
 
-/** @param {State} state @param {[number, number]} range what the range is at present */
-export function openShare(state, range) {
+/** @param {State} state @param {[number, number]} range what the range is at present @param {string} block the query as one of the configuration */
+export function openShare(state, range, block) {
   const absolute = { ...fixed(state, range[1]), since: state.since ? rfc(range[0]) : "" };
   const link = location.origin + address(absolute);
   const line = (/** @type {string} */ name, /** @type {string} */ text) =>
@@ -57,6 +57,7 @@ export function openShare(state, range) {
   const ask = { q: state.q, since: absolute.since, until: absolute.until };
   dialog("Share and export",
     line("Link", link), line("Command", command(absolute)),
+    state.q ? line("Saved query", block) : "",
     h("div.share-line", h("h3", "Grafana"), base, open),
     h("p.note", "Explore gets the words, instance, level, table and source of the query. Other filters are LogQL there."),
     h("div.share-line", h("h3", "Export"), ...FORMATS.map(([name, format, end]) => h("a.button", { href: api.exportUrl(ask, format), download: "daytable." + end }, name))),

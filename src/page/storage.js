@@ -1,7 +1,7 @@
 // The life of the days, and what became of each source's records.
 
 import * as api from "./api.js";
-import { blank, button, grid, h, plural, size, visible } from "./dom.js";
+import { blank, button, dash, grid, h, isBlank, pathCell, plural, size, visible } from "./dom.js";
 import { grouped } from "./number.js";
 import { lossesOf } from "./record.js";
 import { full, roughly } from "./time.js";
@@ -20,7 +20,7 @@ export async function showDays(place, signal, { state, change }) {
   const tables = await api.tables(signal);
   if (!tables.length) return place.replaceChildren(blank("No days yet", "The first record makes the first day. The guide of files and pushes says how records come in."));
   const { utc } = state();
-  const time = (/** @type {string|null|undefined} */ text) => (text ? full(Date.parse(text), utc) : "–");
+  const time = (/** @type {string|null|undefined} */ text) => (text ? full(Date.parse(text), utc) : "\u2013");
   /** @type {Map<string, Row[]>} */
   const strips = new Map();
   for (const row of tables) {
@@ -43,11 +43,16 @@ export async function showDays(place, signal, { state, change }) {
         return h("li", h("button", { class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", (tableParts(row.table)[1] || row.table).slice(-2))));
       })))),
     h("div.legend", ...["open", "sealed", "archived", "restored", "dropped"].map((name) => h("span", { class: "state-" + name }, h("i"), name))),
-    grid("Day-tables", ["Day-table", "State", "Rows", "Bytes", "First", "Last", "Expires", "Next"], tables.map((row) => [
-      button(row.table, () => open(row), { class: "cell" }), h("span", { class: "chip state-" + row.state }, row.state), row.rows === null || row.rows === undefined ? "–" : grouped(row.rows), size(row.bytes),
-      time(row.first_time), time(row.last_time), time(row.expires),
-      row.error ? h("span.bad", visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : "–",
-    ]), [2, 3]));
+    grid("Day-tables", [
+      ["Day-table", (row) => button(row.table, () => open(row), { class: "cell" })],
+      ["State", (row) => h("span", { class: "chip state-" + row.state }, row.state)],
+      ["Rows", (row) => (isBlank(row.rows) ? dash() : grouped(row.rows)), (row) => row.rows, true],
+      ["Bytes", (row) => size(row.bytes), (row) => row.bytes, true],
+      ["First", (row) => time(row.first_time), (row) => row.first_time],
+      ["Last", (row) => time(row.last_time), (row) => row.last_time],
+      ["Expires", (row) => time(row.expires), (row) => row.expires],
+      ["Next", (row) => (row.error ? h("span.bad", visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : dash())],
+    ], tables));
 }
 
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
@@ -64,6 +69,12 @@ export async function showSources(place, signal, { state }) {
     const list = lossesOf(row);
     return list.length ? h("span.bad", list.map(([reason, n]) => `${visible(reason)} ${grouped(n)}`).join(", ")) : "none";
   };
+  /** @type {(head: string, of: (row: Row) => number) => import("./dom.js").Column<Row>} */
+  const numbers = (head, of) => [head, (row) => grouped(of(row)), of, true];
+  /** @type {import("./dom.js").Column<Row>[]} */
+  const taken = [numbers("Records", (row) => row.records), ["Bytes", (row) => size(row.bytes), (row) => row.bytes, true]];
+  /** @type {import("./dom.js").Column<Row>} */
+  const lossesColumn = ["Losses", losses, (row) => lossesOf(row).reduce((sum, [, n]) => sum + n, 0)];
   const now = Date.now();
   place.replaceChildren(
     h("p", { class: bad.length ? "verdict bad" : "verdict good", role: "status" }, bad.length
@@ -72,14 +83,23 @@ export async function showSources(place, signal, { state }) {
     h("p", { class: verify.findings ? "lead bad" : "lead note" }, verify.last
       ? `Last verified ${when(verify.last)}: ${verify.findings ? plural(verify.findings, "finding") + ", which the log names" : "everything is whole"}.`
       : "Not verified yet by a daemon.", verify.next ? ` Next: ${when(verify.next)}.` : ""),
-    files.length ? grid("Files and journals", ["Source", "Block", "Status", "Not read yet", "Left out", "Last record", "Records", "Bytes", "Losses"], files.map((row) => [
-      visible(row.path), row.block, row.status, row.lag_bytes === null || row.lag_bytes === undefined ? (row.size === null ? "the file is gone" : "–") : size(row.lag_bytes), skipped(row),
-      row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : "–", grouped(row.records), size(row.bytes), losses(row),
-    ]), [3, 6, 7]) : "",
-    ledgers.length ? grid("Ledgers of listeners", ["Listener", "Kind", "Records", "Bytes", "Losses"], ledgers.map((row) => [visible(row.listener), row.kind, grouped(row.records), size(row.bytes), losses(row)]), [2, 3]) : "",
-    listeners.length ? grid("Listeners since the start", ["Listener", "Kind", "Connections", "Waiting", "Records", "Bytes", "Losses"], listeners.map((row) => [
-      visible(row.listen), row.kind, grouped(row.connections), grouped(Math.max(0, row.received - row.committed)), grouped(row.committed), size(row.bytes), losses(row)]), [2, 3, 4, 5]) : "",
-    outboxes.length ? grid("Outbox", ["Sends to", "State", "Waiting", "Bytes", "Oldest", "Sent"], outboxes.map((row) => [visible(row.endpoint), row.state, grouped(row.entities), size(row.bytes), `${grouped(row.age_seconds)} s`, grouped(row.sent)]), [2, 3, 5]) : "");
+    files.length ? grid("Files and journals", [
+      ["Source", (row) => pathCell(row.path), (row) => row.path],
+      ["Block", (row) => row.block], ["Status", (row) => row.status],
+      ["Not read yet", (row) => (isBlank(row.lag_bytes) ? (row.size === null ? "the file is gone" : dash()) : size(row.lag_bytes)), (row) => row.lag_bytes, true],
+      ["Left out", skipped],
+      ["Last record", (row) => (row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : dash()), (row) => row.seen],
+      ...taken, lossesColumn,
+    ], files) : "",
+    ledgers.length ? grid("Ledgers of listeners", [["Listener", (row) => visible(row.listener)], ["Kind", (row) => row.kind], ...taken, lossesColumn], ledgers) : "",
+    listeners.length ? grid("Listeners since the start", [
+      ["Listener", (row) => visible(row.listen)], ["Kind", (row) => row.kind], numbers("Connections", (row) => row.connections),
+      numbers("Waiting", (row) => Math.max(0, row.received - row.committed)), numbers("Records", (row) => row.committed), taken[1], lossesColumn,
+    ], listeners) : "",
+    outboxes.length ? grid("Outbox", [
+      ["Sends to", (row) => visible(row.endpoint)], ["State", (row) => row.state], numbers("Waiting", (row) => row.entities), taken[1],
+      ["Oldest", (row) => `${grouped(row.age_seconds)} s`, (row) => row.age_seconds, true], numbers("Sent", (row) => row.sent),
+    ], outboxes) : "");
 }
 
 /** What is not read of a source, and why. @param {Row} row */

@@ -11,6 +11,21 @@ export function age(text) {
   return sum;
 }
 
+/** Words for the begin of a day, with the days since. */
+const DAY_WORDS = new Map([["today", 0], ["yesterday", 1]]);
+
+/** A time for the API: the begin of a day that a word means, by the clocks of the page. Other texts stay. @param {string} text @param {number} now @param {boolean} utc */
+export function dayBegin(text, now, utc) {
+  const days = DAY_WORDS.get(text);
+  if (days === undefined) return text;
+  let begin = stepStart(now, UNITS.d, utc);
+  for (let day = 0; day < days; day++) begin = stepStart(begin - 1, UNITS.d, utc);
+  return rfc(begin);
+}
+
+/** @param {string} text */
+export const isDayWord = (text) => DAY_WORDS.has(text);
+
 /** Milliseconds since 1970 of an age or a time, or NaN. @param {string} text @param {number} now */
 export function instant(text, now) {
   const ago = age(text);
@@ -117,12 +132,15 @@ export function full(ms, utc) {
   return `${year}-${two(month + 1)}-${two(day)} ${clock(ms, utc)}`;
 }
 
-/** A record's time in a row: the day only where days matter. @param {string} time @param {boolean} utc @param {boolean} days */
+/** Whether a range has times of two days. @param {number} from @param {number} to @param {boolean} utc */
+export const crossesMidnight = (from, to, utc) => to - from > UNITS.d || day(from, utc) !== day(to - 1, utc);
+
+/** A record's time in a row: the day only where days matter, and digits of a second only if it has some. @param {string} time @param {boolean} utc @param {boolean} days */
 export function inRow(time, utc, days) {
   const ms = Date.parse(time);
   if (Number.isNaN(ms)) return time;
-  const digits = (/\.(\d+)/.exec(time)?.[1] ?? "").padEnd(3, "0").slice(0, 3);
-  return `${days ? day(ms, utc) + " " : ""}${clock(ms, utc)}.${digits}`;
+  const [, digits] = /\.(\d+)/.exec(time) ?? [];
+  return (days ? day(ms, utc) + " " : "") + clock(ms, utc) + (digits ? "." + digits.padEnd(3, "0").slice(0, 3) : "");
 }
 
 /** The label of an instant on an axis with this step. @param {number} ms @param {number} step @param {boolean} utc */
@@ -157,6 +175,7 @@ export function rangeText(since, until, utc) {
     return Number.isNaN(ms) ? text : full(instant(text, 0), utc).replace(/:00$/, "");
   };
   if (!since && !until) return "All time";
+  if (isDayWord(since) && (!until || since === "yesterday" && until === "today")) return since[0].toUpperCase() + since.slice(1) + (until || since === "today" ? "" : " and today");
   if (!until) return Number.isNaN(age(since)) ? `Since ${show(since)}` : `Last ${ageWords(since)}`;
   if (!since) return `Until ${show(until)}`;
   const [from, to] = [show(since), show(until)];

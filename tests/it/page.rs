@@ -1,7 +1,7 @@
 //! The page, in a real browser and from the outside.
 //!
-//! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, and `digits.py` over numbers of all
-//! sizes; both leave screenshots in `target/page`. `modules.mjs` tests modules without a browser. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
+//! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, `kinds.py` over five kinds of logs, and `digits.py` over numbers
+//! of all sizes; all leave screenshots in `target/page`. `modules.mjs` tests modules without a browser. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
 
 use crate::client::{Answer, over, over_tcp};
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, installed, wait_for};
@@ -91,6 +91,38 @@ fn take_pictures() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
     let output = python("picture.py").arg(place.said("open", &[]).trim()).arg(folder).output().expect("python");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    daemon.stop();
+}
+
+/// Records of each kind of log; the kinds differ in what tells their records apart.
+const KIND: u64 = 2000;
+
+/// What the page says of access logs, JSON, traces, syslog and a database.
+#[test]
+fn kinds_of_logs_in_chromium() {
+    let place = Place::new();
+    let made = python("corpus.py").arg(place.path("logs")).args([&KIND.to_string(), "kinds"]).output().expect("python");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let saved = "[[query]]\nname = \"Slow <requests>\"\nquery = \"duration_ms:>60\"\nsince = \"48h\"\ncolumns = [\"path\", \"duration_ms\"]\n\
+                 about = \"Requests that somebody waited for\"\n";
+    let http = "[http]\nlisten = \"127.0.0.1:0\"\n";
+    let daemon = place.start_with(&format!("{http}[[tail]]\ninclude = [\"LOGS/*.log\"]\n{saved}"));
+    // Each file ends with a record of one line.
+    for (file, records) in
+        [("nginx-access", KIND), ("app", KIND), ("java", KIND), ("syslog", KIND), ("postgresql", KIND), ("single", 1)]
+    {
+        wait_for("the records are committed", PATIENCE, || {
+            let count = place.json("count", &[&format!("source:\"{file}.log\"")]);
+            (count.first()?["records"].as_u64()? >= records).then_some(())
+        });
+    }
+    let link = place.said("open", &[]);
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page");
+    let axe = installed("node/node_modules/axe-core/axe.min.js");
+    let mut browser = python("kinds.py");
+    let output = browser.arg(link.trim()).arg(place.path("logs")).arg(&target).arg(axe).output().expect("python");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
     daemon.stop();
 }
 

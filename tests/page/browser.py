@@ -189,6 +189,11 @@ def a_wrong_query_is_shown_at_its_place(page):
     fault = page.get_by_role("alert").first
     expect(fault).to_be_visible()
     expect(fault.locator("mark")).to_be_visible()
+    # What is wrong is said once, and no bars of another query stand beside it.
+    said = fault.locator("span").inner_text()
+    assert page.locator("body").inner_text().count(said) == 1, said
+    expect(page.get_by_role("group", name="Levels").get_by_role("button")).to_have_count(0)
+    expect(fault.get_by_role("link", name="The language")).to_have_attribute("href", "/page/language.html")
     page.screenshot(path=SHOTS / "error.png")
     ask(page, "")
     seen(page)
@@ -470,6 +475,13 @@ def hosts_are_listed(page):
     page.screenshot(path=SHOTS / "hosts.png")
     accessible(page, "hosts")
     host.get_by_role("button", name="web-9").click()
+    panel = page.get_by_role("complementary", name="Host")
+    expect(panel.get_by_role("rowheader", name="silent_seconds")).to_be_visible()
+    accessible(page, "host")
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    host.get_by_role("button", name="web-9").click()
+    panel.get_by_role("button", name="Only its records").click()
     expect(page.get_by_role("combobox", name="Query")).to_have_value("log_host:=web-9")
 
 
@@ -613,12 +625,13 @@ TESTS = [
 ]
 
 
-def safety_of_the_session(browser, context):
+def safety_of_the_session(browser, context, faults):
     """The link works once, the cookie cannot be read, and the token works as well."""
     cookie = next(cookie for cookie in context.cookies() if cookie["name"] == "daytable")
     assert cookie["httpOnly"] and cookie["sameSite"] == "Strict", cookie
     other = browser.new_context()
     page = other.new_page()
+    page.on("pageerror", lambda error: faults.append(f"refused: {error}"))
     page.goto(LINK)
     expect(page.get_by_role("heading", name="The link no longer works")).to_be_visible()
     page.screenshot(path=SHOTS / "refused.png")
@@ -663,7 +676,7 @@ def main():
                 print("FAILED", test.__name__, traceback.format_exc(limit=3), flush=True)
             page.close()
         if not only:
-            safety_of_the_session(browser, context)
+            safety_of_the_session(browser, context, faults)
         away = [url for url in asked if not url.startswith((ORIGIN + "/", "blob:" + ORIGIN))]
         assert not away, f"requests that leave the origin: {away}"
         policy = headers[ORIGIN + "/"]["content-security-policy"]

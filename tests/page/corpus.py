@@ -1,8 +1,9 @@
 """Records for the page: a day of a small shop, and lines that try to break it.
 
-    corpus.py FOLDER COUNT [HOSTILE]
+    corpus.py FOLDER COUNT [plain|kinds]
 
-Writes NDJSON files with times up to now. The same numbers give the same records, but for the times.
+Writes NDJSON files with times up to now, with `plain` without the lines that try to break it. With `kinds`, files of five kinds of logs instead, each
+with COUNT records over 30 hours. The same numbers give the same records, but for the times.
 """
 
 import datetime
@@ -83,5 +84,85 @@ def main(folder, count, hostile=True):
     print(len(records))
 
 
+AGENTS = ["Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "curl/8.5.0", "kube-probe/1.31"]
+TRACE = """java.lang.IllegalStateException: order {order} has no items
+\tat com.example.shop.Cart.total(Cart.java:{line})
+\tat com.example.shop.Checkout.pay(Checkout.java:88)
+\tat java.base/java.lang.Thread.run(Thread.java:1583)
+Caused by: java.sql.SQLTransientConnectionException: pool-1 - Connection is not available
+\tat com.zaxxer.hikari.pool.HikariPool.getConnection(HikariPool.java:197)
+\t... 12 more"""
+PYTHON = """Traceback (most recent call last):
+  File "/srv/app/views.py", line {line}, in pay
+    card.charge(amount)
+  File "/srv/app/cards.py", line 31, in charge
+    raise Declined(code)
+app.cards.Declined: 05"""
+
+
+def access(rng, time):
+    path = rng.choice(["/", "/login", "/cart", "/api/orders"] + [f"/item/{rng.randrange(6000)}"] * 8)
+    status = rng.choices([200, 304, 404, 500, 502], weights=[900, 60, 25, 6, 4])[0]
+    return (f'10.0.{rng.randrange(4)}.{rng.randrange(250)} - {rng.choice(["-", "-", "ann"])} [{time:%d/%b/%Y:%H:%M:%S} +0000] "GET {path} HTTP/1.1" '
+            f'{status} {rng.randrange(90000)} "{rng.choice(["-", "https://shop.example/"])}" "{rng.choice(AGENTS)}"')
+
+
+def handled(rng, time):
+    """An application that says the same of each request."""
+    line = {"time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"), "level": "info", "msg": "request handled", "service": "shop", "version": "1.4.2",
+            "request_id": f"{rng.getrandbits(128):032x}", "method": rng.choice(["GET", "POST"]), "path": rng.choice(PATHS).replace("{n}", str(rng.randrange(9000))),
+            "status": rng.choices([200, 404, 503], weights=[95, 4, 1])[0], "duration_ms": round(rng.lognormvariate(3, 1), 1), "user": rng.choice(["ann", "bob", "", None])}
+    if line["status"] == 503:
+        line |= {"level": "error", "stack": PYTHON.replace("{line}", str(rng.randrange(90)))}
+    if rng.random() < 0.01:
+        line["user"] = "<b>bold</b>\u001b[31m\u202e"
+    if rng.random() < 0.01:
+        line["ratio"] = "NaN"
+    return json.dumps(line)
+
+
+def java(rng, time):
+    at = f"{time:%Y-%m-%d %H:%M:%S},{time.microsecond // 1000:03}"
+    order = rng.randrange(100_000)
+    if rng.random() < 0.02:
+        return f"{at} ERROR [http-nio-8080-exec-{rng.randrange(9)}] com.example.shop.Checkout - payment of order {order} failed\n{TRACE.format(order=order, line=rng.randrange(300))}"
+    return f"{at} {rng.choice(['INFO ', 'INFO ', 'DEBUG', 'WARN '])} [http-nio-8080-exec-{rng.randrange(9)}] com.example.shop.{rng.choice(['Cart', 'Stock'])} - order {order} took {rng.randrange(900)} ms"
+
+
+def syslog(rng, time):
+    text = rng.choice([
+        f"sshd[{rng.randrange(9000)}]: Accepted publickey for deploy from 10.0.0.{rng.randrange(250)} port {rng.randrange(60000)} ssh2", "systemd[1]: Started backup.service - Copies volumes.",
+        f"kernel: [{rng.randrange(99999)}.{rng.randrange(999999):06}] eth0: link up", f"CRON[{rng.randrange(9000)}]: (root) CMD (run-parts /etc/cron.hourly)",
+    ])
+    return f"{time.isoformat(timespec='microseconds')} db-1 {text}"
+
+
+def postgres(rng, time):
+    at = f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03} UTC"
+    who = f"[{rng.randrange(9000)}] shop@orders"
+    if rng.random() < 0.02:
+        return f"{at} {who} ERROR:  duplicate key value violates unique constraint \"orders_pkey\"\n{at} {who} DETAIL:  Key (id)=({rng.randrange(9000)}) already exists."
+    return f"{at} {who} LOG:  duration: {rng.random() * 900:.3f} ms  statement: SELECT * FROM orders WHERE id = {rng.randrange(9000)}"
+
+
+KINDS = {"nginx-access.log": access, "app.log": handled, "java.log": java, "syslog.log": syslog, "postgresql.log": postgres}
+
+
+def kinds(folder, count):
+    """A file of each kind, and one with a single record."""
+    rng = random.Random(11)
+    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    for name, line in KINDS.items():
+        with (pathlib.Path(folder) / name).open("w") as file:
+            for n in range(count):
+                time = now - datetime.timedelta(seconds=60 + 30 * 3600 * (1 - n / count)) + datetime.timedelta(milliseconds=rng.randrange(1000))
+                file.write(line(rng, time) + "\n")
+    (pathlib.Path(folder) / "single.log").write_text(f"{now - datetime.timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ} WARN disk is nearly full\n")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), len(sys.argv) < 4)
+    kind = sys.argv[3] if len(sys.argv) > 3 else ""
+    if kind == "kinds":
+        kinds(sys.argv[1], int(sys.argv[2]))
+    else:
+        main(sys.argv[1], int(sys.argv[2]), kind != "plain")

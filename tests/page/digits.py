@@ -128,6 +128,7 @@ def columns_and_records_have_every_digit(page):
         panel.get_by_role("region", name="Line").get_by_role("button", name="Copy").click()
         expect(page.locator("#toast")).to_have_text("Line copied")
         assert clipboard() == line_of(at, number), clipboard()
+        field.hover()
         panel.get_by_role("button", name="Only this id").click()
         expect(page.locator("#status")).to_contain_text("1 record ")
         expect(grid(page)).to_have_count(2)
@@ -197,7 +198,7 @@ def all_that_ask_have_the_same_answer(page):
         answer = get("/api/stats", q=query)
         of_terminal = rows_of(terminal("query", query, "--json"))
         assert answer["rows"] == of_terminal, (query, answer["rows"], of_terminal)
-        text = lambda name, value: "" if value is None else value if name in answer["groups"] else grouped(value)
+        text = lambda name, value: "\u2013" if value is None else value if name in answer["groups"] else grouped(value)
         assert table(page, query) == [[text(name, value) for name, value in row.items()] for row in answer["rows"]], query
         if "nosuch" in query:
             assert all(row[name] is None for row in answer["rows"] for name in ["s", "a", "lo", "m"]), answer["rows"]
@@ -330,6 +331,7 @@ def shortened_numbers_are_near(page):
     page.route("**/api/values*", lambda route: route.fulfill(json=[{"value": f"v{n}", "records": n} for n, _ in forms]))
     facets = [{"field": f"f{n}", "records": n, "distinct": n, "values": [{"value": n, "n": n}]} for n, _ in forms]
     page.route("**/api/facets*", lambda route: route.fulfill(json=facets))
+    page.route("**/api/fields*", lambda route: route.fulfill(json=[{"name": f"f{n}", "records": n} for n, _ in forms]))
     go(page)
     of_levels = page.get_by_role("group", name="Levels").get_by_role("button")
     expect(of_levels).to_have_text([level + text for level, (_, text) in zip(levels, forms)])
@@ -341,7 +343,7 @@ def shortened_numbers_are_near(page):
     line = page.get_by_role("combobox", name="Query")
     line.fill("half:v")
     expect(page.get_by_role("option").locator("small")).to_have_text([text for _, text in forms])
-    for route in ["hits", "values", "facets"]:
+    for route in ["hits", "values", "facets", "fields"]:
         page.unroute(f"**/api/{route}*")
 
 

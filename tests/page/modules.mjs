@@ -6,8 +6,11 @@ import assert from "node:assert";
 const load = (name) => import(`${process.argv[2]}/${name}`);
 const { Digits, parseJson, stringify } = await load("json.js");
 const { compareNumbers, grouped, short } = await load("number.js");
-const { stepsOf } = await load("time.js");
-const { linesOf } = await load("table.js");
+const { crossesMidnight, dayBegin, inRow, rangeText, stepsOf } = await load("time.js");
+const { linesOf, stacks } = await load("table.js");
+const { scaleOf } = await load("histogram.js");
+const { isSaid, quoted, Telling } = await load("telling.js");
+const { linesIn } = await load("row.js");
 const { term } = await load("query.js");
 
 const TESTS = {
@@ -58,6 +61,67 @@ const TESTS = {
     assert.equal(term("id", id), "id:=9007199254740993");
     assert.equal(term("id", low), 'id:="-9007199254740993"');
     assert.equal(term("id", part), "id:=1.0");
+  },
+
+  fields_behind_a_message_tell_records_apart() {
+    const record = (n) => ({ source: "a", message: `done ${n}`, level: "info", instance: "web-1", service: "shop", host: "web-1", n, id: `${n}`.repeat(12).slice(0, 16), status: n % 3, empty: "", none: null, ratio: "NaN" });
+    const rows = Array.from({ length: 50 }, (_, n) => record(n + 10));
+    const telling = new Telling({ get length() { return rows.length; }, get: (at) => rows[at] });
+    const names = (at, columns = []) => telling.fields(at, columns).map(([name]) => name);
+    // What differs, keys, what is always the same; not what the message or a column says.
+    assert.deepEqual(names(0), ["status", "id", "service"]);
+    assert.deepEqual(names(9, ["id"]), ["status", "service"]);
+    // A single record has its fields in their order.
+    telling.reset();
+    rows.splice(1);
+    assert.deepEqual(names(0), ["service", "id", "status"]);
+    // Once there are more, more is known.
+    rows.push(...Array.from({ length: 40 }, (_, n) => record(n + 60)));
+    assert.deepEqual(names(0), ["status", "id", "service"]);
+    // All rows have one order, also where their fields come in others.
+    const turned = Array.from({ length: 40 }, (_, n) => (n % 2 ? { message: "x", one: n, two: n * 7 } : { message: "x", two: n * 7, one: n }));
+    const other = new Telling({ length: 40, get: (at) => turned[at] });
+    for (const at of [1, 2, 39]) assert.deepEqual(other.fields(at, []).map(([name]) => name), ["two", "one"]);
+    assert.ok(isSaid("42", { message: "took 42 ms" }) && isSaid("ms", { message: "took 42ms, or 3 ms" }));
+    assert.ok(!isSaid("42", { message: "took 142 ms" }) && !isSaid("42", { message: "" }));
+    assert.deepEqual(["a b", 'a"b', "a=b", "plain", 5, true].map(quoted), ['"a b"', '"a\\"b"', '"a=b"', "plain", "5", "true"]);
+  },
+
+  further_lines_are_those_of_the_message_and_of_fields() {
+    assert.deepEqual(linesIn({ message: "one" }), { first: "one", rest: "", texts: [] });
+    assert.deepEqual(linesIn({ message: "one\n" }), { first: "one", rest: "", texts: [] });
+    assert.deepEqual(linesIn({ message: "one\r\n\tat two\nthree\n" }), { first: "one", rest: "\tat two\nthree", texts: [] });
+    assert.deepEqual(linesIn({ message: "one", stack: "a\nb", path: "/\n" }), { first: "one", rest: "", texts: [["stack", "a\nb"]] });
+  },
+
+  times_are_those_of_the_day_that_is_meant() {
+    const now = Date.parse("2026-11-28T00:30:00Z");
+    assert.equal(dayBegin("today", now, true), "2026-11-28T00:00:00Z");
+    assert.equal(dayBegin("yesterday", now, true), "2026-11-27T00:00:00Z");
+    for (const text of ["2h", "", "2026-11-28T00:30:00Z", "toString"]) assert.equal(dayBegin(text, now, true), text);
+    assert.deepEqual([["today", ""], ["yesterday", "today"], ["yesterday", ""], ["24h", ""], ["", ""]].map(([since, until]) => rangeText(since, until, true)), ["Today", "Yesterday", "Yesterday and today", "Last 24 hours", "All time"]);
+    const at = (text) => Date.parse(`2026-11-${text}:00Z`);
+    assert.ok(crossesMidnight(at("27T23:59"), at("28T00:01"), true) && crossesMidnight(at("20T00:00"), at("28T00:01"), true));
+    assert.ok(!crossesMidnight(at("27T00:00"), at("28T00:00"), true) && !crossesMidnight(at("27T12:00"), at("27T12:00"), true));
+    assert.deepEqual([inRow("2026-11-27T08:00:00Z", true, false), inRow("2026-11-27T08:00:00.12Z", true, true), inRow("2026-11-27T08:00:00.1234567Z", true, false)], ["08:00:00", "Nov 27 08:00:00.120", "08:00:00.123"]);
+  },
+
+  axes_have_round_numbers_and_logarithms_show_few_beside_many() {
+    assert.deepEqual(scaleOf([3, 97], false, 160).ticks, [0, 50]);
+    assert.deepEqual(scaleOf([-30, 80], false, 160).ticks, [0, 50]);
+    assert.deepEqual(scaleOf([0, 1], false, 60, 1).ticks, [0, 1]);
+    assert.deepEqual(scaleOf([], false, 60).ticks, [0]);
+    const log = scaleOf([1, 1e6], true, 60, 1);
+    assert.deepEqual([log.ticks, log.left], [[1, 100, 1e4, 1e6], 0]);
+    assert.equal(Math.round(log.height(1e6)), 60);
+    assert.ok(log.height(1) > 0 && log.height(10) > log.height(1) + 5);
+    const some = scaleOf([0, -5, 0.02, 3], true, 160);
+    assert.deepEqual([some.left, some.has(0), some.has(-5), some.has(0.02)], [2, false, false, true]);
+    for (const numbers of [[1e300, -1e300], [5e-324], [NaN], [0]]) for (const isLog of [false, true]) assert.ok(scaleOf(numbers, isLog, 160).ticks.length < 20);
+    const parts = (...points) => ({ parts: [points] });
+    assert.deepEqual(stacks([parts([1, 5], [2, 1]), parts([1, 2], [2, -4]), parts([2, -1])]).map(({ tops }) => tops), [
+      [[0, 1, 0, 5], [1, 1, 5, 7]], [[0, 2, 0, 1], [1, 2, 0, -4], [2, 2, -4, -5]],
+    ]);
   },
 
   a_chart_has_a_line_for_each_group_and_function_with_gaps() {

@@ -2,7 +2,7 @@
 //!
 //! The build script makes them, and compresses them once for all (`build.rs`).
 
-use super::compact;
+use super::{compact, markdown};
 
 macro_rules! files {
     ($($name:literal)*) => {
@@ -14,10 +14,14 @@ macro_rules! files {
 pub(crate) const TEXTS: [(&str, &str); 3] = files! { "index.html" "page.css" "icon.svg" };
 
 /// The modules of the script. A module imports earlier modules only.
-pub(crate) const MODULES: [(&str, &str); 23] = files! {
+pub(crate) const MODULES: [(&str, &str); 27] = files! {
     "json.js" "number.js" "dom.js" "time.js" "state.js" "api.js" "query.js" "bar.js" "range.js" "rows.js" "list.js" "histogram.js" "fields.js"
-    "record.js" "tail.js" "table.js" "share.js" "patterns.js" "compare.js" "storage.js" "hosts.js" "alerts.js" "main.js"
+    "telling.js" "columns.js" "row.js" "record.js" "tail.js" "table.js" "share.js" "saved.js" "patterns.js" "compare.js" "storage.js" "hosts.js"
+    "alerts.js" "main.js"
 };
+
+/// The page of the query language.
+pub(crate) const LANGUAGE: &str = include_str!("../../../docs/reference/query-language.md");
 
 /// The name of the script.
 const SCRIPT: &str = "page.js";
@@ -28,7 +32,8 @@ pub(crate) fn files() -> Vec<(&'static str, String)> {
         let without_indents = || text.lines().flat_map(|line| [line.trim_start(), "\n"]).collect();
         (*name, if name.ends_with(".css") { compact::style(text) } else { without_indents() })
     });
-    texts.chain([(SCRIPT, compact::script(&script(&MODULES)))]).collect()
+    let made = [(SCRIPT, compact::script(&script(&MODULES))), ("language.html", markdown::document(LANGUAGE))];
+    texts.chain(made).collect()
 }
 
 /// The modules as one script, so that one request brings all. They share the scope of one function, since no two have the
