@@ -120,6 +120,7 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        headers_file: Some("/etc/daytable/otlp-headers".into()),
         allow_plain: false,
     }];
     let tenant = |name: &str, instances: &str, token_file: Option<&str>| TenantConfig {
@@ -162,6 +163,7 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        headers_file: Some("/etc/daytable/otlp-headers".into()),
         ..ForwardOptions::default()
     }];
     expected.store.azure.account = AccountConfig {

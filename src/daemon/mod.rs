@@ -48,7 +48,7 @@ pub use error::DaemonError;
 pub(crate) use queries::filter;
 pub use reload::Reloaded;
 pub use routing::{router, router_of};
-pub use status::{DaemonStatus, DiskStatus, Trouble, VerifyStatus};
+pub use status::{DaemonStatus, DiskStatus, ForwardStatus, Trouble, VerifyStatus};
 
 use crate::config::{Config, ConfigError};
 use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext, Tenants};

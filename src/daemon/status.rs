@@ -57,6 +57,9 @@ pub struct DaemonStatus {
     pub lag_seconds: u64,
     /// Sources and day-tables that need attention.
     pub troubles: Vec<Trouble>,
+    /// The receivers of `[[forward]]`.
+    #[serde(default)]
+    pub forwards: Vec<ForwardStatus>,
     /// Alerts that last.
     #[serde(default)]
     pub alerts: Vec<ShownAlert>,
@@ -77,6 +80,23 @@ pub struct Trouble {
     pub place: String,
     /// The trouble.
     pub found: String,
+}
+
+/// A receiver of `[[forward]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardStatus {
+    /// Its address.
+    pub to: String,
+    /// Records that it lacks.
+    pub behind_records: u64,
+    /// Seconds since the first of them was committed.
+    pub behind_seconds: u64,
+    /// Records that it got since the start.
+    pub records: u64,
+    /// Records that it refused for good since the start.
+    pub refused: u64,
+    /// The last of these, and why, where the receiver says so.
+    pub refusal: Option<String>,
 }
 
 /// The disk of the data folder.
@@ -161,6 +181,7 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
         records_per_second: per_second.load(Ordering::Relaxed),
         lag_seconds: oldest.max(waited).unwrap_or_default().as_secs(),
         troubles,
+        forwards: of.forwarding.receivers(),
         alerts,
         disk: disk(of, &view, now),
         next: next_step(&tables),

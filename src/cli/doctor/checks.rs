@@ -337,8 +337,9 @@ fn secrets(config: &Config) -> Vec<CheckResult> {
     let account = config.store.remote().map(|remote| &remote.account);
     let of_store =
         account.into_iter().flat_map(|account| [&account.connection_string_file, &account.client_secret_file]);
+    let headers = config.forward.iter().filter_map(|receiver| receiver.headers_file.as_ref());
     let files = http.token_file.iter().chain(&http.credentials_file).chain(keys);
-    let files = files.chain(of_store.flatten());
+    let files = files.chain(of_store.flatten()).chain(headers);
     files
         .map(|path| match std::fs::metadata(path) {
             Err(error) => CheckResult::fail(
