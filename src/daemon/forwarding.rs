@@ -1,7 +1,6 @@
 //! The senders of `[[forward]]`, and what the receiver needs of the daemon.
 
 use super::reader_pool::ReaderPool;
-use super::status::ForwardStatus;
 use crate::config::{Config, TableConfig};
 use crate::metrics::{ForwardSample, HOSTS_SHOWN_MAX, HostSample, SenderSample};
 use daytable_alert::StandingCondition;
@@ -14,6 +13,7 @@ use daytable_model::units::show_duration;
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::{CommitQueue, ForwardSteps, Reader, Store, StoreError};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -24,6 +24,23 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The states of all senders.
 type SenderBoard = Arc<Mutex<Vec<Arc<SenderStatus>>>>;
+
+/// A receiver of `[[forward]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardStatus {
+    /// Its address.
+    pub to: String,
+    /// Records that it lacks.
+    pub behind_records: u64,
+    /// Seconds since the first of them was committed.
+    pub behind_seconds: u64,
+    /// Records that it got since the start.
+    pub records: u64,
+    /// Records that it refused for good since the start.
+    pub refused: u64,
+    /// The last of these, and why, where the receiver says so.
+    pub refusal: Option<String>,
+}
 
 /// What is to be seen of forwarding: for metrics, and for the status. Cheap to clone.
 #[derive(Clone)]

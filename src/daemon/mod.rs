@@ -44,11 +44,12 @@ mod watchdog;
 
 pub use alerts::ShownAlert;
 pub use error::DaemonError;
+pub use forwarding::ForwardStatus;
 #[cfg(feature = "testing")]
 pub(crate) use queries::filter;
 pub use reload::Reloaded;
 pub use routing::{router, router_of};
-pub use status::{DaemonStatus, DiskStatus, ForwardStatus, Trouble, VerifyStatus};
+pub use status::{DaemonStatus, DiskStatus, Trouble, VerifyStatus};
 
 use crate::config::{Config, ConfigError};
 use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext, Tenants};

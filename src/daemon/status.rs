@@ -5,7 +5,7 @@
 //! up.
 
 use super::alerts::{self, ShownAlert};
-use super::forwarding::ForwardingView;
+use super::forwarding::{ForwardStatus, ForwardingView};
 use super::life::LifecycleApi;
 use super::reader_pool::ReaderPool;
 use super::verify::Verifying;
@@ -80,23 +80,6 @@ pub struct Trouble {
     pub place: String,
     /// The trouble.
     pub found: String,
-}
-
-/// A receiver of `[[forward]]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForwardStatus {
-    /// Its address.
-    pub to: String,
-    /// Records that it lacks.
-    pub behind_records: u64,
-    /// Seconds since the first of them was committed.
-    pub behind_seconds: u64,
-    /// Records that it got since the start.
-    pub records: u64,
-    /// Records that it refused for good since the start.
-    pub refused: u64,
-    /// The last of these, and why, where the receiver says so.
-    pub refusal: Option<String>,
 }
 
 /// The disk of the data folder.

@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// Records, in the order of their commits.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct LogsBatch {
     /// Pairs of a resource and a scope.
     groups: Vec<(Vec<u8>, Vec<u8>)>,
     known: HashMap<(Vec<u8>, Vec<u8>), usize>,
@@ -29,7 +29,7 @@ struct BatchRecord {
     uid: String,
 }
 
-impl Batch {
+impl LogsBatch {
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn records_stand_below_their_resources() {
-        let mut batch = Batch::default();
+        let mut batch = LogsBatch::default();
         for (resource, bytes) in [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4")] {
             batch.push(record(resource, bytes));
         }
@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn a_request_has_bounds_and_one_record_at_least() {
-        let mut batch = Batch::default();
+        let mut batch = LogsBatch::default();
         let large = || record("a", &"x".repeat(2 * BYTES_MAX));
         assert!(!batch.is_full_for(&large()));
         batch.push(large());
         assert!(batch.is_full_for(&record("a", "1")));
-        let mut batch = Batch::default();
+        let mut batch = LogsBatch::default();
         while !batch.is_full_for(&record("a", "1")) {
             batch.push(record("a", "1"));
         }

@@ -11,7 +11,7 @@
 //! record is given up, one request has to be accepted: an earlier one, one without records, or one of two single records. After
 //! [`REFUSED_MAX`] refusals without an accepted request this is found out again.
 
-use super::batch::Batch;
+use super::batch::LogsBatch;
 use super::client::{BackendAnswer, BackendClient};
 use crate::client::ClientError;
 use crate::options::ForwardOptions;
@@ -35,7 +35,7 @@ const REFUSED_MAX: u32 = 100;
 const NAMED_MAX: usize = 5;
 
 /// Delivers batches. For one thread.
-pub(super) struct Delivery {
+pub(super) struct BackendDelivery {
     options: ForwardOptions,
     queue: CommitQueue,
     stop: Arc<AtomicBool>,
@@ -55,15 +55,15 @@ pub(super) struct Delivery {
 #[derive(Debug)]
 pub(super) struct Stopped;
 
-impl Delivery {
+impl BackendDelivery {
     pub(super) fn new(
         options: ForwardOptions,
         queue: CommitQueue,
         stop: Arc<AtomicBool>,
         status: Arc<SenderStatus>,
-    ) -> Delivery {
+    ) -> BackendDelivery {
         let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        Delivery {
+        BackendDelivery {
             options,
             queue,
             stop,
@@ -85,7 +85,7 @@ impl Delivery {
     pub(super) fn deliver(
         &mut self,
         runtime: &Runtime,
-        batch: &Batch,
+        batch: &LogsBatch,
         while_waiting: &mut dyn FnMut(),
     ) -> Result<(), Stopped> {
         let mut refused: Vec<(usize, String)> = Vec::new();
@@ -131,7 +131,7 @@ impl Delivery {
     }
 
     /// Whether the backend takes anything: a request without records, or one of two single records.
-    fn probe(&mut self, runtime: &Runtime, batch: &Batch, part: &Range<usize>) -> Result<bool, Stopped> {
+    fn probe(&mut self, runtime: &Runtime, batch: &LogsBatch, part: &Range<usize>) -> Result<bool, Stopped> {
         let mut requests = vec![Vec::new()];
         if part.len() > 1 {
             requests.extend([part.start, part.end - 1].map(|number| batch.request(number..number + 1)));
@@ -178,7 +178,7 @@ impl Delivery {
         answer
     }
 
-    fn accepted(&mut self, batch: &Batch, part: &Range<usize>, rejected: u64, message: &str) {
+    fn accepted(&mut self, batch: &LogsBatch, part: &Range<usize>, rejected: u64, message: &str) {
         (self.takes_records, self.refused_since, self.pause) = (true, 0, PAUSE_MIN);
         if lock(&self.status.state).error.take().is_some() || self.told.take().is_some() {
             tracing::info!(to = self.options.to, "the backend takes records again");
@@ -214,7 +214,7 @@ impl Delivery {
     }
 
     /// Counts and names the records that the backend refused alone.
-    fn give_up(&self, batch: &Batch, refused: &[(usize, String)]) {
+    fn give_up(&self, batch: &LogsBatch, refused: &[(usize, String)]) {
         let Some((number, reason)) = refused.first() else { return };
         self.status.refused.fetch_add(refused.len() as u64, Ordering::Relaxed);
         lock(&self.status.state).refusal = Some(format!("{}: {reason}", batch.uid(*number)));

@@ -4,8 +4,8 @@
 //! later commits are sent as they stand, and then the commits after the last one that there was when this began.
 
 use super::address::backend;
-use super::batch::Batch;
-use super::delivery::{Delivery, Stopped};
+use super::batch::LogsBatch;
+use super::delivery::{BackendDelivery, Stopped};
 use super::record::{EncodedRecord, RecordOrigin};
 use crate::options::ForwardOptions;
 use crate::sender::{Sender, SenderStatus};
@@ -51,7 +51,7 @@ pub fn start(
         state.name = Some(host.clone());
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let delivery = Delivery::new(options.clone(), queue.clone(), stop.clone(), status.clone());
+    let delivery = BackendDelivery::new(options.clone(), queue.clone(), stop.clone(), status.clone());
     let work =
         Work { to: options.to.clone(), host, data_dir, steps, queue, status, delivery, noted: None, counted: None };
     let (queue, status) = (work.queue.clone(), work.status.clone());
@@ -72,7 +72,7 @@ struct Work {
     steps: ForwardSteps,
     queue: CommitQueue,
     status: Arc<SenderStatus>,
-    delivery: Delivery,
+    delivery: BackendDelivery,
     /// The position in the catalog, and when it was written.
     noted: Option<(ForwardPosition, Instant)>,
     /// When it was counted what the backend lacks.
@@ -232,7 +232,7 @@ impl Work {
         position: ForwardPosition,
         pages: &[WirePage],
     ) -> Result<(), SessionEnd> {
-        let mut batch = Batch::default();
+        let mut batch = LogsBatch::default();
         for page in pages {
             let records = match records_of(page) {
                 Ok(records) => records,
@@ -261,7 +261,7 @@ impl Work {
         runtime: &Runtime,
         reader: &ForwardReader,
         position: ForwardPosition,
-        batch: &Batch,
+        batch: &LogsBatch,
     ) -> Result<(), SessionEnd> {
         let status = self.status.clone();
         let mut while_waiting = || {
