@@ -4,7 +4,7 @@ use super::asked::AskedDaemon;
 use super::exit::CliError;
 use super::locate::{self, load_config, load_named_config};
 use super::zone::ReaderZone;
-use crate::config::{Config, ConfigError, TableConfig};
+use crate::config::{AccountConfig, Config, ConfigError, TableConfig};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
 use daytable_archive::lake::CACHE_BYTES_MAX;
@@ -295,8 +295,7 @@ impl ReadSources {
             _ if self.local => None,
             Some(config) => {
                 let remote = config.store.remote();
-                let file = remote.map(|remote| remote.connection_string_file.as_deref());
-                file.map(|file| remote::connect(file, QUERY_PATIENCE)).transpose()?
+                remote.map(|remote| remote::connect(&remote.account, QUERY_PATIENCE)).transpose()?
             }
             None if reader.is_outbox()? => Some(remote_of_environment()?),
             None => None,
@@ -321,7 +320,7 @@ pub(super) fn lake_access(config: Option<&Path>) -> Result<Access, CliError> {
 
 /// The remote store of the environment. Without it, an answer from the data folder alone would lack records.
 fn remote_of_environment() -> Result<Box<dyn RemoteStore>, CliError> {
-    remote::connect(None, QUERY_PATIENCE).map_err(|error| match error {
+    remote::connect(&AccountConfig::default(), QUERY_PATIENCE).map_err(|error| match error {
         RemoteError::NoConnectionString => CliError::Unavailable(
             "the records of this data folder are in a remote store: name the configuration by --config, or set \
              AZURE_STORAGE_CONNECTION_STRING"

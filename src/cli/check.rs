@@ -3,6 +3,7 @@
 use super::exit::CliError;
 use super::locate::{self, load_config};
 use super::output::{self, bytes};
+use super::written_places::{Unwritten, written_places};
 use crate::config::{BlockSummary, Config, FolderBound};
 use daytable_alert::{WouldAlert, preview};
 use daytable_intake::tail::TailOptions;
@@ -27,6 +28,9 @@ pub(super) struct Args {
     /// Also evaluate each rule of [[alert]] once, on the records of its last period
     #[arg(long)]
     alerts: bool,
+    /// Also ask the remote store and the archives whether they can be written. Nothing is changed there
+    #[arg(long)]
+    access: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
@@ -44,7 +48,37 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         output::print(format_args!("warning: {doubt}; {ZONE_ADVICE}"))?;
     }
     output::print(format_args!("max_bytes: {}", bound(&config)))?;
-    if args.alerts { evaluate(&config) } else { Ok(()) }
+    let is_written = identities(&config, args.access);
+    if args.alerts {
+        evaluate(&config)?;
+    }
+    is_written
+}
+
+/// Says by whom the remote store and the archives are written, and, if asked, whether that identity may.
+fn identities(config: &Config, is_probed: bool) -> Result<(), CliError> {
+    let mut failed = Vec::new();
+    for place in written_places(config) {
+        let writer = match place.writer() {
+            Ok(writer) => writer,
+            Err(error) => {
+                failed.push(format!("{}: {error}", place.kind()));
+                continue;
+            }
+        };
+        let (kind, address, identity) = (writer.kind, &writer.address, &writer.identity);
+        match is_probed.then(|| writer.probe()) {
+            None => output::print(format_args!("{kind}: {address}, by {identity}"))?,
+            Some(Ok(())) => output::print(format_args!("{kind}: {address}, by {identity}, which may write there"))?,
+            Some(Err(Unwritten::Denied(error))) => {
+                failed.push(format!("{kind}: {address}: {identity} may not write there: {error}"));
+            }
+            Some(Err(Unwritten::Untold(error))) => {
+                failed.push(format!("{kind}: {address}: whether {identity} may write there is not known: {error}"))
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(CliError::Unavailable(failed.join("\n"))) }
 }
 
 /// Evaluates each rule once on the data folder, beside a daemon or without one.

@@ -16,7 +16,10 @@ const EXAMPLES: [(&str, [&str; 3]); 32] = [
     ),
     ("status", ["daytable status", "daytable status --json", "daytable status --data data"]),
     ("reload", ["daytable reload", "daytable reload --json", "daytable reload --data data"]),
-    ("check", ["daytable check", "daytable check new.toml", "daytable check --config /etc/daytable/daytable.toml"]),
+    (
+        "check",
+        ["daytable check", "daytable check new.toml --access", "daytable check --config /etc/daytable/daytable.toml"],
+    ),
     (
         "doctor",
         [

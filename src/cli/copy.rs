@@ -10,7 +10,7 @@
 use super::args::table_name;
 use super::exit::CliError;
 use super::output::Output;
-use crate::config::Config;
+use crate::config::{AccountConfig, Config};
 use crate::remote::{self, WORK_PATIENCE};
 use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;
@@ -108,22 +108,22 @@ enum Side {
 impl CopyEnd {
     fn open(text: &str, side: Side) -> Result<CopyEnd, CliError> {
         if let Some(file) = text.strip_prefix("azure:") {
-            let file = Some(file).filter(|file| !file.is_empty()).map(Path::new);
-            return CopyEnd::remote(file);
+            let file = Some(file).filter(|file| !file.is_empty()).map(PathBuf::from);
+            return CopyEnd::remote(&AccountConfig::of_connection_string(file));
         }
         if text.ends_with(".toml") {
             // Environment variables would override the settings of both ends, so only the file counts.
             let config = Config::load(Path::new(text))?;
             return match config.store.remote() {
-                Some(remote) => CopyEnd::remote(remote.connection_string_file.as_deref()),
+                Some(remote) => CopyEnd::remote(&remote.account),
                 None => CopyEnd::folder(&config.data_dir, side),
             };
         }
         CopyEnd::folder(Path::new(text), side)
     }
 
-    fn remote(connection_string_file: Option<&Path>) -> Result<CopyEnd, CliError> {
-        let remote = remote::connect(connection_string_file, WORK_PATIENCE)?;
+    fn remote(account: &AccountConfig) -> Result<CopyEnd, CliError> {
+        let remote = remote::connect(account, WORK_PATIENCE)?;
         Ok(CopyEnd { name: remote.endpoint().to_owned(), tables: remote, store: None })
     }
 

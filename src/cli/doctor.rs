@@ -12,6 +12,7 @@
 
 mod checks;
 mod files;
+mod identities;
 mod receivers;
 mod times;
 

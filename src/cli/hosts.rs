@@ -263,7 +263,7 @@ fn shown(host: &HostLine, silent_after: Duration) -> String {
 /// The daytables that share a remote store, by their own reports.
 #[cfg(feature = "azure")]
 fn shared(args: &Args, config: Option<&Config>, output: &mut Output) -> Result<(), CliError> {
-    use crate::remote::{BucketStatus, QUERY_PATIENCE, RemoteError};
+    use crate::remote::{BucketStatus, QUERY_PATIENCE, RemoteError, account_options};
     use daytable_remote::shared::Notes;
     use daytable_remote::tables::AzureTables;
     use daytable_remote::tables::connect::account;
@@ -282,7 +282,7 @@ fn shared(args: &Args, config: Option<&Config>, output: &mut Output) -> Result<(
     let Some(remote) = config.and_then(|config| config.store.remote()) else {
         return Err(CliError::Unavailable("the store of this configuration is not shared".into()));
     };
-    let account = account(remote.connection_string_file.as_deref()).map_err(RemoteError::from)?;
+    let account = account(&account_options(&remote.account)).map_err(RemoteError::from)?;
     let tables = AzureTables::new(account, QUERY_PATIENCE)?;
     let notes = Notes(&tables);
     if let Some(host) = &args.forget {

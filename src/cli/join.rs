@@ -77,6 +77,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         },
         ca_file: args.ca_file.as_deref().map(absolute).transpose()?.or_else(|| known.clone()?.ca_file),
         allow_plain: args.allow_plain || known.as_ref().is_some_and(|known| known.allow_plain),
+        headers_file: None,
     };
     // A code is good for one attempt that succeeds, so what can fail here fails first.
     if args.new_origin {

@@ -60,6 +60,7 @@ mod stress;
 mod tables;
 mod tail;
 mod verify;
+mod written_places;
 mod zone;
 
 pub use exit::{CliError, Exit};

@@ -5,7 +5,7 @@ use super::args::{FolderArgs, JsonArgs};
 use super::exit::CliError;
 use super::locate;
 use super::output::{Output, bytes};
-use crate::daemon::{DaemonStatus, DiskStatus, ShownAlert};
+use crate::daemon::{DaemonStatus, DiskStatus, ForwardStatus, ShownAlert};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -36,6 +36,9 @@ fn screen(status: &DaemonStatus) -> Vec<String> {
         format!("daemon    {ready}, since {since} (version {version}, process {pid})"),
         format!("records   {records_per_second}/s, {records} since the start, {lag_seconds} s behind"),
     ];
+    if !status.forwards.is_empty() {
+        lines.extend(block("forward", status.forwards.iter().map(forward).collect()));
+    }
     lines.extend(disk(&status.disk));
     lines.push(format!("next      {}", status.next.as_deref().unwrap_or("nothing is planned")));
     let verify = &status.verify;
@@ -54,6 +57,17 @@ fn screen(status: &DaemonStatus) -> Vec<String> {
     });
     lines.extend(block("losses", losses.collect()));
     lines
+}
+
+fn forward(receiver: &ForwardStatus) -> String {
+    let ForwardStatus { to, behind_records, behind_seconds, records, refused, refusal } = receiver;
+    let behind = match behind_records {
+        0 => "has all".to_owned(),
+        _ => format!("lacks {behind_records} records, {behind_seconds} s behind"),
+    };
+    let refusal = refusal.as_ref().map_or_else(String::new, |refusal| format!(": {refusal}"));
+    let refused = if *refused > 0 { format!(", {refused} refused{refusal}") } else { String::new() };
+    format!("{to} {behind}, {records} since the start{refused}")
 }
 
 fn disk(disk: &DiskStatus) -> Vec<String> {
@@ -108,6 +122,17 @@ mod tests {
             troubles: ["is 90 s behind", "follows no file"]
                 .map(|found| Trouble { place: "app".into(), found: found.into() })
                 .into(),
+            forwards: vec![
+                ForwardStatus { to: "https://logs:7878".into(), records: 12_000, ..ForwardStatus::default() },
+                ForwardStatus {
+                    to: "otlp+https://otlp".into(),
+                    behind_records: 40,
+                    behind_seconds: 3,
+                    records: 11_000,
+                    refused: 2,
+                    refusal: Some("web/1: too old".into()),
+                },
+            ],
             disk: DiskStatus {
                 data_dir: "/var/lib/daytable".into(),
                 bytes: 1 << 30,
@@ -133,6 +158,8 @@ mod tests {
         let expected = "\
 daemon    ready, since 2026-11-21T08:00:00Z (version 0.1.0, process 7)
 records   40/s, 12000 since the start, 90 s behind
+forward   https://logs:7878 has all, 12000 since the start
+          otlp+https://otlp lacks 40 records, 3 s behind, 11000 since the start, 2 refused: web/1: too old
 disk      /var/lib/daytable: 1.0 GiB, max_bytes 20.0 GiB, 30.0 GiB free, 512.0 MiB a day
           at this pace max_bytes is reached at 2026-12-29T08:00:00Z, and the oldest days go before their time
 next      seal Log20261120 at 2026-11-21T06:00:00Z

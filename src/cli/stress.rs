@@ -3,7 +3,8 @@
 use super::exit::CliError;
 use super::locate::load_named_config;
 use super::output::{Output, TextTable};
-use crate::remote::RemoteError;
+use crate::config::AccountConfig;
+use crate::remote::{RemoteError, account_options};
 use daytable_remote::outbox::Client;
 use daytable_remote::stress::{Load, Measured, left_behind, recommend, stress};
 use daytable_remote::tables::{client_of, connect};
@@ -104,9 +105,9 @@ fn client(args: &Args) -> Result<Client, CliError> {
     let configured = load_named_config(args.config.as_deref())?;
     let mut azure = configured.map(|config| config.store.azure).unwrap_or_default();
     if let Some(file) = &args.connection_string_file {
-        azure.connection_string_file = Some(file.clone());
+        azure.account = AccountConfig::of_connection_string(Some(file.clone()));
     }
-    let account = connect::account(azure.connection_string_file.as_deref()).map_err(RemoteError::from)?;
+    let account = connect::account(&account_options(&azure.account)).map_err(RemoteError::from)?;
     Ok(client_of(account)?)
 }
 

@@ -7,7 +7,7 @@ use super::key::{ConfigKey, KeyDraft, choice, optional_text, truth};
 use super::options::SectionOptions;
 use super::section::Section;
 use super::table::TableConfig;
-use super::values::secret_file;
+use super::values::{secret_file, service_address};
 use daytable_archive::{Access, TableFormat};
 
 const TABLE_FORMATS: [(&str, TableFormat); 2] = [("none", TableFormat::None), ("delta", TableFormat::Delta)];
@@ -16,7 +16,10 @@ impl SectionOptions for Access {
     const HEADER: &'static str = "[archives]";
     const ABOUT: &'static str = "Access to the object stores that tables name as their `archive`. No key holds a secret: the keys name files that do. daytable looks for \
                 an absent key in the environment, under its usual name (AWS_ACCESS_KEY_ID, AWS_REGION, AZURE_STORAGE_CONNECTION_STRING, \
-                GOOGLE_APPLICATION_CREDENTIALS, …).";
+                GOOGLE_APPLICATION_CREDENTIALS, …). Without any of them, the identity of the workload or the machine counts: S3 with AWS_ROLE_ARN and \
+                AWS_WEB_IDENTITY_TOKEN_FILE, with AWS_CONTAINER_CREDENTIALS_RELATIVE_URI, or the role of the instance; Blob storage with AZURE_STORAGE_ACCOUNT_NAME and \
+                either AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE or AZURE_CLIENT_SECRET, or the managed identity; Google's storage with the service account of \
+                the machine. `daytable check` says which one it is. docs/guide/accounts-without-keys.md has examples.";
 
     fn keys() -> Vec<ConfigKey<Access>> {
         let file = "an absolute path, or \"%d/NAME\"";
@@ -64,16 +67,8 @@ impl SectionOptions for Access {
 /// `s3_endpoint`. A problem does not quote it, because it may hold a secret.
 fn read_endpoint(section: &mut Section<'_>) -> Option<String> {
     let source = section.source_text("s3_endpoint")?;
-    endpoint(source.text).map_err(|problem| section.report_within(&source, 0, problem)).ok()
-}
-
-fn endpoint(text: &str) -> Result<String, &'static str> {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]/".contains(c);
-    if rest.is_empty() || rest.starts_with('/') || !rest.chars().all(is_plain) {
-        return Err("must be an address without user, key or query, like \"https://s3.example.org:9000\"");
-    }
-    Ok(text.trim_end_matches('/').into())
+    let problem = "must be an address without user, key or query, like \"https://s3.example.org:9000\"";
+    service_address(source.text).ok_or_else(|| section.report_within(&source, 0, problem)).ok()
 }
 
 fn region(text: &str) -> Result<String, &'static str> {

@@ -5,7 +5,8 @@ use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, 
 use super::options::SectionOptions;
 use super::section::Section;
 use super::values::secret_file;
-use daytable_forward::options::{ForwardOptions, is_plain, receiver_address};
+use daytable_forward::options::{ForwardOptions, is_plain};
+use daytable_forward::otlp::address::{backend, forward_address};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -42,7 +43,8 @@ impl SectionOptions for HostsConfig {
 pub(super) fn doc() -> SectionDoc {
     SectionDoc {
         about: "Another daytable that gets all records of this one, each once. `daytable join URL CODE` writes the block. Several blocks are several copies. \
-                docs/guide/many-hosts.md has an example.",
+                docs/guide/many-hosts.md has an example. An address that begins with `otlp+https://` is a backend of OpenTelemetry, which gets \
+                them at least once by OTLP: docs/guide/otlp-out.md.",
         ..SectionDoc::new(
             "[[forward]]",
             SectionPlace::Blocks { in_sample: false },
@@ -56,12 +58,20 @@ pub(super) fn doc() -> SectionDoc {
 pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOptions> {
     let (keys, mut receivers): (_, Vec<ForwardOptions>) = (keys(), Vec::new());
     for mut section in file.sections("forward", "[[forward]]") {
-        let to = section.text("to", receiver_address);
+        let to = section.text("to", forward_address);
         section.require("to", "to = \"https://logs.example:7878\"");
-        section.require("credential_file", "credential_file = \"/etc/daytable/forward\"");
+        let is_backend = to.as_deref().is_some_and(|to| backend(to).is_some());
+        if !is_backend {
+            section.require("credential_file", "credential_file = \"/etc/daytable/forward\"");
+        }
         let receiver = key::read(&keys, &mut section, ForwardOptions::default());
+        if is_backend && section.has("credential_file") {
+            section.problem(
+                "`credential_file` is for another daytable: the token of a backend stands in its `headers_file`",
+            );
+        }
         if let Some(to) = to {
-            if is_plain(&to) && !receiver.allow_plain {
+            if is_plain(backend(&to).unwrap_or(&to)) && !receiver.allow_plain {
                 section.problem("`to` has no TLS, which only `allow_plain = true` allows for another host");
             }
             if receivers.iter().any(|other| other.to == to) {
@@ -91,10 +101,15 @@ fn keys() -> Vec<ConfigKey<ForwardOptions>> {
         // The address is read apart from the others: a block without one is left out.
         KeyDraft::by_hand("to", "an https:// address", |receiver: &mut ForwardOptions| &mut receiver.to, |_, _| ())
             .required("\"https://logs.example:7878\"")
-            .live("The address of the receiver. `http://` is for this host alone, unless `allow_plain` is set."),
+            .live("The address of the receiver: `https://` of another daytable, or `otlp+https://` of a backend of OpenTelemetry, to whose path `/v1/logs` is added. \
+                   `http://` and `otlp+http://` are for this host alone, unless `allow_plain` is set."),
         text("credential_file", file, |receiver: &mut ForwardOptions| &mut receiver.credential_file, secret_file)
             .required("\"/etc/daytable/forward\"")
-            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again."),
+            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again. A backend of OpenTelemetry has none."),
+        optional_text("headers_file", file, |receiver: &mut ForwardOptions| &mut receiver.headers_file, secret_file)
+            .example("\"/etc/daytable/otlp-headers\"")
+            .live("For a backend of OpenTelemetry: a file with the headers that it wants, such as its token, one `NAME: VALUE` a line. daytable reads a changed file again when the \
+                   backend refuses the headers."),
         optional_text("ca_file", file, |receiver: &mut ForwardOptions| &mut receiver.ca_file, secret_file)
             .example("\"/etc/daytable/logs-ca.pem\"")
             .live("Authorities of the receiver's certificate in PEM, beside those of the system."),

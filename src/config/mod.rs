@@ -62,7 +62,7 @@ pub(crate) use file::MEMORY_LEAST;
 pub use forward::HostsConfig;
 pub use http::{HttpConfig, Listen, PushAccess, PushAccessError};
 pub use lifecycle::{FolderBound, LifecycleConfig};
-pub use remote::{RemoteConfig, SendOrder, WhenFull};
+pub use remote::{AccountConfig, CredentialKind, RemoteConfig, SendOrder, WhenFull};
 pub use saved_queries::SavedQuery;
 pub use sources::{BlockSummary, SourceBlocks};
 pub use store::{StoreConfig, StoreKind};

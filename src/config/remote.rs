@@ -8,8 +8,8 @@ use std::time::Duration;
 /// The remote store, and the outbox in front of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteConfig {
-    /// The file with the connection string, or `None` for the variable `AZURE_STORAGE_CONNECTION_STRING`.
-    pub connection_string_file: Option<PathBuf>,
+    /// How the account is reached.
+    pub account: AccountConfig,
     /// Whether this daytable archives and drops the remote days. Of several daytables with one account, one does.
     pub owner: bool,
     /// How long a transaction waits for more entities.
@@ -30,6 +30,46 @@ pub struct RemoteConfig {
     pub when_full: WhenFull,
     /// How long refused rows are kept after the end of the day of the refusal.
     pub dead_letters_keep: Duration,
+}
+
+/// How an account is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountConfig {
+    /// By a connection string, or by an identity.
+    pub credentials: CredentialKind,
+    /// The file with the connection string, or `None` for the variable `AZURE_STORAGE_CONNECTION_STRING`.
+    pub connection_string_file: Option<PathBuf>,
+    /// The address of the account's tables, for an identity.
+    pub endpoint: Option<String>,
+    /// The tenant of an application or a workload.
+    pub tenant_id: Option<String>,
+    /// The application, the workload, or one of several identities of a machine.
+    pub client_id: Option<String>,
+    /// The file with the secret of an application.
+    pub client_secret_file: Option<PathBuf>,
+    /// The file with the token of a workload.
+    pub federated_token_file: Option<PathBuf>,
+}
+
+impl AccountConfig {
+    /// The account of the connection string in `file`; without a file, of the environment.
+    pub fn of_connection_string(file: Option<PathBuf>) -> AccountConfig {
+        AccountConfig { connection_string_file: file, ..AccountConfig::default() }
+    }
+}
+
+/// By what an account is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CredentialKind {
+    /// A connection string, with a key or a shared access signature.
+    #[default]
+    ConnectionString,
+    /// The identity of the machine, the container or the function.
+    ManagedIdentity,
+    /// The identity of a workload with a federated token.
+    WorkloadIdentity,
+    /// A secret of an application.
+    ClientSecret,
 }
 
 /// The order in which waiting rows are sent.
@@ -55,7 +95,7 @@ pub enum WhenFull {
 impl Default for RemoteConfig {
     fn default() -> RemoteConfig {
         RemoteConfig {
-            connection_string_file: None,
+            account: AccountConfig::default(),
             owner: true,
             fill: Duration::from_secs(1),
             transactions_max: count(16),

@@ -3,12 +3,12 @@
 //! The keys of the remote store and its outbox have an effect only with `kind = "azure"`. They are read and checked in any
 //! case, so that the sample can show them with their defaults.
 
-use super::key::{ConfigKey, choice, count, duration, optional_text, size, text, truth};
+use super::key::{ConfigKey, KeyDraft, choice, count, duration, optional_text, size, text, truth};
 use super::options::SectionOptions;
-use super::remote::{RemoteConfig, SendOrder, WhenFull};
+use super::remote::{CredentialKind, RemoteConfig, SendOrder, WhenFull};
 use super::section::Section;
 use super::table::{KEEP, TableConfig};
-use super::values::{absolute, duration_within, or_word};
+use super::values::{absolute, duration_within, or_word, secret_file, service_address};
 use daytable_model::units::ByteSize;
 use daytable_store::outbox::DEAD_LETTERS;
 use std::ops::RangeInclusive;
@@ -24,6 +24,12 @@ const OUTBOX_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 20)..=ByteSize
 /// Buckets, and requests at one time.
 const REQUESTS_MAX: u16 = 256;
 const KINDS: [(&str, StoreKind); 2] = [("embedded", StoreKind::Embedded), ("azure", StoreKind::Azure)];
+const CREDENTIALS: [(&str, CredentialKind); 4] = [
+    ("connection_string", CredentialKind::ConnectionString),
+    ("managed_identity", CredentialKind::ManagedIdentity),
+    ("workload_identity", CredentialKind::WorkloadIdentity),
+    ("client_secret", CredentialKind::ClientSecret),
+];
 const ORDERS: [(&str, SendOrder); 2] =
     [("oldest_first", SendOrder::OldestFirst), ("newest_first", SendOrder::NewestFirst)];
 const WHEN_FULL: [(&str, WhenFull); 2] = [("wait", WhenFull::Wait), ("drop_oldest", WhenFull::DropOldest)];
@@ -78,13 +84,54 @@ impl SectionOptions for StoreConfig {
             optional_text(
                 "connection_string_file",
                 "an absolute path",
-                |store: &mut StoreConfig| &mut store.azure.connection_string_file,
+                |store: &mut StoreConfig| &mut store.azure.account.connection_string_file,
                 absolute,
             )
             .example("\"/run/credentials/daytable.service/azure\"")
             .at_restart(
                 "A file with the connection string of the account: `AccountName=…;AccountKey=…`, or `SharedAccessSignature=…` instead of the key, or \
                  `UseDevelopmentStorage=true`. Without this key, daytable uses the environment variable AZURE_STORAGE_CONNECTION_STRING.",
+            ),
+            choice("credentials", |store: &mut StoreConfig| &mut store.azure.account.credentials, &CREDENTIALS).at_restart(
+                "By what the account is reached: a connection string, or an identity of Entra ID without a key. \"managed_identity\" is that of the machine, the container or \
+                 the function; \"workload_identity\" is that of a pod in Kubernetes, or of another workload with a federated token; \"client_secret\" is an application with \
+                 a secret. An identity needs `endpoint`, and the role Storage Table Data Contributor. docs/guide/accounts-without-keys.md has examples.",
+            ),
+            KeyDraft::new("endpoint", "an https:// address", |store: &mut StoreConfig| &mut store.azure.account.endpoint, |section| {
+                read_endpoint(section).map(Some)
+            })
+            .example("\"https://ACCOUNT.table.core.windows.net\"")
+            .at_restart("The address of the account's tables, for an identity. A connection string has its own."),
+            optional_text("tenant_id", "an id", |store: &mut StoreConfig| &mut store.azure.account.tenant_id, identifier)
+                .example("\"72f988bf-86f1-41af-91ab-2d7cd011db47\"")
+                .at_restart(
+                    "The tenant of a workload or an application. Without this key, daytable uses the environment variable AZURE_TENANT_ID.",
+                ),
+            optional_text("client_id", "an id", |store: &mut StoreConfig| &mut store.azure.account.client_id, identifier)
+                .example("\"6731de76-14a6-49ae-97bc-6eba6914391e\"")
+                .at_restart(
+                    "The workload, the application, or one of several identities of the machine. Without this key, daytable uses the environment variable AZURE_CLIENT_ID.",
+                ),
+            optional_text(
+                "client_secret_file",
+                "an absolute path, or \"%d/NAME\"",
+                |store: &mut StoreConfig| &mut store.azure.account.client_secret_file,
+                secret_file,
+            )
+            .example("\"/run/credentials/daytable.service/entra\"")
+            .at_restart(
+                "A file with the secret of an application. Without this key, daytable uses the environment variable AZURE_CLIENT_SECRET. daytable reads the file for each \
+                 token, so a new secret needs no restart.",
+            ),
+            optional_text(
+                "federated_token_file",
+                "an absolute path, or \"%d/NAME\"",
+                |store: &mut StoreConfig| &mut store.azure.account.federated_token_file,
+                secret_file,
+            )
+            .example("\"/var/run/secrets/azure/tokens/azure-identity-token\"")
+            .at_restart(
+                "A file with the token of a workload, which its platform renews. Without this key, daytable uses the environment variable AZURE_FEDERATED_TOKEN_FILE.",
             ),
             truth("owner", |store: &mut StoreConfig| &mut store.azure.owner).at_restart(
                 "Whether this daytable archives and drops the days of the remote store. Of several daytables that share an account, exactly one is the owner.",
@@ -129,6 +176,25 @@ impl SectionOptions for StoreConfig {
             "kind = \"azure\" is not compiled into this daytable: use a released daytable, or build it with the feature \"azure\"",
         );
         }
+        let account = &self.azure.account;
+        if self.kind == StoreKind::Azure && account.credentials != CredentialKind::ConnectionString {
+            if account.endpoint.is_none() {
+                section.problem(
+                    "`credentials` names an identity, which needs `endpoint`, the address of the account's tables",
+                );
+            }
+            if account.connection_string_file.is_some() {
+                section.problem(
+                    "`credentials` names an identity, and `connection_string_file` a key: leave one of them out",
+                );
+            }
+        }
+        let is_of_identity = account.endpoint.is_some()
+            || account.client_secret_file.is_some()
+            || account.federated_token_file.is_some();
+        if self.kind == StoreKind::Azure && account.credentials == CredentialKind::ConnectionString && is_of_identity {
+            section.problem("has keys of an identity, which `credentials` does not name");
+        }
         let same_name = tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
         if let (StoreKind::Azure, Some(table)) = (self.kind, same_name) {
             section.problem(format_args!(
@@ -137,4 +203,17 @@ impl SectionOptions for StoreConfig {
             ));
         }
     }
+}
+
+/// `endpoint`. A problem does not quote it, because it may hold a secret.
+fn read_endpoint(section: &mut Section<'_>) -> Option<String> {
+    let source = section.source_text("endpoint")?;
+    let problem = "must be an address without user, key or query, like \"https://ACCOUNT.table.core.windows.net\"";
+    service_address(source.text).ok_or_else(|| section.report_within(&source, 0, problem)).ok()
+}
+
+/// The id of a tenant or a client: a number with dashes, or the name of a domain.
+fn identifier(text: &str) -> Result<String, &'static str> {
+    let is_id = (1..=128).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+    if is_id { Ok(text.into()) } else { Err("must be an id of letters, digits, \"-\" and \".\"") }
 }

@@ -120,6 +120,7 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        headers_file: Some("/etc/daytable/otlp-headers".into()),
         allow_plain: false,
     }];
     let tenant = |name: &str, instances: &str, token_file: Option<&str>| TenantConfig {
@@ -175,9 +176,18 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        headers_file: Some("/etc/daytable/otlp-headers".into()),
         ..ForwardOptions::default()
     }];
-    expected.store.azure.connection_string_file = Some("/run/credentials/daytable.service/azure".into());
+    expected.store.azure.account = AccountConfig {
+        credentials: CredentialKind::ConnectionString,
+        connection_string_file: Some("/run/credentials/daytable.service/azure".into()),
+        endpoint: Some("https://ACCOUNT.table.core.windows.net".into()),
+        tenant_id: Some("72f988bf-86f1-41af-91ab-2d7cd011db47".into()),
+        client_id: Some("6731de76-14a6-49ae-97bc-6eba6914391e".into()),
+        client_secret_file: Some("/run/credentials/daytable.service/entra".into()),
+        federated_token_file: Some("/var/run/secrets/azure/tokens/azure-identity-token".into()),
+    };
     expected.host = Some("web-1".into());
     let tls = TlsOptions {
         cert_file: "/etc/daytable/cert.pem".into(),
@@ -276,7 +286,11 @@ fn every_key_is_read() {
         [store]
         kind = "azure"
         commit_interval = "1ms"
-        connection_string_file = "/etc/azure"
+        credentials = "client_secret"
+        endpoint = "https://acme.table.core.windows.net/"
+        tenant_id = "acme.example"
+        client_id = "app"
+        client_secret_file = "/etc/entra"
         owner = false
         fill = "0s"
         transactions_max = 3
@@ -390,7 +404,14 @@ fn every_key_is_read() {
         LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits, ..LifecycleConfig::default() }
     );
     let azure = RemoteConfig {
-        connection_string_file: Some("/etc/azure".into()),
+        account: AccountConfig {
+            credentials: CredentialKind::ClientSecret,
+            endpoint: Some("https://acme.table.core.windows.net".into()),
+            tenant_id: Some("acme.example".into()),
+            client_id: Some("app".into()),
+            client_secret_file: Some("/etc/entra".into()),
+            ..AccountConfig::default()
+        },
         owner: false,
         fill: Duration::ZERO,
         transactions_max: count(3),
@@ -527,6 +548,16 @@ fn a_problem_has_its_place_and_the_fix() {
             "[store]\nkind = \"azure\"\noutbox_age_max = \"1s\"\nconnection_string_file = \"azure\"",
             "f:3:18: outbox_age_max = \"1s\": must be from \"1m\" to \"36500d\", or \"off\"\n\
              f:4:26: connection_string_file = \"azure\": must be an absolute path, beginning with \"/\"",
+        ),
+        (
+            "[store]\nkind = \"azure\"\ncredentials = \"managed_identity\"\nconnection_string_file = \"/etc/azure\"",
+            "f:1:1: [store]: `credentials` names an identity, which needs `endpoint`, the address of the account's tables\n\
+             f:1:1: [store]: `credentials` names an identity, and `connection_string_file` a key: leave one of them out",
+        ),
+        (
+            "[store]\nkind = \"azure\"\nendpoint = \"https://acme.example?sig=secret\"\nclient_id = \"a b\"",
+            "f:3:13: endpoint: must be an address without user, key or query, like \"https://ACCOUNT.table.core.windows.net\"\n\
+             f:4:13: client_id = \"a b\": must be an id of letters, digits, \"-\" and \".\"",
         ),
         (
             "[store]\nkind = \"azure\"\n[[table]]\nname = \"deadLetter\"",

@@ -6,12 +6,14 @@ use crate::metrics::{ForwardSample, HOSTS_SHOWN_MAX, HostSample, SenderSample};
 use daytable_alert::StandingCondition;
 use daytable_forward::intake::{ForwardIntake, ListedHost, Places, Readers};
 use daytable_forward::options::ForwardOptions;
+use daytable_forward::otlp;
 use daytable_forward::sender::{Sender, SenderProcess, SenderStatus};
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::show_duration;
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::{CommitQueue, ForwardSteps, Reader, Store, StoreError};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -22,6 +24,23 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The states of all senders.
 type SenderBoard = Arc<Mutex<Vec<Arc<SenderStatus>>>>;
+
+/// A receiver of `[[forward]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardStatus {
+    /// Its address.
+    pub to: String,
+    /// Records that it lacks.
+    pub behind_records: u64,
+    /// Seconds since the first of them was committed.
+    pub behind_seconds: u64,
+    /// Records that it got since the start.
+    pub records: u64,
+    /// Records that it refused for good since the start.
+    pub refused: u64,
+    /// The last of these, and why, where the receiver says so.
+    pub refusal: Option<String>,
+}
 
 /// What is to be seen of forwarding: for metrics, and for the status. Cheap to clone.
 #[derive(Clone)]
@@ -66,6 +85,7 @@ impl ForwardingView {
                 failures: status.failures.load(Ordering::Relaxed),
                 behind_records: state.behind.records,
                 behind_seconds: state.behind.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
+                refused: status.expired.load(Ordering::Relaxed) + status.refused.load(Ordering::Relaxed),
                 to: state.to,
             }
         };
@@ -79,6 +99,23 @@ impl ForwardingView {
             host: listed.host.name,
         };
         ForwardSample { senders, hosts: heard_of.map(host).collect() }
+    }
+
+    /// How far each receiver is.
+    pub(super) fn receivers(&self) -> Vec<ForwardStatus> {
+        let now = time::now();
+        let receiver = |status: &Arc<SenderStatus>| {
+            let state = status.state();
+            ForwardStatus {
+                records: status.records.load(Ordering::Relaxed),
+                refused: status.expired.load(Ordering::Relaxed) + status.refused.load(Ordering::Relaxed),
+                behind_records: state.behind.records,
+                behind_seconds: state.behind.oldest.map_or(0, |oldest| now.since(oldest).as_secs()),
+                refusal: state.refusal,
+                to: state.to,
+            }
+        };
+        lock(&self.board).iter().map(receiver).collect()
     }
 
     /// What needs attention: its place, and what is found there.
@@ -150,6 +187,8 @@ pub(super) struct Senders {
     queue: CommitQueue,
     /// Made for the first sender: without one, no random number is needed.
     process: OnceLock<Arc<SenderProcess>>,
+    /// The name of this host.
+    host: String,
     senders: Mutex<Vec<Sender>>,
     board: SenderBoard,
 }
@@ -159,6 +198,7 @@ impl Senders {
     pub(super) fn new(config: &Config, store: &Store, view: &ForwardingView) -> Result<Senders, StoreError> {
         let forwarding = Senders {
             process: OnceLock::new(),
+            host: config.host.clone().unwrap_or_else(daytable_platform::host::name),
             data_dir: config.data_dir.clone(),
             steps: store.forwarding(),
             queue: store.commit_queue(),
@@ -182,7 +222,12 @@ impl Senders {
                 continue;
             }
             let to_store = (self.steps.clone(), self.queue.clone());
-            let started = Sender::start(options.clone(), self.data_dir.clone(), to_store, self.process()?);
+            let (of, data_dir) = (options.clone(), self.data_dir.clone());
+            let started = if otlp::sender::is_backend(options) {
+                otlp::sender::start(of, self.host.clone(), data_dir, to_store)
+            } else {
+                Sender::start(of, data_dir, to_store, self.process()?)
+            };
             senders.push(started.map_err(|source| StoreError::Io { path: self.data_dir.clone(), source })?);
         }
         *lock(&self.board) = senders.iter().map(|sender| sender.status.clone()).collect();

@@ -44,6 +44,7 @@ mod watchdog;
 
 pub use alerts::ShownAlert;
 pub use error::DaemonError;
+pub use forwarding::ForwardStatus;
 #[cfg(feature = "testing")]
 pub(crate) use queries::filter;
 pub use reload::Reloaded;

@@ -5,7 +5,7 @@
 //! up.
 
 use super::alerts::{self, ShownAlert};
-use super::forwarding::ForwardingView;
+use super::forwarding::{ForwardStatus, ForwardingView};
 use super::life::LifecycleApi;
 use super::reader_pool::ReaderPool;
 use super::verify::Verifying;
@@ -57,6 +57,9 @@ pub struct DaemonStatus {
     pub lag_seconds: u64,
     /// Sources and day-tables that need attention.
     pub troubles: Vec<Trouble>,
+    /// The receivers of `[[forward]]`.
+    #[serde(default)]
+    pub forwards: Vec<ForwardStatus>,
     /// Alerts that last.
     #[serde(default)]
     pub alerts: Vec<ShownAlert>,
@@ -161,6 +164,7 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
         records_per_second: per_second.load(Ordering::Relaxed),
         lag_seconds: oldest.max(waited).unwrap_or_default().as_secs(),
         troubles,
+        forwards: of.forwarding.receivers(),
         alerts,
         disk: disk(of, &view, now),
         next: next_step(&tables),

@@ -59,6 +59,8 @@ pub struct SenderSample {
     pub behind_records: u64,
     /// Seconds since the first of them was committed.
     pub behind_seconds: f64,
+    /// Records that the receiver refused for good.
+    pub refused: u64,
 }
 
 /// A host that forwards here.

@@ -4,7 +4,7 @@ use super::{
     BucketStatus, LossReader, OpenRemote, QUERY_PATIENCE, RemoteError, RemoteLifecycle, RemoteSetup, RemoteStore,
     SampleReader, StatusReader, WORK_PATIENCE, configured_rules,
 };
-use crate::config::{Config, SendOrder, TableConfig, WhenFull};
+use crate::config::{AccountConfig, Config, CredentialKind, SendOrder, TableConfig, WhenFull};
 use crate::http::Readiness;
 use crate::metrics::{Metrics, RemoteSample};
 use crate::remote::OutboxStatus;
@@ -25,14 +25,14 @@ use daytable_remote::outbox::{
 };
 use daytable_remote::shared::listing::remote_table_list;
 use daytable_remote::shared::{self, SharedExecutor, SharedLifecycle};
-use daytable_remote::tables::connect::{ConnectError, account};
+use daytable_remote::tables::connect::{AccountOptions, ConnectError, account};
+use daytable_remote::tables::identity::{Credentials, IdentityOptions};
 use daytable_remote::tables::{AzureTables, client_of};
 use daytable_store::outbox::bucket_plans::{self, BucketPlans};
 use daytable_store::outbox::{DEAD_LETTERS, DropReason, OutboxLevel};
 use daytable_store::{LifecycleState, OutboxOptions, Store};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -44,7 +44,9 @@ impl From<ConnectError> for RemoteError {
             ConnectError::File { path, source } => RemoteError::File { path, source },
             ConnectError::Nothing => RemoteError::NoConnectionString,
             ConnectError::Client(error) => RemoteError::Tables(error),
-            error @ ConnectError::ConnectionString { .. } => RemoteError::ConnectionString(error.to_string()),
+            error @ (ConnectError::ConnectionString { .. } | ConnectError::Endpoint | ConnectError::Identity(_)) => {
+                RemoteError::ConnectionString(error.to_string())
+            }
         }
     }
 }
@@ -59,13 +61,35 @@ impl From<OutboxError> for RemoteError {
     }
 }
 
-pub(super) fn connect(file: Option<&Path>, patience: Duration) -> Result<AzureTables, ConnectError> {
-    Ok(AzureTables::new(account(file)?, patience)?)
+pub(super) fn connect(account: &AccountConfig, patience: Duration) -> Result<AzureTables, ConnectError> {
+    Ok(AzureTables::new(daytable_remote::tables::connect::account(&account_options(account))?, patience)?)
+}
+
+/// How the account is reached, in the terms of its part.
+pub(crate) fn account_options(config: &AccountConfig) -> AccountOptions {
+    let AccountConfig { credentials, connection_string_file, endpoint, .. } = config.clone();
+    let AccountConfig { tenant_id, client_id, client_secret_file, federated_token_file, .. } = config.clone();
+    let credentials = match credentials {
+        CredentialKind::ConnectionString => Credentials::ConnectionString,
+        CredentialKind::ManagedIdentity => Credentials::ManagedIdentity,
+        CredentialKind::WorkloadIdentity => Credentials::WorkloadIdentity,
+        CredentialKind::ClientSecret => Credentials::ClientSecret,
+    };
+    let identity = IdentityOptions { tenant_id, client_id, client_secret_file, federated_token_file };
+    AccountOptions { credentials, connection_string_file, endpoint, identity }
 }
 
 impl RemoteStore for AzureTables {
     fn endpoint(&self) -> &str {
         self.client().account().endpoint()
+    }
+
+    fn identity(&self) -> &str {
+        self.client().account().identity()
+    }
+
+    fn probe_write(&self) -> Result<(), TableError> {
+        AzureTables::probe_write(self)
     }
 
     fn list_tables(
@@ -99,7 +123,7 @@ pub(super) struct AzureSetup {
 impl AzureSetup {
     pub(super) fn new(config: &Config) -> Result<AzureSetup, RemoteError> {
         let (signal, inbox) = commit_signal();
-        let client = client_of(account(config.store.azure.connection_string_file.as_deref())?)?;
+        let client = client_of(account(&account_options(&config.store.azure.account))?)?;
         let plan = Arc::new(BucketPlan::new(None));
         Ok(AzureSetup { config: config.clone(), client, plan, level: Arc::default(), signal, inbox })
     }

@@ -17,9 +17,11 @@
 mod azure;
 mod status;
 
+#[cfg(feature = "azure")]
+pub(crate) use azure::account_options;
 pub use status::{BucketStatus, OutboxStatus};
 
-use crate::config::{Config, StoreKind, TableConfig};
+use crate::config::{AccountConfig, Config, StoreKind, TableConfig};
 use crate::http::Readiness;
 use crate::metrics::{Metrics, RemoteSample};
 use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress};
@@ -36,7 +38,7 @@ use daytable_query::tables::{TableError, TableStore};
 use daytable_store::outbox::DEAD_LETTERS;
 use daytable_store::{LifecycleState, OutboxOptions, Store, StoreError};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -64,10 +66,10 @@ pub enum RemoteError {
     },
     /// Neither the configuration nor the environment has a connection string.
     #[error(
-        "nothing says how the store is reached: set `connection_string_file` in [store], or AZURE_STORAGE_CONNECTION_STRING"
+        "nothing says how the store is reached: set `connection_string_file` or `credentials` in [store], or AZURE_STORAGE_CONNECTION_STRING"
     )]
     NoConnectionString,
-    /// The connection string cannot be used.
+    /// The connection string, or the identity, cannot be used.
     #[error("{0}")]
     ConnectionString(String),
     /// The client cannot be set up, or the service refuses a request.
@@ -88,6 +90,16 @@ pub enum RemoteError {
 pub trait RemoteStore: TableStore + Send + Sync {
     /// Its address, without secrets.
     fn endpoint(&self) -> &str;
+
+    /// By what it is reached, without secrets.
+    fn identity(&self) -> &str;
+
+    /// Whether rows can be written there, found out without a change.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be, or there is no telling.
+    fn probe_write(&self) -> Result<(), TableError>;
 
     /// The day-tables of the remote store, together with `local`, those of the data folder that is its outbox.
     ///
@@ -221,17 +233,17 @@ pub trait RemoteOutbox: Send + Sync {
     fn stop(self: Box<Self>, grace: Duration);
 }
 
-/// Opens the remote store whose connection string is in `file`; without a file, in the environment.
+/// Opens the remote store that is reached in this way.
 ///
 /// # Errors
 ///
-/// If there is no usable connection string, or the feature `azure` is not compiled in.
-pub fn connect(file: Option<&Path>, patience: Duration) -> Result<Box<dyn RemoteStore>, RemoteError> {
+/// If there is no usable connection string or identity, or the feature `azure` is not compiled in.
+pub fn connect(account: &AccountConfig, patience: Duration) -> Result<Box<dyn RemoteStore>, RemoteError> {
     #[cfg(feature = "azure")]
-    return Ok(Box::new(azure::connect(file, patience)?));
+    return Ok(Box::new(azure::connect(account, patience)?));
     #[cfg(not(feature = "azure"))]
     {
-        let _ = (file, patience);
+        let _ = (account, patience);
         Err(RemoteError::NotBuilt)
     }
 }
@@ -295,7 +307,7 @@ mod tests {
             .expect_err("refused")
             .to_string();
         assert!(error.contains("build it with the feature \"azure\""), "{error}");
-        let Err(error) = connect(None, QUERY_PATIENCE) else { panic!("there is no remote store") };
+        let Err(error) = connect(&AccountConfig::default(), QUERY_PATIENCE) else { panic!("there is no remote store") };
         assert!(error.to_string().contains("build it with the feature \"azure\""), "{error}");
         let mut config = Config::default();
         assert!(set_up(&config).expect("an embedded store needs no feature").is_none());

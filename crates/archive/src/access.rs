@@ -1,7 +1,7 @@
 //! Access to object stores: endpoints, credentials, timeouts.
 //!
 //! Credentials come from the files that `[archives]` names, otherwise from the environment, under the names that the
-//! service's own tools use. They are read whenever an archive is opened, so a replaced file takes effect with the
+//! service's own tools use, and otherwise from the machine: `object_store` asks the services for identities without keys. They are read whenever an archive is opened, so a replaced file takes effect with the
 //! next run. They are never logged and never part of an address. Plain HTTP is used only if the configuration allows
 //! it by name.
 
@@ -114,16 +114,20 @@ pub(super) fn connect(
             LocalFileSystem::new_with_prefix(folder)
                 .map(|store| Arc::new(store.with_fsync(true)) as Arc<dyn ObjectStore>)
         }
-        Location::Bucket { service: Service::S3, bucket, .. } => s3(bucket, access, patience).map_err(setup)?,
-        Location::Bucket { service: Service::Azure, bucket, .. } => azure(bucket, access, patience).map_err(setup)?,
-        Location::Bucket { service: Service::Google, bucket, .. } => google(bucket, access, patience),
+        Location::Bucket { service: Service::S3, bucket, .. } => {
+            s3_builder(bucket, access, patience).map_err(setup)?.build().map(|store| Arc::new(store) as _)
+        }
+        Location::Bucket { service: Service::Azure, bucket, .. } => {
+            azure_builder(bucket, access, patience).map_err(setup)?.build().map(|store| Arc::new(store) as _)
+        }
+        Location::Bucket { service: Service::Google, bucket, .. } => {
+            google_builder(bucket, access, patience).build().map(|store| Arc::new(store) as _)
+        }
     };
     built.map_err(|error| setup(error.to_string()))
 }
 
-type BuildResult = object_store::Result<Arc<dyn ObjectStore>>;
-
-fn s3(bucket: &str, access: &Access, patience: &RetryPolicy) -> Result<BuildResult, String> {
+pub(super) fn s3_builder(bucket: &str, access: &Access, patience: &RetryPolicy) -> Result<AmazonS3Builder, String> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(patience.retry());
     // Objects are removed one by one: not every server that speaks S3's protocol supports lists.
     builder = builder.with_disable_bulk_delete(true);
@@ -146,10 +150,14 @@ fn s3(bucket: &str, access: &Access, patience: &RetryPolicy) -> Result<BuildResu
             builder = builder.with_token(token);
         }
     }
-    Ok(builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>))
+    Ok(builder)
 }
 
-fn azure(container: &str, access: &Access, patience: &RetryPolicy) -> Result<BuildResult, String> {
+pub(super) fn azure_builder(
+    container: &str,
+    access: &Access,
+    patience: &RetryPolicy,
+) -> Result<MicrosoftAzureBuilder, String> {
     let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container).with_retry(patience.retry());
     for (key, value) in patience.client(access) {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
@@ -170,11 +178,14 @@ fn azure(container: &str, access: &Access, patience: &RetryPolicy) -> Result<Bui
             AzureSecret::Key(key) => builder.with_access_key(key),
             AzureSecret::Sas(sas) => builder.with_config(AzureConfigKey::SasKey, sas),
         };
+    } else if let Some(host) = builder.get_config_value(&AzureConfigKey::AuthorityHost) {
+        // Kubernetes' webhook ends it with a slash, which would be doubled.
+        builder = builder.with_config(AzureConfigKey::AuthorityHost, host.trim_end_matches('/'));
     }
-    Ok(builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>))
+    Ok(builder)
 }
 
-fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> BuildResult {
+pub(super) fn google_builder(bucket: &str, access: &Access, patience: &RetryPolicy) -> GoogleCloudStorageBuilder {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(patience.retry());
     // Unlike the others, this builder allows plain HTTP by default.
     builder = builder.with_config(GoogleConfigKey::Client(ClientConfigKey::AllowHttp), access.allow_http.to_string());
@@ -184,7 +195,7 @@ fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> BuildResult 
     if let Some(file) = &access.gcs_credentials_file {
         builder = builder.with_application_credentials(file.to_string_lossy());
     }
-    builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>)
+    builder
 }
 
 /// Reads a file with a secret. Errors name the file, never its content.

@@ -39,6 +39,7 @@ pub mod error;
 mod delta_table;
 mod fetch;
 mod folder;
+mod identity;
 pub mod lake;
 mod list;
 mod names;
@@ -49,6 +50,7 @@ pub mod url;
 pub use access::{Access, RetryPolicy};
 pub use delta_table::{REMOVED_FILE_GRACE, TableFormat};
 pub use error::ArchiveError;
+pub use identity::identity;
 pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic};
 pub use list::{FaultyArchive, Listing};
 pub use put::Proof;
@@ -75,6 +77,8 @@ use url::Location;
 
 /// Bytes per request when a file is sent, read back or fetched.
 const PIECE_BYTES: u64 = 8 << 20;
+/// What begins the name of an upload that is never completed.
+const PROBE: &str = "daytable-probe-";
 /// Maximum bytes of a manifest that is read from an archive.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 

@@ -7,13 +7,17 @@
 //! UseDevelopmentStorage=true
 //! ```
 //!
+//! An account without a key has an address and a source of tokens ([`StorageAccount::with_tokens`]).
+//!
 //! Key names are those of Microsoft's clients, in any case. An address with a path (`http://127.0.0.1:10002/dev`) has
 //! the form of the emulator: the account is in the path, not in the host.
 
+use super::token::{SharedTokens, TokenSource};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The emulator's account and its public key.
 const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -36,6 +40,8 @@ pub(super) enum Secret {
     Key(Vec<u8>),
     /// Without a leading `?`.
     Sas(String),
+    /// Tokens of Entra ID.
+    Tokens(SharedTokens),
 }
 
 /// The service behind the address. Both services use one protocol with different limits.
@@ -80,9 +86,44 @@ pub enum AccountError {
     Sas,
     #[error("has a TableEndpoint that is not an address of the form https://HOST or http://HOST:PORT/ACCOUNT")]
     Endpoint,
+    #[error("is not an address of the form https://ACCOUNT.table.core.windows.net")]
+    Address,
+    #[error("has no TLS, and a token is sent to this host alone without it")]
+    Plain,
+    #[error("is an address of Cosmos DB, whose tables take a key here and no identity")]
+    Cosmos,
 }
 
 impl StorageAccount {
+    /// An account that is reached with tokens of an identity, and without a key. Tokens are sent over TLS, or to this host.
+    ///
+    /// # Errors
+    ///
+    /// If the address is none of a storage account's tables.
+    pub fn with_tokens(endpoint: &str, source: Arc<dyn TokenSource>) -> Result<StorageAccount, AccountError> {
+        let secret = Secret::Tokens(SharedTokens::new(source));
+        let account = StorageAccount::new(String::new(), endpoint.trim(), secret).map_err(|_| AccountError::Address)?;
+        if account.flavour == Flavour::Cosmos {
+            return Err(AccountError::Cosmos);
+        }
+        if account.endpoint.starts_with("http://") && !is_loopback(&account.endpoint) {
+            return Err(AccountError::Plain);
+        }
+        let (_, rest) = account.endpoint.split_once("://").unwrap_or_default();
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let name = if path.is_empty() { host.split(['.', ':']).next().unwrap_or_default() } else { path };
+        Ok(StorageAccount { name: name.to_owned(), ..account })
+    }
+
+    /// By what the account is reached, for people. Contains no secret.
+    pub fn identity(&self) -> &str {
+        match &self.secret {
+            Secret::Key(_) => "the key of the account",
+            Secret::Sas(_) => "a shared access signature",
+            Secret::Tokens(tokens) => tokens.identity(),
+        }
+    }
+
     /// The account's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -136,7 +177,7 @@ impl FromStr for StorageAccount {
                 let host = endpoint.split_once("://").map_or("", |(_, rest)| rest);
                 host.split(['.', '/', ':']).next().unwrap_or_default().to_owned()
             }
-            (None, Secret::Key(_)) => return Err(AccountError::Name),
+            (None, Secret::Key(_) | Secret::Tokens(_)) => return Err(AccountError::Name),
         };
         StorageAccount::new(name, &endpoint, secret)
     }
@@ -157,6 +198,13 @@ impl StorageAccount {
         let endpoint = url.as_str().trim_end_matches('/').to_owned();
         Ok(StorageAccount { name, endpoint, secret, flavour })
     }
+}
+
+/// Whether an address is one of this host.
+pub(super) fn is_loopback(endpoint: &str) -> bool {
+    let url = reqwest::Url::parse(endpoint).ok();
+    let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default();
+    host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 fn key(base64: &str) -> Result<Secret, AccountError> {
@@ -243,6 +291,50 @@ mod tests {
         ] {
             assert_eq!(text.parse::<StorageAccount>(), Err(error), "{text}");
             assert!(!error.to_string().contains("c2VjcmV0"));
+        }
+    }
+
+    /// A source that is never asked.
+    struct Unasked;
+
+    impl TokenSource for Unasked {
+        fn identity(&self) -> &str {
+            "nobody"
+        }
+
+        fn fetch(&self) -> super::super::TokenFuture<'_> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn accounts_without_a_key() {
+        for (endpoint, expected) in [
+            ("https://acme.table.core.windows.net/", Ok(("acme", "https://acme.table.core.windows.net"))),
+            ("https://127.0.0.1:10002/dev", Ok(("dev", "https://127.0.0.1:10002/dev"))),
+            ("http://127.0.0.1:10002/dev", Ok(("dev", "http://127.0.0.1:10002/dev"))),
+            ("http://acme.table.core.windows.net", Err(AccountError::Plain)),
+            ("https://acme.table.cosmos.azure.com", Err(AccountError::Cosmos)),
+            ("acme", Err(AccountError::Address)),
+            ("https://user:secret@acme.table.core.windows.net", Err(AccountError::Address)),
+            ("https://acme.table.core.windows.net?sv=1", Err(AccountError::Address)),
+        ] {
+            let account = StorageAccount::with_tokens(endpoint, Arc::new(Unasked));
+            let found = account.as_ref().map(|account| (account.name(), account.endpoint()));
+            assert_eq!(found, expected.as_ref().map(|found| *found), "{endpoint}");
+            assert_eq!(account.as_ref().map_or("nobody", StorageAccount::identity), "nobody");
+        }
+    }
+
+    #[test]
+    fn hosts_of_this_machine() {
+        for (endpoint, is) in [
+            ("http://127.0.0.1:10002/dev", true),
+            ("http://[::1]:10002/dev", true),
+            ("http://localhost:1/dev", true),
+            ("https://acme.table.core.windows.net", false),
+        ] {
+            assert_eq!(is_loopback(endpoint), is, "{endpoint}");
         }
     }
 

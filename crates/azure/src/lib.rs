@@ -4,6 +4,7 @@
 //! create the table, give up. [`Backoff`] computes the pause before a retry.
 //!
 //! * [`StorageAccount`]: name, address and secret, read from a connection string.
+//! * [`TokenSource`]: tokens of an identity, for an account without a key.
 //! * [`Client`]: creates, lists and drops tables, reads entities, sends transactions. It is async and runs in a tokio
 //!   runtime of the caller.
 //! * [`Transaction`]: up to 100 entities of one partition, serialized as they are pushed. The same entities give the
@@ -31,8 +32,8 @@
 //! # Protocol
 //!
 //! The client speaks version 2020-12-06 with JSON, and signs requests with
-//! [SharedKey](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key) or a shared access
-//! signature. An upsert is `PUT` without `If-Match` (*insert or replace*): repeating it changes nothing, so a request
+//! [SharedKey](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key), a shared access
+//! signature, or [tokens of Entra ID](https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory). An upsert is `PUT` without `If-Match` (*insert or replace*): repeating it changes nothing, so a request
 //! with an unknown outcome may be repeated. A failed transaction is answered with 202 and the error in its body. The
 //! client reads errors in JSON and in XML, limits the size of every answer before reading it into memory, and panics
 //! on no answer.
@@ -43,7 +44,7 @@
 //! # Not supported
 //!
 //! Automatic retries (the caller knows its other work), merge and conditional updates, access policies, secondary
-//! endpoints, Entra ID tokens.
+//! endpoints, asking an identity service for tokens (a [`TokenSource`] of the caller does).
 
 mod account;
 mod response;
@@ -57,6 +58,7 @@ mod query;
 mod signature;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod token;
 mod transaction;
 mod value;
 
@@ -67,5 +69,6 @@ pub use datetime::DateTime;
 pub use entity::Entity;
 pub use error::{Error, ErrorKind, REFUSALS, ThrottleScope};
 pub use query::{Continuation, EntityPage, PAGE_ENTITIES_MAX, Query, literal};
+pub use token::{AccessToken, TokenError, TokenFuture, TokenSource};
 pub use transaction::{ENTITIES_MAX, Pushed, SealedTransaction, Transaction};
 pub use value::EdmValue;

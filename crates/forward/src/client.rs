@@ -92,26 +92,11 @@ impl ReceiverClient {
     ///
     /// The files cannot be used, or the address has no TLS.
     pub fn without_credential(options: &ForwardOptions) -> Result<ReceiverClient, ClientError> {
-        // reqwest uses the default cryptography provider of the process. An existing default provider stays.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         if is_plain(&options.to) && !options.allow_plain {
             let reason = "records are not sent to another host without TLS: use https, or allow_plain = true";
             return Err(ClientError::Options(reason.into()));
         }
-        let mut builder = reqwest::Client::builder()
-            .http1_only()
-            .connect_timeout(CONNECT_MAX)
-            .timeout(REQUEST_MAX)
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
-        if let Some(file) = &options.ca_file {
-            let pem = read_file(file)?;
-            let authorities = Certificate::from_pem_bundle(pem.as_bytes());
-            let unusable = |error| ClientError::Options(format!("{}: {error}", file.escaped()));
-            builder = builder.tls_certs_merge(authorities.map_err(unusable)?);
-        }
-        let http = builder.build().map_err(|error| ClientError::Options(with_causes(&error)))?;
+        let http = http_client(options.ca_file.as_deref())?;
         Ok(ReceiverClient { http, to: options.to.clone(), credential: None })
     }
 
@@ -199,6 +184,26 @@ impl ReceiverClient {
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Err(ClientError::Refused { status: status.as_u16(), reason, after })
     }
+}
+
+/// A client that trusts these authorities beside those of the system, and follows nobody elsewhere.
+pub(crate) fn http_client(ca_file: Option<&Path>) -> Result<reqwest::Client, ClientError> {
+    // reqwest uses the default cryptography provider of the process. An existing default provider stays.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .http1_only()
+        .connect_timeout(CONNECT_MAX)
+        .timeout(REQUEST_MAX)
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
+    if let Some(file) = ca_file {
+        let pem = read_file(file)?;
+        let authorities = Certificate::from_pem_bundle(pem.as_bytes());
+        let unusable = |error| ClientError::Options(format!("{}: {error}", file.escaped()));
+        builder = builder.tls_certs_merge(authorities.map_err(unusable)?);
+    }
+    builder.build().map_err(|error| ClientError::Options(with_causes(&error)))
 }
 
 fn json(message: &impl Serialize) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Forwarding: a daytable is a source of another one. [`daytable_store::forward`] has the pages and positions; here they
+//! Forwarding: a daytable is a source of another one, or of a backend of OpenTelemetry. [`daytable_store::forward`] has the pages and positions; here they
 //! cross the network.
 //!
 //! ```text
@@ -10,6 +10,7 @@
 //!
 //! * [`protocol`]: the messages. [`secret`]: codes and credentials. [`options`]: where a host sends.
 //! * [`client`]: requests of a host. [`sender`]: a thread for each receiver. `request_size`: how much it sends at once.
+//! * [`otlp`]: records for a backend of OpenTelemetry, which is no daytable, at least once.
 //! * [`intake`]: the receiver, without its HTTP. [`activity`]: which host was heard of when, and two folders of one origin.
 //!
 //! The sender decides nothing by itself: before its first request, and after each answer that it did not expect, it asks how far
@@ -19,6 +20,7 @@ pub mod activity;
 pub mod client;
 pub mod intake;
 pub mod options;
+pub mod otlp;
 pub mod protocol;
 mod request_size;
 pub mod secret;

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 pub struct ForwardOptions {
     /// Its address, without a slash at its end.
     pub to: String,
-    /// The file with the credential.
+    /// The file with the credential. Backends of OpenTelemetry have none.
     pub credential_file: PathBuf,
+    /// The file with the headers of a backend of OpenTelemetry.
+    pub headers_file: Option<PathBuf>,
     /// Authorities of its certificate in PEM, beside those of the system.
     pub ca_file: Option<PathBuf>,
     /// Whether records may be sent without TLS to another host.

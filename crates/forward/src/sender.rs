@@ -54,18 +54,22 @@ pub struct SenderState {
     pub behind: Behind,
     /// Whether whole pages and days are compared.
     pub is_comparing: bool,
+    /// The last records that a backend of OpenTelemetry refused for good, and why.
+    pub refusal: Option<String>,
 }
 
 /// What a sender counts.
 #[derive(Debug, Default)]
 pub struct SenderStatus {
-    state: Mutex<SenderState>,
+    pub(crate) state: Mutex<SenderState>,
     /// Records that were sent and stored.
     pub records: AtomicU64,
     /// Bytes of bodies.
     pub bytes: AtomicU64,
     /// Records that the receiver refused, because their day is gone there.
     pub expired: AtomicU64,
+    /// Records that a backend of OpenTelemetry refused for good.
+    pub refused: AtomicU64,
     /// Failed requests.
     pub failures: AtomicU64,
     /// Pages that are damaged here.
@@ -145,6 +149,17 @@ impl Sender {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("forward".into()).spawn(move || session.work(&runtime))?;
         Ok(Sender { options, stop, queue, thread, status })
+    }
+
+    /// A sender whose thread works already.
+    pub(crate) fn of_thread(
+        options: ForwardOptions,
+        stop: Arc<AtomicBool>,
+        queue: CommitQueue,
+        thread: JoinHandle<()>,
+        status: Arc<SenderStatus>,
+    ) -> Sender {
+        Sender { options, stop, queue, thread, status }
     }
 
     /// What it was started with.

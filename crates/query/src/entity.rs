@@ -75,7 +75,7 @@ fn joined(mut rows: Vec<OwnedRow>) -> Option<OwnedRow> {
 }
 
 /// The entities of `rows`, which arrive newest first, each joined with its items.
-pub(super) fn join<E>(rows: impl Iterator<Item = Result<OwnedRow, E>>) -> impl Iterator<Item = Result<OwnedRow, E>> {
+pub fn join<E>(rows: impl Iterator<Item = Result<OwnedRow, E>>) -> impl Iterator<Item = Result<OwnedRow, E>> {
     let (mut rows, mut joiner, mut incomplete) = (rows, Joiner::default(), VecDeque::new());
     std::iter::from_fn(move || {
         for row in rows.by_ref() {

@@ -4,6 +4,7 @@ use super::super::check::ZONE_ADVICE;
 use super::super::locate;
 use super::CheckResult;
 use super::files::{files, surveyed};
+use super::identities::identities;
 use super::receivers::receivers;
 use super::times::times;
 use crate::config::{Config, Listen};
@@ -75,6 +76,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     }
     results.extend(read_socket(config, is_running));
     results.extend(receivers(config));
+    results.extend(identities(config));
     results.extend(other_collectors(Path::new("/"), data_dir));
     results.extend(daemon(config, is_running, now));
     results
@@ -332,7 +334,12 @@ fn port(listener: String, bound: std::io::Result<()>) -> CheckResult {
 fn secrets(config: &Config) -> Vec<CheckResult> {
     let http = &config.http;
     let keys = http.tls.iter().chain(config.sources.all().filter_map(|block| block.tls)).map(|tls| &tls.key_file);
+    let account = config.store.remote().map(|remote| &remote.account);
+    let of_store =
+        account.into_iter().flat_map(|account| [&account.connection_string_file, &account.client_secret_file]);
+    let headers = config.forward.iter().filter_map(|receiver| receiver.headers_file.as_ref());
     let files = http.token_file.iter().chain(&http.credentials_file).chain(keys);
+    let files = files.chain(of_store.flatten()).chain(headers);
     files
         .map(|path| match std::fs::metadata(path) {
             Err(error) => CheckResult::fail(

@@ -4,11 +4,14 @@ use super::CheckResult;
 use crate::config::Config;
 use daytable_forward::client::{ClientError, ReceiverClient};
 use daytable_forward::options::ForwardOptions;
+use daytable_forward::otlp::client::{BackendAnswer, BackendClient};
+use daytable_forward::otlp::sender::is_backend;
 
 const CHECK: &str = "forward";
 /// The shipped unit permits no address but those of this host.
-const UNREACHED: &str = "is the other daytable running, and its port open? The shipped systemd unit denies every address but \
+const UNREACHED: &str = "is the receiver running, and its port open? The shipped systemd unit denies every address but \
                          localhost: `systemctl edit daytable`, and below [Service] IPAddressAllow=ADDRESS";
+const HEADERS: &str = "correct the address, and the headers in `headers_file`: docs/guide/otlp-out.md";
 const JOIN: &str = "run `daytable join URL CODE` with a code of `daytable hosts invite NAME` there";
 
 pub(super) fn receivers(config: &Config) -> Vec<CheckResult> {
@@ -21,6 +24,22 @@ fn receiver(options: &ForwardOptions) -> CheckResult {
         Ok(runtime) => runtime,
         Err(error) => return CheckResult::warn(CHECK, format!("{to} was not tried: {error}"), "try again"),
     };
+    if is_backend(options) {
+        return match BackendClient::new(options).map(|client| runtime.block_on(client.probe())) {
+            Ok(BackendAnswer::Accepted { .. }) => {
+                CheckResult::ok(CHECK, format!("{to} is reached, and takes requests"))
+            }
+            // Some backends do not like a request without records.
+            Ok(BackendAnswer::Refused(reason)) => CheckResult::warn(
+                CHECK,
+                format!("{to} is reached: {reason}"),
+                "`daytable status` says whether it takes records",
+            ),
+            Ok(BackendAnswer::Busy { reason, .. }) => CheckResult::fail(CHECK, format!("{to}: {reason}"), UNREACHED),
+            Ok(BackendAnswer::Unusable(reason)) => CheckResult::fail(CHECK, format!("{to}: {reason}"), HEADERS),
+            Err(error) => CheckResult::fail(CHECK, format!("{to}: {error}"), HEADERS),
+        };
+    }
     let tried = ReceiverClient::new(options).and_then(|client| runtime.block_on(client.probe()));
     match tried {
         Ok(()) => CheckResult::ok(CHECK, format!("{to} is reached, and knows this host")),

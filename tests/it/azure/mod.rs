@@ -2,6 +2,7 @@
 //!
 //! * [`emulator`]: Azurite's tables on a port of their own, and Microsoft's client for Python, which reads them back.
 //! * [`proxy`]: a proxy before Azurite, which records requests and fails on demand.
+//! * `identity`: accounts without keys.
 //! * `client`: the client of `daytable_azure` against both. `stress`: the command that measures a store.
 
 pub(crate) mod emulator;
@@ -9,4 +10,5 @@ pub(crate) mod emulator;
 pub(crate) mod proxy;
 
 mod client;
+mod identity;
 mod stress;

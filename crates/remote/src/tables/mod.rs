@@ -14,6 +14,7 @@
 //!   readers see no partial record.
 
 pub mod connect;
+pub mod identity;
 
 use crate::entity;
 use daytable_azure as azure;
@@ -129,6 +130,15 @@ impl AzureTables {
     pub fn drop_once(&self, table: &DayTable) -> Result<bool, TableError> {
         let (name, runtime) = (table.to_string(), self.runtime());
         dropped(table, runtime.block_on(self.client.drop_table(&name)))
+    }
+
+    /// Whether rows can be written there. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::Denied`] if they cannot be; otherwise there is no telling.
+    pub fn probe_write(&self) -> Result<(), TableError> {
+        self.ask(Client::probe_write).map_err(service_error)
     }
 
     fn runtime(&self) -> &Runtime {
