@@ -208,6 +208,10 @@ impl<'a> RelatedFiles<'a> {
                     let has_original = pair.original != Original::Gone;
                     let must_begin_alike = has_original || pair.likeness == Likeness::Shorter;
                     if must_begin_alike && !self.is_beginning_of(content, size, state)? {
+                        // It may have been truncated between both looks, behind a copy: then the file is looked at again.
+                        if pair.original == Original::InPlace && self.original(state) != Original::InPlace {
+                            return Ok(FileMatch::Related(identity, Relation::Unfinished));
+                        }
                         continue;
                     }
                     match relation(pair.likeness, has_original, size) {

@@ -155,3 +155,27 @@ fn each_line_is_one_record_when_rotated_files_are_included() {
         churn(seed, true);
     }
 }
+
+/// A copy has its lines once, at whatever moment between two looks its original is truncated.
+#[test]
+fn a_copy_is_known_whenever_its_original_is_truncated() {
+    let mut bench = Bench::started();
+    let mut expected = Vec::new();
+    for round in 0..100 {
+        let lines: Vec<String> = (0..40).map(|n| format!("{round} {n} {}", "and more ".repeat(n % 7))).collect();
+        let (read, unread) = lines.split_at(10);
+        bench.append("a.log", read.join("\n") + "\n");
+        expected.extend(lines.iter().map(|line| line.trim_end().to_owned()));
+        let known = expected.len() - unread.len();
+        bench.until("the first lines are read", |bench| bench.records().len() >= known);
+        bench.append("a.log", unread.join("\n") + "\n");
+        fs::copy(bench.path("a.log"), bench.path(&format!("a.log.{round}"))).expect("copied");
+        std::thread::sleep(Duration::from_micros(round * 397 % 6000));
+        bench.truncate("a.log");
+        bench.until("all lines are read", |bench| bench.records().len() >= expected.len());
+    }
+    bench.settle();
+    let messages: Vec<String> = bench.messages().iter().map(|line| line.trim_end().to_owned()).collect();
+    expected.sort();
+    assert!(messages == expected, "{}", difference(&messages, &expected));
+}
