@@ -18,7 +18,8 @@
 
 use super::computed_rows::{ComputedRows, Outcomes};
 use super::group_step::GroupStep;
-use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
+use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
+use super::values::Values;
 use crate::answer::item::AnswerRow;
 use crate::answer::row_pipes::{RowPipe, refused_text};
 use crate::entity::OwnedValue;

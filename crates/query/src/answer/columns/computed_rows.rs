@@ -1,6 +1,6 @@
 //! What pipes compute for the rows of a batch: an outcome for each combination of values, and its place for each row.
 
-use super::values::{ABSENT, ValueNumbers};
+use super::value_numbers::{ABSENT, ValueNumbers};
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use std::sync::Arc;

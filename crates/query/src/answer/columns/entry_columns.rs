@@ -4,7 +4,7 @@ use super::entry_lines::{BatchLines, StreamNotes, ThreadTexts};
 use super::entry_question::{EntryCell, EntryQuestion, EntrySink, EntryValue, LineNeed};
 use super::entry_shapes::{CombinationOutcome, EMPTY, EntryInput, EntryShape, InputKind, LINE, LINE_TELLS, VALUED};
 use super::filter::ColumnFilter;
-use super::values::{ABSENT, NO_NUMBER};
+use super::value_numbers::{ABSENT, NO_NUMBER};
 use daytable_model::field_properties::shown_name;
 use daytable_model::line::{LAYOUT, VERBATIM};
 use daytable_model::property::{Property, PropertyKind};

@@ -3,7 +3,7 @@
 use super::entry_question::{AlikeLine, AlikeOutcome, EntryNeeds, EntrySink, LineNeed};
 use super::group_step::GroupStep;
 use super::line_parts::{LineNeeds, pieces_of};
-use super::values::{ABSENT, ValueNumbers};
+use super::value_numbers::{ABSENT, ValueNumbers};
 use crate::entity::{OwnedRow, OwnedValue};
 use crate::record::StoredRecord;
 use daytable_model::key::RowKey;

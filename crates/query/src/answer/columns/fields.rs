@@ -8,7 +8,7 @@ use super::filter::{ColumnFilter, LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_la
 use super::kept::KeptRecords;
 use super::matching::{self, Made};
 use super::place::TableVisitor;
-use super::values::{ABSENT, ValueNumbers};
+use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use crate::answer::field_list::{FieldQuestion, FoundField};
 use crate::answer::item::shown_name;
 use crate::entity::OwnedValue;
@@ -322,7 +322,7 @@ impl FieldCounts {
 
     fn count(&mut self, number: u32, records: u64) {
         // A value for which there is no memory is left out, and the answer says so.
-        if number == ABSENT || number == super::values::NO_NUMBER {
+        if number == ABSENT || number == NO_NUMBER {
             return;
         }
         let place = number as usize;

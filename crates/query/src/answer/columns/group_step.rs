@@ -1,6 +1,6 @@
 //! Groups of the first fields of a question, by the groups of fewer fields and a value.
 
-use super::values::{NO_NUMBER, VALUE_KINDS};
+use super::value_numbers::{NO_NUMBER, VALUE_KINDS};
 use std::collections::HashMap;
 
 /// Groups of the first fields, each of a group of fewer fields and a value.

@@ -39,6 +39,7 @@ mod records;
 mod sorted;
 #[cfg(test)]
 mod tests;
+mod value_numbers;
 mod values;
 
 pub use entry_question::{

@@ -1,0 +1,440 @@
+//! Small numbers that stand for values.
+
+use crate::answer::value_steps::{step_end, step_start};
+use crate::entity::OwnedValue;
+use daytable_logsql::query::Step;
+use daytable_model::property::Property;
+use daytable_store::page::{BLOCK_ROWS, PatternBlock, TextSplitter, ValueReader};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+/// The number of an absent or empty value.
+pub(super) const ABSENT: u32 = 0;
+/// Kinds of numbers: those of one kind have the same remainder.
+pub(super) const VALUE_KINDS: u32 = 3;
+/// The number of a value for which there is no memory.
+pub(super) const NO_NUMBER: u32 = u32::MAX;
+
+/// Values by number, told apart by their text, and by whether they are texts.
+///
+/// A number is 3 n + 1 of a text, 3 n + 2 of another value, and 3 n + 3 of a text that is packed as a pattern and numbers.
+#[derive(Default)]
+pub(super) struct ValueNumbers {
+    texts: TextTable,
+    packed: PackedTexts,
+    /// The texts of the values that are no texts.
+    printed: TextTable,
+    typed: Vec<OwnedValue>,
+    whole: HashMap<i64, u32, foldhash::fast::RandomState>,
+    times: HashMap<i64, u32, foldhash::fast::RandomState>,
+    /// The last step of time: its start, its end, and its number.
+    last_step: Option<(i64, i64, u32)>,
+    splitter: TextSplitter,
+    floats: HashMap<u64, u32, foldhash::fast::RandomState>,
+    /// The numbers here of the numbers that computed values have, [`NO_NUMBER`] of one that was not asked for, and the round of those.
+    translated: (u64, Vec<u32>),
+    /// Whether there is no memory for further values.
+    pub(super) is_frozen: bool,
+    /// Whether an empty text is a value, and values of two types with one text are two.
+    is_exact: bool,
+}
+
+impl ValueNumbers {
+    /// Numbers from which each value comes back as it was: an empty text is told from none, and types from each other.
+    pub(super) fn exact() -> ValueNumbers {
+        ValueNumbers { is_exact: true, ..ValueNumbers::default() }
+    }
+
+    /// The number of a value.
+    pub(super) fn number(&mut self, value: Property<'_>) -> u32 {
+        match value {
+            Property::String("") if !self.is_exact => ABSENT,
+            Property::String(text) => self.of_text(text),
+            Property::Int64(n) => self.of_whole(n, value),
+            Property::Int32(n) => self.of_whole(n.into(), value),
+            Property::DateTime(time) => {
+                let number = match self.times.get(&time.get()) {
+                    Some(number) => return *number,
+                    None => self.of_typed(value),
+                };
+                if number != NO_NUMBER {
+                    self.times.insert(time.get(), number);
+                }
+                number
+            }
+            Property::Double(n) => {
+                let number = match self.floats.get(&n.to_bits()) {
+                    Some(number) => return *number,
+                    None => self.of_typed(value),
+                };
+                if number != NO_NUMBER {
+                    self.floats.insert(n.to_bits(), number);
+                }
+                number
+            }
+            other => self.of_typed(other),
+        }
+    }
+
+    /// The number of a value that has a number among others, in this round of their numbers.
+    pub(super) fn translated(&mut self, round: u64, others: &ValueNumbers, number: u32) -> u32 {
+        let at = number as usize;
+        if self.translated.0 != round {
+            self.translated = (round, Vec::new());
+        }
+        if let Some(known) = self.translated.1.get(at).filter(|known| **known != NO_NUMBER) {
+            return *known;
+        }
+        let here = others.value(number).map_or(ABSENT, |value| self.number(value.as_property()));
+        if self.translated.1.len() <= at {
+            self.translated.1.resize(at + 1, NO_NUMBER);
+        }
+        self.translated.1[at] = here;
+        here
+    }
+
+    /// The number of the step that a value is in.
+    pub(super) fn step_number(&mut self, value: Property<'_>, step: Option<&Step>) -> u32 {
+        let Some(step) = step.filter(|_| value != Property::String("")) else { return self.number(value) };
+        if let (Property::DateTime(time), Some((start, end, number))) = (value, self.last_step)
+            && (start..end).contains(&time.get())
+        {
+            return number;
+        }
+        let Some(start) = step_start(value, step) else { return self.number(value) };
+        let number = self.number(start.as_property());
+        if let OwnedValue::DateTime(start) = start
+            && let Some(end) = step_end(start, step)
+        {
+            self.last_step = Some((start.get(), end.get(), number));
+        }
+        number
+    }
+
+    fn of_text(&mut self, text: &str) -> u32 {
+        if text.len() <= PACKED_BYTES_MAX
+            && let Some((pattern, numbers)) = self.splitter.split(text)
+            && let Some(of) = self.packed.pattern(pattern, !self.is_frozen)
+            && let Some(key) = PackedTexts::key(of, numbers.iter().copied())
+        {
+            return self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3);
+        }
+        self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 1)
+    }
+
+    fn of_whole(&mut self, n: i64, value: Property<'_>) -> u32 {
+        if let Some(number) = self.whole.get(&n) {
+            return *number;
+        }
+        let number = self.of_typed(value);
+        if number != NO_NUMBER {
+            self.whole.insert(n, number);
+        }
+        number
+    }
+
+    fn of_typed(&mut self, value: Property<'_>) -> u32 {
+        let mut text = value.text();
+        if self.is_exact {
+            text = format!("{:?} {text}", value.kind()).into();
+        }
+        let Some(number) = self.printed.number(&text, !self.is_frozen) else { return NO_NUMBER };
+        if number as usize == self.typed.len() {
+            self.typed.push(value.into());
+        }
+        3 * number + 2
+    }
+
+    /// Whether no text is also the text of another value.
+    pub(super) fn are_alike(&self) -> bool {
+        self.texts.len() + self.packed.keys.len() == 0 || self.printed.len() == 0
+    }
+
+    /// At least so many values have different texts.
+    pub(super) fn distinct_min(&self) -> usize {
+        (self.texts.len() + self.packed.keys.len()).max(self.printed.len())
+    }
+
+    /// An estimate of the memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.texts.bytes()
+            + self.packed.bytes()
+            + self.printed.bytes()
+            + 32 * self.typed.len()
+            + 32 * (self.whole.len() + self.times.len() + self.floats.len())
+            + 4 * self.translated.1.capacity()
+    }
+
+    /// The value of a number.
+    pub(super) fn value(&self, number: u32) -> Option<OwnedValue> {
+        let at = number.checked_sub(1)? / 3;
+        match number % 3 {
+            1 => Some(OwnedValue::String(self.texts.text(at).to_owned())),
+            2 => self.typed.get(at as usize).cloned(),
+            _ => Some(OwnedValue::String(self.packed.text(at))),
+        }
+    }
+
+    /// The number here of each number of another.
+    pub(super) fn merge(&mut self, other: &ValueNumbers) -> Vec<u32> {
+        let most = other.texts.len().max(other.typed.len()).max(other.packed.keys.len());
+        let mut numbers = vec![ABSENT; 3 * most + 4];
+        for (at, number) in (0..other.texts.len()).zip(0..) {
+            numbers[3 * at + 1] = self.number(Property::String(other.texts.text(number)));
+        }
+        for (at, value) in other.typed.iter().enumerate() {
+            numbers[3 * at + 2] = self.number(value.as_property());
+        }
+        let patterns: Vec<Option<u32>> = (0..other.packed.patterns.len())
+            .zip(0..)
+            .map(|(_, pattern)| self.packed.pattern(other.packed.patterns.text(pattern), !self.is_frozen))
+            .collect();
+        for (at, (number, key)) in (0..).zip(&other.packed.keys).enumerate() {
+            let place = patterns.get((key >> NUMBERS_BITS) as usize).copied().flatten();
+            numbers[3 * at + 3] = match place {
+                Some(pattern) => {
+                    let key = u64::from(pattern) << NUMBERS_BITS | key & ((1 << NUMBERS_BITS) - 1);
+                    self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3)
+                }
+                None => self.number(Property::String(&other.packed.text(number))),
+            };
+        }
+        numbers
+    }
+}
+
+/// Reads the values of a column as their numbers.
+impl ValueReader<u32> for ValueNumbers {
+    fn read(&mut self, value: Property<'_>) -> u32 {
+        self.number(value)
+    }
+
+    fn pattern(&mut self, pattern: &str) -> Option<u32> {
+        self.packed.pattern(pattern, !self.is_frozen)
+    }
+
+    fn read_block(&mut self, block: &PatternBlock, found: &mut [Option<u32>]) {
+        let (mut keys, mut fit) = ([0; BLOCK_ROWS], block.wanted);
+        match block.common_slots.map(usize::from) {
+            Some(slots) => match PackedTexts::bits(slots) {
+                Some(bits) => fit &= PackedTexts::keys(block, slots, bits, &mut keys),
+                None => fit = 0,
+            },
+            None => {
+                for (at, key) in
+                    keys[..found.len()].iter_mut().enumerate().filter(|(at, _)| block.wanted >> at & 1 == 1)
+                {
+                    let numbers = block.numbers.iter().take(block.slots[at].into()).map(|numbers| numbers[at]);
+                    match block.patterns[at].and_then(|pattern| PackedTexts::key(pattern, numbers)) {
+                        Some(of) => *key = of,
+                        None => fit &= !(1 << at),
+                    }
+                }
+            }
+        }
+        for (at, (key, found)) in keys.iter().zip(found).enumerate() {
+            *found = (fit >> at & 1 == 1)
+                .then(|| self.packed.number(*key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3));
+        }
+    }
+}
+
+/// The longest text, and the longest pattern, that is packed.
+const PACKED_BYTES_MAX: usize = 120;
+const PATTERN_BYTES_MAX: usize = 48;
+/// The bits of the numbers of a text; the others are those of its pattern.
+const NUMBERS_BITS: u32 = 52;
+
+/// A slot without a key. It is not all zeros: memory that is zeroed is mapped when it is first read, and again when it is
+/// first written to, and with several threads each time costs as much as many records.
+const FREE: [u32; 3] = [u32::MAX; 3];
+
+/// Texts that differ in few small numbers, as 64 bits each: the number of the pattern, and the numbers. Whether a text is
+/// one of them follows from the text alone, as long as there is room for its pattern.
+#[derive(Default)]
+struct PackedTexts {
+    patterns: TextTable,
+    keys: Vec<u64>,
+    /// A key and its number. The key stands here, too: with many keys, each place in memory that a record needs costs
+    /// more than all else. A quarter of the slots or more is free; their number is a power of two.
+    slots: Vec<[u32; 3]>,
+}
+
+impl PackedTexts {
+    /// The number of a pattern; `None` if its texts are not packed.
+    fn pattern(&mut self, pattern: &str, adds: bool) -> Option<u32> {
+        let adds = adds && self.patterns.len() < 1 << (u64::BITS - NUMBERS_BITS);
+        if pattern.len() <= PATTERN_BYTES_MAX { self.patterns.number(pattern, adds) } else { None }
+    }
+
+    /// The bits of each of so many numbers.
+    fn bits(numbers: usize) -> Option<u32> {
+        (1..=4).contains(&numbers).then(|| NUMBERS_BITS / numbers as u32)
+    }
+
+    /// A text as 64 bits; `None` if it has no numbers, too many or too large ones.
+    fn key(pattern: u32, numbers: impl ExactSizeIterator<Item = i64>) -> Option<u64> {
+        let bits = PackedTexts::bits(numbers.len())?;
+        let mut numbers = numbers;
+        let packed = numbers.try_fold(0, |packed, number| {
+            let number = u64::try_from(number).ok().filter(|number| number >> bits == 0)?;
+            Some(packed << bits | number)
+        });
+        Some(u64::from(pattern) << NUMBERS_BITS | packed?)
+    }
+
+    /// The keys of texts with so many numbers each. Returns which texts have one, a bit a text.
+    fn keys(block: &PatternBlock, slots: usize, bits: u32, keys: &mut [u64; BLOCK_ROWS]) -> u64 {
+        let mut beyond = [0; BLOCK_ROWS];
+        for numbers in &block.numbers[..slots] {
+            for ((key, beyond), number) in keys.iter_mut().zip(&mut beyond).zip(numbers) {
+                let number = number.cast_unsigned();
+                *key = *key << bits | number;
+                *beyond |= number >> bits;
+            }
+        }
+        let mut have = 0;
+        for (at, (key, pattern)) in keys.iter_mut().zip(&block.patterns).enumerate() {
+            *key |= u64::from(pattern.unwrap_or_default()) << NUMBERS_BITS;
+            have |= u64::from(pattern.is_some() && beyond[at] == 0) << at;
+        }
+        have
+    }
+
+    /// The text of a number.
+    fn text(&self, number: u32) -> String {
+        let key = self.keys[number as usize];
+        let pattern = self.patterns.text((key >> NUMBERS_BITS) as u32);
+        let count = TextSplitter::slots(pattern);
+        let (bits, mut text) = (PackedTexts::bits(count).unwrap_or(0), String::new());
+        let place = |place: usize| (key >> (bits * place as u32) & ((1 << bits) - 1)).cast_signed();
+        TextSplitter::join(pattern, &(0..count).rev().map(place).collect::<Vec<_>>(), &mut text);
+        text
+    }
+
+    /// The number of a key; `None` if it is new and none is added.
+    fn number(&mut self, key: u64, adds: bool) -> Option<u32> {
+        if 4 * self.keys.len() >= 3 * self.slots.len() {
+            self.grow();
+        }
+        let slot = match self.slot_of(key) {
+            (_, Some(number)) => return Some(number),
+            (slot, None) => slot,
+        };
+        // Three numbers in a row stand for each.
+        let number = u32::try_from(self.keys.len()).ok().filter(|number| adds && *number < u32::MAX / 3 - 2)?;
+        self.keys.push(key);
+        self.slots[slot] = PackedTexts::taken(key, number);
+        Some(number)
+    }
+
+    /// A slot with its key and number.
+    fn taken(key: u64, number: u32) -> [u32; 3] {
+        [key as u32, (key >> 32) as u32, number]
+    }
+
+    /// The slot of a key and its number, or the slot where it has to stand.
+    fn slot_of(&self, key: u64) -> (usize, Option<u32>) {
+        let mask = self.slots.len() - 1;
+        let mut slot = PackedTexts::slot(key) & mask;
+        loop {
+            let [low, high, number] = self.slots[slot];
+            if number == FREE[2] {
+                return (slot, None);
+            }
+            if u64::from(high) << 32 | u64::from(low) == key {
+                return (slot, Some(number));
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// Both halves of a product, since neighbouring keys differ in few bits anywhere.
+    fn slot(key: u64) -> usize {
+        let product = u128::from(key ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
+        ((product >> 64) as u64 ^ product as u64) as usize
+    }
+
+    fn grow(&mut self) {
+        self.slots = vec![FREE; (2 * self.slots.len()).max(64)];
+        for number in 0..self.keys.len() {
+            let key = self.keys[number];
+            let slot = self.slot_of(key).0;
+            self.slots[slot] = PackedTexts::taken(key, number as u32);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.patterns.bytes() + 8 * self.keys.capacity() + 12 * self.slots.len()
+    }
+}
+
+/// Different texts, one after the other, found by their hash.
+#[derive(Default)]
+struct TextTable {
+    text: String,
+    ends: Vec<u32>,
+    hashes: Vec<u32>,
+    /// A text's number plus 1; 0 is free. At least twice as many slots as texts, a power of two.
+    slots: Vec<u32>,
+    state: foldhash::fast::RandomState,
+}
+
+impl TextTable {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.text.capacity() + 4 * (self.ends.capacity() + self.hashes.capacity() + self.slots.len())
+    }
+
+    fn text(&self, number: u32) -> &str {
+        let at = number as usize;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start as usize..self.ends[at] as usize]
+    }
+
+    /// The number of a text; `None` if it is new and none is added.
+    fn number(&mut self, text: &str, adds: bool) -> Option<u32> {
+        let hash = self.state.hash_one(text) as u32;
+        if 2 * self.len() >= self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        loop {
+            match self.slots[slot] {
+                0 => break,
+                taken if self.hashes[taken as usize - 1] == hash && self.text(taken - 1) == text => {
+                    return Some(taken - 1);
+                }
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+        let (number, end) = (
+            u32::try_from(self.len() + 2).ok().filter(|number| *number < u32::MAX / 3)?,
+            u32::try_from(self.text.len() + text.len()).ok()?,
+        );
+        if !adds {
+            return None;
+        }
+        self.text.push_str(text);
+        self.ends.push(end);
+        self.hashes.push(hash);
+        self.slots[slot] = number - 1;
+        Some(number - 2)
+    }
+
+    fn grow(&mut self) {
+        let size = (4 * self.len()).next_power_of_two().max(64);
+        self.slots = vec![0; size];
+        for (number, hash) in (1..).zip(&self.hashes) {
+            let mut slot = *hash as usize & (size - 1);
+            while self.slots[slot] != 0 {
+                slot = (slot + 1) & (size - 1);
+            }
+            self.slots[slot] = number;
+        }
+    }
+}
