@@ -256,7 +256,12 @@ struct PartTable<'q> {
     held: ChargedBytes,
     /// Memory that is not charged yet.
     owed: usize,
+    /// The memory that it may take, if it has more than one group.
+    bytes_max: usize,
 }
+
+/// Shares of a part. So many bits of a hash tell all groups apart.
+const SHARES_MAX: u64 = 1 << 40;
 
 /// Memory that is charged at once.
 const CHARGED_AT_ONCE: usize = 64 << 10;
@@ -272,8 +277,8 @@ impl PartTable<'_> {
         self.owed = 0;
     }
 
-    /// Adds a group of the file.
-    fn add(&mut self, hash: GroupHash, from: &mut SpilledBytes<'_>) -> Result<(), OverBudget> {
+    /// Adds a group of the file. False if there is no memory for further groups.
+    fn add(&mut self, hash: GroupHash, from: &mut SpilledBytes<'_>) -> Result<bool, OverBudget> {
         let cells = from.bytes().ok_or_else(damaged)?;
         let functions = self.aggregates.len();
         match self.numbers.entry(hash) {
@@ -315,9 +320,13 @@ impl PartTable<'_> {
             }
         }
         if self.owed >= CHARGED_AT_ONCE {
-            self.held.add(std::mem::take(&mut self.owed), "groups")?;
+            let charged = self.held.add(std::mem::take(&mut self.owed), "groups");
+            if charged.is_err() && self.hashes.len() > 1 {
+                return Ok(false);
+            }
+            charged?;
         }
-        Ok(())
+        Ok(self.held.bytes() + self.owed <= self.bytes_max || self.hashes.len() == 1)
     }
 
     /// Takes a group out of it.
@@ -372,6 +381,7 @@ impl<'q> MergedGroups<'q> {
             aggregates,
             held: ChargedBytes::new(budget),
             owed: 0,
+            bytes_max: spill.memory_max() / 2,
         };
         Ok(MergedGroups {
             parts: runs.parts.into_iter(),
@@ -392,11 +402,21 @@ impl<'q> MergedGroups<'q> {
             let Some(part) = self.parts.next() else { return Ok(false) };
             // A power of two, so that the first bits of what is left of a hash tell the share.
             let memory = MEMORY_OF_ENTRY as u64 * part.bytes();
-            let shares = memory.div_ceil(self.budget.spill().memory_max() as u64).max(1).next_power_of_two();
+            let shares = memory.div_ceil(self.table.bytes_max as u64).max(1).next_power_of_two();
             (self.part, self.share) = (part, 0..shares);
         }
-        let (at, shares) = (self.share.start, self.share.end);
+        while !self.read_share()? {
+            // Half as many groups at a time, from here on.
+            self.share = 2 * self.share.start..2 * self.share.end;
+        }
         self.share.start += 1;
+        self.left = self.table.order().into_iter();
+        Ok(true)
+    }
+
+    /// Reads the next share of the part into memory. False if there is not enough of it.
+    fn read_share(&mut self) -> Result<bool, SpillStop> {
+        let (at, shares) = (self.share.start, self.share.end);
         self.table.clear();
         let mut reader = RunReader::new(self.budget.spill(), self.part.clone())?;
         let mut since = 0u32;
@@ -409,11 +429,13 @@ impl<'q> MergedGroups<'q> {
             let mut half = || from.array().map(u64::from_le_bytes).ok_or_else(damaged);
             let hash = [half()?, half()?];
             let rest = u128::from(hash[0] << PART_BITS);
-            if (rest * u128::from(shares)) >> u64::BITS == u128::from(at) {
-                self.table.add(hash, &mut from)?;
+            if (rest * u128::from(shares)) >> u64::BITS == u128::from(at) && !self.table.add(hash, &mut from)? {
+                if shares >= SHARES_MAX {
+                    return Err(self.budget.question().exhausted("groups").into());
+                }
+                return Ok(false);
             }
         }
-        self.left = self.table.order().into_iter();
         Ok(true)
     }
 

@@ -154,6 +154,10 @@ impl ChargedBytes {
         Ok(())
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn clear(&mut self) {
         if self.bytes > 0 {
             self.budget.question().release(std::mem::take(&mut self.bytes));
