@@ -16,7 +16,7 @@
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
 //! | `GET /`, `/page/*`, `/open/*` | both, without credentials | the page, and its sessions |
 //! | `POST /-/open` | the unix sockets | a link for the page, for one use |
-//! | `POST /-/ask` | the unix sockets | questions of the command line: [`ask`] |
+//! | `POST /-/ask` | the unix sockets | questions of the command line: `ask` |
 //! | `GET /-/hosts`, `POST /-/hosts/*` | the unix sockets, the control socket | hosts that forward here: listed, invited, revoked, forgotten |
 //! | `POST /-/reload` | both | reloads the configuration: the changes, or the error |
 //! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive; `&archives=true` its archives as well |

@@ -1,7 +1,7 @@
 //! Days that exist only as archives. They are read in place: no table is created, and only the necessary row groups
 //! are fetched.
 //!
-//! The catalog lists these days, so no store is asked for its days. Without a data folder, a [lake](crate::lake_days) is
+//! The catalog lists these days, so no store is asked for its days. Without a data folder, a lake (`lake_days`) is
 //! read instead: the archives of all hosts at an address. A store that cannot be read costs a query only
 //! these days: the other records are returned, and [`ArchiveReport`] states what is missing. A query does not ask a
 //! failed store again.

@@ -7,7 +7,7 @@ use daytable_model::path_text::PathText;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The `application_id` of every database of daytable: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
@@ -24,6 +24,8 @@ const OLDEST_FORMAT: i64 = 2;
 /// How long a connection waits for a lock. In WAL mode, writers never wait for readers. The time covers recovery of a
 /// journal after a kill.
 const BUSY: Duration = Duration::from_secs(5);
+/// How long a reader waits for the tables of a database that is being made.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Prepared statements that a connection caches.
 const STATEMENTS_KEPT: usize = 32;
@@ -101,6 +103,11 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY).map_err(sql)?;
     prepare_once(&connection).map_err(sql)?;
     connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
+    // The file is there a moment before its tables are.
+    let until = Instant::now() + FRESH;
+    while is_fresh(&connection).map_err(sql)? && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     check_ours(&connection, path)?;
     Ok(connection)
 }
@@ -137,7 +144,11 @@ fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let id: i64 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(StoreError::sqlite(path))?;
     if id != APPLICATION_ID {
-        return Err(StoreError::Foreign(path.into(), "another program made this database".into()));
+        let what = match is_fresh(connection).map_err(StoreError::sqlite(path))? {
+            true => "it is empty: a daytable began to make it, and did not go on",
+            false => "another program made this database",
+        };
+        return Err(StoreError::Foreign(path.into(), what.into()));
     }
     let found = format(connection).map_err(StoreError::sqlite(path))?;
     if found > FORMAT {

@@ -7,7 +7,7 @@
 //! | client secret | the same | a secret of an application |
 //!
 //! The requests are those of `object_store`, which archives in Blob storage use as well. It keeps neither the status nor the end
-//! of a token, so [`TokenHttp`] notes both as an answer passes. Each token is asked for by a client of its own: files are read
+//! of a token, so `TokenHttp` notes both as an answer passes. Each token is asked for by a client of its own: files are read
 //! again, and no connection outlives the runtime that it belongs to.
 //!
 //! Secrets are in no error, no `Debug` output and no log. What an identity service says is shown without the secret, whatever it
