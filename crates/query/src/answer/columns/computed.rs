@@ -190,12 +190,12 @@ impl ComputedColumns {
     /// Begins the state of a thread.
     pub(super) fn start(&self) -> ComputedState {
         ComputedState {
-            filters: self.filters.iter().map(Slice::start).collect(),
-            columns: self.columns.iter().map(Slice::start).collect(),
+            filters: self.filters.iter().map(|slice| slice.start(0)).collect(),
+            columns: self.columns.iter().map(|slice| slice.start(0)).collect(),
             conditions: self
                 .conditions
                 .iter()
-                .map(|slice| slice.as_ref().map(Slice::start).unwrap_or_default())
+                .map(|slice| slice.as_ref().map(|slice| slice.start(0)).unwrap_or_default())
                 .collect(),
         }
     }
@@ -358,11 +358,12 @@ impl Slice {
         Some(Slice::new(pipes, needs, Some(condition), Vec::new(), now))
     }
 
-    fn start(&self) -> SliceState {
+    /// The state of a thread that remembers nothing, which it became for the `round`-th time.
+    fn start(&self, round: u64) -> SliceState {
         SliceState {
             inputs: self.inputs.iter().map(|_| ValueNumbers::exact()).collect(),
             steps: self.inputs.iter().map(|_| GroupStep::default()).collect(),
-            outcomes: Arc::new(Outcomes::new(self.outputs.len(), 0)),
+            outcomes: Arc::new(Outcomes::new(self.outputs.len(), round)),
             ..SliceState::default()
         }
     }
@@ -377,9 +378,7 @@ impl Slice {
     ) -> Result<ComputedRows, ComputeError> {
         // Nobody looks at the rows of the batch before any more, so it holds nothing.
         if state.bytes > REMEMBERED_BYTES || state.batch == u32::MAX || Arc::get_mut(&mut state.outcomes).is_none() {
-            let round = state.outcomes.round + 1;
-            *state = self.start();
-            state.outcomes = Arc::new(Outcomes::new(self.outputs.len(), round));
+            *state = self.start(state.outcomes.round + 1);
         }
         let mut combinations = vec![0u32; batch.len()];
         let mut numbers = vec![ABSENT; batch.len()];

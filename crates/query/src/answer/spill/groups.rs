@@ -233,9 +233,11 @@ pub(in crate::answer) struct MergedGroups<'q> {
     /// The groups that are in memory, and those of them that were not passed on yet.
     table: PartTable<'q>,
     left: std::vec::IntoIter<u32>,
-    /// The part of the table, and which of its groups are read next.
+    /// The part of the table, and which of its groups are read next: by the bits behind those of the part.
     part: Run,
     share: Range<u64>,
+    /// The width of a share of the part, if its groups take as much memory as expected.
+    width: u64,
     values: Merged<'q, ValueRun>,
     /// The next value that was not counted yet.
     value: Option<GroupValue>,
@@ -260,8 +262,9 @@ struct PartTable<'q> {
     bytes_max: usize,
 }
 
-/// Shares of a part. So many bits of a hash tell all groups apart.
-const SHARES_MAX: u64 = 1 << 40;
+/// The finest shares of a part: so many bits of a hash tell all its groups apart.
+const SHARE_BITS: u32 = 40;
+const SHARES: u64 = 1 << SHARE_BITS;
 
 /// Memory that is charged at once.
 const CHARGED_AT_ONCE: usize = 64 << 10;
@@ -388,7 +391,8 @@ impl<'q> MergedGroups<'q> {
             table,
             left: Vec::new().into_iter(),
             part: Run::default(),
-            share: 0..0,
+            share: SHARES..SHARES,
+            width: SHARES,
             value: values.next()?,
             values,
             budget,
@@ -398,25 +402,30 @@ impl<'q> MergedGroups<'q> {
 
     /// Reads the next groups into memory. False at the end.
     fn read_more(&mut self) -> Result<bool, SpillStop> {
-        if self.share.is_empty() {
+        if self.share.start == SHARES {
             let Some(part) = self.parts.next() else { return Ok(false) };
-            // A power of two, so that the first bits of what is left of a hash tell the share.
             let memory = MEMORY_OF_ENTRY as u64 * part.bytes();
             let shares = memory.div_ceil(self.table.bytes_max as u64).max(1).next_power_of_two();
-            (self.part, self.share) = (part, 0..shares);
+            self.width = (SHARES / shares).max(1);
+            (self.part, self.share) = (part, 0..self.width);
         }
         while !self.read_share()? {
-            // Half as many groups at a time, from here on.
-            self.share = 2 * self.share.start..2 * self.share.end;
+            let half = (self.share.end - self.share.start) / 2;
+            if half == 0 {
+                return Err(self.budget.question().exhausted("groups").into());
+            }
+            self.share.end = self.share.start + half;
         }
-        self.share.start += 1;
         self.left = self.table.order().into_iter();
+        // Behind a group that needed a small share, shares become wide again: each of them is a reading of the part.
+        let (start, read) = (self.share.end, self.share.end - self.share.start);
+        let next = if read < self.width && start.is_multiple_of(2 * read) { 2 * read } else { read };
+        self.share = start..start + next;
         Ok(true)
     }
 
     /// Reads the next share of the part into memory. False if there is not enough of it.
     fn read_share(&mut self) -> Result<bool, SpillStop> {
-        let (at, shares) = (self.share.start, self.share.end);
         self.table.clear();
         let mut reader = RunReader::new(self.budget.spill(), self.part.clone())?;
         let mut since = 0u32;
@@ -428,11 +437,8 @@ impl<'q> MergedGroups<'q> {
             let mut from = SpilledBytes::new(entry);
             let mut half = || from.array().map(u64::from_le_bytes).ok_or_else(damaged);
             let hash = [half()?, half()?];
-            let rest = u128::from(hash[0] << PART_BITS);
-            if (rest * u128::from(shares)) >> u64::BITS == u128::from(at) && !self.table.add(hash, &mut from)? {
-                if shares >= SHARES_MAX {
-                    return Err(self.budget.question().exhausted("groups").into());
-                }
+            let share = (hash[0] << PART_BITS) >> (u64::BITS - SHARE_BITS);
+            if self.share.contains(&share) && !self.table.add(hash, &mut from)? {
                 return Ok(false);
             }
         }

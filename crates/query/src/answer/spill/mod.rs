@@ -11,7 +11,8 @@
 //!    come first.
 //! 2. A group is told apart by 128 bits of a hash, as a value of `count_uniq` is. So one group with very many different
 //!    values needs no more memory than many groups with few.
-//! 3. Merging groups takes a part of them, or a share of a part. Merging runs takes a block of each run, at most [`MERGED_MAX`] of them at once. More runs are merged in several rounds.
+//! 3. Groups are merged part by part, and a part that is too large share by share. Runs are merged with a block of each in memory, at most
+//!    [`MERGED_MAX`] runs at once. More runs are merged in several rounds.
 //! 4. What is written is charged to the [`ScratchSpace`] of the process. A disk that is full refuses the question.
 //!
 //! [`ScratchSpace`]: daytable_platform::scratch::ScratchSpace

@@ -253,3 +253,29 @@ fn many_groups_come_once_each_with_little_memory() {
     assert_eq!(found, expected);
     assert_eq!(budget.question().charged(), 0);
 }
+
+/// One group with long lists needs a share of its own. The groups before and behind it do not.
+#[test]
+fn one_large_group_among_many_small_ones() {
+    const GROUPS: u64 = 6_000;
+    let dir = tempfile::tempdir().expect("a folder");
+    let query = ParsedQuery::parse("* | stats by (g) values(v) l").expect("a query");
+    let Some(Pipe::Stats { aggregates, .. }) = query.pipes.first() else { panic!("stats") };
+    let (budget, _scratch) = budget(dir.path(), 400 << 10, u64::MAX);
+    let value = |text: String| Accumulator::Values(vec![OwnedValue::String(text)]);
+    let group = |n: u64| (Some(OwnedValue::String(format!("group {n}"))), vec![value(format!("value {n}"))]);
+    let large = |run: u64| (Some(OwnedValue::String("large".into())), vec![value(run.to_string().repeat(30_000))]);
+    let mut runs = GroupRuns::default();
+    for run in 0..5 {
+        let groups = (0..GROUPS).filter(|n| n % 5 == run).map(group).chain([large(run)]);
+        runs.append(budget.spill().write_groups(&mut Groups(groups.collect())).expect("written"));
+    }
+    let found = merged(runs, aggregates, &budget).expect("merged");
+    let of_large = (0..5).map(|run| run.to_string().repeat(30_000));
+    let mut expected = finished((0..GROUPS).map(group), aggregates);
+    let list = Accumulator::Values(of_large.map(OwnedValue::String).collect());
+    expected.extend(finished([(Some(OwnedValue::String("large".into())), vec![list])].into_iter(), aggregates));
+    assert_eq!(found.len() as u64, GROUPS + 1);
+    assert_eq!(finished(found.into_iter(), aggregates), expected);
+    assert_eq!(budget.question().charged(), 0);
+}
