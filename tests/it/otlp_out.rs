@@ -2,11 +2,12 @@
 //! and named.
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, installed, message_of, numbered, wait_for};
+use crate::server::next_request;
 use prost::Message;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -225,26 +226,8 @@ fn collected(body: &[u8]) -> Vec<Collected> {
 
 fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if line == "\r\n" {
-                break;
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().expect("a length");
-            }
-            head.push_str(&line);
-        }
-        let mut body = vec![0; length];
-        if reader.read_exact(&mut body).is_err() {
-            // The sender was killed.
-            return;
-        }
+    // A sender that was killed ends in the middle of one.
+    while let Some((head, mut body)) = next_request(&mut reader) {
         if head.to_ascii_lowercase().contains("content-encoding: gzip") {
             let mut plain = Vec::new();
             flate2::read::GzDecoder::new(body.as_slice()).read_to_end(&mut plain).expect("gzip");

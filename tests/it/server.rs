@@ -1,6 +1,7 @@
 //! Servers that a test starts beside the daemon. Each has its own port, and ends with the test.
 
 use crate::place::{PATIENCE, wait_for};
+use std::io::BufRead;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,6 +31,26 @@ impl Server {
         });
         server
     }
+}
+
+/// The head and the body of the next HTTP request; `None` if the client has gone.
+pub(crate) fn next_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return None;
+        }
+        if line == "\r\n" {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a length");
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok().map(|()| (head, body))
 }
 
 /// A port that is free. The kernel gives none of this range to a listener without a port or to a client, and each call

@@ -3,13 +3,13 @@
 
 use super::emulator::connection_string;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, installed, numbered, wait_for};
-use crate::server::{Server, free_port};
+use crate::server::{Server, free_port, next_request};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -103,30 +103,10 @@ fn token(audience: &str, lasts: i64, number: usize) -> String {
 fn serve(stream: TcpStream, state: &Mutex<State>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut stream = stream;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).unwrap_or(0) == 0 {
-            return;
-        }
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut header = String::new();
-            if reader.read_line(&mut header).unwrap_or(0) == 0 {
-                return;
-            }
-            if header == "\r\n" {
-                break;
-            }
-            let lower = header.to_ascii_lowercase();
-            if let Some(value) = lower.strip_prefix("content-length:") {
-                length = value.trim().parse().expect("a length");
-            }
-            head.push_str(&lower);
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).expect("a body");
+    while let Some((head, body)) = next_request(&mut reader) {
+        let (line, head) = head.split_once("\r\n").expect("a line");
         let body = String::from_utf8(body).expect("a form");
-        let asked = Asked { line: line.trim_end().to_owned(), head, body };
+        let asked = Asked { line: line.to_owned(), head: head.to_ascii_lowercase(), body };
         let (status, more, answer) = {
             let mut state = state.lock().expect("no panic");
             let number = state.asked.len();
@@ -570,25 +550,7 @@ fn objects_of(word: &'static str) -> u16 {
 fn answer_objects(stream: TcpStream, word: &str) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut stream = stream;
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if line == "\r\n" {
-                break;
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().expect("a length");
-            }
-            head.push_str(&line);
-        }
-        let mut body = vec![0; length];
-        if reader.read_exact(&mut body).is_err() {
-            return;
-        }
+    while let Some((head, _)) = next_request(&mut reader) {
         let (status, body) = match head.contains(word) {
             false => (403, "<Error><Code>AccessDenied</Code></Error>"),
             true if head.starts_with("POST") => (
