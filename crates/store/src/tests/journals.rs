@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::format::day_file::{DayFile, PageMerge};
-use crate::{BatchVisitor, ColumnBatch, SnapshotTimes, release_snapshots};
+use crate::{EveryPart, Part, PartFilter, PartVisitor, SnapshotTimes, release_snapshots};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,12 +48,17 @@ struct Meanwhile<'f> {
     then: &'f (dyn Fn(u64) + Sync),
 }
 
-impl BatchVisitor for Meanwhile<'_> {
+impl PartVisitor for Meanwhile<'_> {
     type State = ();
 
     fn start(&self) {}
 
-    fn visit(&self, (): &mut (), batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn filter(&self) -> &dyn PartFilter {
+        &EveryPart
+    }
+
+    fn read(&self, (): &mut (), part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let Some(batch) = part.batch()? else { return Ok(ControlFlow::Continue(())) };
         for row in batch.rows(batch.records())? {
             let position = row.key().position();
             self.seen.lock().expect("no panic").push(position);

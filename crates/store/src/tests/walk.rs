@@ -1,7 +1,7 @@
 //! A walk passes the rows of a scan, each once, from pages and files of any kind.
 
 use super::*;
-use crate::{BatchVisitor, ColumnBatch, RowChooser};
+use crate::{EveryPart, Part, PartFilter, PartVisitor, RowChooser};
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use proptest::prelude::*;
@@ -13,14 +13,19 @@ struct Gather;
 
 type Gathered = Vec<(String, RowKey, Option<Level>, String)>;
 
-impl BatchVisitor for Gather {
+impl PartVisitor for Gather {
     type State = (Gathered, Gathered);
 
     fn start(&self) -> Self::State {
         Default::default()
     }
 
-    fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn filter(&self) -> &dyn PartFilter {
+        &EveryPart
+    }
+
+    fn read(&self, state: &mut Self::State, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let Some(batch) = part.batch()? else { return Ok(ControlFlow::Continue(())) };
         let records = batch.records();
         state.0.extend(batch.rows(records)?.iter().map(plain));
         let mut of_columns: BTreeMap<usize, (String, RowKey, Option<Level>, String)> = BTreeMap::new();

@@ -5,7 +5,7 @@ use super::filter::{ColumnFilter, is_column_of};
 use daytable_logsql::{Column, FieldName, Predicate, PredicateNode};
 use daytable_model::property::{Property, PropertyKind};
 use daytable_store::page::LevelNumbers;
-use daytable_store::{CountedPage, RowsOf};
+use daytable_store::{ColumnTest, CountedPage, CountedRecords, RowsOf};
 
 /// The fields that a question needs, and that a page may have counted.
 #[derive(Default)]
@@ -38,15 +38,24 @@ impl CountedFields {
         }
     }
 
-    /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// The columns that are some of them, if there are any fields.
+    pub(super) fn columns(&self) -> Option<ColumnTest<'_>> {
+        (!self.0.is_empty()).then(|| -> ColumnTest<'_> { Box::new(|name, kind| self.wants(name, kind)) })
     }
 
     /// Whether a column is one of them.
     pub(super) fn wants(&self, name: &str, kind: PropertyKind) -> bool {
         self.0.iter().any(|field| is_column_of(field, name, kind))
     }
+}
+
+/// By what numbers of records have to be told apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CountedBy {
+    /// By minute or level.
+    pub(super) minutes: bool,
+    /// By partition.
+    pub(super) partitions: bool,
 }
 
 /// Whether the values of a field may be counted.
@@ -81,12 +90,10 @@ impl<'p> PageNumbers<'p> {
     /// Numbers of a page, or of a part of a row group; `None` if they contradict its `levels`.
     pub(super) fn of(
         fields: &'p CountedFields,
-        rows: RowsOf<'p>,
-        levels: &LevelNumbers,
-        counted: CountedPage<'p>,
+        CountedRecords { rows, levels, counted, .. }: &CountedRecords<'p>,
     ) -> Option<PageNumbers<'p>> {
-        let known = fields.0.iter().map(|field| Some((field, known_field(field, counted, levels)?)));
-        Some(PageNumbers { rows, fields: known.collect::<Option<_>>()?, levels: *levels })
+        let known = fields.0.iter().map(|field| Some((field, known_field(field, *counted, levels)?)));
+        Some(PageNumbers { rows: *rows, fields: known.collect::<Option<_>>()?, levels: **levels })
     }
 
     /// The records by the values of one field after the other, or by no field where none differs: what is known at once.
@@ -146,6 +153,11 @@ impl<'p> PageNumbers<'p> {
         };
         self.views().all(|view| view.iter().any(may))
     }
+}
+
+/// Whether none of some counted records can match.
+pub(super) fn cannot_match(filter: &ColumnFilter, fields: &CountedFields, counted: &CountedRecords<'_>) -> bool {
+    PageNumbers::of(fields, counted).is_some_and(|numbers| !numbers.may_match(filter))
 }
 
 /// What is known of a field. `None` if numbers contradict each other.

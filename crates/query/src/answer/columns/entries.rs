@@ -34,7 +34,7 @@ use daytable_platform::budget::OverBudget;
 use daytable_platform::lock;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, RowsOf, StoreError};
+use daytable_store::{ColumnBatch, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -101,13 +101,8 @@ impl<F: EntryFold> TableVisitor for EntryFolding<'_, F> {
     }
 }
 
-impl<F: EntryFold> BatchVisitor for EntryFolding<'_, F> {
-    type State = ThreadEntries<F::State>;
-
-    fn start(&self) -> Self::State {
-        ThreadEntries { state: self.fold.start(), memory: ThreadMemory::default(), charged: 0 }
-    }
-
+/// A part is also unwanted if whoever asks may not see its instances.
+impl<F: EntryFold> PartFilter for EntryFolding<'_, F> {
     fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
         rows.partition.is_none_or(|partition| self.wants_partition(partition))
             && self.columns.filter.wants(rows, header)
@@ -117,51 +112,8 @@ impl<F: EntryFold> BatchVisitor for EntryFolding<'_, F> {
         self.fold.needs().sees.is_none_or(|sees| sees(self.columns.filter.table(), &instance_of(partition).0))
     }
 
-    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
-        self.columns.filter.wants_group(file, group)
-    }
-
-    fn counted_by(&self, rows: RowsOf<'_>) -> Option<CountedBy> {
-        let needs = self.fold.needs();
-        let is_any_level = self.columns.filter.decided_levels(rows)? == u16::MAX;
-        let is_named = !needs.instance || rows.partition.is_none_or(|partition| !instance_of(partition).0.is_empty());
-        let is_headed = needs.headers && needs.value.is_none() && !rows.have_streams && is_named;
-        let minutes = needs.level || !is_any_level || self.columns.common(rows.times.0, rows.times.1).is_none();
-        let by = CountedBy { minutes, partitions: needs.instance || needs.sees.is_some() };
-        (is_headed && matches!(needs.line, LineNeed::Unused)).then_some(by)
-    }
-
-    fn takes_minutes(&self, rows: RowsOf<'_>, minutes: &[LevelMinute]) -> bool {
-        self.columns.of_minutes(rows, minutes).is_some()
-    }
-
-    fn take_counts(&self, thread: &mut Self::State, rows: RowsOf<'_>, counts: CountSource<'_>) -> bool {
-        if self.counted_by(rows).is_none() {
-            return false;
-        }
-        let of_header: Vec<LevelMinute>;
-        let minutes = match counts {
-            CountSource::Minutes(minutes) => minutes,
-            CountSource::Total(records) => {
-                if self.wants(rows, None)
-                    && let Some(cell) = self.columns.common(rows.times.0, rows.times.1)
-                {
-                    return self.add_counted(thread, rows, (cell, rows.times.0), None, records);
-                }
-                return true;
-            }
-            CountSource::Encoded(levels, _) => {
-                let Ok(minutes) = level_minutes(levels).collect() else { return false };
-                of_header = minutes;
-                &of_header
-            }
-        };
-        let Some(counts) = self.columns.of_minutes(rows, minutes) else { return false };
-        counts.into_iter().all(|(at, level, records)| self.add_counted(thread, rows, at, level, records))
-    }
-
     fn needles(&self) -> Vec<&Needle> {
-        self.columns.filter.sought()
+        self.columns.filter.needles()
     }
 
     fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
@@ -172,28 +124,51 @@ impl<F: EntryFold> BatchVisitor for EntryFolding<'_, F> {
         self.columns.filter.wants_page(page)
     }
 
-    fn needs_all(&self) -> bool {
+    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        self.columns.filter.wants_group(file, group)
+    }
+}
+
+impl<F: EntryFold> PartVisitor for EntryFolding<'_, F> {
+    type State = ThreadEntries<F::State>;
+
+    fn start(&self) -> Self::State {
+        ThreadEntries { state: self.fold.start(), memory: ThreadMemory::default(), charged: 0 }
+    }
+
+    fn filter(&self) -> &dyn PartFilter {
+        self
+    }
+
+    fn counts_partitions(&self) -> bool {
         let needs = self.fold.needs();
-        let is_short = matches!(needs.line, LineNeed::Unused) && !needs.detected_level;
-        self.columns.filter.needs_columns() || !is_short
+        self.is_headed() && !needs.level
     }
 
-    fn needs_column(&self, name: &str, kind: PropertyKind) -> bool {
-        MULTI_ROW_PROPERTIES.contains(&(name, kind))
-            || [STREAM, NANOS].contains(&name)
-            || name == "Source" && self.fold.needs().source
-            || self.columns.is_field(name)
+    fn count(&self, thread: &mut Self::State, rows: RowsOf<'_>, numbers: RecordNumbers<'_>) -> bool {
+        let needs = self.fold.needs();
+        if !self.is_headed() || rows.have_streams {
+            return false;
+        }
+        let of_header: Vec<LevelMinute>;
+        let minutes = match numbers {
+            RecordNumbers::Partitions(records) => return self.count_partitions(thread, rows, records),
+            _ if rows.partition.is_none() && (needs.instance || needs.sees.is_some()) => return false,
+            RecordNumbers::Minutes(minutes) => minutes,
+            RecordNumbers::Encoded(levels, _) => {
+                let Ok(minutes) = level_minutes(levels).collect() else { return false };
+                of_header = minutes;
+                &of_header
+            }
+        };
+        let is_named = !needs.instance || rows.partition.is_none_or(|partition| !instance_of(partition).0.is_empty());
+        let Some(counts) = self.columns.of_minutes(rows, minutes).filter(|_| is_named) else { return false };
+        let counted = counts.into_iter().map(|(at, level, records)| CountedEntries { rows, at, level, records });
+        self.add_counted(thread, &counted.collect::<Vec<_>>())
     }
 
-    fn needs_rest(&self, batch: &ColumnBatch) -> Result<bool, StoreError> {
-        // A stream may need other columns.
-        let has_streams = !batch.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?.is_empty();
-        Ok(has_streams
-            || !batch.spread()?.is_empty()
-            || !twice(&self.columns.fields_of(batch)?, batch.len()).is_empty())
-    }
-
-    fn visit(&self, thread: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn read(&self, thread: &mut Self::State, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let Some(batch) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
         let Some((rows, _)) = matching::decide(&self.columns.filter, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };
@@ -265,31 +240,93 @@ impl<F: EntryFold> EntryFolding<'_, F> {
         true
     }
 
-    /// Adds records that were counted. False if their outcome is not known: then their page is read.
-    fn add_counted(
+    /// Whether numbers of records may tell all that matters of entries.
+    fn is_headed(&self) -> bool {
+        let needs = self.fold.needs();
+        needs.headers && needs.value.is_none() && matches!(needs.line, LineNeed::Unused)
+    }
+
+    /// The columns that matter where these are enough, and else all.
+    fn batch(&self, part: &mut Part<'_>) -> Result<Option<ColumnBatch>, StoreError> {
+        let needs = self.fold.needs();
+        let is_short = matches!(needs.line, LineNeed::Unused) && !needs.detected_level;
+        if self.columns.filter.needs_columns() || !is_short {
+            return part.batch();
+        }
+        let is_needed = |name: &str, kind| {
+            MULTI_ROW_PROPERTIES.contains(&(name, kind))
+                || [STREAM, NANOS].contains(&name)
+                || name == "Source" && needs.source
+                || self.columns.is_field(name)
+        };
+        part.batch_of(is_needed, |front| {
+            // A stream may need other columns.
+            Ok(front.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?.is_empty()
+                && front.spread()?.is_empty()
+                && twice(&self.columns.fields_of(front)?, front.len()).is_empty())
+        })
+    }
+
+    /// Counts records by partition, if neither their levels nor their times matter. False if one of these does.
+    fn count_partitions(
         &self,
         thread: &mut ThreadEntries<F::State>,
         rows: RowsOf<'_>,
-        (cell, time): (Option<u32>, Ticks),
-        level: Option<Level>,
-        records: u64,
+        records: &[(Arc<str>, u64)],
     ) -> bool {
-        let Some(cell) = cell else { return true };
-        let partition: Arc<str> = rows.partition.unwrap_or(STAND_IN).into();
-        let (key, properties) = (RowKey::new(Ticks::UNIX_EPOCH, 0, 0), Vec::new());
-        let row = OwnedRow { partition, key, level, properties };
-        let record = StoredRecord::new(self.columns.filter.table().clone(), row);
-        match self.fold.outcome(&mut thread.state, &record, AlikeLine::None) {
-            AlikeOutcome::Group(group, value) => {
-                let time = time.unix_nanos();
-                if self.fold.add(&mut thread.state, (group, cell), time, value, records).is_break() {
+        let needs = self.fold.needs();
+        let Some(cell) = self.columns.common(rows.times.0, rows.times.1).filter(|_| !needs.level) else { return false };
+        let mut counted = Vec::with_capacity(records.len());
+        for (name, records) in records {
+            let rows = RowsOf { partition: Some(name), ..rows };
+            if needs.instance && instance_of(name).0.is_empty() {
+                return false;
+            }
+            match self.columns.filter.decided_levels(rows) {
+                Some(0) => {}
+                Some(u16::MAX) => {
+                    counted.push(CountedEntries { rows, at: (cell, rows.times.0), level: None, records: *records });
+                }
+                _ => return false,
+            }
+        }
+        self.add_counted(thread, &counted)
+    }
+
+    /// Adds records that were counted. False, without any of them, if their outcome is not known: then they are read.
+    fn add_counted(&self, thread: &mut ThreadEntries<F::State>, counted: &[CountedEntries<'_>]) -> bool {
+        let mut outcomes = Vec::with_capacity(counted.len());
+        for CountedEntries { rows, at: (cell, time), level, records } in counted {
+            let Some(cell) = *cell else { continue };
+            let partition: Arc<str> = rows.partition.unwrap_or(STAND_IN).into();
+            let (key, properties) = (RowKey::new(Ticks::UNIX_EPOCH, 0, 0), Vec::new());
+            let row = OwnedRow { partition, key, level: *level, properties };
+            let record = StoredRecord::new(self.columns.filter.table().clone(), row);
+            match self.fold.outcome(&mut thread.state, &record, AlikeLine::None) {
+                AlikeOutcome::Group(group, value) => outcomes.push(((group, cell), *time, value, *records)),
+                AlikeOutcome::Dropped => {}
+                AlikeOutcome::Open => return false,
+                AlikeOutcome::Ended => {
                     let _ = self.end();
+                    return true;
                 }
             }
-            AlikeOutcome::Dropped => {}
-            AlikeOutcome::Open => return false,
-            AlikeOutcome::Ended => drop(self.end()),
+        }
+        for (at, time, value, records) in outcomes {
+            if self.fold.add(&mut thread.state, at, time.unix_nanos(), value, records).is_break() {
+                let _ = self.end();
+                break;
+            }
         }
         true
     }
+}
+
+/// Records that were counted, and what they have in common.
+struct CountedEntries<'r> {
+    rows: RowsOf<'r>,
+    /// Their cell, if a range has them, and their time.
+    at: (Option<u32>, Ticks),
+    level: Option<Level>,
+    records: u64,
 }

@@ -13,14 +13,14 @@ use crate::answer::field_list::{FieldQuestion, FoundField};
 use crate::answer::item::shown_name;
 use crate::entity::OwnedValue;
 use daytable_model::key::instance_of;
-use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_platform::budget::QuestionBudget;
-use daytable_store::page::{LevelNumbers, PageHeader, PageSections};
-use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, CountedValues, RowsOf, StoreError};
+use daytable_store::page::LevelNumbers;
+use daytable_store::{
+    ColumnBatch, ColumnTest, CountedRecords, CountedValues, Part, PartFilter, PartVisitor, StoreError,
+};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,56 +64,33 @@ impl TableVisitor for FieldGathering<'_> {
     }
 }
 
-impl BatchVisitor for FieldGathering<'_> {
+impl PartVisitor for FieldGathering<'_> {
     type State = ThreadFields;
 
     fn start(&self) -> ThreadFields {
         ThreadFields::default()
     }
 
-    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        self.columns.wants(rows, header)
+    fn filter(&self) -> &dyn PartFilter {
+        &self.columns
     }
 
-    fn needles(&self) -> Vec<&Needle> {
-        self.columns.sought()
+    fn counted_columns(&self) -> Option<ColumnTest<'_>> {
+        if self.question != FieldQuestion::Names {
+            return self.counted_fields.columns();
+        }
+        let is_named = |name: &str, kind| shown_field(name, kind).is_some() || name == LAYOUT[0];
+        Some(Box::new(move |name, kind| is_named(name, kind) || self.counted_fields.wants(name, kind)))
     }
 
-    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
-        self.columns.wants_without(lacks)
-    }
-
-    fn wants_page(&self, page: &PageSections<'_>) -> bool {
-        self.columns.wants_page(page)
-    }
-
-    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
-        self.columns.wants_group(file, group)
-    }
-
-    fn uses_values(&self) -> bool {
-        self.question == FieldQuestion::Names || !self.counted_fields.is_empty()
-    }
-
-    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
-        let is_named = || shown_field(name, kind).is_some() || name == LAYOUT[0];
-        self.question == FieldQuestion::Names && is_named() || self.counted_fields.wants(name, kind)
-    }
-
-    fn take_values(
-        &self,
-        state: &mut ThreadFields,
-        rows: RowsOf<'_>,
-        levels: &LevelNumbers,
-        counted: CountedPage<'_>,
-        exact: bool,
-    ) -> bool {
-        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, levels, counted) else { return false };
-        let is_exact = exact && self.question == FieldQuestion::Names;
-        is_exact && self.add_names(state, rows, &numbers, counted) || !numbers.may_match(&self.columns)
-    }
-
-    fn visit(&self, state: &mut ThreadFields, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn read(&self, state: &mut ThreadFields, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let is_taken = part.take_values(|counted| {
+            let Some(numbers) = PageNumbers::of(&self.counted_fields, &counted) else { return false };
+            let is_exact = counted.is_exact && self.question == FieldQuestion::Names;
+            is_exact && self.add_names(state, &numbers, &counted) || !numbers.may_match(&self.columns)
+        })?;
+        let batch = if is_taken { None } else { part.batch()? };
+        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, _)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };
@@ -175,9 +152,8 @@ impl FieldGathering<'_> {
     fn add_names(
         &self,
         state: &mut ThreadFields,
-        rows: RowsOf<'_>,
         numbers: &PageNumbers<'_>,
-        counted: CountedPage<'_>,
+        CountedRecords { rows, counted, .. }: &CountedRecords<'_>,
     ) -> bool {
         let Some(levels) = numbers.all_match(&self.columns) else { return false };
         let has_start = |value: &OwnedValue| matches!(value, OwnedValue::String(text) if text.contains(MESSAGE_START));

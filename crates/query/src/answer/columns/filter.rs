@@ -15,7 +15,7 @@ use daytable_model::stream::{NANOS, STREAM};
 use daytable_model::time::Ticks;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, TextPrefilter, level_minutes};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchColumn, ColumnBatch, RowsOf, StoreError};
+use daytable_store::{BatchColumn, ColumnBatch, PartFilter, RowsOf, StoreError};
 use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -192,6 +192,46 @@ fn are_between((oldest, newest): (Ticks, Ticks), from: i64, to: i64) -> Option<b
     (is_all || !is_any).then_some(is_all)
 }
 
+/// Judges rows by what they have in common and by the levels in the header of their page, and pages and row groups by the
+/// texts that matching records have.
+impl PartFilter for ColumnFilter {
+    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
+        let may = self.levels_of(rows).may;
+        let has_it = |header: &PageHeader| {
+            // An unreadable count is left to the reader of the page.
+            let is_in =
+                |of: Result<LevelMinute, _>| of.map_or(true, |of| may >> of.level.map_or(0, Level::code) & 1 == 1);
+            level_minutes(&header.levels).any(is_in)
+        };
+        may == u16::MAX || may != 0 && header.is_none_or(has_it)
+    }
+
+    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        let number = |of: &SoughtText| self.all_sought().position(|sought| std::ptr::eq(sought, of));
+        self.may_match(&|sought| !number(sought).is_some_and(lacks))
+    }
+
+    fn wants_page(&self, page: &PageSections<'_>) -> bool {
+        self.may_match(&|sought| sought.pages.may_be_in(page))
+    }
+
+    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        let failed = Cell::new(None);
+        let may_match = self.may_match(&|sought| match file.may_have(group, &sought.needle) {
+            Ok(may_have) => may_have,
+            Err(error) => {
+                failed.set(Some(error));
+                true
+            }
+        });
+        failed.into_inner().map_or(Ok(may_match), Err)
+    }
+
+    fn needles(&self) -> Vec<&Needle> {
+        self.all_sought().map(|sought| &sought.needle).collect()
+    }
+}
+
 impl ColumnFilter {
     /// The records of a table that match a predicate, and the level and text of a filter.
     pub(in crate::answer) fn new(predicate: Arc<Predicate>, filter: &Filter, table: Arc<str>) -> ColumnFilter {
@@ -214,18 +254,6 @@ impl ColumnFilter {
     /// The name of the table.
     pub(in crate::answer) fn table(&self) -> &Arc<str> {
         &self.table
-    }
-
-    /// Whether rows may have records that match, judged by what they have in common and by the levels in the header.
-    pub(in crate::answer) fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        let may = self.levels_of(rows).may;
-        let has_it = |header: &PageHeader| {
-            // An unreadable count is left to the reader of the page.
-            let is_in =
-                |of: Result<LevelMinute, _>| of.map_or(true, |of| may >> of.level.map_or(0, Level::code) & 1 == 1);
-            level_minutes(&header.levels).any(is_in)
-        };
-        may == u16::MAX || may != 0 && header.is_none_or(has_it)
     }
 
     /// The levels of which some rows match.
@@ -302,37 +330,8 @@ impl ColumnFilter {
         }
     }
 
-    /// Whether a page may have records that match, judged before its columns are read.
-    pub(in crate::answer) fn wants_page(&self, page: &PageSections<'_>) -> bool {
-        self.may_match(&|sought| sought.pages.may_be_in(page))
-    }
-
-    /// Whether a row group of a sealed file may have records that match, judged by its sieve.
-    pub(in crate::answer) fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
-        let failed = Cell::new(None);
-        let may_match = self.may_match(&|sought| match file.may_have(group, &sought.needle) {
-            Ok(may_have) => may_have,
-            Err(error) => {
-                failed.set(Some(error));
-                true
-            }
-        });
-        failed.into_inner().map_or(Ok(may_match), Err)
-    }
-
-    /// The texts that matching records have.
-    pub(in crate::answer) fn sought(&self) -> Vec<&Needle> {
-        self.all_sought().map(|sought| &sought.needle).collect()
-    }
-
     fn all_sought(&self) -> impl Iterator<Item = &SoughtText> {
         self.contains.iter().chain(self.needles.values())
-    }
-
-    /// Whether a page may have records that match, which lacks the texts that `lacks` accepts by their numbers.
-    pub(in crate::answer) fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
-        let number = |of: &SoughtText| self.all_sought().position(|sought| std::ptr::eq(sought, of));
-        self.may_match(&|sought| !number(sought).is_some_and(lacks))
     }
 
     /// Whether rows may match that have only the texts which `has` accepts.

@@ -6,7 +6,7 @@
 //! question, where the stage of the pipe merges them.
 
 use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
-use super::counted::{AlikeRecords, CountedFields, PageNumbers, is_counted};
+use super::counted::{AlikeRecords, CountedBy, CountedFields, PageNumbers, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::group_step::GroupStep;
 use super::kept::KeptRecords;
@@ -26,20 +26,18 @@ use daytable_logsql::unit::duration_nanos;
 use daytable_logsql::{Column, FieldName, Predicate};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::instance_of;
-use daytable_model::needle::Needle;
-use daytable_model::property::{Property, PropertyKind};
+use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
-use daytable_store::page::{LevelMinute, LevelNumbers, PageHeader, PageSections, level_minutes};
-use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedPage, RowsOf, StoreError};
+use daytable_store::page::{LevelMinute, LevelNumbers, level_minutes};
+use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
+use std::sync::{Arc, Mutex};
 
 /// Different numbers of a quantile that are counted apart; others go to its sketch at once.
 const NUMBERS_MAX: u32 = 4096;
@@ -363,7 +361,7 @@ impl TableVisitor for Gathering<'_> {
     }
 }
 
-impl BatchVisitor for Gathering<'_> {
+impl PartVisitor for Gathering<'_> {
     type State = ThreadGroups;
 
     fn start(&self) -> ThreadGroups {
@@ -383,56 +381,45 @@ impl BatchVisitor for Gathering<'_> {
         groups
     }
 
-    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        self.columns.wants(rows, header)
+    fn filter(&self) -> &dyn PartFilter {
+        &self.columns
     }
 
-    fn counted_by(&self, rows: RowsOf<'_>) -> Option<CountedBy> {
-        let MatchingLevels { may, surely } = self.columns.levels_of(rows);
-        let is_by_level = may != 0 && may != u16::MAX;
-        let counted = |by: CountedBy| CountedBy { minutes: by.minutes || is_by_level, ..by };
-        self.counted_by.filter(|_| may == surely).map(counted)
+    fn counted_columns(&self) -> Option<ColumnTest<'_>> {
+        self.counted_fields.columns()
     }
 
-    fn take_counts(&self, state: &mut ThreadGroups, rows: RowsOf<'_>, counts: CountSource<'_>) -> bool {
-        if self.counted_by.is_none() {
-            return false;
-        }
-        let MatchingLevels { may, surely } = self.columns.levels_of(rows);
-        let open = may & !surely;
-        // More than levels decides, of every record.
-        if open == u16::MAX {
-            return false;
-        }
+    fn counts_partitions(&self) -> bool {
+        self.counted_by.is_some_and(|by| !by.minutes)
+    }
+
+    fn count(&self, state: &mut ThreadGroups, rows: RowsOf<'_>, numbers: RecordNumbers<'_>) -> bool {
+        let Some(by) = self.counted_by else { return false };
         let of_header: Vec<LevelMinute>;
-        let minutes = match counts {
-            CountSource::Minutes(minutes) => minutes,
-            CountSource::Total(records) => {
-                if surely != 0 {
-                    let fixed = self.fixed_numbers(state, rows);
-                    self.add_counted(state, &fixed, (None, None), records, |_| true);
-                }
-                return true;
-            }
+        let minutes = match numbers {
+            RecordNumbers::Partitions(records) => return self.count_partitions(state, by, rows, records),
+            _ if by.partitions && rows.partition.is_none() => return false,
+            RecordNumbers::Minutes(minutes) => minutes,
             // Levels and minutes do not matter.
-            CountSource::Encoded(_, records) if surely == u16::MAX && self.counted_by.is_some_and(|by| !by.minutes) => {
+            RecordNumbers::Encoded(_, records) if !by.minutes && self.columns.levels_of(rows).surely == u16::MAX => {
                 let fixed = self.fixed_numbers(state, rows);
                 self.add_counted(state, &fixed, (None, None), records.into(), |_| true);
                 return true;
             }
-            CountSource::Encoded(levels, _) => {
+            RecordNumbers::Encoded(levels, _) => {
                 let Ok(minutes) = level_minutes(levels).collect() else { return false };
                 of_header = minutes;
                 &of_header
             }
         };
+        let MatchingLevels { may, surely } = self.columns.levels_of(rows);
         let bit = |of: &LevelMinute| 1u16 << of.level.map_or(0, Level::code);
-        if minutes.iter().any(|of| open & bit(of) != 0) {
+        if minutes.iter().any(|of| may & !surely & bit(of) != 0) {
             return false;
         }
         let fixed = self.fixed_numbers(state, rows);
         let wanted = minutes.iter().filter(|of| surely & bit(of) != 0);
-        if self.counted_by.is_some_and(|by| !by.minutes) {
+        if !by.minutes {
             let records = wanted.map(|of| u64::from(of.records)).sum();
             if records > 0 {
                 self.add_counted(state, &fixed, (None, None), records, |_| true);
@@ -459,56 +446,14 @@ impl BatchVisitor for Gathering<'_> {
         true
     }
 
-    fn uses_values(&self) -> bool {
-        !self.counted_fields.is_empty()
-    }
-
-    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
-        self.counted_fields.wants(name, kind)
-    }
-
-    fn take_values(
-        &self,
-        state: &mut ThreadGroups,
-        rows: RowsOf<'_>,
-        levels: &LevelNumbers,
-        counted: CountedPage<'_>,
-        exact: bool,
-    ) -> bool {
-        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, levels, counted) else { return false };
-        exact && self.computed.is_empty() && self.add_numbers(state, rows, &numbers)
-            || !numbers.may_match(&self.columns)
-    }
-
-    fn needles(&self) -> Vec<&Needle> {
-        self.columns.sought()
-    }
-
-    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
-        self.columns.wants_without(lacks)
-    }
-
-    fn wants_page(&self, page: &PageSections<'_>) -> bool {
-        self.columns.wants_page(page)
-    }
-
-    fn needs_all(&self) -> bool {
-        self.columns.needs_columns() || self.conditions.iter().any(Option::is_some)
-    }
-
-    fn needs_column(&self, name: &str, kind: PropertyKind) -> bool {
-        MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
-    }
-
-    fn needs_rest(&self, batch: &ColumnBatch) -> Result<bool, StoreError> {
-        Ok(!self.by_record(batch, batch.records())?.is_empty())
-    }
-
-    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
-        self.columns.wants_group(file, group)
-    }
-
-    fn visit(&self, state: &mut ThreadGroups, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn read(&self, state: &mut ThreadGroups, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let is_taken = part.take_values(|counted| {
+            let Some(numbers) = PageNumbers::of(&self.counted_fields, &counted) else { return false };
+            let is_exact = counted.is_exact && self.computed.is_empty();
+            is_exact && self.add_numbers(state, counted.rows, &numbers) || !numbers.may_match(&self.columns)
+        })?;
+        let batch = if is_taken { None } else { self.batch(part)? };
+        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };
@@ -552,6 +497,40 @@ impl BatchVisitor for Gathering<'_> {
 }
 
 impl Gathering<'_> {
+    /// Counts records by partition, if neither their levels nor their times matter. False if one of these does.
+    fn count_partitions(
+        &self,
+        state: &mut ThreadGroups,
+        by: CountedBy,
+        rows: RowsOf<'_>,
+        records: &[(Arc<str>, u64)],
+    ) -> bool {
+        let all_match = |(name, _): &(Arc<str>, u64)| {
+            let MatchingLevels { may, surely } = self.columns.levels_of(RowsOf { partition: Some(name), ..rows });
+            (may == surely && [0, u16::MAX].contains(&may)).then_some(may != 0)
+        };
+        let all_match = records.iter().map(all_match).collect::<Option<Vec<bool>>>();
+        let Some(all_match) = all_match.filter(|_| !by.minutes) else { return false };
+        for ((name, number), matches) in records.iter().zip(all_match) {
+            if matches {
+                let fixed = self.fixed_numbers(state, RowsOf { partition: Some(name), ..rows });
+                self.add_counted(state, &fixed, (None, None), *number, |_| true);
+            }
+        }
+        true
+    }
+
+    /// The columns that the groups and functions need where these are enough, and else all.
+    fn batch(&self, part: &mut Part<'_>) -> Result<Option<ColumnBatch>, StoreError> {
+        if self.columns.needs_columns() || self.conditions.iter().any(Option::is_some) {
+            return part.batch();
+        }
+        let needs = |name: &str, kind| {
+            MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
+        };
+        part.batch_of(needs, |front| Ok(self.by_record(front, front.records())?.is_empty()))
+    }
+
     /// The times that are in the same steps of all groups as a minute.
     fn step_of(&self, minute: Ticks) -> std::ops::Range<Ticks> {
         let (mut from, mut to) = (Ticks::MIN, Ticks::MAX);

@@ -10,7 +10,7 @@ use crate::tables::TableError;
 use daytable_logsql::FieldUse;
 use daytable_model::property::PropertyKind;
 use daytable_platform::lock;
-use daytable_store::{BatchVisitor, ColumnBatch, StoreError};
+use daytable_store::{EveryPart, Part, PartFilter, PartVisitor, StoreError};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -59,28 +59,22 @@ pub(in crate::answer) fn gather_names(
 
 struct NameVisitor(Mutex<FieldNames>);
 
-impl BatchVisitor for NameVisitor {
+impl PartVisitor for NameVisitor {
     type State = ();
 
     fn start(&self) {}
+
+    fn filter(&self) -> &dyn PartFilter {
+        &EveryPart
+    }
 
     fn is_newest_first(&self) -> bool {
         true
     }
 
-    fn needs_all(&self) -> bool {
-        false
-    }
-
-    fn needs_column(&self, _name: &str, _kind: PropertyKind) -> bool {
-        false
-    }
-
-    fn needs_rest(&self, _batch: &ColumnBatch) -> Result<bool, StoreError> {
-        Ok(false)
-    }
-
-    fn visit(&self, (): &mut (), batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn read(&self, (): &mut (), part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        // Names are in the front of a page, also those of columns that are not.
+        let Some(batch) = part.batch_of(|_, _| false, |_| Ok(true))? else { return Ok(ControlFlow::Continue(())) };
         let names = batch.names()?;
         let found = &mut *lock(&self.0);
         found.has_records = true;

@@ -5,10 +5,10 @@ use crate::bounds::{Bounds, archived_range, range_of, unless_gone};
 use crate::select::Selection;
 use crate::tables::TableError;
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, Range, StoreError};
+use daytable_store::{PartVisitor, Range, StoreError};
 
 /// A visitor of the matching records of one table.
-pub(super) trait TableVisitor: BatchVisitor {
+pub(super) trait TableVisitor: PartVisitor {
     /// The filter of the records.
     fn columns(&self) -> &ColumnFilter;
 
@@ -54,7 +54,7 @@ impl TablePlace {
 
     /// Passes the records of `range` to a visitor. `None` if columns cannot tell them apart. `restart` is called where the
     /// walk begins anew, because the table was dropped, or gives nothing, because no more of it can be read.
-    pub(super) fn walk<V: BatchVisitor>(
+    pub(super) fn walk<V: PartVisitor>(
         &mut self,
         selection: &Selection<'_>,
         bounds: &Bounds,

@@ -4,7 +4,7 @@
 //! the records that match, which are then sorted. Windows are short at first, because most questions want few records,
 //! and grow. A window whose records need too much memory is cut.
 
-use super::counted::{CountedFields, PageNumbers};
+use super::counted::{CountedFields, cannot_match};
 use super::filter::ColumnFilter;
 use super::kept::bytes_of;
 use super::matching::{self, Made};
@@ -17,13 +17,9 @@ use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::Predicate;
 use daytable_model::key::RowKey;
-use daytable_model::needle::Needle;
-use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
-use daytable_store::page::{LevelNumbers, PageHeader, PageSections};
-use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, Range, RowsOf, StoreError};
+use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, Range, StoreError};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -161,7 +157,7 @@ struct Finding<'f> {
     is_cut: AtomicBool,
 }
 
-impl BatchVisitor for Finding<'_> {
+impl PartVisitor for Finding<'_> {
     /// The records, and whether some were dropped.
     type State = (Vec<FoundRecord>, bool);
 
@@ -169,56 +165,26 @@ impl BatchVisitor for Finding<'_> {
         Self::State::default()
     }
 
-    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        let is_wanted = self.columns.wants(rows, header);
-        let is_older = rows.times.1.get() < self.oldest.load(Ordering::Relaxed);
-        if is_wanted && is_older {
-            self.is_cut.store(true, Ordering::Relaxed);
-        }
-        is_wanted && !is_older
+    fn filter(&self) -> &dyn PartFilter {
+        self.columns
     }
 
     fn is_newest_first(&self) -> bool {
         self.few.is_some()
     }
 
-    fn uses_values(&self) -> bool {
-        !self.counted_fields.is_empty()
+    fn counted_columns(&self) -> Option<ColumnTest<'_>> {
+        self.counted_fields.columns()
     }
 
-    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
-        self.counted_fields.wants(name, kind)
-    }
-
-    fn take_values(
-        &self,
-        _state: &mut Self::State,
-        rows: RowsOf<'_>,
-        levels: &LevelNumbers,
-        counted: CountedPage<'_>,
-        _exact: bool,
-    ) -> bool {
-        let numbers = PageNumbers::of(self.counted_fields, rows, levels, counted);
-        numbers.is_some_and(|numbers| !numbers.may_match(self.columns))
-    }
-
-    fn needles(&self) -> Vec<&Needle> {
-        self.columns.sought()
-    }
-
-    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
-        self.columns.wants_without(lacks)
-    }
-
-    fn wants_page(&self, page: &PageSections<'_>) -> bool {
-        self.columns.wants_page(page)
-    }
-
-    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
-        self.columns.wants_group(file, group)
-    }
-
-    fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn read(&self, state: &mut Self::State, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        if part.times().1.get() < self.oldest.load(Ordering::Relaxed) {
+            self.is_cut.store(true, Ordering::Relaxed);
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_taken = part.take_values(|counted| cannot_match(self.columns, self.counted_fields, &counted))?;
+        let batch = if is_taken { None } else { part.batch()? };
+        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
         let (found, is_cut) = state;
         self.rows.fetch_add(batch.records().count(), Ordering::Relaxed);
         let decided = match self.few {

@@ -7,7 +7,7 @@
 //! The records go to the stage of the pipe, which sorts them: it also has those that columns do not describe.
 
 use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
-use super::counted::{CountedFields, PageNumbers};
+use super::counted::{CountedFields, cannot_match};
 use super::filter::ColumnFilter;
 use super::kept::KeptRecords;
 use super::matching;
@@ -18,15 +18,12 @@ use crate::entity::{OwnedRow, OwnedValue};
 use daytable_logsql::query::SortKey;
 use daytable_logsql::{Column, FieldName, Pipe};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
-use daytable_model::needle::Needle;
-use daytable_model::property::{Property, PropertyKind};
+use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
-use daytable_store::page::{LevelNumbers, PageHeader, PageSections};
-use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, RowsOf, StoreError};
+use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, StoreError};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
@@ -143,7 +140,7 @@ impl TableVisitor for Sorting<'_> {
     }
 }
 
-impl BatchVisitor for Sorting<'_> {
+impl PartVisitor for Sorting<'_> {
     type State = ThreadRows;
 
     fn start(&self) -> ThreadRows {
@@ -151,8 +148,8 @@ impl BatchVisitor for Sorting<'_> {
         ThreadRows { matched: 0, records: KeptRecords::default(), rows: Vec::new(), computed, bytes: 0 }
     }
 
-    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        self.columns.wants(rows, header)
+    fn filter(&self) -> &dyn PartFilter {
+        &self.columns
     }
 
     /// Of equal keys the newest record is first.
@@ -160,59 +157,14 @@ impl BatchVisitor for Sorting<'_> {
         true
     }
 
-    fn uses_values(&self) -> bool {
-        !self.counted_fields.is_empty()
+    fn counted_columns(&self) -> Option<ColumnTest<'_>> {
+        self.counted_fields.columns()
     }
 
-    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
-        self.counted_fields.wants(name, kind)
-    }
-
-    fn take_values(
-        &self,
-        _state: &mut ThreadRows,
-        rows: RowsOf<'_>,
-        levels: &LevelNumbers,
-        counted: CountedPage<'_>,
-        _exact: bool,
-    ) -> bool {
-        let numbers = PageNumbers::of(&self.counted_fields, rows, levels, counted);
-        numbers.is_some_and(|numbers| !numbers.may_match(&self.columns))
-    }
-
-    fn needles(&self) -> Vec<&Needle> {
-        self.columns.sought()
-    }
-
-    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
-        self.columns.wants_without(lacks)
-    }
-
-    fn wants_page(&self, page: &PageSections<'_>) -> bool {
-        self.columns.wants_page(page)
-    }
-
-    fn needs_all(&self) -> bool {
-        self.columns.needs_columns() || !self.question.computed.is_empty()
-    }
-
-    fn needs_column(&self, name: &str, kind: PropertyKind) -> bool {
-        MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
-    }
-
-    fn needs_rest(&self, batch: &ColumnBatch) -> Result<bool, StoreError> {
-        if !self.by_record(batch, batch.records())?.is_empty() {
-            return Ok(true);
-        }
-        let computed = ComputedBatch::default();
-        Ok(!self.within_bound(batch, batch.records(), &computed)?.is_empty())
-    }
-
-    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
-        self.columns.wants_group(file, group)
-    }
-
-    fn visit(&self, state: &mut ThreadRows, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn read(&self, state: &mut ThreadRows, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let is_taken = part.take_values(|counted| cannot_match(&self.columns, &self.counted_fields, &counted))?;
+        let batch = if is_taken { None } else { self.batch(part)? };
+        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };
@@ -244,6 +196,20 @@ impl BatchVisitor for Sorting<'_> {
 }
 
 impl Sorting<'_> {
+    /// The columns of the keys where no row of a page is among the first ones, and else all.
+    fn batch(&self, part: &mut Part<'_>) -> Result<Option<ColumnBatch>, StoreError> {
+        if self.columns.needs_columns() || !self.question.computed.is_empty() {
+            return part.batch();
+        }
+        let needs = |name: &str, kind| {
+            MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
+        };
+        part.batch_of(needs, |front| {
+            Ok(self.by_record(front, front.records())?.is_empty()
+                && self.within_bound(front, front.records(), &ComputedBatch::default())?.is_empty())
+        })
+    }
+
     /// The fields that are read for the keys.
     fn fields(&self) -> impl Iterator<Item = &FieldName> {
         let SortQuestion { by, computed, .. } = self.question;

@@ -4,7 +4,7 @@
 use super::host_fields::HOST_UNLESS_NAMED;
 use super::tests::{Given, Place, Plain, difference, everything, lacking, may_contain, scanned, start, want};
 use super::*;
-use crate::{BatchVisitor, ColumnBatch, Range, StoreError};
+use crate::{EveryPart, Part, PartFilter, PartVisitor, Range, StoreError};
 use daytable_model::column_name::{HOST, LOG_HOST};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::field_properties::property_after;
@@ -55,14 +55,19 @@ type Cell = (RowKey, String, PropertyKind, String);
 /// Passes on every value of every column.
 struct Cells;
 
-impl BatchVisitor for Cells {
+impl PartVisitor for Cells {
     type State = BTreeSet<Cell>;
 
     fn start(&self) -> BTreeSet<Cell> {
         BTreeSet::new()
     }
 
-    fn visit(&self, cells: &mut BTreeSet<Cell>, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn filter(&self) -> &dyn PartFilter {
+        &EveryPart
+    }
+
+    fn read(&self, cells: &mut BTreeSet<Cell>, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let Some(batch) = part.batch()? else { return Ok(ControlFlow::Continue(())) };
         let (keys, names) = (batch.keys()?.to_vec(), batch.names()?);
         for (number, (name, kind)) in names.iter().enumerate() {
             // No two columns are of one name and type.

@@ -6,10 +6,9 @@ use crate::Range;
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{DayFile, Insert, PageOwner};
-use crate::format::page::{BuiltSharedPage, LevelNumbers, PageBuilder, build_shared, waiting_rows};
-use crate::format::page_counts::CountedPage;
+use crate::format::page::{BuiltSharedPage, PageBuilder, build_shared, waiting_rows};
 use crate::progress::{Phase, Progress};
-use crate::{BatchVisitor, ColumnBatch, RowsOf};
+use crate::{ColumnBatch, ColumnTest, CountedRecords, EveryPart, Part, PartFilter, PartVisitor};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::needle::Needle;
@@ -382,7 +381,7 @@ struct Counting {
     takes: bool,
 }
 
-impl BatchVisitor for Counting {
+impl PartVisitor for Counting {
     /// Records by their numbers, and rows that were read.
     type State = (u64, u64);
 
@@ -390,33 +389,27 @@ impl BatchVisitor for Counting {
         (0, 0)
     }
 
-    fn uses_values(&self) -> bool {
-        true
+    fn filter(&self) -> &dyn PartFilter {
+        &EveryPart
     }
 
-    fn wants_values(&self, name: &str, _: PropertyKind) -> bool {
-        name == "status"
+    fn counted_columns(&self) -> Option<ColumnTest<'_>> {
+        Some(Box::new(|name, _| name == "status"))
     }
 
-    fn take_values(
-        &self,
-        state: &mut (u64, u64),
-        _: RowsOf<'_>,
-        levels: &LevelNumbers,
-        counted: CountedPage<'_>,
-        exact: bool,
-    ) -> bool {
-        let column = counted.columns().next().expect("the status");
-        let records: u64 = column.groups().expect("few values").map(|of| u64::from(of.2)).sum();
-        assert_eq!(records, levels.iter().sum::<u64>());
-        if self.takes && exact {
-            state.0 += levels.iter().sum::<u64>();
+    fn read(&self, state: &mut (u64, u64), part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let taken = part.take_values(|CountedRecords { levels, counted, is_exact, .. }| {
+            let column = counted.columns().next().expect("the status");
+            let records: u64 = column.groups().expect("few values").map(|of| u64::from(of.2)).sum();
+            assert_eq!(records, levels.iter().sum::<u64>());
+            if self.takes && is_exact {
+                state.0 += records;
+            }
+            self.takes && is_exact
+        })?;
+        if !taken && let Some(batch) = part.batch()? {
+            state.1 += batch.records().count() as u64;
         }
-        self.takes && exact
-    }
-
-    fn visit(&self, state: &mut (u64, u64), batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
-        state.1 += batch.records().count() as u64;
         Ok(ControlFlow::Continue(()))
     }
 }

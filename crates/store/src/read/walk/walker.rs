@@ -1,0 +1,309 @@
+//! A thread of a walk: reads the pages and row groups of its tasks, without rows that others replace.
+
+use super::filter::RowsOf;
+use super::plan::{Connections, FileSource, LateKeys, Task, WalkFile, WalkPlan};
+use crate::StoreError;
+use crate::format::page::{Page, PageSections};
+use crate::format::page_rows::{self, PageLocation, PageRow};
+use crate::format::sealed::SealedFile;
+use crate::format::sealed::index::PartitionRun;
+use crate::format::shared_pages::SHARED;
+use crate::read::columns::{ColumnBatch, PagePlace};
+use crate::read::sealed_scan::stretches;
+use crate::read::superseded_keys::PageKeys;
+use daytable_model::key::RowKey;
+use daytable_model::property::PropertyKind;
+use daytable_model::row_set::RowSet;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Pages whose keys a thread caches for the pages that may have them, too.
+const KEYS_KEPT: usize = 32;
+
+/// A page of an open file, as a walk plans it.
+#[derive(Clone, Copy)]
+pub(super) struct PageTask<'w> {
+    pub(super) file: usize,
+    pub(super) page: &'w PageRow,
+    /// The name of its partition; none of a shared page.
+    pub(super) partition: Option<&'w Arc<str>>,
+    /// Later pages that may have its keys.
+    pub(super) later: &'w [PageRow],
+    /// Whether each of its rows is in the range, and no other replaces one.
+    pub(super) is_exact: bool,
+}
+
+/// What became of a page.
+pub(super) enum ReadPage<T> {
+    Rows(T),
+    /// The filter does not want it.
+    Unwanted,
+    /// This thread's snapshot does not have it.
+    Missing,
+}
+
+/// A thread of a walk: its own connections to the open files.
+pub(super) struct Walker<'w> {
+    pub(super) plan: &'w WalkPlan<'w>,
+    pub(super) connections: Connections,
+    keys: RefCell<VecDeque<(usize, PageLocation, Arc<PageKeys>)>>,
+    /// Whether the walk was planned in this thread's snapshot.
+    is_first: bool,
+}
+
+impl<'w> Walker<'w> {
+    pub(super) fn new(plan: &'w WalkPlan<'w>, connections: Connections, is_first: bool) -> Walker<'w> {
+        Walker { plan, connections, keys: RefCell::default(), is_first }
+    }
+
+    /// The records of each wanted partition of a shared page, if its rows are records.
+    pub(super) fn partition_numbers(&self, task: &PageTask<'_>) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
+        let (filter, header) = (self.plan.question.filter, &task.page.header);
+        let Some(shared) = &task.page.shared else { return Ok(Vec::new()) };
+        let names = self.names_of(task.file, task.page)?;
+        let rows = RowsOf::page(None, header);
+        let is_wanted = |name: &str| {
+            !name.is_empty()
+                && filter.wants_partition(name)
+                && filter.wants(RowsOf { partition: Some(name), ..rows }, None)
+        };
+        let numbers = names.into_iter().zip(shared.iter()).filter(|(name, _)| is_wanted(name));
+        Ok(numbers.map(|(name, (_, records))| (name, u64::from(records))).collect())
+    }
+
+    /// The front of a page: its columns that are stored together, without keys. `None` if it is not enough, or the page has to
+    /// be read as others are.
+    pub(super) fn front(
+        &self,
+        task: &PageTask<'_>,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<Option<ColumnBatch>, StoreError> {
+        if !task.is_exact || task.page.header.records != task.page.header.entities {
+            return Ok(None);
+        }
+        let Some(Some(opened)) = self.connections.get(task.file) else { return Ok(None) };
+        let name = self.plan.files[task.file].names.get(&task.page.partition);
+        let mut bodies = opened.bodies.borrow_mut();
+        // The reader of the whole page says what is wrong, and knows that another snapshot may have other rows.
+        let Ok(Some(front)) = bodies.read_front(&opened.connection, task.page.place.page()) else { return Ok(None) };
+        let front = opened.decode_front(name.map_or("", |name| name), task.page, front, needs);
+        drop(bodies);
+        let Ok(Some(front)) = front else { return Ok(None) };
+        let records = RowSet::all(front.len());
+        self.batch(task, (front.into(), records)).map(Some)
+    }
+
+    /// The records of a page.
+    pub(super) fn records(&self, task: &PageTask<'_>) -> Result<ReadPage<ColumnBatch>, StoreError> {
+        let PageTask { file, page, later, is_exact, .. } = *task;
+        let decoded = match self.page(file, page, true)? {
+            ReadPage::Rows(decoded) => decoded,
+            ReadPage::Unwanted => return Ok(ReadPage::Unwanted),
+            ReadPage::Missing => return Ok(ReadPage::Missing),
+        };
+        let mut records = RowSet::all(decoded.len());
+        if page.header.records != page.header.entities || !is_exact {
+            let keys = decoded
+                .read_keys()
+                .map_err(|error| page_rows::damaged(&self.place(file, page).path, page, error.to_string()))?;
+            let range = self.plan.first..=self.plan.last;
+            records = RowSet::of(keys.len(), |row| keys[row].item() == 0 && range.contains(&keys[row]));
+            for later in later {
+                if !self.remove_keys(file, later, (page, &decoded), keys, &mut records)? {
+                    return Ok(ReadPage::Missing);
+                }
+            }
+        }
+        Ok(ReadPage::Rows(self.batch(task, (decoded, records))?))
+    }
+
+    /// The records of runs of a row group; `None` if no row of them is in the range.
+    pub(super) fn group(
+        &self,
+        sealed: &SealedFile,
+        late: Option<&LateKeys>,
+        group: usize,
+        runs: &[PartitionRun],
+    ) -> Result<Option<ColumnBatch>, StoreError> {
+        let range = self.plan.question.range;
+        let stretches = stretches(sealed, runs, range.from, range.to)?;
+        let stretches: Vec<_> = stretches.into_iter().map(|(run, rows)| (runs[run].partition.clone(), rows)).collect();
+        if stretches.is_empty() {
+            return Ok(None);
+        }
+        let mut batch = ColumnBatch::of_group(sealed, group, stretches)?;
+        if let Some(late) = late {
+            let of_batch = batch.stretches().to_vec();
+            for (partition, rows) in of_batch {
+                let Some(late) = late.get(&partition) else { continue };
+                let mut stale: Vec<usize> = Vec::new();
+                let keys = &batch.keys()?[rows.clone()];
+                each_common(keys, late, |row, _| stale.push(rows.start + row));
+                stale.into_iter().for_each(|row| batch.records_mut().remove(row));
+            }
+        }
+        Ok(Some(batch))
+    }
+
+    /// The error of a page that no snapshot has.
+    pub(super) fn missing(&self, task: &Task) -> Option<StoreError> {
+        let Task::Page { file, page, .. } = task else { return None };
+        let opened = self.connections.get(*file)?.as_ref()?;
+        Some(page_rows::damaged(&opened.path, page, "its body is missing".into()))
+    }
+
+    /// The names of the partitions of a shared page by their numbers in it; an empty one where no row is wanted.
+    fn names_of(&self, file: usize, page: &PageRow) -> Result<Vec<Arc<str>>, StoreError> {
+        let (Some(shared), Some(Some(opened))) = (&page.shared, self.connections.get(file)) else {
+            return Ok(Vec::new());
+        };
+        let known = &self.plan.files[file].names;
+        let name = |(number, (partition, _))| match known.get(&partition) {
+            Some(name) => opened.check_number(page, number, name).map(|()| name.clone()),
+            None if self.plan.question.range.partitions.is_some() => Ok(Arc::from("")),
+            None => Err(page_rows::unnamed_partition(&opened.path, page)),
+        };
+        shared.iter().enumerate().map(name).collect()
+    }
+
+    fn place(&self, file: usize, page: &PageRow) -> PagePlace {
+        let path = self.connections[file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
+        PagePlace { path, place: page.place }
+    }
+
+    /// The rows `records` of a page, without late ones and those of unwanted partitions. Late rows need its keys, decoded.
+    fn batch(
+        &self,
+        task: &PageTask<'_>,
+        (decoded, mut records): (Arc<Page>, RowSet),
+    ) -> Result<ColumnBatch, StoreError> {
+        let PageTask { file, page, partition, .. } = *task;
+        let names = match partition {
+            Some(partition) => vec![partition.clone()],
+            None => self.names_of(file, page)?,
+        };
+        if let Some(late) = self.plan.files[file].late_keys(partition) {
+            remove_late(&decoded, &names, late, &mut records);
+        }
+        if partition.is_none() {
+            let is_wanted = |name: &Arc<str>| !name.is_empty() && self.plan.question.filter.wants_partition(name);
+            let wanted: Vec<bool> = names.iter().map(is_wanted).collect();
+            if wanted.contains(&false) {
+                let is_wanted = |row| decoded.owner(row).is_some_and(|of| wanted.get(of) == Some(&true));
+                records.keep(&RowSet::of(decoded.len(), is_wanted));
+            }
+        }
+        Ok(ColumnBatch::of_page(&names, decoded, records, Some(self.place(file, page))))
+    }
+
+    /// Reads and checks a page, of which rows are asked for only if it `is_filtered` and the filter wants it.
+    fn page(&self, file: usize, page: &PageRow, is_filtered: bool) -> Result<ReadPage<Arc<Page>>, StoreError> {
+        let Some(Some(opened)) = self.connections.get(file) else { return Ok(ReadPage::Missing) };
+        let WalkFile { names, .. } = &self.plan.files[file];
+        let name = names.get(&page.partition);
+        let mut bodies = opened.bodies.borrow_mut();
+        match bodies.read(&opened.connection, page.place.page()) {
+            Ok(Some(body)) => {
+                let filter = self.plan.question.filter;
+                let wants = |page: &PageSections<'_>| !is_filtered || filter.wants_page(page);
+                match opened.decode_wanted(name.map_or("", |name| name), page, body, wants) {
+                    Ok(decoded) => Ok(decoded.map_or(ReadPage::Unwanted, |page| ReadPage::Rows(page.into()))),
+                    // In another snapshot, rows of the page may be gone.
+                    Err(_) if !self.is_first => Ok(ReadPage::Missing),
+                    Err(error) => Err(error),
+                }
+            }
+            Ok(None) => Ok(ReadPage::Missing),
+            Err(_) if !self.is_first => Ok(ReadPage::Missing),
+            Err(error) => Err(StoreError::sqlite(&opened.path)(error)),
+        }
+    }
+
+    /// The keys of a page that may replace rows of others. `None` if this thread's snapshot does not have it.
+    fn keys_of(&self, file: usize, later: &PageRow) -> Result<Option<Arc<PageKeys>>, StoreError> {
+        let mut kept = self.keys.borrow_mut();
+        if let Some((_, _, keys)) = kept.iter().find(|(of, place, _)| (*of, *place) == (file, later.place)) {
+            return Ok(Some(keys.clone()));
+        }
+        let ReadPage::Rows(read) = self.page(file, later, false)? else { return Ok(None) };
+        read.read_keys().map_err(|error| {
+            let path = self.connections[file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
+            page_rows::damaged(&path, later, error.to_string())
+        })?;
+        if kept.len() == KEYS_KEPT {
+            kept.pop_front();
+        }
+        let keys = Arc::new(PageKeys::of(later, &read));
+        kept.push_back((file, later.place, keys.clone()));
+        Ok(Some(keys))
+    }
+
+    /// Removes rows that a later page has too. False if this thread's snapshot does not have that page.
+    fn remove_keys(
+        &self,
+        file: usize,
+        later: &PageRow,
+        (page, decoded): (&PageRow, &Page),
+        keys: &[RowKey],
+        records: &mut RowSet,
+    ) -> Result<bool, StoreError> {
+        let from = keys.partition_point(|key| *key < later.header.first);
+        let to = keys.partition_point(|key| *key <= later.header.last);
+        if from == to {
+            return Ok(true);
+        }
+        let Some(others) = self.keys_of(file, later)? else { return Ok(false) };
+        each_common(&keys[from..to], &others.keys, |row, other| {
+            let is_same = match page.partition_at(decoded, from + row) {
+                Some(partition) if later.partition == SHARED => others.is_of(other, partition),
+                partition => partition == Some(later.partition),
+            };
+            if is_same {
+                records.remove(from + row);
+            }
+        });
+        Ok(true)
+    }
+}
+
+/// The sealed file of a number in a plan, and the keys of later files that may replace rows of it.
+pub(super) fn sealed_of<'w>(plan: &'w WalkPlan<'w>, file: usize) -> Option<(&'w SealedFile, Option<&'w LateKeys>)> {
+    match &plan.files[file] {
+        WalkFile { source: FileSource::Sealed(sealed), late, .. } => Some((sealed, late.as_deref())),
+        WalkFile { source: FileSource::Open, .. } => None,
+    }
+}
+
+/// Removes rows that later files have, too. `names` has the names of the partitions of the page by their numbers in it.
+fn remove_late(page: &Page, names: &[Arc<str>], late: &LateKeys, records: &mut RowSet) {
+    let keys = page.keys();
+    match names {
+        [name] if !page.has_owners() => {
+            let late = late.get(name).map(Vec::as_slice).unwrap_or_default();
+            each_common(keys, late, |row, _| records.remove(row));
+        }
+        _ => {
+            let late: Vec<Option<&Vec<RowKey>>> = names.iter().map(|name| late.get(name)).collect();
+            for (row, key) in keys.iter().enumerate() {
+                let late = page.owner(row).and_then(|owner| *late.get(owner)?);
+                if late.is_some_and(|late| late.binary_search(key).is_ok()) {
+                    records.remove(row);
+                }
+            }
+        }
+    }
+}
+
+/// Passes the indices of keys that are among `others`, in both. Both are sorted.
+fn each_common(keys: &[RowKey], others: &[RowKey], mut each: impl FnMut(usize, usize)) {
+    let mut at = others.partition_point(|other| keys.first().is_some_and(|first| other < first));
+    for (row, key) in keys.iter().enumerate() {
+        while others.get(at).is_some_and(|other| other < key) {
+            at += 1;
+        }
+        if others.get(at) == Some(key) {
+            each(row, at);
+        }
+    }
+}
