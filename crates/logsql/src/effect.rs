@@ -67,6 +67,27 @@ pub struct PipeEffect {
     pub is_open: bool,
 }
 
+/// The fields of records that some pipes look at. `None` if these are not all that matters of a record: its line or its message
+/// are shown or looked at, or fields that are not named.
+pub fn fields_of_records(pipes: &[Pipe]) -> Option<Vec<FieldName>> {
+    let mut fields = Vec::new();
+    for pipe in pipes {
+        let effect = pipe.effect();
+        let is_open = effect.reads_all || effect.named.iter().any(|(_, is_prefix)| *is_prefix);
+        fields.extend(effect.named.into_iter().map(|(field, _)| field).chain(effect.tested));
+        let is_whole = |field: &FieldName| {
+            matches!(field.column(), Column::Message | Column::Line | Column::Anywhere | Column::Stream)
+        };
+        if is_open || fields.iter().any(is_whole) {
+            return None;
+        }
+        if matches!(effect.kept, KeptColumns::Only(_) | KeptColumns::None) {
+            return Some(fields);
+        }
+    }
+    None
+}
+
 impl Pipe {
     /// What the pipe does to the rows that pass it.
     pub fn effect(&self) -> PipeEffect {

@@ -9,6 +9,7 @@ use crate::parser::regexp;
 use crate::query::{Operator, Test};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
+use daytable_model::required_text::required_text;
 use daytable_model::words::is_word_character;
 use memchr::memmem::Finder;
 use regex::Regex;
@@ -32,7 +33,8 @@ enum Kind {
     All(Vec<Phrase>),
     AnyOf(Vec<Phrase>),
     Sequence(Vec<Phrase>),
-    Regexp(Regex),
+    /// An expression, and a text that each match contains.
+    Regexp(Regex, Option<String>),
     Numbers {
         low: Option<(Number, bool)>,
         high: Option<(Number, bool)>,
@@ -185,7 +187,7 @@ impl Matcher {
             Kind::Exact(exact) => exact.text.is_empty(),
             Kind::ExactPrefix(text) => text.is_empty(),
             Kind::In(values) => values.iter().any(|value| value.text.is_empty()),
-            Kind::Regexp(regex) => regex.is_match(""),
+            Kind::Regexp(regex, _) => regex.is_match(""),
             Kind::Length(low, _) => *low == 0,
             Kind::All(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),
             Kind::Sequence(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),
@@ -211,7 +213,7 @@ impl Matcher {
                 let mut from = 0;
                 phrases.iter().all(|phrase| phrase.end_in(text, from).map(|end| from = end).is_some())
             }
-            Kind::Regexp(regex) => regex.is_match(text),
+            Kind::Regexp(regex, _) => regex.is_match(text),
             Kind::Numbers { low, high } => Number::parse(text).is_some_and(|number| is_between(number, low, high)),
             Kind::Order(operator, value) => !text.is_empty() && operator.holds(text.cmp(value.as_str())),
             Kind::StringRange(low, high) => low.as_str() <= text && text < high.as_str(),
@@ -285,6 +287,7 @@ impl Matcher {
             Kind::Part(finder) => (std::str::from_utf8(finder.needle()).ok()?, (false, false)),
             Kind::Exact(exact) if exact.number.is_none() => (exact.text.as_str(), (true, true)),
             Kind::ExactPrefix(text) => (text.as_str(), (true, false)),
+            Kind::Regexp(_, required) => (required.as_deref()?, (false, false)),
             Kind::All(phrases) | Kind::Sequence(phrases) => {
                 let longest = phrases.iter().max_by_key(|phrase| phrase.text.len())?;
                 (longest.text.as_str(), longest.borders)
@@ -310,7 +313,7 @@ impl Matcher {
             Kind::All(phrases) | Kind::AnyOf(phrases) | Kind::Sequence(phrases) => {
                 phrases.iter().for_each(|phrase| phrase.add_spans(text, &mut spans));
             }
-            Kind::Regexp(regex) => spans.extend(regex.find_iter(text).map(|found| found.range())),
+            Kind::Regexp(regex, _) => spans.extend(regex.find_iter(text).map(|found| found.range())),
             _ => {}
         }
         spans.retain(|span| !span.is_empty());
@@ -335,7 +338,9 @@ fn kind_of(test: &Test) -> Kind {
         Test::ContainsAny(values) => Kind::AnyOf(phrases(values)),
         Test::Sequence(values) => Kind::Sequence(phrases(values)),
         // The parser checked the pattern.
-        Test::Regexp(pattern) => regexp(pattern).map_or(Kind::Never, Kind::Regexp),
+        Test::Regexp(pattern) => {
+            regexp(pattern).map_or(Kind::Never, |regex| Kind::Regexp(regex, required_text(pattern)))
+        }
         Test::Order(operator, value) => match Number::parse(value) {
             Some(number) => match operator {
                 Operator::Greater => Kind::Numbers { low: Some((number, false)), high: None },

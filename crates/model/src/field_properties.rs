@@ -91,6 +91,10 @@ pub fn property_after(first: &str, property: &str) -> Option<String> {
 
 /// The property of the first field of a name, if this is the property of a later one.
 pub fn first_property(property: &str) -> Option<&str> {
+    // Nearly no name ends with a digit.
+    if !property.ends_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
     let (first, n) = property.rsplit_once(AGAIN).or_else(|| property.rsplit_once('#'))?;
     is_count(n).then_some(first)
 }

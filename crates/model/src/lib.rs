@@ -41,6 +41,7 @@ pub mod window;
 pub mod bucket_plan;
 pub mod words;
 pub mod needle;
+pub mod required_text;
 pub mod row_set;
 pub mod path_text;
 pub mod safe_text;

@@ -3,7 +3,7 @@
 use crate::ast::{LabelFilter, LineFilter, LineOp, LineTest, LogQuery, MatchOp, PipelineStage};
 use crate::source::{EntrySelection, LabelCondition, TimeSpan};
 use crate::stages::label_value_may_pass;
-use regex_syntax::hir::{Hir, HirKind};
+use daytable_model::required_text::required_text;
 
 impl LogQuery {
     /// Which entries the pipeline may keep.
@@ -95,21 +95,7 @@ impl LabelFilter {
 fn text_of(filter: &LineFilter) -> Option<String> {
     match (filter.op, &*filter.tests) {
         (LineOp::Contains, [LineTest::Text(text)]) => Some(text.clone()),
-        (LineOp::Regex, [LineTest::Regex(_, regex)]) => {
-            let text = literal(&regex_syntax::parse(regex.as_str()).ok()?)?;
-            String::from_utf8(text).ok()
-        }
-        _ => None,
-    }
-}
-
-/// The longest text that each match contains.
-fn literal(expression: &Hir) -> Option<Vec<u8>> {
-    match expression.kind() {
-        HirKind::Literal(text) => Some(text.0.to_vec()),
-        HirKind::Capture(capture) => literal(&capture.sub),
-        HirKind::Repetition(repetition) if repetition.min > 0 => literal(&repetition.sub),
-        HirKind::Concat(parts) => parts.iter().filter_map(literal).max_by_key(Vec::len),
+        (LineOp::Regex, [LineTest::Regex(_, regex)]) => required_text(regex.as_str()),
         _ => None,
     }
 }

@@ -2,26 +2,25 @@
 
 use super::spill_file::SpillFile;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use daytable_platform::lock;
+use std::sync::{Arc, Mutex};
 
 /// The memory that the stages of an answer share. What they charged is given back with the last of them.
 #[derive(Clone, Debug)]
-pub struct AnswerBudget(Rc<SharedBudget>);
+pub struct AnswerBudget(Arc<SharedBudget>);
 
 #[derive(Debug)]
 struct SharedBudget {
     question: QuestionBudget,
     spill: Arc<SpillFile>,
-    over: RefCell<Option<OverBudget>>,
+    over: Mutex<Option<OverBudget>>,
 }
 
 impl AnswerBudget {
     /// The memory of a question.
     pub fn new(question: QuestionBudget) -> AnswerBudget {
         let spill = Arc::new(SpillFile::of(&question));
-        AnswerBudget(Rc::new(SharedBudget { question, spill, over: RefCell::new(None) }))
+        AnswerBudget(Arc::new(SharedBudget { question, spill, over: Mutex::new(None) }))
     }
 
     /// Takes memory for what a stage keeps. False if there is no more: then the answer is cut.
@@ -54,11 +53,11 @@ impl AnswerBudget {
 
     /// Cuts the answer for this reason, if it is the first one.
     pub(super) fn refuse(&self, over: OverBudget) {
-        self.0.over.borrow_mut().get_or_insert(over);
+        lock(&self.0.over).get_or_insert(over);
     }
 
     /// Why the answer was cut, if it was.
     pub fn over(&self) -> Option<OverBudget> {
-        self.0.over.borrow().clone()
+        lock(&self.0.over).clone()
     }
 }

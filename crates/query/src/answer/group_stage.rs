@@ -6,13 +6,15 @@
 use super::accumulator::{Accumulator, better_shown, compare_groups};
 use super::answer_budget::AnswerBudget;
 use super::columns::GatheredGroups;
-use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::spill::{ExternalSort, GroupRuns, GroupSource, MergedGroups, SortItem, SpillStop};
+use super::item::{AnswerItem, AnswerRow};
+use super::order::compare_values;
+use super::spill::{
+    ExternalSort, FirstGroups, Group, GroupOrdering, GroupRuns, GroupSource, KeptGroups, SpillStop, each_merged,
+};
 use super::stage::{Groups, Next, PipeStage, PipelineContext, stopped};
 use super::value_steps::step_start;
 use crate::entity::OwnedValue;
-use crate::spilled::{Spilled, SpilledBytes};
-use daytable_logsql::query::{Aggregate, GroupField, Step, StepSize};
+use daytable_logsql::query::{Aggregate, GroupField, SortKey, Step, StepSize};
 use daytable_logsql::{FieldName, Fields, Predicate};
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
@@ -33,46 +35,11 @@ pub(super) enum GroupOrder {
 
 /// How often a list of values is there while it becomes a text of the answer.
 const LIST_COPIES: usize = 3;
+/// So many groups are kept as the first ones of an order. More are sorted as they come.
+const FIRST_MAX: usize = 4096;
 /// The memory of a group beside its values, and of each function.
 const GROUP_BYTES: usize = 128;
 const FUNCTION_BYTES: usize = 96;
-
-/// The values of one group, and the states of its functions.
-struct Group {
-    values: Vec<Option<OwnedValue>>,
-    states: Vec<Accumulator>,
-}
-
-impl Group {
-    /// The records of the group, where the first function counts them.
-    fn count(&self) -> u64 {
-        match self.states.first() {
-            Some(Accumulator::Count(count)) => *count,
-            _ => 0,
-        }
-    }
-}
-
-impl Spilled for Group {
-    fn write(&self, to: &mut Vec<u8>) {
-        self.values.write(to);
-        self.states.write(to);
-    }
-
-    fn read(from: &mut SpilledBytes<'_>) -> Option<Group> {
-        Some(Group { values: Spilled::read(from)?, states: Spilled::read(from)? })
-    }
-}
-
-impl SortItem for Group {
-    fn bytes(&self) -> usize {
-        let of_value = |value: &Option<OwnedValue>| size_of::<OwnedValue>() + value.as_ref().map_or(0, value_bytes);
-        let of_state = |state: &Accumulator| size_of::<Accumulator>() + state.bytes();
-        size_of::<Group>()
-            + self.values.iter().map(of_value).sum::<usize>()
-            + self.states.iter().map(of_state).sum::<usize>()
-    }
-}
 
 impl GroupSource for Vec<Group> {
     fn len(&self) -> usize {
@@ -108,6 +75,8 @@ pub(super) struct GroupStage<'q> {
     key: Vec<u8>,
     order: GroupOrder,
     comparison: GroupComparison,
+    /// The order of which only the first groups are wanted, and how many.
+    first: Option<(GroupComparison, usize)>,
     /// Whether the order of the rows makes a difference behind the stage.
     is_ordered: bool,
     seconds: Option<f64>,
@@ -133,8 +102,16 @@ impl<'q> GroupStage<'q> {
             key: Vec::new(),
             comparison: GroupComparison {
                 by: by.iter().map(|by| by.field.clone()).collect(),
-                is_top: matches!(order, GroupOrder::Top { .. }),
+                keys: match order {
+                    GroupOrder::Top { .. } => {
+                        vec![GroupKey { of: KeyOf::Function(0), name: None, is_descending: true }]
+                    }
+                    _ => Vec::new(),
+                },
+                aggregates: aggregates.clone(),
+                seconds: context.seconds,
             },
+            first: None,
             order,
             is_ordered: true,
             seconds: context.seconds,
@@ -151,6 +128,7 @@ impl<'q> GroupStage<'q> {
                 stage.seconds = Some(nanos / 1e9);
             }
         }
+        stage.comparison.seconds = stage.seconds;
         stage.begin();
         stage
     }
@@ -284,30 +262,41 @@ impl<'q> GroupStage<'q> {
         Ok(flow)
     }
 
-    /// Passes on groups that were gathered elsewhere, or else those of runs, in no order.
+    /// Passes on groups that were gathered elsewhere, or else those of runs, in no order: of those that `first` tells, at least
+    /// the first ones.
     fn each_group(
         &self,
         gathered: Option<GatheredGroups>,
         runs: GroupRuns,
+        first: Option<FirstGroups<'_>>,
         each: &mut dyn FnMut(Group) -> Result<ControlFlow<()>, SpillStop>,
     ) -> Result<ControlFlow<()>, SpillStop> {
         let Some(mut gathered) = gathered else {
-            let mut merged = MergedGroups::new(runs, &self.aggregates, &self.budget, self.go_on)?;
-            while let Some((values, states)) = merged.next()? {
-                if each(Group { values, states })?.is_break() {
+            return each_merged(runs, &self.aggregates, first, &self.budget, self.go_on, each);
+        };
+        let mut kept = first.map(|first| KeptGroups::new(first, &self.budget));
+        for number in gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect::<Vec<_>>() {
+            let states: Vec<_> = gathered.take_states(number).into_iter().map(Accumulator::settled).collect();
+            if kept.as_ref().is_some_and(|kept| !kept.may_be(&states)) {
+                continue;
+            }
+            let group = Group { values: gathered.values(number), states };
+            let passed = match &mut kept {
+                Some(kept) => kept.push(group),
+                None => vec![group],
+            };
+            for group in passed {
+                if each(group)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            return Ok(ControlFlow::Continue(()));
-        };
-        for number in gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect::<Vec<_>>() {
-            let states = gathered.take_states(number).into_iter().map(Accumulator::settled).collect();
-            let group = Group { values: gathered.values(number), states };
+        }
+        self.budget.question().release(gathered.charged());
+        for group in kept.map(KeptGroups::finish).unwrap_or_default() {
             if each(group)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        self.budget.question().release(gathered.charged());
         Ok(ControlFlow::Continue(()))
     }
 
@@ -330,13 +319,15 @@ impl<'q> GroupStage<'q> {
         let runs = std::mem::take(&mut self.runs);
         let stage = &*self;
         if !stage.is_ordered && limit == usize::MAX {
+            let first = stage.first.as_ref().map(|(order, wanted)| FirstGroups { wanted: *wanted, order });
             let mut each = |group| Ok(stage.pass_row(&names, group, 0, next)?);
-            return stage.each_group(gathered, runs, &mut each);
+            return stage.each_group(gathered, runs, first, &mut each);
         }
         let compare = |a: &Group, b: &Group| stage.comparison.compare(a, b);
         let mut sorted = ExternalSort::new(compare, limit, &stage.budget, "groups");
+        let first = FirstGroups { wanted: limit, order: &stage.comparison };
         // It goes on to the end.
-        let _ = stage.each_group(gathered, runs, &mut |group| {
+        let _ = stage.each_group(gathered, runs, Some(first).filter(|_| limit <= FIRST_MAX), &mut |group| {
             sorted.push(group)?;
             Ok(ControlFlow::Continue(()))
         })?;
@@ -352,17 +343,73 @@ impl<'q> GroupStage<'q> {
     }
 }
 
-/// The order of groups.
+/// The order of groups: by keys, and then by their values.
 struct GroupComparison {
     by: Vec<FieldName>,
-    /// Whether the greatest counts come first.
-    is_top: bool,
+    keys: Vec<GroupKey>,
+    aggregates: Vec<Aggregate>,
+    seconds: Option<f64>,
+}
+
+/// What groups are ordered by.
+struct GroupKey {
+    of: KeyOf,
+    /// What the query calls it; `None` if it is the number of records.
+    name: Option<FieldName>,
+    is_descending: bool,
+}
+
+/// What the value of a key is.
+#[derive(Clone, Copy)]
+enum KeyOf {
+    /// The value of the group in this place.
+    Value(usize),
+    /// What this function gives.
+    Function(usize),
 }
 
 impl GroupComparison {
-    fn compare(&self, a: &Group, b: &Group) -> Ordering {
-        let by_count = if self.is_top { b.count().cmp(&a.count()) } else { Ordering::Equal };
-        by_count.then_with(|| compare_groups(self.by.iter(), a.values.iter(), b.values.iter()))
+    /// The order of two groups by a function.
+    fn compare_states(&self, key: &GroupKey, function: usize, one: &[Accumulator], other: &[Accumulator]) -> Ordering {
+        let order = match (one.get(function), other.get(function)) {
+            // What is counted comes in its order, also by the second.
+            (Some(Accumulator::Count(one)), Some(Accumulator::Count(other))) => one.cmp(other),
+            (Some(one), Some(other)) => {
+                let aggregate = &self.aggregates[function];
+                let [one, other] = [one, other].map(|state| state.clone().finish(aggregate, self.seconds));
+                let [one, other] = [&one, &other].map(|value| value.as_ref().map(OwnedValue::as_property));
+                key.name.as_ref().map_or(Ordering::Equal, |name| compare_values(name, one, other))
+            }
+            _ => Ordering::Equal,
+        };
+        if key.is_descending { order.reverse() } else { order }
+    }
+}
+
+impl GroupOrdering for GroupComparison {
+    fn compare(&self, one: &Group, other: &Group) -> Ordering {
+        let by_key = |key: &GroupKey| match (key.of, &key.name) {
+            (KeyOf::Function(function), _) => self.compare_states(key, function, &one.states, &other.states),
+            (KeyOf::Value(at), Some(name)) => {
+                let [one, other] = [one, other].map(|group| group.values[at].as_ref().map(OwnedValue::as_property));
+                let order = compare_values(name, one, other);
+                if key.is_descending { order.reverse() } else { order }
+            }
+            (KeyOf::Value(_), None) => Ordering::Equal,
+        };
+        let by_key = self.keys.iter().map(by_key).find(|order| order.is_ne());
+        by_key.unwrap_or_else(|| compare_groups(self.by.iter(), one.values.iter(), other.values.iter()))
+    }
+
+    fn compare_states(&self, states: &[Accumulator], other: &Group) -> Ordering {
+        for key in &self.keys {
+            let KeyOf::Function(function) = key.of else { break };
+            let order = GroupComparison::compare_states(self, key, function, states, &other.states);
+            if order.is_ne() {
+                return order;
+            }
+        }
+        Ordering::Equal
     }
 }
 
@@ -391,6 +438,23 @@ impl Groups for GroupStage<'_> {
 
     fn set_ordered(&mut self, is_ordered: bool) {
         self.is_ordered = is_ordered;
+    }
+
+    fn set_first(&mut self, by: &[SortKey], wanted: u64) {
+        let names = self.names().into_iter().chain(self.aggregates.iter().map(|of| of.name.as_str().into()));
+        let mut row = AnswerRow::default();
+        names.for_each(|name| row.push(name, None));
+        let key = |key: &SortKey| {
+            let at = row.position_of(&key.field)?;
+            let of = at.checked_sub(self.by.len()).map_or(KeyOf::Value(at), KeyOf::Function);
+            Some(GroupKey { of, name: Some(key.field.clone()), is_descending: key.is_descending })
+        };
+        let keys = by.iter().map(key).collect::<Option<_>>();
+        let wanted = usize::try_from(wanted).ok().filter(|wanted| *wanted <= FIRST_MAX);
+        let GroupComparison { by, aggregates, .. } = &self.comparison;
+        let (by, aggregates, seconds) = (by.clone(), aggregates.clone(), self.seconds);
+        let order = keys.map(|keys| GroupComparison { by, keys, aggregates, seconds });
+        self.first = order.zip(wanted).filter(|_| matches!(self.order, GroupOrder::Groups));
     }
 
     fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {

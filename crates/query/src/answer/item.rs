@@ -203,7 +203,7 @@ impl AnswerRow {
     }
 
     /// The column that a query calls `name`: as written, as stored, or by another name of the same column.
-    fn position_of(&self, name: &FieldName) -> Option<usize> {
+    pub(super) fn position_of(&self, name: &FieldName) -> Option<usize> {
         self.position(name.written()).or_else(|| self.position(name.property())).or_else(|| {
             let column = name.column();
             let is_same = |known: &str| FieldName::new(known).column() == column;

@@ -57,6 +57,7 @@ mod sort_stage;
 mod spill;
 mod spill_file;
 mod stage;
+mod threads;
 mod value_steps;
 #[cfg(test)]
 mod pipe_tests;
@@ -86,7 +87,7 @@ use columns::{
     FoldedTables, Gathered, GroupQuestion, SortQuestion, WantedRecords, gather, gather_entries, gather_fields,
     gather_sorted, select_matching,
 };
-use daytable_logsql::effect::RowFlow;
+use daytable_logsql::effect::{RowFlow, fields_of_records};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
@@ -266,7 +267,8 @@ fn answer_within(
                 .map(|report| gathered(report, "values"))
         } else {
             let wanted = wanted_records(query, options).map_or(WantedRecords::All, WantedRecords::Newest);
-            select_matching(&selection, &predicate, wanted, |record| {
+            let fields = fields_of_records(&query.pipes);
+            select_matching(&selection, &predicate, wanted, fields.as_deref(), |record| {
                 matched += 1;
                 pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink)
             })
@@ -395,7 +397,7 @@ pub fn select_entries(
     let EntryFilter { filter, predicate } = wanted;
     let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
     let selection = Selection { is_text_implied: true, ..Selection::of(stores, &reading, filter, &row_filter, go_on) };
-    match select_matching(&selection, predicate, WantedRecords::UntilEnough, each) {
+    match select_matching(&selection, predicate, WantedRecords::UntilEnough, None, each) {
         Ok(()) | Err(TableError::Interrupted) => Ok(reading.into_report()),
         Err(error) => Err(error),
     }

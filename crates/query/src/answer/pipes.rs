@@ -51,6 +51,11 @@ impl<'q> Pipeline<'q> {
             let mut stage = stage(&pipes[at], joined.get(joins).unwrap_or(&nothing), context);
             if let Some(groups) = stage.as_groups() {
                 groups.set_ordered(is_order_seen(&pipes[at + 1..]) && !is_sorted_next(&pipes[at..]));
+                if let Some(Pipe::Sort { by, offset, limit: Some(limit), .. }) = pipes.get(at + 1)
+                    && !by.is_empty()
+                {
+                    groups.set_first(by, limit.saturating_add(*offset));
+                }
             }
             if let Some(Pipe::Stats { by, .. }) = pipes[..at].iter().rfind(|pipe| !matches!(pipe, Pipe::Filter(_)))
                 && !by.is_empty()

@@ -8,7 +8,7 @@ use super::item::AnswerItem;
 use super::spill::{GroupRuns, SpillStop};
 use crate::entity::OwnedValue;
 use daytable_logsql::FieldName;
-use daytable_logsql::query::{Aggregate, GroupField};
+use daytable_logsql::query::{Aggregate, GroupField, SortKey};
 use daytable_model::time::Ticks;
 use std::ops::ControlFlow;
 
@@ -65,6 +65,9 @@ pub(super) trait Groups {
 
     /// Says whether the order of the rows makes a difference behind the stage.
     fn set_ordered(&mut self, is_ordered: bool);
+
+    /// Says that only so many groups are wanted, the first ones of an order, by columns of their rows.
+    fn set_first(&mut self, by: &[SortKey], wanted: u64);
 
     /// Adds a group.
     fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>);

@@ -34,7 +34,7 @@ use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
 use daytable_store::page::{LevelMinute, LevelNumbers, level_minutes};
 use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
 use std::sync::{Arc, Mutex};
@@ -81,7 +81,7 @@ pub(super) struct SharedGroups {
     groups: Option<ThreadGroups>,
     /// Those in the file.
     runs: GroupRuns,
-    /// Whether most groups of a thread were not known before.
+    /// Whether most of what a thread gave away was not known before.
     are_mostly_new: bool,
 }
 
@@ -707,9 +707,9 @@ impl Gathering<'_> {
         }
         let other = match known {
             Some(known) => {
-                let (before, given) = (known.len(), groups.len());
+                let (before, given) = (known.kept(), groups.kept());
                 let other = known.merge(groups);
-                *are_mostly_new = known.len() - before > given / 2;
+                *are_mostly_new = known.kept() - before > given / 2;
                 other
             }
             None => {
@@ -957,6 +957,15 @@ impl ThreadGroups {
     /// The memory that was charged for it.
     pub(super) fn charged(&self) -> usize {
         self.bytes
+    }
+
+    /// How many groups it has, and different values of them.
+    fn kept(&self) -> usize {
+        let of_states = self.states.iter().map(|states| match states {
+            States::Uniq(hashes) => hashes.iter().map(HashSet::len).sum(),
+            _ => 0,
+        });
+        self.len() + of_states.sum::<usize>()
     }
 
     /// An estimate of its memory.

@@ -1,17 +1,19 @@
 //! The records of a batch that match, made where columns cannot decide or where they are shown.
 
-use super::filter::{ColumnFilter, DecidedRows, NO_FIELDS};
+use super::filter::{ColumnFilter, DecidedRows, NO_FIELDS, is_column_of};
 use crate::answer::item::FullRecord;
-use crate::entity::{Joiner, OwnedRow};
+use crate::entity::{Joiner, OwnedRow, OwnedValue};
 use crate::record::{StoredRecord, with_layout};
 use daytable_logsql::{Column, FieldName, Fields, passes_as_read, passes_as_value};
 use daytable_model::key::instance_of;
 use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::property::Property;
+use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::STREAM;
 use daytable_store::{ColumnBatch, StoreError};
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// The records of some rows. A record of several rows that are not all in the batch cannot be made: then the caller
 /// reads rows.
@@ -51,6 +53,43 @@ pub(super) fn make(filter: &ColumnFilter, batch: &ColumnBatch, wanted: &RowSet) 
         }
     }
     Ok(Made::Records(made))
+}
+
+/// Some fields of some records that are of one row each. Of these, columns are read, and nothing else.
+pub(super) fn make_rows(
+    batch: &ColumnBatch,
+    wanted: &RowSet,
+    fields: &[FieldName],
+) -> Result<Vec<OwnedRow>, StoreError> {
+    let keys = batch.keys()?;
+    let mut at = vec![0; batch.len()];
+    let mut made = Vec::with_capacity(wanted.count());
+    for row in wanted.iter() {
+        at[row] = made.len();
+        made.push(OwnedRow { partition: Arc::from(""), key: keys[row], level: None, properties: Vec::new() });
+    }
+    let mut names: Vec<Arc<str>> = Vec::new();
+    let number = |name: &str| {
+        names.push(name.into());
+        names.len() - 1
+    };
+    let mut of_rows = Vec::with_capacity(made.len());
+    batch.each_partition(wanted, number, |row, name| of_rows.push((row, name)));
+    of_rows.into_iter().for_each(|(row, name)| made[at[row]].partition = names[name].clone());
+    batch.each_level(wanted, |row, code| made[at[row]].level = Level::from_code(code))?;
+    let is_wanted = |name: &str, kind| fields.iter().any(|field| is_column_of(field, name, kind));
+    for column in batch.columns(is_wanted)? {
+        let (mut values, mut of_rows): (Vec<OwnedValue>, Vec<(usize, usize)>) = Default::default();
+        let number = |value: Property<'_>| {
+            values.push(value.into());
+            values.len() - 1
+        };
+        column.map(wanted, number, |row, value| of_rows.push((row, value)));
+        for (row, value) in of_rows {
+            made[at[row]].properties.push((column.name().to_owned(), values[value].clone()));
+        }
+    }
+    Ok(made)
 }
 
 /// The records of some rows, of which `decided` has those that were made to decide. `None` if a record cannot be made.

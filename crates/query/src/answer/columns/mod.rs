@@ -54,11 +54,3 @@ pub use line_parts::{LineSyntax, MemberReader, MemberScan};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};
 pub(super) use sorted::SortQuestion;
-
-/// Threads that answer one question.
-const THREADS_MAX: usize = 8;
-
-/// As many threads as there are cores, up to a limit.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX))
-}

@@ -1,6 +1,7 @@
 //! Where a table is walked: in the data folder, or in its archive.
 
 use super::filter::ColumnFilter;
+use crate::answer::threads::threads;
 use crate::bounds::{Bounds, archived_range, range_of, unless_gone};
 use crate::select::Selection;
 use crate::tables::TableError;
@@ -62,7 +63,7 @@ impl TablePlace {
         visitor: &V,
         restart: &dyn Fn(),
     ) -> Result<Option<Vec<V::State>>, TableError> {
-        let threads = super::threads();
+        let threads = threads();
         if self.archive.is_none() {
             match selection.stores.reader.walk(&bounds.table, range, threads, selection.go_on, visitor) {
                 // The rest is in its archive.

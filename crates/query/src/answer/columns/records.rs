@@ -9,13 +9,13 @@ use super::filter::ColumnFilter;
 use super::kept::bytes_of;
 use super::matching::{self, Made};
 use super::place::TablePlace;
-use crate::answer::item::FullRecord;
+use crate::answer::item::{FullRecord, value_bytes};
 use crate::bounds::{Bounds, tables_of};
-use crate::entity::OwnedRow;
+use crate::entity::{OwnedRow, OwnedValue};
 use crate::record::StoredRecord;
 use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
-use daytable_logsql::Predicate;
+use daytable_logsql::{FieldName, Predicate};
 use daytable_model::key::RowKey;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
@@ -49,17 +49,19 @@ pub(in crate::answer) enum WantedRecords {
     UntilEnough,
 }
 
-/// Gives the records that match a predicate and the filter of a selection, newest first, until `each` breaks.
+/// Gives the records that match a predicate and the filter of a selection, newest first, until `each` breaks. Records may lack
+/// fields that are not wanted.
 pub(in crate::answer) fn select_matching(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
     wanted: WantedRecords,
+    fields: WantedFields<'_>,
     each: impl FnMut(StoredRecord) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
     let tables = tables_of(selection.stores, selection.reading, selection.filter)?;
     let open = |bounds: &Bounds| -> Result<Option<RecordStream<'_>>, TableError> {
         if !bounds.is_remote {
-            let records = ColumnRecords::begin(selection, predicate.clone(), wanted, bounds)?;
+            let records = ColumnRecords::begin(selection, predicate.clone(), (wanted, fields), bounds)?;
             return Ok(records.map(|records| Box::new(records) as RecordStream<'_>));
         }
         let matches = |record: Result<StoredRecord, TableError>| match record {
@@ -81,6 +83,7 @@ struct ColumnRecords<'a> {
     bounds: Bounds,
     columns: ColumnFilter,
     counted_fields: CountedFields,
+    fields: WantedFields<'a>,
     place: TablePlace,
     /// The newest time of the next window; `None` at the end.
     next: Option<Ticks>,
@@ -91,6 +94,15 @@ struct ColumnRecords<'a> {
     few: Option<usize>,
     /// Records of a window that columns cannot tell.
     by_rows: Option<RecordStream<'a>>,
+}
+
+/// The fields of records that matter; `None` if all of a record matters.
+pub(in crate::answer) type WantedFields<'f> = Option<&'f [FieldName]>;
+
+/// The memory of a row, about.
+fn row_bytes(row: &OwnedRow) -> usize {
+    let property = |(name, value): &(String, OwnedValue)| 64 + name.len() + value_bytes(value);
+    96 + row.properties.iter().map(property).sum::<usize>()
 }
 
 /// A matching record: made, or a row of which it is made.
@@ -145,6 +157,7 @@ fn keep_newest_rows(
 struct Finding<'f> {
     columns: &'f ColumnFilter,
     counted_fields: &'f CountedFields,
+    fields: WantedFields<'f>,
     few: Option<usize>,
     bytes: AtomicUsize,
     /// Rows that were looked at.
@@ -188,11 +201,26 @@ impl PartVisitor for Finding<'_> {
         let (found, is_cut) = state;
         self.rows.fetch_add(batch.records().count(), Ordering::Relaxed);
         let decided = match self.few {
-            None => matching::decide_and_make(self.columns, batch, batch.records())?,
-            Some(_) => matching::decide(self.columns, batch, batch.records())?,
+            None if self.fields.is_none() => matching::decide_and_make(self.columns, batch, batch.records())?,
+            _ => matching::decide(self.columns, batch, batch.records())?,
         };
         let Some((mut rows, records)) = decided else { return Ok(self.elsewhere()) };
         records.iter().for_each(|(row, _)| rows.remove(*row));
+        if self.few.is_none()
+            && let Some(fields) = self.fields
+        {
+            let mut spread = batch.spread()?;
+            spread.keep(&rows);
+            let Made::Records(others) = matching::make(self.columns, batch, &spread)? else {
+                return Ok(self.elsewhere());
+            };
+            rows.subtract(&spread);
+            let made = matching::make_rows(batch, &rows, fields)?;
+            let bytes = made.iter().map(row_bytes).sum();
+            found.extend(made.into_iter().map(FoundRecord::Row));
+            let flow = self.add(found, records.into_iter().chain(others));
+            return Ok(if flow.is_break() { flow } else { self.charge(bytes) });
+        }
         if let Some(few) = self.few {
             let mut spread = batch.spread()?;
             spread.keep(&rows);
@@ -223,6 +251,11 @@ impl Finding<'_> {
             bytes += bytes_of(&record);
             FoundRecord::Record(record.into())
         }));
+        self.charge(bytes)
+    }
+
+    /// Counts bytes of records of the window. Breaks if they are too many.
+    fn charge(&self, bytes: usize) -> ControlFlow<()> {
         if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WINDOW_BYTES_MAX {
             self.is_full.store(true, Ordering::Relaxed);
             return ControlFlow::Break(());
@@ -242,7 +275,7 @@ impl<'a> ColumnRecords<'a> {
     fn begin(
         selection: &'a Selection<'a>,
         predicate: Arc<Predicate>,
-        wanted: WantedRecords,
+        (wanted, fields): (WantedRecords, WantedFields<'a>),
         bounds: &Bounds,
     ) -> Result<Option<ColumnRecords<'a>>, TableError> {
         let Some(place) = TablePlace::of(selection, bounds)? else { return Ok(None) };
@@ -255,6 +288,7 @@ impl<'a> ColumnRecords<'a> {
             bounds: bounds.clone(),
             columns,
             counted_fields,
+            fields,
             next: Some(place.range.to),
             place,
             ticks: match wanted {
@@ -278,6 +312,7 @@ impl<'a> ColumnRecords<'a> {
         let finding = Finding {
             columns: &self.columns,
             counted_fields: &self.counted_fields,
+            fields: self.fields,
             few: self.few,
             bytes: AtomicUsize::new(0),
             rows: AtomicUsize::new(0),

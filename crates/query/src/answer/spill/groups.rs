@@ -6,41 +6,61 @@
 //! ```
 //!
 //! Groups are told apart by 128 bits of a hash of their values. Nothing is sorted on the way to the file: a part is read into a
-//! table, where states of equal groups are merged, and comes out in the order of the hashes. A part that is too large for the memory
-//! is read several times, each time for some of its groups.
+//! [table](super::part_table), where states of equal groups are merged. A part that is too large for the memory
+//! is read several times, each time for some of its groups. [Threads](super::merged_groups) read one part each.
 //!
-//! The different values of `count_uniq` are in runs of their own, in the order of their group, function and hash, so that they are
-//! counted one after the other and never all in memory.
+//! The different values of `count_uniq` are in runs of their own, of each part, in the order of their group, function and hash, so
+//! that they are counted one after the other and never all in memory.
 
-use super::SpillStop;
-use super::run::{ASKED_EVERY, ChargedBytes, Merged, Run, RunReader, RunWriter, Sorted, damaged, reduce};
-use crate::answer::accumulator::{Accumulator, better_shown};
-use crate::answer::answer_budget::AnswerBudget;
+use super::run::{Run, RunReader, RunWriter, Sorted, damaged};
+use super::sort::SortItem;
+use crate::answer::accumulator::Accumulator;
+use crate::answer::item::value_bytes;
 use crate::answer::spill_file::SpillFile;
 use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes, write_bytes};
-use daytable_logsql::query::Aggregate;
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
 use foldhash::quality::FixedState;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
-use std::ops::Range;
 
 /// The bits of a hash that tell the part of a group.
-const PART_BITS: u32 = 6;
+pub(super) const PART_BITS: u32 = 6;
 const PARTS: usize = 1 << PART_BITS;
 /// Bytes of a part that are written at once.
 const PART_BLOCK_BYTES: usize = 16 << 10;
-/// How much memory a group takes beside its values and states, and how much more all of it may take than its entry in the file.
-const GROUP_BYTES: usize = 64;
-const MEMORY_OF_ENTRY: usize = 4;
 /// Hashes of values in one entry of a run.
 const HASHES_MAX: usize = 1024;
 
 /// The values of a group.
 pub(in crate::answer) type GroupCells = Vec<Option<OwnedValue>>;
+
+/// A group: its values, and the states of the functions.
+pub(in crate::answer) struct Group {
+    pub(in crate::answer) values: GroupCells,
+    pub(in crate::answer) states: Vec<Accumulator>,
+}
+
+impl Spilled for Group {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.values.write(to);
+        self.states.write(to);
+    }
+
+    fn read(from: &mut SpilledBytes<'_>) -> Option<Group> {
+        Some(Group { values: Spilled::read(from)?, states: Spilled::read(from)? })
+    }
+}
+
+impl SortItem for Group {
+    fn bytes(&self) -> usize {
+        let of_value = |value: &Option<OwnedValue>| size_of::<OwnedValue>() + value.as_ref().map_or(0, value_bytes);
+        let of_state = |state: &Accumulator| size_of::<Accumulator>() + state.bytes();
+        size_of::<Group>()
+            + self.values.iter().map(of_value).sum::<usize>()
+            + self.states.iter().map(of_state).sum::<usize>()
+    }
+}
 
 /// Groups in memory.
 pub(in crate::answer) trait GroupSource {
@@ -62,7 +82,8 @@ pub(in crate::answer) trait GroupSource {
 pub(in crate::answer) struct GroupRuns {
     /// The blocks of each part, in the order in which they were written; none before something was.
     parts: Vec<Run>,
-    values: Vec<Run>,
+    /// The runs with the values of the groups of each part; none where no function keeps values.
+    values: Vec<Vec<Run>>,
 }
 
 impl GroupRuns {
@@ -70,18 +91,28 @@ impl GroupRuns {
         self.parts.is_empty()
     }
 
-    pub(in crate::answer) fn append(&mut self, mut other: GroupRuns) {
+    /// Each part, and the runs with the values of its groups.
+    pub(super) fn into_parts(self) -> Vec<(Run, Vec<Run>)> {
+        let values = self.values.into_iter().chain(std::iter::repeat_with(Vec::new));
+        self.parts.into_iter().zip(values).collect()
+    }
+
+    pub(in crate::answer) fn append(&mut self, other: GroupRuns) {
         if self.parts.is_empty() {
             self.parts = other.parts;
         } else {
             self.parts.iter_mut().zip(other.parts).for_each(|(part, more)| part.append(more));
         }
-        self.values.append(&mut other.values);
+        if self.values.is_empty() {
+            self.values = other.values;
+        } else {
+            self.values.iter_mut().zip(other.values).for_each(|(runs, mut more)| runs.append(&mut more));
+        }
     }
 }
 
 /// The hash by which groups are told apart.
-type GroupHash = [u64; 2];
+pub(super) type GroupHash = [u64; 2];
 
 /// The hash of the texts of some values. `room` is used on the way.
 fn hash_of(values: &[Option<OwnedValue>], room: &mut Vec<u8>) -> GroupHash {
@@ -104,21 +135,25 @@ fn part_of(hash: GroupHash) -> usize {
 }
 
 /// A value of a group: the hash of the group, the number of the function, and the hash of the value.
-type GroupValue = (GroupHash, u32, u128);
+pub(super) type GroupValue = (GroupHash, u32, u128);
 
 /// Writes values of groups in their order.
-struct ValueWriter {
+pub(super) struct ValueWriter {
     writer: RunWriter,
     of: (GroupHash, u32),
     hashes: Vec<u128>,
 }
 
 impl ValueWriter {
-    fn new(spill: &SpillFile) -> Result<ValueWriter, OverBudget> {
-        Ok(ValueWriter { writer: RunWriter::new(spill)?, of: ([0; 2], 0), hashes: Vec::new() })
+    pub(super) fn new(spill: &SpillFile) -> Result<ValueWriter, OverBudget> {
+        Ok(ValueWriter {
+            writer: RunWriter::with_blocks(spill, PART_BLOCK_BYTES)?,
+            of: ([0; 2], 0),
+            hashes: Vec::new(),
+        })
     }
 
-    fn push(&mut self, (group, function, hash): GroupValue) -> Result<(), OverBudget> {
+    pub(super) fn push(&mut self, (group, function, hash): GroupValue) -> Result<(), OverBudget> {
         if self.of != (group, function) || self.hashes.len() == HASHES_MAX {
             self.flush()?;
             self.of = (group, function);
@@ -139,14 +174,14 @@ impl ValueWriter {
         })
     }
 
-    fn finish(mut self) -> Result<Run, OverBudget> {
+    pub(super) fn finish(mut self) -> Result<Run, OverBudget> {
         self.flush()?;
         self.writer.finish()
     }
 }
 
 /// The values of a run.
-struct ValueRun {
+pub(super) struct ValueRun {
     reader: RunReader,
     of: (GroupHash, u32),
     /// The hashes of the entry, the next one last.
@@ -154,7 +189,7 @@ struct ValueRun {
 }
 
 impl ValueRun {
-    fn new(spill: &SpillFile, run: Run) -> Result<ValueRun, OverBudget> {
+    pub(super) fn new(spill: &SpillFile, run: Run) -> Result<ValueRun, OverBudget> {
         Ok(ValueRun { reader: RunReader::new(spill, run)?, of: ([0; 2], 0), hashes: Vec::new() })
     }
 }
@@ -184,10 +219,10 @@ impl Sorted for ValueRun {
 impl SpillFile {
     /// Writes groups to the file.
     pub(in crate::answer) fn write_groups(&self, source: &mut impl GroupSource) -> Result<GroupRuns, OverBudget> {
-        let mut room = Vec::new();
+        let (mut room, has_uniq) = (Vec::new(), source.has_uniq());
         // Values of groups are in the order of the groups; groups alone need none.
         let mut order: Vec<(GroupHash, u32)> = Vec::new();
-        if source.has_uniq() {
+        if has_uniq {
             let hashed = |n: u32| (hash_of(&source.values(n as usize), &mut room), n);
             order = (0u32..).take(source.len()).map(hashed).collect();
             order.sort_unstable();
@@ -196,7 +231,7 @@ impl SpillFile {
         for _ in 0..PARTS {
             parts.push(RunWriter::with_blocks(self, PART_BLOCK_BYTES)?);
         }
-        let mut values = None;
+        let mut values_of: Vec<Option<ValueWriter>> = (0..PARTS).map(|_| None).collect();
         for at in 0..source.len() {
             let number = order.get(at).map_or(at, |(_, number)| *number as usize);
             let (cells, mut states) = (source.values(number), source.take_states(number));
@@ -205,9 +240,9 @@ impl SpillFile {
                 let Accumulator::Uniq(hashes) = state else { continue };
                 let mut hashes: Vec<u128> = std::mem::take(hashes).into_iter().collect();
                 hashes.sort_unstable();
-                let writer = match &mut values {
+                let writer = match &mut values_of[part_of(hash)] {
                     Some(writer) => writer,
-                    None => values.insert(ValueWriter::new(self)?),
+                    none => none.insert(ValueWriter::new(self)?),
                 };
                 hashes.into_iter().try_for_each(|value| writer.push((hash, function, value)))?;
             }
@@ -219,258 +254,13 @@ impl SpillFile {
                 states.iter().for_each(|state| state.write(to));
             })?;
         }
-        let values = values.map(ValueWriter::finish).transpose()?;
+        let values = |writer: Option<ValueWriter>| writer.map(ValueWriter::finish).into_iter().collect();
         Ok(GroupRuns {
+            values: match has_uniq {
+                true => values_of.into_iter().map(values).collect::<Result<_, _>>()?,
+                false => Vec::new(),
+            },
             parts: parts.into_iter().map(RunWriter::finish).collect::<Result<_, _>>()?,
-            values: values.into_iter().collect(),
         })
-    }
-}
-
-/// All groups of some runs, each once, in the order of their hashes.
-pub(in crate::answer) struct MergedGroups<'q> {
-    parts: std::vec::IntoIter<Run>,
-    /// The groups that are in memory, and those of them that were not passed on yet.
-    table: PartTable<'q>,
-    left: std::vec::IntoIter<u32>,
-    /// The part of the table, and which of its groups are read next: by the bits behind those of the part.
-    part: Run,
-    share: Range<u64>,
-    /// The width of a share of the part, if its groups take as much memory as expected.
-    width: u64,
-    values: Merged<'q, ValueRun>,
-    /// The next value that was not counted yet.
-    value: Option<GroupValue>,
-    budget: &'q AnswerBudget,
-    go_on: &'q dyn Fn() -> bool,
-}
-
-/// Groups of a part of the file, those with the same values as one.
-struct PartTable<'q> {
-    numbers: HashMap<GroupHash, u32, foldhash::fast::RandomState>,
-    hashes: Vec<GroupHash>,
-    /// The values of each group, as they are in the file.
-    cells: Vec<Range<usize>>,
-    bytes: Vec<u8>,
-    /// The states of all groups, one group after the other.
-    states: Vec<Accumulator>,
-    aggregates: &'q [Aggregate],
-    held: ChargedBytes,
-    /// Memory that is not charged yet.
-    owed: usize,
-    /// The memory that it may take, if it has more than one group.
-    bytes_max: usize,
-}
-
-/// The finest shares of a part: so many bits of a hash tell all its groups apart.
-const SHARE_BITS: u32 = 40;
-const SHARES: u64 = 1 << SHARE_BITS;
-
-/// Memory that is charged at once.
-const CHARGED_AT_ONCE: usize = 64 << 10;
-
-impl PartTable<'_> {
-    fn clear(&mut self) {
-        self.numbers.clear();
-        self.hashes.clear();
-        self.cells.clear();
-        self.bytes.clear();
-        self.states.clear();
-        self.held.clear();
-        self.owed = 0;
-    }
-
-    /// Adds a group of the file. False if there is no memory for further groups.
-    fn add(&mut self, hash: GroupHash, from: &mut SpilledBytes<'_>) -> Result<bool, OverBudget> {
-        let cells = from.bytes().ok_or_else(damaged)?;
-        let functions = self.aggregates.len();
-        match self.numbers.entry(hash) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(u32::try_from(self.hashes.len()).map_err(|_| damaged())?);
-                self.hashes.push(hash);
-                let start = self.bytes.len();
-                self.bytes.extend_from_slice(cells);
-                self.cells.push(start..self.bytes.len());
-                self.owed += GROUP_BYTES + cells.len();
-                for _ in 0..functions {
-                    let state = Accumulator::read(from).ok_or_else(damaged)?;
-                    self.owed += size_of::<Accumulator>() + state.bytes();
-                    self.states.push(state);
-                }
-            }
-            Entry::Occupied(known) => {
-                let number = *known.get() as usize;
-                let known = &mut self.cells[number];
-                if self.bytes[known.clone()] != *cells {
-                    // Of values with one text, the one that is shown.
-                    let mut shown = cells_in(&self.bytes[known.clone()])?;
-                    for (shown, other) in shown.iter_mut().zip(&cells_in(cells)?) {
-                        better_shown(shown, other.as_ref().map(OwnedValue::as_property));
-                    }
-                    let start = self.bytes.len();
-                    shown.write(&mut self.bytes);
-                    if self.bytes[start..] == self.bytes[known.clone()] {
-                        self.bytes.truncate(start);
-                    } else {
-                        *known = start..self.bytes.len();
-                        self.owed += known.len();
-                    }
-                }
-                let states = &mut self.states[number * functions..][..functions];
-                for (state, aggregate) in states.iter_mut().zip(self.aggregates) {
-                    self.owed += state.merge(Accumulator::read(from).ok_or_else(damaged)?, aggregate.function);
-                }
-            }
-        }
-        if self.owed >= CHARGED_AT_ONCE {
-            let charged = self.held.add(std::mem::take(&mut self.owed), "groups");
-            if charged.is_err() && self.hashes.len() > 1 {
-                return Ok(false);
-            }
-            charged?;
-        }
-        Ok(self.held.bytes() + self.owed <= self.bytes_max || self.hashes.len() == 1)
-    }
-
-    /// Takes a group out of it.
-    fn take(&mut self, number: u32) -> Result<(GroupHash, GroupCells, Vec<Accumulator>), OverBudget> {
-        let (at, functions) = (number as usize, self.aggregates.len());
-        let states = self.states[at * functions..][..functions].iter_mut();
-        let states = states.map(|state| std::mem::replace(state, Accumulator::Count(0))).collect();
-        Ok((self.hashes[at], cells_in(&self.bytes[self.cells[at].clone()])?, states))
-    }
-
-    /// The groups in the order of their hashes.
-    fn order(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0u32..).take(self.hashes.len()).collect();
-        order.sort_unstable_by_key(|number| self.hashes[*number as usize]);
-        order
-    }
-}
-
-fn cells_in(bytes: &[u8]) -> Result<GroupCells, OverBudget> {
-    GroupCells::read(&mut SpilledBytes::new(bytes)).ok_or_else(damaged)
-}
-
-impl<'q> MergedGroups<'q> {
-    /// The groups of all runs.
-    pub(in crate::answer) fn new(
-        runs: GroupRuns,
-        aggregates: &'q [Aggregate],
-        budget: &'q AnswerBudget,
-        go_on: &'q dyn Fn() -> bool,
-    ) -> Result<MergedGroups<'q>, SpillStop> {
-        let spill = budget.spill();
-        let values_of = |runs: Vec<Run>| {
-            let sources = runs.into_iter().map(|run| ValueRun::new(spill, run)).collect::<Result<_, _>>()?;
-            Merged::new(sources, &GroupValue::cmp, go_on)
-        };
-        let values = reduce(runs.values, |runs| {
-            let (mut values, mut writer, mut last) = (values_of(runs)?, ValueWriter::new(spill)?, None);
-            while let Some(value) = values.next()? {
-                if last.replace(value) != Some(value) {
-                    writer.push(value)?;
-                }
-            }
-            Ok(writer.finish()?)
-        })?;
-        let mut values = values_of(values)?;
-        let table = PartTable {
-            numbers: HashMap::default(),
-            hashes: Vec::new(),
-            cells: Vec::new(),
-            bytes: Vec::new(),
-            states: Vec::new(),
-            aggregates,
-            held: ChargedBytes::new(budget),
-            owed: 0,
-            bytes_max: spill.memory_max() / 2,
-        };
-        Ok(MergedGroups {
-            parts: runs.parts.into_iter(),
-            table,
-            left: Vec::new().into_iter(),
-            part: Run::default(),
-            share: SHARES..SHARES,
-            width: SHARES,
-            value: values.next()?,
-            values,
-            budget,
-            go_on,
-        })
-    }
-
-    /// Reads the next groups into memory. False at the end.
-    fn read_more(&mut self) -> Result<bool, SpillStop> {
-        if self.share.start == SHARES {
-            let Some(part) = self.parts.next() else { return Ok(false) };
-            let memory = MEMORY_OF_ENTRY as u64 * part.bytes();
-            let shares = memory.div_ceil(self.table.bytes_max as u64).max(1).next_power_of_two();
-            self.width = (SHARES / shares).max(1);
-            (self.part, self.share) = (part, 0..self.width);
-        }
-        while !self.read_share()? {
-            let half = (self.share.end - self.share.start) / 2;
-            if half == 0 {
-                return Err(self.budget.question().exhausted("groups").into());
-            }
-            self.share.end = self.share.start + half;
-        }
-        self.left = self.table.order().into_iter();
-        // Behind a group that needed a small share, shares become wide again: each of them is a reading of the part.
-        let (start, read) = (self.share.end, self.share.end - self.share.start);
-        let next = if read < self.width && start.is_multiple_of(2 * read) { 2 * read } else { read };
-        self.share = start..start + next;
-        Ok(true)
-    }
-
-    /// Reads the next share of the part into memory. False if there is not enough of it.
-    fn read_share(&mut self) -> Result<bool, SpillStop> {
-        self.table.clear();
-        let mut reader = RunReader::new(self.budget.spill(), self.part.clone())?;
-        let mut since = 0u32;
-        while let Some(entry) = reader.next()? {
-            since += 1;
-            if since.is_multiple_of(ASKED_EVERY) && !(self.go_on)() {
-                return Err(SpillStop::Stopped);
-            }
-            let mut from = SpilledBytes::new(entry);
-            let mut half = || from.array().map(u64::from_le_bytes).ok_or_else(damaged);
-            let hash = [half()?, half()?];
-            let share = (hash[0] << PART_BITS) >> (u64::BITS - SHARE_BITS);
-            if self.share.contains(&share) && !self.table.add(hash, &mut from)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The next group, with the states of its functions.
-    pub(in crate::answer) fn next(&mut self) -> Result<Option<(GroupCells, Vec<Accumulator>)>, SpillStop> {
-        let number = loop {
-            match self.left.next() {
-                Some(number) => break number,
-                None if self.read_more()? => {}
-                None => {
-                    self.table.clear();
-                    return Ok(None);
-                }
-            }
-        };
-        let (hash, cells, mut states) = self.table.take(number)?;
-        for (function, state) in (0u32..).zip(&mut states) {
-            if !matches!(state, Accumulator::Uniq(_)) {
-                continue;
-            }
-            let mut count = 0;
-            while let Some(value) = self.value.filter(|value| (value.0, value.1) == (hash, function)) {
-                count += 1;
-                while self.value == Some(value) {
-                    self.value = self.values.next()?;
-                }
-            }
-            *state = Accumulator::UniqCount(count);
-        }
-        Ok(Some((cells, states)))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! groups ──► write_groups ──► parts by the hash of their values ─────────────┐
-//! values of count_uniq ─────► runs of hashes, by group and hash ────────────┴► MergedGroups: each group once
+//! values of count_uniq ─────► runs of hashes, by group and hash ────────────┴► each_merged: each group once
 //! rows ────► ExternalSort ──► runs of rows, in their order ─────────────────► rows in their order
 //!                                               by the hash of a key ───────► Lookup: the rows of one key
 //! ```
@@ -11,7 +11,7 @@
 //!    come first.
 //! 2. A group is told apart by 128 bits of a hash, as a value of `count_uniq` is. So one group with very many different
 //!    values needs no more memory than many groups with few.
-//! 3. Groups are merged part by part, and a part that is too large share by share. Runs are merged with a block of each in memory, at most
+//! 3. Groups are merged part by part, in several threads, and a part that is too large share by share. Runs are merged with a block of each in memory, at most
 //!    [`MERGED_MAX`] runs at once. More runs are merged in several rounds.
 //! 4. What is written is charged to the [`ScratchSpace`] of the process. A disk that is full refuses the question.
 //!
@@ -19,13 +19,16 @@
 
 mod groups;
 mod lookup;
+mod merged_groups;
+mod part_table;
 mod run;
 mod sort;
 #[cfg(test)]
 mod tests;
 
-pub(super) use groups::{GroupCells, GroupRuns, GroupSource, MergedGroups};
+pub(super) use groups::{Group, GroupCells, GroupRuns, GroupSource};
 pub(super) use lookup::{Lookup, LookupWriter};
+pub(super) use merged_groups::{FirstGroups, GroupOrdering, KeptGroups, each_merged};
 pub(super) use sort::{ExternalSort, SortItem};
 
 use daytable_platform::budget::OverBudget;

@@ -2,7 +2,7 @@
 
 use super::super::accumulator::Accumulator;
 use super::super::answer_budget::AnswerBudget;
-use super::{ExternalSort, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, MergedGroups, SortItem, SpillStop};
+use super::{ExternalSort, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, SortItem, SpillStop, each_merged};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Pipe};
 use daytable_logsql::{FieldName, Fields, ParsedQuery};
@@ -113,11 +113,11 @@ fn finished(
 }
 
 fn merged(runs: GroupRuns, aggregates: &[Aggregate], budget: &AnswerBudget) -> Result<Vec<Group>, SpillStop> {
-    let mut merged = MergedGroups::new(runs, aggregates, budget, &|| true)?;
     let mut groups = Vec::new();
-    while let Some((mut values, states)) = merged.next()? {
-        groups.push((values.remove(0), states));
-    }
+    let _ = each_merged(runs, aggregates, None, budget, &|| true, &mut |mut group| {
+        groups.push((group.values.remove(0), group.states));
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(groups)
 }
 

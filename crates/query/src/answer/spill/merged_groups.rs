@@ -1,0 +1,321 @@
+//! The groups of a temporary file, merged: several threads read the parts of the file, one part at a time each.
+
+use super::SpillStop;
+use super::groups::{Group, GroupRuns, GroupValue, PART_BITS, ValueRun, ValueWriter};
+use super::part_table::PartTable;
+use super::run::{ASKED_EVERY, ChargedBytes, Merged, Run, RunReader, damaged, reduce};
+use super::sort::SortItem;
+use crate::answer::accumulator::Accumulator;
+use crate::answer::answer_budget::AnswerBudget;
+use crate::answer::threads::{enter, threads};
+use crate::spilled::SpilledBytes;
+use daytable_logsql::query::Aggregate;
+use daytable_platform::turns::{self, QuestionTurns};
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// How much more memory a group may take than its entry in the file.
+const MEMORY_OF_ENTRY: usize = 4;
+/// The finest shares of a part: so many bits of a hash tell all its groups apart.
+const SHARE_BITS: u32 = 40;
+const SHARES: u64 = 1 << SHARE_BITS;
+/// Groups that a thread passes on at once.
+const GROUPS_AT_ONCE: usize = 512;
+/// A thread with less memory reads parts too often.
+const THREAD_BYTES_MIN: usize = 1 << 20;
+/// Time between two questions whether somebody still waits for the groups.
+const WAITING: Duration = Duration::from_millis(20);
+
+/// The first groups of an order, of which others are not wanted.
+#[derive(Clone, Copy)]
+pub(in crate::answer) struct FirstGroups<'o> {
+    /// How many.
+    pub(in crate::answer) wanted: usize,
+    /// The order, which tells all groups apart.
+    pub(in crate::answer) order: &'o (dyn GroupOrdering + Sync),
+}
+
+/// An order of groups.
+pub(in crate::answer) trait GroupOrdering {
+    /// The order of two groups.
+    fn compare(&self, one: &Group, other: &Group) -> Ordering;
+
+    /// The order of a group with these states and another one, as far as states alone tell it.
+    fn compare_states(&self, states: &[Accumulator], other: &Group) -> Ordering;
+}
+
+/// Keeps the first groups of an order.
+pub(in crate::answer) struct KeptGroups<'o> {
+    first: FirstGroups<'o>,
+    groups: Vec<Group>,
+    /// The last one that is wanted, if as many others are before it, stands in front of those that came later.
+    is_cut: bool,
+    held: ChargedBytes,
+}
+
+impl<'o> KeptGroups<'o> {
+    pub(in crate::answer) fn new(first: FirstGroups<'o>, budget: &AnswerBudget) -> KeptGroups<'o> {
+        KeptGroups { first, groups: Vec::new(), is_cut: false, held: ChargedBytes::new(budget) }
+    }
+
+    fn last(&self) -> Option<&Group> {
+        self.first.wanted.checked_sub(1).filter(|_| self.is_cut).and_then(|last| self.groups.get(last))
+    }
+
+    /// Whether a group with these states may be one of the first.
+    pub(in crate::answer) fn may_be(&self, states: &[Accumulator]) -> bool {
+        self.first.wanted > 0 && self.last().is_none_or(|last| self.first.order.compare_states(states, last).is_le())
+    }
+
+    /// Adds a group. Returns all that it kept, which others have to choose from, if there is no memory for them.
+    pub(in crate::answer) fn push(&mut self, group: Group) -> Vec<Group> {
+        if self.last().is_some_and(|last| self.first.order.compare(&group, last).is_gt()) {
+            return Vec::new();
+        }
+        let bytes = group.bytes();
+        self.groups.push(group);
+        if self.held.add(bytes, "groups").is_ok() && self.groups.len() < self.first.wanted.max(32).saturating_mul(2) {
+            return Vec::new();
+        }
+        self.cut();
+        self.held.clear();
+        match self.held.add(self.groups.iter().map(SortItem::bytes).sum(), "groups") {
+            Ok(()) => Vec::new(),
+            Err(_) => {
+                self.is_cut = false;
+                std::mem::take(&mut self.groups)
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        self.groups.sort_unstable_by(|a, b| self.first.order.compare(a, b));
+        self.is_cut = self.groups.len() >= self.first.wanted;
+        self.groups.truncate(self.first.wanted);
+    }
+
+    /// The groups in their order.
+    pub(in crate::answer) fn finish(mut self) -> Vec<Group> {
+        self.cut();
+        std::mem::take(&mut self.groups)
+    }
+}
+
+/// Passes on all groups of some runs, or at least the first ones of an order, each once and in no order.
+pub(in crate::answer) fn each_merged(
+    runs: GroupRuns,
+    aggregates: &[Aggregate],
+    first: Option<FirstGroups<'_>>,
+    budget: &AnswerBudget,
+    go_on: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(Group) -> Result<ControlFlow<()>, SpillStop>,
+) -> Result<ControlFlow<()>, SpillStop> {
+    let parts = runs.into_parts();
+    let memory = budget.spill().memory_max() / 2;
+    let threads = threads().min(parts.len()).min(memory / THREAD_BYTES_MIN).max(1);
+    let merging = Merging {
+        parts: &parts,
+        next: AtomicUsize::new(0),
+        is_over: AtomicBool::new(false),
+        aggregates,
+        first,
+        budget,
+        bytes_max: memory / threads,
+    };
+    let (sender, receiver) = sync_channel(threads);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (merging, sender, question) = (&merging, sender.clone(), QuestionTurns::current());
+            scope.spawn(move || {
+                if let Err(stop) = enter(question, || merging.work(&sender)) {
+                    // Nobody listens to a question that is over.
+                    let _ = sender.send(Err(stop));
+                }
+            });
+        }
+        drop(sender);
+        let mut pass_on = || loop {
+            match turns::pause(|| receiver.recv_timeout(WAITING)) {
+                Ok(groups) => {
+                    for group in groups? {
+                        if each(group)?.is_break() {
+                            return Ok(ControlFlow::Break(()));
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Continue(())),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if !go_on() {
+                return Err(SpillStop::Stopped);
+            }
+        };
+        let flow = pass_on();
+        merging.is_over.store(true, Order::Relaxed);
+        // Whoever waits to pass groups on ends.
+        drop(receiver);
+        flow
+    })
+}
+
+/// What the threads have in common.
+struct Merging<'m> {
+    parts: &'m [(Run, Vec<Run>)],
+    next: AtomicUsize,
+    is_over: AtomicBool,
+    aggregates: &'m [Aggregate],
+    first: Option<FirstGroups<'m>>,
+    budget: &'m AnswerBudget,
+    /// The memory of the table of each thread.
+    bytes_max: usize,
+}
+
+type GroupSender = SyncSender<Result<Vec<Group>, SpillStop>>;
+
+impl Merging<'_> {
+    /// Merges one part after the other.
+    fn work(&self, sender: &GroupSender) -> Result<(), SpillStop> {
+        let go_on = || {
+            turns::pass();
+            !self.is_over.load(Order::Relaxed)
+        };
+        let send = |groups: Vec<Group>| turns::pause(|| sender.send(Ok(groups))).map_err(|_| SpillStop::Stopped);
+        let mut kept = self.first.map(|first| KeptGroups::new(first, self.budget));
+        let mut found = Vec::new();
+        while let Some((part, values)) = self.parts.get(self.next.fetch_add(1, Order::Relaxed)) {
+            let mut part = PartReader::new(part, values, self, &go_on)?;
+            while part.read_more()? {
+                part.each_group(&mut |table, number| {
+                    match &mut kept {
+                        Some(kept) if kept.may_be(table.states(number)) => {
+                            found.append(&mut kept.push(table.take(number)?));
+                        }
+                        Some(_) => {}
+                        None => found.push(table.take(number)?),
+                    }
+                    if found.len() >= GROUPS_AT_ONCE { send(std::mem::take(&mut found)) } else { Ok(()) }
+                })?;
+            }
+        }
+        found.extend(kept.map(KeptGroups::finish).unwrap_or_default());
+        if found.is_empty() { Ok(()) } else { send(found) }
+    }
+}
+
+/// Reads a part of the file, share by share.
+struct PartReader<'m> {
+    part: &'m Run,
+    table: PartTable<'m>,
+    /// Which of its groups are read next: by the bits behind those of the part.
+    share: Range<u64>,
+    /// The width of a share, if its groups take as much memory as expected.
+    width: u64,
+    values: Merged<'m, ValueRun>,
+    /// The next value that was not counted yet.
+    value: Option<GroupValue>,
+    budget: &'m AnswerBudget,
+    go_on: &'m dyn Fn() -> bool,
+}
+
+impl<'m> PartReader<'m> {
+    fn new(
+        part: &'m Run,
+        values: &[Run],
+        merging: &'m Merging<'_>,
+        go_on: &'m dyn Fn() -> bool,
+    ) -> Result<PartReader<'m>, SpillStop> {
+        let (budget, spill) = (merging.budget, merging.budget.spill());
+        let values_of = |runs: Vec<Run>| {
+            let sources = runs.into_iter().map(|run| ValueRun::new(spill, run)).collect::<Result<_, _>>()?;
+            Merged::new(sources, &GroupValue::cmp, go_on)
+        };
+        let values = reduce(values.to_vec(), |runs| {
+            let (mut values, mut writer, mut last) = (values_of(runs)?, ValueWriter::new(spill)?, None);
+            while let Some(value) = values.next()? {
+                if last.replace(value) != Some(value) {
+                    writer.push(value)?;
+                }
+            }
+            Ok(writer.finish()?)
+        })?;
+        let mut values = values_of(values)?;
+        let table = PartTable::new(merging.aggregates, budget, merging.bytes_max);
+        let memory = MEMORY_OF_ENTRY as u64 * part.bytes();
+        let shares = memory.div_ceil(table.bytes_max().max(1) as u64).max(1).next_power_of_two();
+        let width = (SHARES / shares).max(1);
+        Ok(PartReader { part, table, share: 0..width, width, value: values.next()?, values, budget, go_on })
+    }
+
+    /// Reads the next groups into memory. False at the end.
+    fn read_more(&mut self) -> Result<bool, SpillStop> {
+        if self.share.start == SHARES {
+            self.table.clear();
+            return Ok(false);
+        }
+        while !self.read_share()? {
+            let half = (self.share.end - self.share.start) / 2;
+            if half == 0 {
+                return Err(self.budget.question().exhausted("groups").into());
+            }
+            self.share.end = self.share.start + half;
+        }
+        // Behind a group that needed a small share, shares become wide again: each of them is a reading of the part.
+        let (start, read) = (self.share.end, self.share.end - self.share.start);
+        let next = if read < self.width && start.is_multiple_of(2 * read) { 2 * read } else { read };
+        self.share = start..start + next;
+        Ok(true)
+    }
+
+    /// Reads the next share of the part into memory. False if there is not enough of it.
+    fn read_share(&mut self) -> Result<bool, SpillStop> {
+        self.table.clear();
+        let mut reader = RunReader::new(self.budget.spill(), self.part.clone())?;
+        let mut since = 0u32;
+        while let Some(entry) = reader.next()? {
+            since += 1;
+            if since.is_multiple_of(ASKED_EVERY) && !(self.go_on)() {
+                return Err(SpillStop::Stopped);
+            }
+            let mut from = SpilledBytes::new(entry);
+            let mut half = || from.array().map(u64::from_le_bytes).ok_or_else(damaged);
+            let hash = [half()?, half()?];
+            let share = (hash[0] << PART_BITS) >> (u64::BITS - SHARE_BITS);
+            if self.share.contains(&share) && !self.table.add(hash, &mut from)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes the numbers of the groups in memory, whose different values were counted. These are in the order of the hashes of
+    /// their groups.
+    fn each_group(
+        &mut self,
+        each: &mut dyn FnMut(&mut PartTable<'m>, u32) -> Result<(), SpillStop>,
+    ) -> Result<(), SpillStop> {
+        if self.value.is_none() {
+            return self.table.numbers().try_for_each(|number| each(&mut self.table, number));
+        }
+        for number in self.table.order() {
+            let hash = self.table.hash(number);
+            for (function, state) in (0u32..).zip(self.table.states(number)) {
+                if !matches!(state, Accumulator::Uniq(_)) {
+                    continue;
+                }
+                let mut count = 0;
+                while let Some(value) = self.value.filter(|value| (value.0, value.1) == (hash, function)) {
+                    count += 1;
+                    while self.value == Some(value) {
+                        self.value = self.values.next()?;
+                    }
+                }
+                *state = Accumulator::UniqCount(count);
+            }
+            each(&mut self.table, number)?;
+        }
+        Ok(())
+    }
+}
