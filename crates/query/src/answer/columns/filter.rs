@@ -58,6 +58,9 @@ struct SoughtText {
     parts: Vec<Finder<'static>>,
 }
 
+/// To decode so many rows by columns takes about as long as to make one record.
+const ROWS_OF_A_RECORD: usize = 256;
+
 /// Which rows of a batch match.
 #[derive(Debug)]
 pub(in crate::answer) struct DecidedRows {
@@ -635,6 +638,10 @@ impl ColumnFilter {
             laid_out.keep(&candidates);
         }
         let mut open = view.spread.clone();
+        // Whoever looks at columns decodes each of them for all rows, and a record only what is its own.
+        if !written.is_empty() && left.count() <= batch.len() / ROWS_OF_A_RECORD {
+            open.add(&left);
+        }
         left.subtract(&open);
         if !left.is_empty() {
             // Of these, the message is more than its column.
