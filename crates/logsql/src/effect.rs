@@ -406,3 +406,37 @@ fn used_by_arithmetic(value: &Arithmetic, used: &mut Vec<UsedName>) {
         Arithmetic::Call(_, arguments) => arguments.iter().for_each(|value| used_by_arithmetic(value, used)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::ParsedQuery;
+
+    #[test]
+    fn only_fields_that_pipes_name_matter_where_no_other_is_shown() {
+        for (pipes, fields) in [
+            ("fields path, client | limit 10", Some("path client path client")),
+            ("math a / b as x | sort by (c) | fields x", Some("a b c x x")),
+            ("filter d:>3 | stats by (_time:1h) sum(e) s", Some("d d _time e")),
+            ("limit 5 | fields time, level, instance", Some("time level instance time level instance")),
+            ("rename a as b", None),
+            ("fields a*", None),
+            ("fields a, message", None),
+            ("extract \"x=<x>\" | fields x", None),
+            ("filter word | fields a", None),
+            ("facets", None),
+            ("limit 10", None),
+        ] {
+            let query = ParsedQuery::parse(&format!("* | {pipes}")).expect("a query");
+            let found = fields_of_records(&query.pipes);
+            let found = found.map(|fields| fields.iter().map(|of| of.written().to_owned()).collect::<Vec<_>>());
+            let expected = fields.map(|fields| fields.split(' ').map(str::to_owned).collect::<Vec<_>>());
+            let sorted = |mut names: Vec<String>| {
+                names.sort();
+                names.dedup();
+                names
+            };
+            assert_eq!(found.map(sorted), expected.map(sorted), "{pipes}");
+        }
+    }
+}

@@ -2,7 +2,10 @@
 
 use super::super::accumulator::Accumulator;
 use super::super::answer_budget::AnswerBudget;
-use super::{ExternalSort, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, SortItem, SpillStop, each_merged};
+use super::{
+    ExternalSort, FirstGroups, GroupOrdering, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, SortItem, SpillStop,
+    each_merged,
+};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Pipe};
 use daytable_logsql::{FieldName, Fields, ParsedQuery};
@@ -10,6 +13,7 @@ use daytable_model::property::Property;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
 use daytable_platform::scratch::ScratchSpace;
 use proptest::prelude::*;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -229,6 +233,68 @@ fn a_full_disk_and_a_client_that_goes_end_a_sort() {
     items.iter().try_for_each(|item| sort.push(*item)).expect("room");
     let stopped = sort.finish(&|| false, &mut |_| ControlFlow::Continue(()));
     assert_eq!(stopped, Err(SpillStop::Stopped));
+}
+
+/// The greatest counts first, and of equal ones the least text.
+struct ByCount;
+
+impl GroupOrdering for ByCount {
+    fn compare(&self, one: &super::Group, other: &super::Group) -> Ordering {
+        let text = |group: &super::Group| group.values[0].as_ref().map(OwnedValue::to_string);
+        self.compare_states(&one.states, other).then_with(|| text(one).cmp(&text(other)))
+    }
+
+    fn compare_states(&self, states: &[Accumulator], other: &super::Group) -> Ordering {
+        let count = |states: &[Accumulator]| match states {
+            [Accumulator::Count(count), ..] => *count,
+            _ => panic!("a count"),
+        };
+        count(&other.states).cmp(&count(states))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The first groups of an order are among those that are passed on, also where there is no memory to choose them.
+    #[test]
+    fn the_first_groups_of_an_order_are_passed_on(
+        counts in proptest::collection::vec((0u16..400, 1u64..6), 0..3000), wanted in 0usize..60, parts in 1usize..9,
+        bytes_max in prop_oneof![Just(1usize << 20), (8usize << 10)..64 << 10],
+    ) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let query = ParsedQuery::parse("* | stats by (g) count() n").expect("a query");
+        let Some(Pipe::Stats { aggregates, .. }) = query.pipes.first() else { panic!("stats") };
+        let (budget, _scratch) = budget(dir.path(), bytes_max, u64::MAX);
+        let (mut runs, mut expected) = (GroupRuns::default(), BTreeMap::<String, u64>::new());
+        for part in counts.chunks(counts.len().div_ceil(parts).max(1)) {
+            let mut of_part = BTreeMap::<String, u64>::new();
+            for (group, count) in part {
+                *of_part.entry(format!("g{group}")).or_default() += count;
+                *expected.entry(format!("g{group}")).or_default() += count;
+            }
+            let groups = of_part.into_iter();
+            let groups = groups.map(|(group, count)| (Some(OwnedValue::String(group)), vec![Accumulator::Count(count)]));
+            runs.append(budget.spill().write_groups(&mut Groups(groups.collect())).expect("written"));
+        }
+        let (mut found, first) = (Vec::new(), FirstGroups { wanted, order: &ByCount });
+        let flow = each_merged(runs, aggregates, Some(first), &budget, &|| true, &mut |group| {
+            found.push(group);
+            Ok(ControlFlow::Continue(()))
+        });
+        prop_assert_eq!(flow, Ok(ControlFlow::Continue(())));
+        found.sort_by(|a, b| ByCount.compare(a, b));
+        found.truncate(wanted);
+        let found = found.into_iter().map(|mut group| match group.states.pop() {
+            Some(Accumulator::Count(count)) => (group.values.remove(0).map(|value| value.to_string()), count),
+            other => panic!("{other:?}"),
+        });
+        let mut expected: Vec<(Option<String>, u64)> = expected.into_iter().map(|(name, count)| (Some(name), count)).collect();
+        expected.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        expected.truncate(wanted);
+        prop_assert_eq!(found.collect::<Vec<_>>(), expected);
+        prop_assert_eq!(budget.question().charged(), 0);
+    }
 }
 
 /// A part of the groups that is larger than the memory is read several times, each time for some of its groups.
