@@ -104,7 +104,7 @@ impl Level {
             b"error" | b"err" | b"erro" | b"eror" | b"severe" => Level::Error,
             b"critical" | b"crit" | b"dpanic" => Level::Critical,
             b"alert" | b"alrt" => Level::Alert,
-            b"fatal" | b"fata" | b"ftl" | b"panic" | b"pani" | b"emergency" | b"emerg" => Level::Fatal,
+            b"fatal" | b"fata" | b"ftl" | b"panic" | b"pani" | b"emergency" | b"emerg" | b"emer" => Level::Fatal,
             _ => return None,
         })
     }

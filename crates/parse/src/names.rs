@@ -64,6 +64,8 @@ pub(super) const TABLE_HOST: u8 = 7;
 /// `timestampSeconds`, of Google's older libraries, beside `timestampNanos`.
 pub(super) const JOINED_SECONDS: u8 = 25;
 
+/// `type`: `Warning` in Kubernetes' events. Most types are no levels.
+pub(super) const TYPE: u8 = 23;
 /// `severityLevel`, of Application Insights: 0 to 4.
 pub(super) const SEVERITY_LEVEL: u8 = 22;
 /// `Severity`: a word, or FoundationDB's 10 to 40 as text.
@@ -123,6 +125,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             b"date" => (Time, 7),
             b"Time" => (Time, 13),
             b"prio" => (Level, 21),
+            b"type" => (Level, TYPE),
             b"body" => (Message, 3),
             b"text" => (Message, 4),
             b"host" => (Host, 0),
@@ -266,7 +269,7 @@ mod tests {
         Level PRIORITY severity_number severityNumber error_severity severityText logLevel s message msg @m body text log
         event short_message Message MESSAGE textPayload jsonPayload.message fields.message body.stringValue
         body.string_value @mt request record.message record.level.name record.name record.process.id component logger logger_name loggerName log.logger Category SourceContext SYSLOG_IDENTIFIER
-        t prio @level @message Severity priority severityLevel devname device_name timestampSeconds
+        t prio type @level @message Severity priority severityLevel devname device_name timestampSeconds
         service.name module subsystem name target channel c pid process.pid _PID process_id processId ProcessId process
         host hostname host.name _HOSTNAME HOSTNAME MachineName host.hostname";
 

@@ -15,7 +15,14 @@ const INDENT: usize = 6;
 
 /// The header of such a record, and its message.
 pub(super) fn read(text: &str) -> Option<(Sketch<'_>, Cow<'_, str>)> {
-    let level = match text.as_bytes().first_chunk::<6>()? {
+    let mut sketch = Sketch::default();
+    let message = read_at(text, 0, &mut sketch)?;
+    Some((sketch, message))
+}
+
+/// Reads the header at `at`, perhaps after a time, and returns the message.
+pub(super) fn read_at<'a>(text: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<Cow<'a, str>> {
+    let level = match text.as_bytes().get(at..)?.first_chunk::<6>()? {
         b"trce: " => Level::Trace,
         b"dbug: " => Level::Debug,
         b"info: " => Level::Info,
@@ -24,14 +31,13 @@ pub(super) fn read(text: &str) -> Option<(Sketch<'_>, Cow<'_, str>)> {
         b"crit: " => Level::Critical,
         _ => return None,
     };
-    let rest = text.get(6..)?;
+    let rest = text.get(at + 6..)?;
     let end = rest.find(['\n', ' ']).unwrap_or(rest.len());
     let (category, event) = rest.get(..end)?.strip_suffix(']')?.rsplit_once('[')?;
     if category.is_empty() || !event.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let mut sketch = Sketch::default();
-    sketch.level(level, 0, 4);
+    sketch.level(level, at, at + 4);
     sketch.component(category);
     sketch.add("event_id", typed(event));
     let message = rest.get(end + 1..).unwrap_or_default();
@@ -41,7 +47,7 @@ pub(super) fn read(text: &str) -> Option<(Sketch<'_>, Cow<'_, str>)> {
     } else {
         Cow::Borrowed(dedent(message))
     };
-    Some((sketch, message))
+    Some(message)
 }
 
 fn dedent(line: &str) -> &str {

@@ -55,12 +55,17 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
         let before = start.checked_sub(1).map(|before| bytes[before]);
         let after = bytes.get(stop).copied();
-        if may_be_level(before, after, stop - start)
+        let is_set_off = || is_cell(bytes, start, stop) || is_message_of_glib(bytes, start, stop);
+        if (may_be_level(before, after, stop - start) || is_set_off())
             && let Some(word) = line.get(start..stop)
             && let Some(level) = level_of(word, plain == 0)
-            && is_marked(bytes, start, stop, word, plain)
+            && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
         {
             return Some((level, start, stop));
+        }
+        if is_cell(bytes, start, stop) {
+            at = stop;
+            continue;
         }
         // Text in quotes and sentences hold no header, and pairs after words are those of a text.
         let is_end = match after {
@@ -94,7 +99,7 @@ fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
         && !matches!(before, Some(b'0'..=b'9' | b'-' | b'_' | b'.' | b'"' | b'\''))
         && matches!(
             after,
-            None | Some(b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(')
+            None | Some(b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(' | b'#')
         )
 }
 
@@ -144,7 +149,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
             && (byte != b'=' || start == 1)
     });
     if !is_bordered {
-        return false;
+        return matches!(after, [] | [b' ', ..]) && is_named(bytes, start);
     }
     let is_spaced = before.is_none_or(|byte| matches!(byte, b' ' | b'\t'));
     match word.len() {
@@ -163,11 +168,15 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b']' | b')' | b'>', ..] if !is_spaced => {
             matches!(before, Some(b'[' | b'(' | b'<' | b'#' | b':' | b'/' | b'|'))
         }
+        // The bracket that holds the time: `[main(----) 2026.11.21 08:00:01.123 INF] text`.
+        [b']', b' ', ..] => is_capital && plain < 2,
         [b':'] | [b':', b' ' | b'\t', ..] => plain < 2,
         [b' ', rest @ ..] if rest.trim_ascii_start().starts_with(b":") => plain < 2,
         [b'[', b'0'..=b'9', ..] => plain == 0,
+        [b'[', b'A'..=b'Z' | b'a'..=b'z', ..] => plain == 0 && is_capital && is_spaced,
         [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
         [b',', ..] => matches!(before, Some(b':')),
+        [b'#', ..] => before == Some(b'#'),
         [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
         [b' ', b'[', ..] => plain < 2 && is_spaced,
         rest if is_wide(rest) => is_set_apart || is_spaced && is_capital && plain == 0,
@@ -179,10 +188,26 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     }
 }
 
-/// Whether the word before a level names it: `LEVEL: Warning`.
+/// Whether the word before a level names it: `LEVEL: Warning`, `level=warning`.
 fn is_named(bytes: &[u8], start: usize) -> bool {
     let before = bytes.get(start.saturating_sub(10)..start).unwrap_or_default().to_ascii_lowercase();
-    [&b"level: "[..], b"severity: "].iter().any(|name| before.ends_with(name))
+    [&b"level: "[..], b"severity: ", b"level=", b"severity="].iter().any(|name| before.ends_with(name))
+}
+
+/// Whether a word is the whole text between two commas, or the commas and quotes of such a text, without spaces.
+fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
+    match (start.checked_sub(1).map(|before| bytes[before]), bytes.get(stop)) {
+        (Some(b'"'), Some(b'"')) => {
+            start.checked_sub(2).is_none_or(|before| bytes[before] == b',') && bytes.get(stop + 1) == Some(&b',')
+        }
+        (Some(b','), Some(b',')) => true,
+        _ => false,
+    }
+}
+
+/// `Gjs-WARNING **: text`
+fn is_message_of_glib(bytes: &[u8], start: usize, stop: usize) -> bool {
+    start > 0 && bytes[start - 1] == b'-' && bytes[stop..].starts_with(b" **")
 }
 
 /// Whether a word stands at the start, after a space, or after the `=` that begins an Erlang report.
@@ -211,6 +236,11 @@ mod tests {
             ("PHP Fatal error:  x", Some(Level::Fatal)),
             ("I1234E456    LEVEL: Warning", Some(Level::Warn)),
             ("=INFO REPORT==== x", Some(Level::Info)),
+            ("\"10.0.0.1\",\"ERROR\",\"disk\" late", Some(Level::Error)),
+            (",Warning,DAQmx,late", Some(Level::Warn)),
+            ("(gjs:7): Gjs-WARNING **: late", Some(Level::Warn)),
+            ("main#WARN#late", Some(Level::Warn)),
+            ("[web] a=1 level=warning late", Some(Level::Warn)),
             ("there was an error: late", None),
             ("Total ERROR count", None),
             ("A thing", None),

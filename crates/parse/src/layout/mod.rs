@@ -32,6 +32,7 @@ pub(super) use habits::Habits;
 pub use syslog::facility_name;
 pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
+use super::pairs::skip_spaces;
 use super::timestamp::{Form, FullTime, TimestampDefaults};
 use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Record, Value};
@@ -230,7 +231,7 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
         Form::Rfc3339 | Form::Iso => header.is_only_time(),
         _ => false,
     };
-    if may_be_syslog && syslog::after_the_time(&mut header, is_usual) {
+    if may_be_syslog && syslog::after_the_time(&mut header, is_usual, &context.defaults) {
         // A program that writes its own file names no host, and perhaps a level beside its name or within its tag.
         let until = header.line.len().min(header.at + LEVEL_BYTES_MAX);
         let head = header.line.get(..until).unwrap_or_default();
@@ -245,6 +246,11 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
     }
     if matches!(header.form, Form::Other | Form::Iso) && header.is_only_time() && logcat::after_the_time(&mut header) {
         return Some(header.sketch.finish(text_after(text, header.at), Format::Logcat));
+    }
+    if header.is_only_time()
+        && let Some(message) = dotnet::read_at(text, skip_spaces(line.as_bytes(), header.at), &mut header.sketch)
+    {
+        return Some(header.sketch.finish(message, Format::Text));
     }
     header.after_the_time(context.habits);
     Some(finish(text, header, context))
@@ -262,6 +268,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
     }
     if sketch.level.is_none()
         && let Some((level, start, end)) = late::level(header.line, header.after_time)
+            .or_else(|| syslog::mark_severity(header.line, header.after_time))
     {
         sketch.level(level, start, end);
     }
@@ -280,10 +287,13 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
     sketch.finish(message, if is_table { Format::Cbs } else { Format::Text })
 }
 
-/// Java's own logging writes the class and its method after the time, and level and message on the line below:
+/// Java's own logging writes the class and its method after the time, and level and message on the line below. Other
+/// libraries write the thread before the class:
 ///
 /// ```text
 /// Nov 21, 2026 8:00:00 AM org.example.Main start
+/// INFO: text
+/// 2026-11-21 08:00:00 [main] org.example.Main.start()
 /// INFO: text
 /// ```
 fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>) -> Option<&'a str> {
@@ -293,13 +303,19 @@ fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>
     let below = shape::token(text, end + 1).filter(|token| token.mark == b':')?;
     let shape::WordKind::Word(word) = below.kind else { return None };
     let level = shape::level_word(word).or_else(|| late::foreign(word, true)).filter(|_| word.len() > 1)?;
-    let mut words = text.get(at..end)?.split(' ');
-    let (class, method, more) = (words.next()?, words.next()?, words.next());
+    let mut words = text.get(at..end)?.split(' ').peekable();
+    let thread = words.next_if(|word| word.starts_with('[') && word.ends_with(']'));
+    let (class, method, more) = (words.next()?.trim_end_matches("()"), words.next(), words.next());
     if !shape::is_dotted(class) || more.is_some() {
         return None;
     }
     sketch.component(class);
-    sketch.text("method", method);
+    if let Some(thread) = thread {
+        sketch.thread(thread.trim_matches(['[', ']']));
+    }
+    if let Some(method) = method {
+        sketch.text("method", method);
+    }
     sketch.level(level, below.start, below.start + word.len());
     Some(text.get(below.end..)?.trim_start())
 }
@@ -335,10 +351,10 @@ fn with_priority<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'
     header.sketch = sketch;
     header.skip();
     let has_origin = syslog::before_the_time(&mut header, &context.defaults);
-    if has_origin || header.stamp(&context.defaults) {
+    if has_origin || header.stamp(&context.defaults) || header.stamp_in_brackets(&context.defaults) {
         if has_origin && header.sketch.has_host {
             syslog::tag_at(&mut header);
-        } else if !syslog::after_the_time(&mut header, true) {
+        } else if !syslog::after_the_time(&mut header, true, &context.defaults) {
             header.skip();
         }
         // A relay leaves the counter and the time of a device before the mark.
@@ -346,7 +362,7 @@ fn with_priority<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'
             syslog::tag_at(&mut header);
         }
     } else {
-        header.at = at;
+        header.at = skip_spaces(line.as_bytes(), at);
         syslog::tag_at(&mut header);
     }
     Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults))
@@ -366,7 +382,13 @@ fn inner<'a>(
         Some(b'@') if message.starts_with("@cee:") => json::parse(message.get(5..).unwrap_or_default(), defaults),
         Some(b'0'..=b'9' | b':' | b'a'..=b'f') if let Some((_, record)) = haproxy::message(message) => Some(record),
         Some(b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_') if memchr(b'=', message.as_bytes()).is_some() => {
-            logfmt::parse(message, defaults).filter(|record| record.level.is_some() || !record.message.is_empty())
+            let is_record = |record: &Record<'_>| {
+                let has = |name: &str| record.fields.iter().any(|field| field.name == name);
+                record.level.is_some()
+                    || !record.message.is_empty()
+                    || sketch.time.is_none() && (record.time.is_some() || has("date") && has("time"))
+            };
+            logfmt::parse(message, defaults).filter(is_record)
         }
         _ => None,
     };

@@ -7,13 +7,13 @@
 //! 2026-11-20T00:05:45.6+01:00 web-17 su[123]: text                           the same, as rsyslog writes it today
 //! ```
 //!
-//! The priority gives level and facility; without a priority the record has no level, because a word in the text does
-//! not count. A tag ends with `:` or has a process after it. It may contain a version (`syslogd 1.4.1:`), and macOS
+//! The priority gives level and facility. Without it the severity that a daemon writes in its place (`local0.err`), or
+//! that of a device's mark (`%LINK-3-UPDOWN`), gives the level; a word in the text does not count. A tag ends with `:` or has a process after it. It may contain a version (`syslogd 1.4.1:`), and macOS
 //! adds a second name in parentheses. Text without a tag stays in the message, so `last message repeated 2 times` stays
 //! whole.
 
 use super::general::LineHeader;
-use super::shape::{WordKind, closing, token};
+use super::shape::{Token, WordKind, closing, token};
 use super::sketch::Sketch;
 use crate::pairs::{skip_spaces, typed};
 use crate::scales;
@@ -50,6 +50,55 @@ pub(super) fn add_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
 /// The name of a facility, 0 to 23.
 pub fn facility_name(number: u8) -> Option<&'static str> {
     FACILITIES.get(usize::from(number)).copied()
+}
+
+/// Whether a word is the name of a facility, in any case.
+pub(super) fn is_facility(word: &str) -> bool {
+    FACILITIES.iter().any(|facility| facility.eq_ignore_ascii_case(word))
+}
+
+/// The severity of `local0.err` and `auth|security:info`, which daemons write into files in place of the priority.
+pub(super) fn named_severity(word: &str) -> Option<Level> {
+    let (facility, severity) = word.split_once(['.', ':'])?;
+    facility.split('|').any(is_facility).then(|| Level::from_word(severity))?
+}
+
+/// The facility beside a named severity.
+pub(super) fn named_facility(word: &str) -> Option<&str> {
+    named_severity(word)?;
+    word.split(['.', ':']).next()
+}
+
+/// The severity of a device's mark among the first words after a time, and its place.
+pub(super) fn mark_severity(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let rest = line.get(from..)?;
+    let start = rest.bytes().take(ORIGIN_BYTES_MAX).position(|byte| byte == b'%').filter(|at| *at > 0)?;
+    let mark = rest.get(start..)?.split([':', ' ']).next()?;
+    let is_mark = rest.as_bytes()[start - 1] == b' ' && rest[start + mark.len()..].starts_with(':');
+    Some((marked_severity(mark).filter(|_| is_mark)?, from + start, from + start + mark.len()))
+}
+
+/// The severity in the mark of a device: `%LINK-3-UPDOWN`, `%%10IFNET/3/PHY_UPDOWN`.
+fn marked_severity(mark: &str) -> Option<Level> {
+    let severity = |part: &str| match part.as_bytes() {
+        [digit @ b'0'..=b'7'] => Some(scales::of_priority(digit - b'0')),
+        _ => None,
+    };
+    mark.strip_prefix('%')?.split(['-', '/']).skip(1).find_map(severity)
+}
+
+/// A severity at `at`, perhaps in brackets, with its place and the place after it.
+fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
+    // The priority that a relay left behind its own header.
+    if let Some((priority, length)) = line.get(at..).and_then(priority) {
+        return Some((scales::of_priority(priority), at, at + length));
+    }
+    let token = token(line, at)?;
+    let word = match token.kind {
+        WordKind::Word(word) | WordKind::Group(word) if token.mark == 0 => word,
+        _ => return None,
+    };
+    Some((named_severity(word)?, token.start, token.end))
 }
 
 /// Reads the header after `VERSION `. Returns the place of the message, or `None` if the line is not RFC 5424.
@@ -265,13 +314,18 @@ fn forwarded<'a>(header: &mut LineHeader<'a>) -> bool {
 /// Reads host, tag and process after a time, as syslog daemons write them. False for any other text.
 ///
 /// `is_usual`: the previous lines were syslog, so a host without a tag is syslog too.
-pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bool {
+pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaults: &TimestampDefaults) -> bool {
     header.skip();
     if forwarded(header) {
         tag_at(header);
         return true;
     }
     let has_priority = header.sketch.level.is_some();
+    if let Some(severity) = severity_at(header.line, header.at).filter(|_| !has_priority) {
+        take_severity(header, severity);
+        header.at = severity.2;
+        header.skip();
+    }
     let (line, at) = (header.line, header.at);
     if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
         return false;
@@ -286,19 +340,28 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> boo
     // The token of an address that ends in colons is without its last one.
     let written = line.get(host.start..host.end).unwrap_or(name);
     let name = if written.ends_with("::") { written } else { name };
-    if host.mark != 0 && !written.ends_with("::") {
+    // A name with `%` is a mark.
+    if host.mark != 0 && !written.ends_with("::") || name.starts_with('%') {
         return false;
     }
     let next = skip_spaces(line.as_bytes(), host.end);
-    let found =
-        tag(line, next).filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long).filter(
-            |tag| !(has_priority && (tag.name.bytes().all(|byte| byte.is_ascii_digit()) || is_list(line, tag.end))),
-        );
-    if is_level(name) || found.is_none() && !(is_usual && (header.form == Form::Bsd || has_priority)) {
+    let severity = severity_at(line, next).filter(|_| !has_priority);
+    let next = severity.map_or(next, |(_, _, end)| skip_spaces(line.as_bytes(), end));
+    let found = tag(line, next)
+        .filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long)
+        .filter(|tag| !(tag.name.bytes().all(|byte| byte.is_ascii_digit()) || has_priority && is_list(line, tag.end)));
+    if !has_priority && found.is_none() && !is_level(name) && of_device(header, name, next, defaults) {
+        return true;
+    }
+    let is_marked = found.is_some() || severity.is_some() || is_named_pairs(line, name, next);
+    if is_level(name) || !is_marked && !(is_usual && (header.form == Form::Bsd || has_priority)) {
         return false;
     }
     header.sketch.host(name);
     header.at = next;
+    if let Some(severity) = severity {
+        take_severity(header, severity);
+    }
     if let Some(tag) = found {
         take_tag(header, tag);
     } else if has_priority && bytes_at(line, next).starts_with(b": ") {
@@ -318,13 +381,59 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> boo
     true
 }
 
-/// Whether one of the next two words ends like a tag with a process. A time that is not in syslog's form needs such a
-/// tag. This quick test runs before the full rules.
+fn take_severity(header: &mut LineHeader<'_>, (level, start, end): (Level, usize, usize)) {
+    header.sketch.level(level, start, end);
+    let word = header.line.get(start..end).unwrap_or_default().trim_matches(['[', ']']);
+    if let Some(facility) = named_facility(word) {
+        header.sketch.text("facility", facility);
+    }
+}
+
+/// What a device wrote behind the time and the host that a relay added: a counter, the device's own time, a mark.
+///
+/// ```text
+/// Nov 21 08:00:02 192.0.2.7 123: *Nov 21 08:00:01.001: %LINK-3-UPDOWN: text
+/// Nov 21 08:00:02 fw1 : %ASA-6-302013: text
+/// ```
+fn of_device<'a>(header: &mut LineHeader<'a>, host: &'a str, at: usize, defaults: &TimestampDefaults) -> bool {
+    let before = header.at;
+    let rest = bytes_at(header.line, at);
+    if !rest.iter().take(ORIGIN_BYTES_MAX + 32).any(|byte| *byte == b'%') {
+        return false;
+    }
+    let is_spaced = rest.starts_with(b": ");
+    header.at = if is_spaced { skip_spaces(header.line.as_bytes(), at + 1) } else { at };
+    // The host is that of the relay's header, not what stands before the device's time.
+    header.sketch.has_host = true;
+    let is_found = before_the_time(header, defaults)
+        || is_spaced && (bytes_at(header.line, header.at).starts_with(b"%") || header.stamp(defaults));
+    header.sketch.has_host = false;
+    if !is_found {
+        header.at = before;
+        return false;
+    }
+    header.sketch.host(host);
+    header.skip();
+    tag_at(header);
+    true
+}
+
+/// Whether pairs alone follow a name that looks like that of a host.
+fn is_named_pairs(line: &str, name: &str, at: usize) -> bool {
+    let is_host = name.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
+    is_host && line.get(at..).is_some_and(|rest| super::is_pair(rest) && rest.matches('=').nth(2).is_some())
+}
+
+/// Whether one of the next two words ends like a tag with a process, or names a severity. A time that is not in syslog's
+/// form needs one of them, or the mark of a device. This quick test runs before the full rules.
 fn has_tag_nearby(line: &str, at: usize) -> bool {
     let bytes = line.as_bytes();
     let first = scan::space(bytes, at);
     let second = scan::space(bytes, skip_spaces(bytes, first));
+    let is_device = || bytes.get(second..).is_some_and(|rest| rest.iter().take(48).any(|byte| *byte == b'%'));
     [first, second].iter().any(|end| bytes.get(..*end).is_some_and(|text| text.ends_with(b"]:")))
+        || severity_at(line, at).or_else(|| severity_at(line, skip_spaces(bytes, first))).is_some()
+        || bytes.get(first + 1).is_some_and(|next| next.is_ascii_digit() || *next == b'%') && is_device()
 }
 
 /// `Severity: Informational, Category: Audit`: whether a word with a comma and a name with a colon follow a tag.
@@ -343,6 +452,9 @@ fn is_level(word: &str) -> bool {
 
 fn take_tag<'a>(header: &mut LineHeader<'a>, tag: Tag<'a>) {
     header.sketch.component(tag.name);
+    if let Some(level) = marked_severity(tag.name).filter(|_| header.sketch.level.is_none()) {
+        header.sketch.level(level, header.at, tag.end);
+    }
     if let Some(pid) = tag.pid {
         header.sketch.has_pid = true;
         header.sketch.add("pid", typed(pid));
@@ -352,6 +464,13 @@ fn take_tag<'a>(header: &mut LineHeader<'a>, tag: Tag<'a>) {
     }
     header.at = tag.end;
     header.skip();
+    // Solaris: `sshd[123]: [ID 800047 auth.crit] text`
+    if header.sketch.level.is_none()
+        && let Some(Token { kind: WordKind::Group(inner), start, end, .. }) = token(header.line, header.at)
+        && let Some(level) = inner.strip_prefix("ID ").and_then(|inner| named_severity(inner.rsplit(' ').next()?))
+    {
+        header.sketch.level(level, start, end);
+    }
 }
 
 /// The origin of a syslog message, as its tag names it.

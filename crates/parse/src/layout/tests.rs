@@ -217,7 +217,31 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| shape::level_word(word).is_none()).map(str::to_owned).collect()
 }
 
+#[test]
+fn files_of_syslog_have_the_severity_that_a_daemon_or_a_device_wrote() {
+    for (line, level, host, message) in [
+        ("Nov 20 00:05:45 gw1 user.notice root: up", Level::Notice, "gw1", "up"),
+        ("Nov 20 00:05:45 aix1 auth|security:info sshd[7]: up", Level::Info, "aix1", "up"),
+        ("Nov 20 00:05:45 web1 [local0.err] shop[7]: up", Level::Error, "web1", "up"),
+        ("Nov 20 00:05:45 fw1 %ASA-4-106023: up", Level::Warn, "fw1", "up"),
+        ("Nov 20 00:05:45 fw1 : %ASA-6-302013: up", Level::Info, "fw1", "up"),
+        ("Nov 20 00:05:45 192.0.2.7 45: *Nov 20 00:05:44.001: %LINK-3-UPDOWN: up", Level::Error, "192.0.2.7", "up"),
+    ] {
+        let parsed = first(line).unwrap_or_else(|| panic!("{line}"));
+        let found = (parsed.record.level, field(&parsed, "host"), &*parsed.record.message);
+        assert_eq!(found, (Some(level), host.to_owned(), message), "{line}");
+    }
+}
+
 proptest! {
+    /// No line makes the rules for daemons, devices and clocks panic.
+    #[test]
+    fn any_line_of_a_device(
+        line in "(Nov 20 00:05:45 |08:00:01|2026-11-20|<131>|local0\\.err |%A-3-B: |: |45: |\\[ID 1 a\\.crit\\]|fail: a\\[1\\]|W \\(|,\"ERROR\",|[ .,:\\[\\]()\t]|h1 |\\PC){0,12}",
+    ) {
+        let _ = first(&line);
+    }
+
     /// Every word of a line is in the time, in a field or in the message, and the message is the end of the line.
     #[test]
     fn every_word_of_a_line_is_kept(

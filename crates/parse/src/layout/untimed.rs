@@ -10,7 +10,7 @@
 
 use super::general::LineHeader;
 use super::sketch::Sketch;
-use super::{LayoutContext, shape, text_after, trailing};
+use super::{LayoutContext, dotnet, shape, text_after, trailing};
 use crate::pairs::skip_spaces;
 use crate::{Format, Parsed};
 
@@ -29,10 +29,37 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         }
         shape::WordKind::Group(inner) => {
             let second = shape::token(line, skip_spaces(line.as_bytes(), token.end))?;
-            let shape::WordKind::Word(word) = second.kind else { return None };
+            // `[libx264 @ 0x55] [error] text`
+            let (shape::WordKind::Word(word) | shape::WordKind::Group(word)) = second.kind else { return None };
+            if let shape::WordKind::Group(word) = second.kind {
+                let level = shape::level_word(word).filter(|_| word.len() > 1)?;
+                let mut header =
+                    LineHeader::untimed(line, second.end, (level, second.start, second.end), context.habits);
+                header.sketch.thread(inner);
+                let at = header.at;
+                return Some(header.sketch.finish(text_after(text, at), Format::Text));
+            }
             group = Some(inner).filter(|_| word.len() > 1 && is_name_of_level(word));
             group?;
             (level_at(word, second.start)?, second.end)
+        }
+        // `W (1234) wifi: text`, `E [o.e.Pool] [08:00:01]: text`
+        shape::WordKind::Word(word) if word.len() == 1 && word != "A" => {
+            let second = shape::token(line, skip_spaces(line.as_bytes(), token.end))?;
+            let shape::WordKind::Group(inner) = second.kind else { return None };
+            let is_tagged = || line.get(second.end..).is_some_and(|rest| rest.contains(": "));
+            let is_header = line.as_bytes().get(second.start) == Some(&b'[') || shape::is_number(inner);
+            (is_header && is_tagged()).then_some(())?;
+            (level_at(word, 0)?, token.end)
+        }
+        // `warning(net): text`
+        shape::WordKind::Word(word) if token.mark == b':' && word.ends_with(')') => {
+            let (level, scope) = word.strip_suffix(')')?.split_once('(')?;
+            let mut sketch = Sketch::default();
+            let (level, start, end) = level_at(level, 0)?;
+            sketch.level(level, start, end);
+            sketch.component(scope);
+            return Some(sketch.finish(text_after(text, token.end).trim_start(), Format::Text));
         }
         shape::WordKind::Tagged(word, _) if word.len() > 1 => {
             let level = level_at(word, 0)?;
@@ -91,6 +118,13 @@ pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, context: &mut Layout
     let header = LineHeader::clocked(line, &context.defaults, context.habits)?;
     let at = header.at;
     context.habits.note_clock(true);
+    // .NET's console writes the message below the line with the time.
+    let start = skip_spaces(text.as_bytes(), header.after_time);
+    if text.len() > line.len()
+        && let Some(message) = dotnet::read_at(text, start, &mut Sketch::default())
+    {
+        return Some(header.sketch.finish(message, Format::Text));
+    }
     Some(header.sketch.finish(text_after(text, at), Format::Text))
 }
 

@@ -14,6 +14,8 @@ use daytable_model::time::TICKS_PER_DAY;
 
 /// Bytes of a line that are searched.
 const WITHIN: usize = 256;
+/// Bytes of a line in which a time of day without a date begins.
+const CLOCK_WITHIN: usize = 64;
 /// Words of letters alone that may stand before a time.
 const WORDS_MAX: usize = 2;
 /// Days before the time of reading that seconds since 1970 may be: any number may be such seconds.
@@ -30,12 +32,21 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         return Some(parsed);
     }
     let mut sketch = Sketch::default();
-    let found = stamp(line, &context.defaults);
+    let found = stamp(line, &context.defaults).or_else(|| {
+        // What begins at midnight counts the time since the start of a program.
+        clock(line, &context.defaults).filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
+    });
     if let Some((at, found)) = found {
         sketch.stamp(at, found);
     }
-    let header = if found.is_some() { line } else { line.get(..line.len().min(48)).unwrap_or(line) };
-    let level = late::level(header, 0).filter(|(_, start, _)| found.is_some() || has_only_marks(line, *start));
+    let header = if found.is_some() { line } else { line.get(..line.floor_char_boundary(48)).unwrap_or(line) };
+    let level = match found {
+        Some((at, stamp)) => late::level(line.get(..at)?, 0)
+            .or_else(|| late::level(line, at + stamp.length))
+            .or_else(|| late::level(line, 0)),
+        None => late::level(header, 0),
+    };
+    let level = level.filter(|(_, start, _)| found.is_some() || has_only_marks(line, *start));
     if let Some((level, start, end)) = level {
         sketch.level(level, start, end);
     }
@@ -47,7 +58,20 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
 
 /// Whether a line has such a time.
 pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
-    stamp(line, defaults).is_some()
+    stamp(line, defaults).or_else(|| clock(line, defaults)).is_some()
+}
+
+/// A time of day with seconds at the very start of a line, or one that a group of its own or the mark of GLib sets off.
+fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    let bytes = line.as_bytes();
+    let is_set_off = |at: usize| at == 0 || bytes[at - 1] == b'[' || bytes[..at].ends_with(b": ");
+    let begins = |at: usize| bytes.get(at + 2) == Some(&b':') && bytes.get(at + 5) == Some(&b':');
+    let at = (0..bytes.len().min(CLOCK_WITHIN)).find(|at| begins(*at) && is_set_off(*at))?;
+    let stamp = timestamp::clock_at_start(bytes.get(at..)?, defaults)?;
+    let is_whole = matches!(bytes.get(at + stamp.length), Some(b' ' | b'\t' | b']' | b':' | b'|'));
+    // A sentence may name a time of day.
+    let is_header = ordinary_words(line.get(..at)?) < 2;
+    (is_whole && is_header).then_some((at, stamp))
 }
 
 /// The first point in time in a line, and its place.
@@ -67,7 +91,7 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
     let is_border = |byte: u8| {
         matches!(
             byte,
-            b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{'
+            b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{'
         )
     };
     (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1])).find_map(|at| {
@@ -83,11 +107,13 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
     })
 }
 
-/// The words of letters alone before a time: a sentence has more of them than a header.
+/// The words of letters alone before a time: a sentence has more of them than a header. Where a word leads
+/// to a time, as in `Started GET "/" for 192.0.2.4 at `, more of them may.
 fn ordinary_words(text: &str) -> usize {
+    let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| text.ends_with(end));
     let is_ordinary =
         |word: &&str| word.len() > 1 && word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
-    text.split([' ', '\t']).filter(is_ordinary).count()
+    text.split([' ', '\t']).filter(is_ordinary).count().saturating_sub(if leads { WORDS_MAX } else { 0 })
 }
 
 /// Whether groups, numbers and signs alone stand before a level, as in `[0.012s][info][gc] text`.

@@ -187,7 +187,8 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     }
     let day = cursor.number(1, 2)?;
     let _comma = cursor.eat(b',');
-    let separator = cursor.eat_any(b"Tt -_:")?;
+    dashes(cursor);
+    let separator = cursor.eat_any(b"Tt -_:.\t")?;
     let _padding = separator == b' ' && cursor.eat(b' ');
     let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
@@ -211,21 +212,40 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
 }
 
-/// `08:00:00 2026-11-21`
+/// Dashes between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
+fn dashes(cursor: &mut DigitCursor<'_>) {
+    let length = [&b" - "[..], b" -- "].iter().find(|dashes| cursor.rest().starts_with(dashes)).map_or(1, |d| d.len());
+    cursor.at += length - 1;
+}
+
+/// `08:00:00 2026-11-21`, `08:00:00 Sat Nov 21 2026`
 fn clock_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     // Most lines with a clock have no date behind it.
-    if cursor.bytes.get(8) != Some(&b' ') || cursor.bytes.get(13) != Some(&b'-') {
+    let after = cursor.bytes.get(cursor.bytes.iter().take(16).position(|byte| *byte == b' ')?..)?.trim_ascii_start();
+    if after.get(4) != Some(&b'-') && !begins_with_english(after) {
         return None;
     }
-    let since_midnight = cursor.clock(b':', Seconds::Required)?;
-    cursor.at += 1;
-    let year = signed(cursor.number(4, 4)?)?;
-    cursor.at += 1;
-    let month = cursor.number(2, 2)?;
-    if !cursor.eat(b'-') {
-        return None;
-    }
-    let date = WrittenDate::Full(year, month, cursor.number(2, 2)?);
+    let since_midnight = cursor.clock(b':', Seconds::Optional)?;
+    cursor.at = cursor.bytes.len() - after.len();
+    let date = if after.first()?.is_ascii_digit() {
+        let year = signed(cursor.number(4, 4)?)?;
+        cursor.at += 1;
+        let month = cursor.number(2, 2)?;
+        cursor.eat(b'-').then_some(())?;
+        WrittenDate::Full(year, month, cursor.number(2, 2)?)
+    } else {
+        if !is_short_month(after) && weekday(cursor) {
+            let _comma = cursor.eat(b',');
+            let _space = cursor.eat(b' ');
+        }
+        let month = month(cursor)?;
+        cursor.eat(b' ').then_some(())?;
+        let _padding = cursor.eat(b' ');
+        let day = cursor.number(1, 2)?;
+        let _comma = cursor.eat(b',');
+        cursor.eat(b' ').then_some(())?;
+        WrittenDate::Full(signed(cursor.number(4, 4)?)?, month, day)
+    };
     with_zone(date, since_midnight, cursor, Form::Other, defaults)
 }
 
@@ -288,10 +308,8 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let month_first = if between == b'/' { first <= 12 } else { second > 12 };
     let (month, day) = if month_first { (first, second) } else { (second, first) };
     let has_comma = cursor.eat(b',');
-    if cursor.rest().starts_with(b" -- ") {
-        cursor.at += 3;
-    }
-    if cursor.eat_any(b" T-:_").is_none() && !has_comma {
+    dashes(cursor);
+    if cursor.eat_any(b" T-:_\t").is_none() && !has_comma {
         return None;
     }
     if year_digits == 4 {

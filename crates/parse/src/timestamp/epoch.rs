@@ -14,6 +14,14 @@ pub(crate) fn read(text: &str) -> Option<Ticks> {
     parts(whole.parse().ok()?, fraction(part.as_bytes()).0)
 }
 
+/// `/Date(1763712001123)/` and `/Date(1763712001123+0100)/`: milliseconds, as .NET wrote them in JSON. The offset does
+/// not change the point in time.
+pub(super) fn wrapped(text: &str) -> Option<Ticks> {
+    let inner = text.strip_prefix("/Date(")?.strip_suffix(")/")?;
+    let length = inner.find(['+', '-']).filter(|at| inner.len() - at == 5).unwrap_or(inner.len());
+    read(inner.get(..length)?)
+}
+
 /// A whole number.
 pub(super) fn of_whole(number: u64) -> Option<Ticks> {
     parts(number, 0)

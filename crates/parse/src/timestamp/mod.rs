@@ -164,7 +164,7 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
     match value {
         Value::String(text) => match at_start(text.as_bytes(), defaults) {
             Some(stamp) if stamp.length == text.len() => Some(stamp.time),
-            _ => epoch::read(text),
+            _ => epoch::read(text).or_else(|| epoch::wrapped(text)),
         },
         Value::Int64(number) => epoch::of_whole(u64::try_from(*number).ok()?),
         // The shortest digits of this number are the written digits, up to microseconds. Arithmetic on the number

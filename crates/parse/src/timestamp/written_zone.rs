@@ -87,6 +87,7 @@ pub(super) fn zone(text: &[u8]) -> Option<(WrittenZone, usize)> {
         [] | [b']', ..] => Some((WrittenZone::Unwritten, 0)),
         [b'Z' | b'z', ..] => Some((WrittenZone::East(0), 1)),
         [b'+' | b'-', ..] => offset(text).map(|(minutes, length)| (WrittenZone::East(minutes), length)),
+        [b' ', b'Z', rest @ ..] if ends_word(rest) => Some((WrittenZone::East(0), 2)),
         [b' ', rest @ ..] => Some(match after_space(rest) {
             Some((zone, length)) => (zone, length + 1),
             None => (WrittenZone::Unwritten, 0),

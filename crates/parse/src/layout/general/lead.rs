@@ -88,6 +88,7 @@ impl<'a> LineHeader<'a> {
     pub(in crate::layout) fn stamp_at(&self, at: usize, defaults: &TimestampDefaults) -> Option<Stamp> {
         let stamp = self.read_stamp(self.bytes().get(at..)?, defaults)?;
         match self.bytes().get(at + stamp.length) {
+            _ if self.by_clock && is_in_thousands(self.bytes().get(at + stamp.length..)?) => None,
             None | Some(b' ' | b'\t' | b'|' | b',' | b';') => Some(stamp),
             Some(b':') if stamp.form != Form::Epoch => Some(stamp),
             // `1763712001: text`, at the very start.
@@ -156,7 +157,7 @@ impl<'a> LineHeader<'a> {
     }
 
     /// A time in brackets, with the other parts inside the brackets.
-    fn bracketed(&mut self, defaults: &TimestampDefaults) -> Option<()> {
+    pub(super) fn bracketed(&mut self, defaults: &TimestampDefaults) -> Option<()> {
         let open = self.at;
         if !matches!(self.bytes().get(open), Some(b'[' | b'(' | b'<')) {
             return None;
@@ -180,7 +181,8 @@ impl<'a> LineHeader<'a> {
         }
         let stamp = stamp?;
         let after = inner(at + stamp.length)?;
-        if after.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|')) {
+        let is_uptime = self.by_clock && is_in_thousands(after.as_bytes());
+        if is_uptime || after.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|')) {
             return None;
         }
         for piece in self.line.get(open + 1..at)?.split(':').filter(|piece| is_number(piece)) {
@@ -293,6 +295,11 @@ fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
         WordKind::Group(inner) => inner.len() < 64,
         _ => true,
     }
+}
+
+/// Whether thousandths go on behind a comma: `00:00:01.234,567` counts from the start of a device.
+fn is_in_thousands(after: &[u8]) -> bool {
+    matches!(after, [b',', b'0'..=b'9', ..])
 }
 
 /// A date without a time, next to a time with the same date.

@@ -2,8 +2,9 @@
 
 use super::LineHeader;
 use crate::layout::shape::{
-    NameShape, Token, WordKind, is_capital, is_plain, kinds, kinds_of, letter, level_word, name, token,
+    NameShape, Token, WordKind, is_capital, is_dotted, is_plain, kinds, kinds_of, letter, level_word, name, token,
 };
+use crate::layout::syslog::{is_facility, named_facility, named_severity};
 use crate::pairs::skip_spaces;
 use daytable_model::record::Level;
 
@@ -24,6 +25,11 @@ impl<'a> LineHeader<'a> {
                 self.sketch.level(level, start, end);
                 self.is_padded = self.mark == b',' && token.gap > 1;
                 self.take_before_level(&before);
+                if let WordKind::Word(word) = token.kind
+                    && let Some(facility) = named_facility(word)
+                {
+                    self.sketch.text("facility", facility);
+                }
                 if let WordKind::Group(inner) = token.kind {
                     self.beside_level(inner);
                 }
@@ -95,6 +101,11 @@ impl<'a> LineHeader<'a> {
     fn level_of(&self, token: &Token<'a>, may_be_small: bool) -> Option<(Level, usize, usize)> {
         let is_marked = token.mark != 0 || token.gap > 1;
         match token.kind {
+            // `261121 08:00:01.123:WT 15 [org.example.Main] text`: letters that touch the colon after the time.
+            WordKind::Word(word) if self.mark == b':' && token.start == self.after_time + 1 && word.len() < 3 => {
+                is_capital(token.kinds).then_some(())?;
+                Some((letter(word.as_bytes()[0])?, token.start, token.start + 1))
+            }
             WordKind::Word(word) if word.len() == 1 => {
                 // A single `A` is an ordinary word.
                 let level = letter(word.as_bytes()[0]).filter(|level| *level != Level::Alert)?;
@@ -106,6 +117,9 @@ impl<'a> LineHeader<'a> {
                     Some(word) => (word, token.start + 6),
                     None => (word, token.start),
                 };
+                if let Some(level) = named_severity(word) {
+                    return Some((level, start, start + word.len()));
+                }
                 let level = Level::from_word(word)?;
                 let is_level = is_capital(token.kinds)
                     || may_be_small && (is_marked || is_small_level(word))
@@ -122,7 +136,7 @@ impl<'a> LineHeader<'a> {
                 };
                 let part = match level_word(inner) {
                     Some(_) => inner,
-                    None => inner.split(['/', ':', '|']).find(|part| Level::from_word(part.trim()).is_some())?.trim(),
+                    None => parts_of_group(inner).find(|part| Level::from_word(part.trim()).is_some())?.trim(),
                 };
                 let (start, end) = at(part);
                 Some((level_word(part)?, start, end))
@@ -137,7 +151,12 @@ impl<'a> LineHeader<'a> {
         match next.kind {
             WordKind::Group(_) | WordKind::Source(..) | WordKind::Tagged(..) | WordKind::Dash => true,
             WordKind::Word(word) => {
-                next.mark == b':' || next.gap > 1 || word.len() > 2 && is_capital(next.kinds & !kinds::UNDERSCORE)
+                next.mark == b':'
+                    || next.gap > 1
+                    || word.len() > 2 && is_capital(next.kinds & !kinds::UNDERSCORE)
+                    || word.len() > 4
+                        && (is_dotted(word)
+                            || next.kinds & kinds::SLASH != 0 && name(word.trim_end_matches(']')) == NameShape::Surely)
             }
             WordKind::Number(_) => false,
         }
@@ -178,6 +197,14 @@ impl<'a> LineHeader<'a> {
             }
         }
     }
+}
+
+/// The parts of a group of which one may be a level: `main/INFO`, `core:error`, `Warning-Main.Operation`,
+/// `local3.warning`.
+fn parts_of_group(inner: &str) -> impl Iterator<Item = &str> {
+    let dashed = inner.split_once('-').filter(|(_, rest)| is_dotted(rest)).map(|(level, _)| level);
+    let dotted = inner.split_once('.').filter(|(facility, _)| is_facility(facility)).map(|(_, level)| level);
+    inner.split(['/', ':', '|']).chain(dashed).chain(dotted)
 }
 
 /// Whether a level's word in small letters is a level even where a sentence may begin: `fine so far` has none.

@@ -19,6 +19,7 @@ mod lead;
 mod level;
 mod rest;
 
+use super::dotnet;
 use super::habits::Habits;
 use super::shape::{Token, WordKind, token};
 use super::sketch::Sketch;
@@ -66,6 +67,11 @@ impl<'a> LineHeader<'a> {
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         header.by_clock = true;
         header.time(defaults)?;
+        let message = dotnet::read_at(line, skip_spaces(line.as_bytes(), header.at), &mut header.sketch);
+        if let Some(message) = message {
+            header.at = line.len() - message.len();
+            return Some(header);
+        }
         header.after_the_time(habits);
         header.sketch.level.is_some().then_some(header)
     }
@@ -96,6 +102,11 @@ impl<'a> LineHeader<'a> {
             }
             None => false,
         }
+    }
+
+    /// Reads a time in brackets at the current place; false without one.
+    pub(super) fn stamp_in_brackets(&mut self, defaults: &TimestampDefaults) -> bool {
+        self.bytes().get(self.at) == Some(&b'[') && self.bracketed(defaults).is_some()
     }
 
     /// Whether the header is only a time at the very start with a space after it.
