@@ -3,7 +3,7 @@
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
 use super::args::{FilterArgs, LakeArgs, ReadSources, RecordStores, end_of, report_end};
 use super::asked::AskedPart;
-use super::atomic_file::AtomicFile;
+use super::aside::AtomicFile;
 use super::exit::CliError;
 use super::source_file;
 use crate::http::QuestionForm;

@@ -2,7 +2,7 @@
 //!
 //! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the
 //!   output.
-//! * `atomic_file`: a file that gets its name once it is whole; `source_file`: a file as its source read it.
+//! * `aside`: a file that gets its name once it is whole; `source_file`: a file as its source read it.
 //! * `locate`: the configuration and the data folder of a command without options.
 //! * `folder`: the data folder of a command that writes: a running daemon, or the folder under its lock.
 //! * `control`: the control socket of a running daemon.
@@ -19,7 +19,7 @@ mod answer_output;
 mod archive;
 mod asked;
 mod args;
-mod atomic_file;
+mod aside;
 mod backup;
 mod check;
 mod command_reference;
