@@ -2,8 +2,8 @@
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
 use super::args::{FilterArgs, LakeArgs, ReadSources, RecordStores, end_of, report_end};
-use super::asked::AskedPart;
 use super::aside::AtomicFile;
+use super::asked::AskedPart;
 use super::exit::CliError;
 use super::source_file;
 use crate::http::QuestionForm;
