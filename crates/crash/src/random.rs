@@ -12,6 +12,7 @@ impl Random {
     }
 
     /// Any number except zero.
+    #[allow(clippy::should_implement_trait, reason = "the numbers have no end")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
