@@ -148,7 +148,7 @@ pub(super) fn lake_address(text: &str) -> Result<ArchiveUrl, String> {
         false => {
             let folder = std::fs::canonicalize(text)
                 .map_err(|error| format!("{error}: a folder, or an address such as s3://bucket/path"))?;
-            let folder = folder.to_str().ok_or("the path of the folder is no text")?;
+            let folder = folder.to_str().ok_or("the path of the folder is not UTF-8")?;
             format!("file://{folder}")
         }
     };

@@ -1,4 +1,4 @@
-//! A file that is written aside: it gets its name once it is whole.
+//! A file that is written under another name, and gets its own once it is whole.
 //!
 //! ```text
 //! .NAME.partial ──► sync ──► rename to NAME ──► sync the folder
@@ -16,17 +16,17 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file without its name.
-pub(super) struct AsideFile {
+/// A file that does not have its name yet.
+pub(super) struct AtomicFile {
     file: File,
     path: PathBuf,
     /// Where the file is until it is whole; `None` if it has its name already.
-    aside: Option<PathBuf>,
+    partial: Option<PathBuf>,
 }
 
-impl AsideFile {
+impl AtomicFile {
     /// Begins to write `path`.
-    pub(super) fn create(path: &Path) -> Result<AsideFile, CliError> {
+    pub(super) fn create(path: &Path) -> Result<AtomicFile, CliError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| CliError::Write { path, source }
@@ -35,7 +35,7 @@ impl AsideFile {
         options.write(true).create(true).truncate(false).mode(0o600);
         if path.metadata().is_ok_and(|file| !file.is_file()) {
             let file = options.open(path).map_err(failed(path))?;
-            return Ok(AsideFile { file, path: path.into(), aside: None });
+            return Ok(AtomicFile { file, path: path.into(), partial: None });
         }
         let Some(name) = path.file_name() else {
             return Err(failed(path)(io::ErrorKind::IsADirectory.into()));
@@ -43,16 +43,16 @@ impl AsideFile {
         let mut partial = std::ffi::OsString::from(".");
         partial.push(name);
         partial.push(".partial");
-        let aside = path.with_file_name(partial);
-        let file = options.open(&aside).map_err(failed(&aside))?;
+        let partial = path.with_file_name(partial);
+        let file = options.open(&partial).map_err(failed(&partial))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(CliError::Unavailable(format!(
                 "another command writes {}: wait for it, or choose another file",
                 path.escaped()
             )));
         }
-        file.set_len(0).and_then(|()| file.set_permissions(Permissions::from_mode(0o600))).map_err(failed(&aside))?;
-        Ok(AsideFile { file, path: path.into(), aside: Some(aside) })
+        file.set_len(0).and_then(|()| file.set_permissions(Permissions::from_mode(0o600))).map_err(failed(&partial))?;
+        Ok(AtomicFile { file, path: path.into(), partial: Some(partial) })
     }
 
     /// The file to write.
@@ -62,27 +62,27 @@ impl AsideFile {
 
     /// Gives the file its name.
     pub(super) fn finish(mut self) -> Result<(), CliError> {
-        let Some(aside) = self.aside.take() else { return Ok(()) };
+        let Some(partial) = self.partial.take() else { return Ok(()) };
         daytable_platform::failpoint!("export-written");
         let folder = match self.path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let named = self.file.sync_all().and_then(|()| std::fs::rename(&aside, &self.path));
+        let named = self.file.sync_all().and_then(|()| std::fs::rename(&partial, &self.path));
         if named.is_err() {
             // The error that is reported comes first.
-            let _ = std::fs::remove_file(&aside);
+            let _ = std::fs::remove_file(&partial);
         }
         let named = named.and_then(|()| File::open(folder)?.sync_all());
         named.map_err(|source| CliError::Write { path: self.path.clone(), source })
     }
 }
 
-impl Drop for AsideFile {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if let Some(aside) = &self.aside {
+        if let Some(partial) = &self.partial {
             // The command reports its own error.
-            let _ = std::fs::remove_file(aside);
+            let _ = std::fs::remove_file(partial);
         }
     }
 }

@@ -42,7 +42,7 @@ impl AskedDaemon {
         let body = serde_json::to_string(&question).map_err(|_| ControlError::Protocol("the question has no form"))?;
         let mut response = control.patient()?.post("/-/ask", &body)?;
         while let Some(line) = next_line(&mut response)? {
-            let malformed = || ControlError::Protocol("a line is no part of an answer");
+            let malformed = || ControlError::Protocol("a line is not part of an answer");
             let part = match serde_json::from_str(&line).map_err(|_| malformed())? {
                 AskedLine::Item(text) => AskedPart::Item(AskedLine::item(&text).ok_or_else(malformed)?),
                 AskedLine::GroupEnd => AskedPart::GroupEnd,

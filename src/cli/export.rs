@@ -2,7 +2,7 @@
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
 use super::args::{FilterArgs, LakeArgs, ReadSources, RecordStores, end_of, report_end};
-use super::aside::AsideFile;
+use super::aside::AtomicFile;
 use super::asked::AskedPart;
 use super::exit::CliError;
 use super::source_file;
@@ -84,7 +84,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         return report_end(&end);
     };
     let stores = args.sources.open_or_ask(&args.lake)?;
-    let file = AsideFile::create(path)?;
+    let file = AtomicFile::create(path)?;
     let end = exported.write(stores, format, &file, path)?;
     if let Some(missing) = end.incomplete {
         return Err(CliError::Incomplete(format!("{missing}; {} is not written", path.display())));
@@ -134,7 +134,7 @@ impl Exported {
         self,
         stores: RecordStores,
         format: AnswerFormat,
-        file: &AsideFile,
+        file: &AtomicFile,
         path: &Path,
     ) -> Result<AnswerEnd, CliError> {
         let failed = |source| CliError::Write { path: path.to_owned(), source };

@@ -10,6 +10,7 @@ use crate::http::{HostLine, InviteLine};
 use clap::Subcommand;
 use daytable_forward::intake::{ListedHost, invite};
 use daytable_forward::protocol::HostReport;
+use daytable_model::safe_text::percent_encoded;
 use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
 use daytable_store::{Reader, Store, StoreError, StoreOptions};
 use std::path::{Path, PathBuf};
@@ -102,7 +103,7 @@ fn print_invitation(data: &DataArgs, name: &str, url: Option<&str>, life: Option
     let invited = match Control::connect(&data_dir)? {
         Some(control) => {
             let seconds = life.map_or_else(String::new, |life| format!("&seconds={}", life.as_secs()));
-            let target = format!("/-/hosts/invite?name={}{seconds}", encoded(name));
+            let target = format!("/-/hosts/invite?name={}{seconds}", percent_encoded(name));
             control.post(&target, "")?.only::<InviteLine>("it has no code")?
         }
         None => {
@@ -137,16 +138,6 @@ fn address(config: &Config) -> Option<String> {
     }
 }
 
-/// A text in the address of a request.
-fn encoded(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02X}"),
-        })
-        .collect()
-}
-
 /// Works on a folder without a daemon.
 fn offline<T>(data_dir: &Path, work: impl FnOnce(&Store) -> Result<T, CliError>) -> Result<T, CliError> {
     // Opening to write would create an absent folder.
@@ -160,7 +151,7 @@ fn offline<T>(data_dir: &Path, work: impl FnOnce(&Store) -> Result<T, CliError>)
 fn change(args: &NameArgs, what: &str) -> Result<(), CliError> {
     let (data_dir, name) = (args.data.dir(), &args.name);
     let is_changed = match Control::connect(&data_dir)? {
-        Some(control) => match control.post(&format!("/-/hosts/{what}?name={}", encoded(name)), "") {
+        Some(control) => match control.post(&format!("/-/hosts/{what}?name={}", percent_encoded(name)), "") {
             Ok(_) => true,
             Err(super::control::ControlError::Refused { status: 404, .. }) => false,
             Err(error) => return Err(error.into()),
@@ -175,7 +166,7 @@ fn change(args: &NameArgs, what: &str) -> Result<(), CliError> {
     }
     let mut output = Output::new();
     match what {
-        "revoke" => output.line(format_args!("{name} forwards no more: its credentials have ended"))?,
+        "revoke" => output.line(format_args!("{name} can no longer forward: its credentials are revoked"))?,
         _ => output.line(format_args!("forgot {name}"))?,
     }
     output.flush()

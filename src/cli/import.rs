@@ -148,7 +148,7 @@ fn ask_daemon(
     let (paths, files) = files.into_iter().map(|file| (file.path, file.file)).unzip();
     let (instance, format) = (Some(args.instance.to_string()), args.format.clone());
     let import = ImportRequest { paths, instance, format, keep_expired: args.keep_expired };
-    let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
+    let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is not UTF-8"))?;
     let files: Vec<File> = files;
     let mut pauses = BUSY_PAUSES;
     let mut control = Some(control);

@@ -98,7 +98,7 @@ fn pattern(text: &str) -> Result<String, String> {
         text.to_owned()
     } else {
         let working_dir = std::env::current_dir().map_err(|error| error.to_string())?;
-        let working_dir = working_dir.to_str().ok_or("is relative to a folder whose name is no UTF-8")?;
+        let working_dir = working_dir.to_str().ok_or("is relative to a folder whose name is not UTF-8")?;
         format!("{}/{}", globset::escape(working_dir.trim_end_matches('/')), text.trim_start_matches("./"))
     };
     Pattern::include(&text).map_err(|error| error.to_string())?;

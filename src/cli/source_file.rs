@@ -8,7 +8,7 @@
 //! was skipped. Then the output has what there is, the missing places are reported, and the command fails.
 
 use super::args::{OpenSources, report_archives};
-use super::aside::AsideFile;
+use super::aside::AtomicFile;
 use super::exit::CliError;
 use daytable_model::safe_text::SafeLine;
 use daytable_model::source_id::SourceId;
@@ -80,7 +80,7 @@ pub(super) fn write(sources: &OpenSources, source: &str, output: Option<&Path>) 
     sort(&mut records, &states);
     let missing = match output {
         Some(path) => {
-            let out = AsideFile::create(path)?;
+            let out = AtomicFile::create(path)?;
             let missing = copy(&records, &states, &spool, BufWriter::new(out.file())).map_err(failed(path))?;
             out.finish()?;
             missing

@@ -217,7 +217,7 @@ impl HttpConfig {
     ///
     /// # Errors
     ///
-    /// Senders would have to be authenticated, and there are no credentials; each error says what to set.
+    /// No credentials are configured, so senders cannot be authenticated. Each error says what to set.
     pub fn push_access(&self) -> Result<PushAccess, PushAccessError> {
         let has_client_ca = self.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
         let can_authenticate = self.credentials_file.is_some() || has_client_ca;

@@ -142,7 +142,7 @@ pub(super) fn read_file(path: &Path) -> Result<String, ConfigError> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
         let (line, column) = line_and_column(&valid, valid.len());
-        let (file, text) = (path.text().into_owned(), "is no UTF-8 from here on".into());
+        let (file, text) = (path.text().into_owned(), "is not UTF-8 from here on".into());
         ConfigError::Invalid(vec![Problem { file, line, column, text }])
     })
 }

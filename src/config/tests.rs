@@ -827,7 +827,7 @@ fn files_that_cannot_be_read() {
         Config::load(&path).expect_err("not read").to_string()
     };
     let name = path.display();
-    assert_eq!(read(b"[log]\n# caf\xe9\n"), format!("{name}:2:6: is no UTF-8 from here on"));
+    assert_eq!(read(b"[log]\n# caf\xe9\n"), format!("{name}:2:6: is not UTF-8 from here on"));
     assert_eq!(read(&vec![b'\n'; 1 << 21]), format!("failed to read {name}: is larger than 1 MiB"));
     assert_eq!(read(b"a = 1"), format!("{name}:1:1: unknown key \"a\" in the file"));
     std::fs::remove_file(&path).expect("removed");

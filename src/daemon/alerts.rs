@@ -107,7 +107,7 @@ impl AlertWorker {
                 && let Err(error) = self.engine.set_rules(&rules, &stores, time::now())
             {
                 // The configuration was checked with the same function.
-                tracing::error!(%error, "failed to apply the rules of alerts");
+                tracing::error!(%error, "failed to apply the rules of alerts: the rules before stay in effect");
             }
             let is_wanted = || !self.is_stopping.load(Ordering::Acquire);
             let (lag, conditions) = (lag(&self.inputs.counters.load()), (self.inputs.conditions)());

@@ -42,7 +42,7 @@ pub(super) struct ApiContext {
     pub(super) questions: MemoryBudget,
     pub(super) readers: Arc<ReaderPool>,
     pub(super) lifecycle: LifecycleApi,
-    pub(super) intake: CommitQueue,
+    pub(super) queue: CommitQueue,
     pub(super) router: Router,
     /// How imports are parsed.
     pub(super) reading: Reloadable<ParseOptions>,
@@ -260,7 +260,7 @@ impl Api for ApiContext {
         let progress = |progress| {
             out.line(&progress);
         };
-        let imported = tail::import(files, &options, &router, &host, &self.intake, progress);
+        let imported = tail::import(files, &options, &router, &host, &self.queue, progress);
         imported.and_then(ImportSummary::complete).map(drop).map_err(|error| match error {
             ImportError::Refused(_) => ApiError::Busy(error.to_string()),
             ImportError::Read { .. } => ApiError::Refused(error.to_string()),

@@ -283,18 +283,18 @@ impl LevelSearch {
     /// The entry with its level; `known` is that of the record.
     fn found(self, known: Option<&'static str>, entry: LogEntry) -> FoundEntry {
         let LogEntry { line, stream, metadata, .. } = &entry;
-        let told = || known.or_else(|| level_of_labels(stream, metadata));
+        let known_level = || known.or_else(|| level_of_labels(stream, metadata));
         let level = match self {
             LevelSearch::Skip => return FoundEntry::Entry(entry),
             LevelSearch::Full | LevelSearch::Alike(AlikeLine::Real) => {
-                told().unwrap_or_else(|| detected_level(line, stream, metadata))
+                known_level().unwrap_or_else(|| detected_level(line, stream, metadata))
             }
-            LevelSearch::Alike(AlikeLine::Reduced(tells)) => match told().or_else(|| level_of_members(line)) {
+            LevelSearch::Alike(AlikeLine::Reduced(tells)) => match known_level().or_else(|| level_of_members(line)) {
                 Some(level) => level,
                 None if tells => return FoundEntry::Open,
                 None => detected_level(line, stream, metadata),
             },
-            LevelSearch::Alike(AlikeLine::None) => match told() {
+            LevelSearch::Alike(AlikeLine::None) => match known_level() {
                 Some(level) => level,
                 None => return FoundEntry::Open,
             },

@@ -27,7 +27,7 @@ type Counts = BTreeMap<(&'static str, String), (u64, BTreeMap<String, u64>)>;
 /// Writes losses to the ledger.
 pub(super) struct LossReporter {
     pub(super) counters: Reloadable<CounterRegistry>,
-    pub(super) intake: CommitQueue,
+    pub(super) queue: CommitQueue,
     /// Reads how many rows left the outbox unsent, by reason, if there is a remote store.
     pub(super) outbox: Option<UnsentCounts>,
 }
@@ -55,16 +55,16 @@ impl LossReporter {
 
     /// Submits a report and returns whether it was committed. The store may have no room, so a separate thread waits.
     async fn submit(&self, receipts: Vec<SourceReceipt>) -> bool {
-        let intake = self.intake.clone();
+        let queue = self.queue.clone();
         let (sender, commit) = mpsc::channel();
         // A stop must not wait for the interval, which may be a minute.
         let ack = Ack::awaited(move |is_committed| {
             // The receiver waits below.
             let _ = sender.send(is_committed);
         });
-        let submission = Submission { receipts, epoch: intake.epoch(), ack, ..Submission::default() };
+        let submission = Submission { receipts, epoch: queue.epoch(), ack, ..Submission::default() };
         let is_committed =
-            tokio::task::spawn_blocking(move || intake.submit(submission).is_ok() && commit.recv() == Ok(true));
+            tokio::task::spawn_blocking(move || queue.submit(submission).is_ok() && commit.recv() == Ok(true));
         is_committed.await.unwrap_or(false)
     }
 

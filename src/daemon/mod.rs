@@ -287,7 +287,7 @@ impl Daemon {
         metrics.connect(MetricSources {
             counters: counters.clone(),
             push: push.clone(),
-            intake: store.commit_queue(),
+            queue: store.commit_queue(),
             lifecycle: Box::new(move || sampled.sample()),
             alerts: board.clone(),
             remote: outbox.as_ref().map(|outbox| outbox.sample()),
@@ -309,7 +309,7 @@ impl Daemon {
             questions: server.limits().questions,
             readers: readers.clone(),
             lifecycle: lifecycle.clone(),
-            intake: store.commit_queue(),
+            queue: store.commit_queue(),
             router: router.clone(),
             reading: reading.clone(),
             tails: tails.clone(),
@@ -352,12 +352,12 @@ impl Daemon {
         }
         server.serve(port, &server_context, &push, &mut servers)?;
 
-        let (intake, steps) = (store.commit_queue(), store.steps());
-        let source_context = SourceContext { router: router.clone(), host, intake, steps };
+        let (queue, steps) = (store.commit_queue(), store.steps());
+        let source_context = SourceContext { router: router.clone(), host, queue, steps };
         // Read before the sources start: the plan may be loaded in between. Starting the sources twice has no effect.
         let are_sources_waiting = !router.is_loaded();
         // If the start fails, a source must not wait for commits that may fail as well.
-        sources.apply(&config, &source_context).inspect_err(|_| source_context.intake.drain())?;
+        sources.apply(&config, &source_context).inspect_err(|_| source_context.queue.drain())?;
         readiness.listeners_bound();
         forwarding.apply(&config)?;
 
@@ -378,7 +378,7 @@ impl Daemon {
         };
         let losses = LossReporter {
             counters: counters.clone(),
-            intake: store.commit_queue(),
+            queue: store.commit_queue(),
             outbox: outbox.as_ref().map(|outbox| outbox.losses()),
         };
         let local = Lifecycle {
@@ -390,7 +390,7 @@ impl Daemon {
         let on_remote_run = metrics_bridge::on_run(&metrics, readers);
         let remote_lifecycle = remote_lifecycle.map(|lifecycle| (lifecycle, on_remote_run));
         let background = Background::start(local, remote_lifecycle, verifier, losses)?;
-        let watched = WatchdogContext { intake: store.commit_queue(), counters, metrics: metrics.clone(), progress };
+        let watched = WatchdogContext { queue: store.commit_queue(), counters, metrics: metrics.clone(), progress };
         let watchdog = watchdog::start(watched)?;
         tracing::info!(data = %config.data_dir.escaped(), local_zone = Zone::Local.described(), "ready");
         if let Some(doubt) = host_zone_doubt() {
@@ -449,21 +449,21 @@ impl Daemon {
                 () = plan_loaded(&self.router), if self.are_sources_waiting => {
                     self.are_sources_waiting = false;
                     if let Err(error) = self.start_waiting_sources().await {
-                        tracing::error!(%error, "failed to start the sources of files and journals");
+                        tracing::error!(%error, "failed to start the sources of files and journals: the daemon stops");
                         return Err(DaemonError::Died);
                     }
                     continue;
                 }
             };
             watchdog::reloading();
-            let intake = self.source_context.intake.clone();
+            let queue = self.source_context.queue.clone();
             let result = {
                 let mut reload = pin!(self.reload());
                 tokio::select! {
                     result = &mut reload => result,
                     _ = stop.wait_for(|stop| *stop) => {
                         // The reload may wait for a source that waits for room, and a full outbox has room only once it drains.
-                        intake.drain();
+                        queue.drain();
                         reload.await
                     }
                 }
@@ -484,7 +484,7 @@ impl Daemon {
         self.watchdog.stop();
         self.readiness.drain();
         server.drain();
-        source_context.intake.drain();
+        source_context.queue.drain();
         // The lifecycle ends without its settings; a request for a reload is refused from now on.
         drop((self.reloads, settings, remote_stop, verify_stop));
         lifecycle.executor.stop();

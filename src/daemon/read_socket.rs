@@ -12,11 +12,14 @@ pub(super) fn bind(config: &Config) -> Option<Listener> {
     let number = match group::number(group) {
         Ok(Some(number)) => number,
         Ok(None) => {
-            tracing::warn!(group, "there is no such group, so nobody reads over read_socket");
+            tracing::warn!(
+                group,
+                "the group of read_group does not exist, so there is no socket for readers: create it, and restart"
+            );
             return None;
         }
         Err(error) => {
-            tracing::warn!(group, %error, "the groups of this host cannot be read, so nobody reads over read_socket");
+            tracing::warn!(group, %error, "failed to look up the group of read_group, so there is no socket for readers until a restart");
             return None;
         }
     };
@@ -26,7 +29,7 @@ pub(super) fn bind(config: &Config) -> Option<Listener> {
             Some(listener)
         }
         Err(error) => {
-            tracing::warn!(socket = %path, group, %error, "failed to bind the socket of readers");
+            tracing::warn!(socket = %path, group, %error, "failed to bind read_socket, so there is no socket for readers until a restart");
             None
         }
     }

@@ -93,10 +93,12 @@ impl Daemon {
             Ok(Reloaded { changed, needs_restart }) => {
                 tracing::info!(changed = changed.join("; "), "the configuration was read again");
                 if !needs_restart.is_empty() {
-                    tracing::warn!(keys = needs_restart.join("; "), "only a restart applies this");
+                    tracing::warn!(keys = needs_restart.join("; "), "these keys take effect at a restart");
                 }
             }
-            Err(error) => tracing::error!(%error, "failed to read the configuration again"),
+            Err(error) => {
+                tracing::error!(%error, "failed to read the configuration again: the one before stays in effect")
+            }
         }
         result
     }

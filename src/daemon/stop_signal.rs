@@ -35,7 +35,7 @@ pub(super) fn listen(drain_timeout: Reloadable<Duration>) -> io::Result<watch::R
             std::process::exit(EXIT_CUT_SHORT);
         });
         if let Err(error) = deadline {
-            tracing::warn!(%error, "the stop has no time limit");
+            tracing::warn!(%error, "failed to start a thread: the stop has no time limit");
         }
         sender.send_replace(true);
     });

@@ -79,7 +79,10 @@ pub(super) fn restore_last(data_dir: &Path, totals: &mut VerifyTotals) {
             return;
         }
         Err(error) => {
-            tracing::warn!(error, "the result of the last verification cannot be read");
+            tracing::warn!(
+                error,
+                "failed to read the result of the last verification: it is unknown until the next one"
+            );
             return;
         }
     };
@@ -135,7 +138,7 @@ impl Verifier {
         match thread {
             Ok(_) => receiver.await.unwrap_or(false),
             Err(error) => {
-                tracing::warn!(%error, "no thread to verify the data folder");
+                tracing::warn!(%error, "failed to start a thread: the data folder is not verified");
                 false
             }
         }
@@ -167,7 +170,7 @@ impl Verifier {
             // The report of an interrupted run is incomplete.
             Ok(report) if report.is_stopped => false,
             Ok(report) => {
-                self.tell(&report, start.elapsed());
+                self.log_result(&report, start.elapsed());
                 true
             }
             Err(error) => {
@@ -177,7 +180,7 @@ impl Verifier {
         }
     }
 
-    fn tell(&self, VerifyReport { findings, verdict, .. }: &VerifyReport, took: Duration) {
+    fn log_result(&self, VerifyReport { findings, verdict, .. }: &VerifyReport, took: Duration) {
         let count =
             |kind: FindingKind| findings.iter().filter(|finding| finding.finding == kind && !finding.is_doubt).count();
         let mut totals = lock(&self.metrics.verify);
@@ -194,7 +197,7 @@ impl Verifier {
         drop(totals);
         let saved = serde_json::to_vec(&saved).expect("plain values are JSON");
         if let Err(error) = StateFile::Verified.write(&self.data_dir, &saved) {
-            tracing::warn!(%error, "a restart will not know the result of this verification");
+            tracing::warn!(%error, "failed to store the result of this verification: a restart will not know it");
         }
         for Finding { finding, place, file, found, advice, is_doubt } in findings.iter().take(SAID_MAX) {
             let file = file.as_deref().unwrap_or_default();

@@ -38,7 +38,7 @@ pub(super) struct Watchdog {
 
 /// The state that the watchdog reads.
 pub(super) struct WatchdogContext {
-    pub(super) intake: CommitQueue,
+    pub(super) queue: CommitQueue,
     pub(super) counters: Reloadable<CounterRegistry>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) progress: Arc<LifecycleProgress>,
@@ -53,7 +53,7 @@ pub(super) fn start(watched: WatchdogContext) -> std::io::Result<Watchdog> {
     std::thread::Builder::new().name("watchdog".into()).spawn(move || {
         let mut rounds = CommitterRounds::new(&watched, pace);
         while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(CHECK_INTERVAL.min(pace)) {
-            if watched.intake.has_ended() {
+            if watched.queue.has_ended() {
                 ended.send_replace(true);
                 return;
             }
@@ -104,7 +104,7 @@ impl CommitterRounds {
             pace,
             notified: now,
             records: lock(&watched.metrics.commits).records,
-            rounds: watched.intake.beats(),
+            rounds: watched.queue.beats(),
             last_round: now,
             waited: false,
             committer: committer(),
@@ -112,7 +112,7 @@ impl CommitterRounds {
     }
 
     fn check(&mut self, watched: &WatchdogContext) {
-        let (now, beats) = (Instant::now(), watched.intake.beats());
+        let (now, beats) = (Instant::now(), watched.queue.beats());
         let has_finished = beats != self.rounds;
         if !has_finished && self.committer.as_deref().and_then(state) == Some('D') {
             self.waited = true;

@@ -179,7 +179,7 @@ async fn blocking<T: Send + 'static>(
     match spawn_blocking(work).await {
         Ok(result) => result.map_err(|error| refused(&error)),
         Err(error) => {
-            tracing::error!(%error, "a request of a host ended by a fault of the daemon");
+            tracing::error!(%error, "a request of a host ended by a fault of daytable, please report it");
             Err(fault())
         }
     }

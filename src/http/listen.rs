@@ -24,7 +24,7 @@ pub enum Listener {
     Tls(TcpListener, Certificates),
     /// The control socket.
     Unix(ControlSocket),
-    /// The socket of readers.
+    /// The socket of `read_group`, which answers questions and changes nothing.
     Readers(ControlSocket),
 }
 

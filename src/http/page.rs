@@ -32,6 +32,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use daytable_model::property::to_hex;
 use sha2::{Digest, Sha256};
 use std::io;
 use std::sync::Arc;
@@ -82,8 +83,7 @@ impl Asset {
 
     /// The tag of the content. Weak, because each encoding has other bytes.
     fn etag(&self) -> String {
-        let digest: String = Sha256::digest(self.plain).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        format!("W/\"{digest}\"")
+        format!("W/\"{}\"", to_hex(&Sha256::digest(self.plain)[..8]))
     }
 
     fn response(&self, status: StatusCode, headers: &HeaderMap) -> Response {
@@ -244,7 +244,7 @@ fn with_cookie(mut response: Response, context: &ServerContext, session: Option<
 }
 
 fn no_random_bytes(error: &io::Error) -> Response {
-    tracing::error!(%error, "failed to read random bytes");
+    tracing::error!(%error, "failed to read /dev/urandom: nobody can sign in to the page");
     error_response(StatusCode::INTERNAL_SERVER_ERROR, "/dev/urandom cannot be read")
 }
 

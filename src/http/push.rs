@@ -268,7 +268,7 @@ impl PushContext {
         match working.await {
             Ok(done) => done?,
             Err(error) => {
-                tracing::error!(%error, "a push ended by a fault of the daemon");
+                tracing::error!(%error, "a push ended by a fault of daytable, please report it");
                 return Err(Refusal::Fault);
             }
         }

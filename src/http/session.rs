@@ -9,6 +9,7 @@
 
 use super::read_token::{ReadToken, digest};
 use axum::http::{HeaderMap, header};
+use daytable_model::property::to_hex;
 use daytable_platform::lock;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -96,7 +97,7 @@ impl Sessions {
 fn grant(grants: &mut VecDeque<Grant>, ends: Instant, token: Option<ReadToken>) -> io::Result<String> {
     let mut bytes = [0; 24];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret = to_hex(&bytes);
     if grants.len() >= GRANTS_MAX {
         grants.pop_front();
     }

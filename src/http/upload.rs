@@ -89,7 +89,7 @@ impl PushContext {
             Ok(Err(_)) if *draining.borrow() => Err(Refusal::Busy("the daemon stops")),
             Ok(answer) => answer,
             Err(error) => {
-                tracing::error!(%error, "an upload ended by a fault of the daemon");
+                tracing::error!(%error, "an upload ended by a fault of daytable, please report it");
                 Err(Refusal::Fault)
             }
         }

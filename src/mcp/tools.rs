@@ -1,5 +1,6 @@
 //! The list of tools, and the route of each call.
 
+use daytable_model::safe_text::percent_encoded;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -230,16 +231,7 @@ impl ToolSpec {
 
 /// Adds a parameter and a `&` or keeps the `?` at the end.
 fn add(target: &mut String, name: &str, value: &str) {
-    let _ = write!(target, "{name}=");
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => target.push(byte.into()),
-            _ => {
-                let _ = write!(target, "%{byte:02X}");
-            }
-        }
-    }
-    target.push('&');
+    let _ = write!(target, "{name}={}&", percent_encoded(value));
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub struct MetricSources {
     /// Endpoints of push.
     pub push: Arc<Push>,
     /// The queue of commits.
-    pub intake: CommitQueue,
+    pub queue: CommitQueue,
     /// Reads the lifecycle's state.
     pub lifecycle: Box<dyn Fn() -> LifecycleSample + Send + Sync>,
     /// The current alerts.
@@ -173,11 +173,11 @@ impl Snapshot {
             process: ProcessSample::read(),
             ..Snapshot::default()
         };
-        if let Some(MetricSources { counters, push, intake, lifecycle, alerts, remote, forward }) = sources {
+        if let Some(MetricSources { counters, push, queue, lifecycle, alerts, remote, forward }) = sources {
             snapshot.forward = forward();
             snapshot.registry = counters.load();
             snapshot.held_bytes = push.memory().reserved() as u64;
-            snapshot.waiting_bytes = intake.waiting_bytes() as u64;
+            snapshot.waiting_bytes = queue.waiting_bytes() as u64;
             snapshot.lifecycle = lifecycle();
             snapshot.alerts = alerts.read();
             snapshot.remote = remote.as_ref().map(|remote| remote()).unwrap_or_default();

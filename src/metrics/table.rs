@@ -103,7 +103,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| f.count(&[], read(&s.http.credential_reloads_failed))),
     counter("daytable_dead_letters_total", &["reason"], "entities", Configured, "Entities that were set aside.",
         |s, f| each(f, &s.remote.dead_letters)),
-    counter("daytable_files_rewritten_total", SOURCE, "files", Source, "Files that were rewritten at their path with changes in lines that were read, and are read again.",
+    counter("daytable_files_rewritten_total", SOURCE, "files", Source, "Files that were rewritten in place, with changes in lines that were read before: they are read again.",
         |s, f| s.sources.iter().for_each(|SourceSample { counters, events, .. }| {
             f.count(&[&counters.name], events.get(&SourceEvent::Rewrite).copied().unwrap_or(0));
         })),
@@ -149,7 +149,7 @@ pub(super) const TABLE: &[Metric] = &[
     gauge("daytable_lifecycle_steps_waiting", &["step"], "steps", While, "Steps that failed and wait.",
         |s, f| s.lifecycle.waiting.iter().for_each(|step| f.count(&[step], 1))),
     counter("daytable_lines_continued_total", SOURCE, "lines", Configured,
-        "Lines that went on after they had become a record without an end. What came is a record of its own.",
+        "Lines that grew after their beginning was stored as a record. The rest is a record of its own.",
         |s, f| event_of(s, f, SourceEvent::LineContinued)),
     counter("daytable_lines_unended_total", SOURCE, "lines", Configured,
         "Last lines of files that became a record without an end (`unended_after`).",
@@ -261,7 +261,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| f.count(&[], s.remote.spread_steps)),
     gauge("daytable_store_bytes", &[], "bytes", Always, "Bytes of the days in the data folder.",
         |s, f| s.lifecycle.tables.iter().for_each(|(_, bytes)| f.count(&[], *bytes))),
-    gauge("daytable_store_bytes_max", &[], "bytes", Always, "Bytes above which the oldest days go; 0 is no bound.",
+    gauge("daytable_store_bytes_max", &[], "bytes", Always, "Bytes above which the oldest days go; 0 means no limit.",
         |s, f| f.count(&[], s.lifecycle.bytes_max)),
     gauge("daytable_store_free_bytes", &[], "bytes", Always, "Bytes free on the disk of the data folder.",
         |s, f| s.lifecycle.free_bytes.iter().for_each(|bytes| f.count(&[], *bytes))),

@@ -153,7 +153,7 @@ impl RemoteSetup for AzureSetup {
             Ok(None) if self.config.store.azure.buckets_max == NonZeroU16::MIN => BucketPlans::default(),
             Ok(None) => return,
             Err(error) => {
-                return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
+                return tracing::error!(%error, "failed to read how instances are spread: files and journals wait for the answer of the remote store");
             }
         };
         let (host, endpoint) = (host_id(&self.config), self.client.account().endpoint());

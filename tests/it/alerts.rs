@@ -437,7 +437,7 @@ fn a_kill_at_each_step_of_an_alert_loses_and_repeats_nothing() {
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_kill_at_each_step_of_an_action_leaves_none_out() {
-    let points = ["alerts-evaluated", "alerts-saved", "alert-told", "replace-written", "replace-renamed"];
+    let points = ["alerts-evaluated", "alerts-saved", "alert-sent", "replace-written", "replace-renamed"];
     let cases = points.iter().flat_map(|point| [1, 2, 3].map(|times| (*point, times)));
     let play = |(point, times): (&str, u32)| {
         let (place, webhook, name) = (Place::new(), Webhook::start(), format!("{point}-{times}"));

@@ -31,6 +31,11 @@ impl Source {
         let lines = self.text[..end].lines().enumerate();
         lines.filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(at, line)| (at + 1, line))
     }
+
+    /// The text of these lines.
+    fn code_text(&self) -> String {
+        self.code().map(|(_, line)| line.to_owned() + "\n").collect()
+    }
 }
 
 fn sources(folder: &str) -> Vec<Source> {

@@ -280,7 +280,7 @@ fn who_is_not_let_in_keeps_what_comes_and_says_so() {
     remote.place.write("app.log", &lines[..10]);
     wait_for("it is said", PATIENCE, || (daemon.metric("daytable_remote_denied")? == 1.0).then_some(()));
     assert_eq!(remote.shown()["state"], "denied");
-    daemon.wait_said("denies access to this daytable");
+    daemon.wait_said("the remote store denies access");
     let asked = remote.proxy.asked().len();
     assert!(asked < 5, "{asked} requests to who does not let us in");
     // New rows are still accepted, and shown.

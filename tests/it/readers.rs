@@ -273,7 +273,7 @@ fn there_is_no_such_socket_without_a_group_or_for_a_group_that_is_none() {
     assert!(!socket.exists());
     daemon.stop();
     let daemon = start(&place, &(path + "read_group = \"no-such-group-here\"\n"), http);
-    daemon.wait_said("there is no such group");
+    daemon.wait_said("the group of read_group does not exist");
     assert!(!socket.exists());
     daemon.stop();
 }

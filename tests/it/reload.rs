@@ -243,7 +243,7 @@ fn what_can_change_does_and_the_rest_is_named() {
         (daemon.metric("daytable_config_reloads_total{result=\"success\"}") == Some(1.0)).then_some(())
     });
     assert!(
-        daemon.said().contains("only a restart applies this keys=\"data_dir; store.commit_interval\""),
+        daemon.said().contains("these keys take effect at a restart keys=\"data_dir; store.commit_interval\""),
         "{}",
         daemon.said()
     );

@@ -482,7 +482,7 @@ fn the_daemon_verifies_by_itself_and_counts_what_it_finds() {
     daemon.kill();
     fs::write(place.data().join("verified.json"), "{").expect("written");
     let daemon = place.start_with(&config(&place).replace("[lifecycle]", "[lifecycle]\nverify = \"none\""));
-    daemon.wait_said("the result of the last verification cannot be read");
+    daemon.wait_said("failed to read the result of the last verification: it is unknown until the next one");
     assert!(last()["last"].is_null(), "{}", last());
     daemon.stop();
 }

@@ -60,16 +60,14 @@ impl DeliveryPlan {
     }
 }
 
-/// Sends the alerts of `board` until the other end of `stop` is dropped. `data_dir` has the ledger of what actions were told.
-/// Runs within a runtime.
+/// Sends the alerts of `board` until the other end of `stop` is dropped. `data_dir` has the ledger of the messages that were
+/// sent to actions. Runs within a runtime.
 pub async fn deliver(
     board: AlertBoard,
     data_dir: PathBuf,
     plan: Reloadable<DeliveryPlan>,
     mut stop: watch::Receiver<()>,
 ) {
-    // reqwest uses the default cryptography provider of the process. An existing default provider stays.
-    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let ledger = Arc::new(DeliveryLedger::open(&data_dir));
     loop {
         let current = plan.load();

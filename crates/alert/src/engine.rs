@@ -102,7 +102,7 @@ impl AlertEngine {
                     if rule.below.is_some() && !question.by.is_empty() {
                         let groups = question.ask(stores, now.minus(rule.forget), now, &|| true);
                         state.expect(groups.unwrap_or_else(|error| {
-                            tracing::warn!(alert = rule.name, %error, "groups are known from their next record on");
+                            tracing::warn!(alert = rule.name, %error, "failed to read which groups there were: a group is watched from its next record on");
                             GroupValues::new()
                         }));
                     }

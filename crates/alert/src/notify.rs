@@ -1,8 +1,8 @@
 //! Tells each action of a rule about the beginning and the end of each alert.
 //!
-//! Each action has a task of its own, so that one that fails delays no other. What it was told is in
+//! Each action has a task of its own, so that one that fails delays no other. What was sent is in
 //! `alert-deliveries.json`, which is synced after each message: a kill in between repeats that message, with the same key, and
-//! none is left out. An alert that began and ended while an action failed is told as both.
+//! none is left out. An alert that began and ended while an action failed is sent as both.
 //!
 //! A program is run for beginnings only: most programs that act would act twice.
 
@@ -37,7 +37,7 @@ impl ActionKind {
         }
     }
 
-    /// Whether the end of an alert is told.
+    /// Whether the end of an alert is sent.
     fn hears_ends(self) -> bool {
         self != ActionKind::Run
     }
@@ -93,7 +93,7 @@ impl Target {
     }
 }
 
-/// What was told to whom, in a file that is synced.
+/// Which messages were sent to which action, in a file that is synced.
 pub(crate) struct DeliveryLedger {
     data_dir: PathBuf,
     saved: Mutex<SavedDeliveries>,
@@ -102,12 +102,12 @@ pub(crate) struct DeliveryLedger {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct SavedDeliveries {
     format: u32,
-    /// By the identifier of an alert: which actions heard of its beginning and of its end.
-    told: BTreeMap<String, BTreeSet<String>>,
+    /// By the identifier of an alert: which actions were sent its beginning and its end.
+    sent: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl DeliveryLedger {
-    /// The ledger of a data folder. One that cannot be read is begun anew: alerts that last are told once more.
+    /// The ledger of a data folder. An unreadable ledger starts empty: alerts that are firing are sent once more.
     pub(crate) fn open(data_dir: &Path) -> DeliveryLedger {
         let read = StateFile::AlertDeliveries.read(data_dir).map_err(|error| error.to_string());
         let parsed = read.and_then(|bytes| match bytes {
@@ -124,19 +124,19 @@ impl DeliveryLedger {
 
     fn has(&self, target: &Target, notification: &Notification) -> bool {
         let notes = lock(&self.saved);
-        notes.told.get(&notification.alert.id()).is_some_and(|notes| notes.contains(&target.note_of(notification)))
+        notes.sent.get(&notification.alert.id()).is_some_and(|notes| notes.contains(&target.note_of(notification)))
     }
 
-    /// Adds messages, and forgets those about alerts that are over for everybody. A disk that takes no note is no reason to
-    /// tell again while this daemon runs.
-    fn note(&self, target: &Target, told: &[Notification], board: &AlertBoard) {
+    /// Adds messages, and forgets those about alerts that are over for everybody. A failed write is not a reason to
+    /// send again while this daemon runs.
+    fn note(&self, target: &Target, sent: &[Notification], board: &AlertBoard) {
         let mut saved = lock(&self.saved);
-        // Read behind the lock: another action may have been told meanwhile of an alert that is newer than what this one read.
+        // Read behind the lock: another action may have sent a newer alert meanwhile than this one read.
         let content = board.read();
         let known: BTreeSet<String> = content.firing.iter().chain(&content.ended).map(Alert::id).collect();
-        saved.told.retain(|id, _| known.contains(id));
-        for notification in told {
-            saved.told.entry(notification.alert.id()).or_default().insert(target.note_of(notification));
+        saved.sent.retain(|id, _| known.contains(id));
+        for notification in sent {
+            saved.sent.entry(notification.alert.id()).or_default().insert(target.note_of(notification));
         }
         let written = serde_json::to_vec(&*saved).map_err(|error| error.to_string()).and_then(|bytes| {
             StateFile::AlertDeliveries.write(&self.data_dir, &bytes).map_err(|error| error.to_string())
@@ -167,7 +167,7 @@ impl Notifier {
                 self.board.changed(content.version).await;
                 continue;
             }
-            match self.tell(&due).await {
+            match self.send(&due).await {
                 Ok(()) => {
                     self.board.note_delivery(&name, &[], Ok(()));
                     if std::mem::take(&mut is_failing) {
@@ -188,25 +188,26 @@ impl Notifier {
         }
     }
 
-    /// The next messages that are told together: as many as a mail has, or else one.
+    /// The next messages that are sent together: as many as a mail takes, otherwise one.
     fn due(&self, content: &BoardContent) -> Vec<Notification> {
         let alerts = content.ended.iter().chain(&content.firing).filter(|alert| alert.rule == self.target.rule);
         let notifications = alerts.flat_map(|alert| self.target.notifications(alert, &self.options));
-        let untold = notifications.filter(|notification| !self.ledger.has(&self.target, notification));
-        untold.take(if self.target.kind == ActionKind::Mail { mail::MESSAGES_MAX } else { 1 }).collect()
+        let unsent = notifications.filter(|notification| !self.ledger.has(&self.target, notification));
+        unsent.take(if self.target.kind == ActionKind::Mail { mail::MESSAGES_MAX } else { 1 }).collect()
     }
 
     /// The ends that the target knows, also from before a restart, need not be kept for it.
     fn note_known_ends(&self, name: &str, content: &BoardContent) {
         let is_known = |alert: &&Alert| {
             let mut notifications = self.target.notifications(alert, &self.options).into_iter();
-            alert.rule == self.target.rule && notifications.all(|told| self.ledger.has(&self.target, &told))
+            alert.rule == self.target.rule
+                && notifications.all(|notification| self.ledger.has(&self.target, &notification))
         };
         let known: Vec<Alert> = content.ended.iter().filter(is_known).cloned().collect();
         self.board.note_accepted(name, &known);
     }
 
-    async fn tell(&self, due: &[Notification]) -> Result<(), String> {
+    async fn send(&self, due: &[Notification]) -> Result<(), String> {
         let Target { kind, actions, .. } = &self.target;
         match kind {
             ActionKind::Webhook => {
@@ -217,7 +218,7 @@ impl Notifier {
             ActionKind::Mail => mail::send(due, &actions.mail, &self.options).await?,
             ActionKind::Run => return self.run(due).await,
         }
-        failpoint!("alert-told");
+        failpoint!("alert-sent");
         self.ledger.note(&self.target, due, &self.board);
         Ok(())
     }
@@ -231,7 +232,7 @@ impl Notifier {
         let (due, target, ledger, board) = (due.to_vec(), self.target.clone(), self.ledger.clone(), self.board.clone());
         let work = move || {
             let ran = due.iter().try_for_each(|notification| program::run(notification, &target.actions.run));
-            failpoint!("alert-told");
+            failpoint!("alert-sent");
             if ran.is_ok() {
                 ledger.note(&target, &due, &board);
             }
@@ -272,7 +273,7 @@ mod tests {
         Notification { alert: alert.clone(), status: Status::Firing, url: None }
     }
 
-    /// An action that is slow notes its message after another one was told of a newer alert.
+    /// An action that is slow notes its message after another action sent a newer alert.
     #[test]
     fn a_slow_action_does_not_forget_what_another_was_told() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -2,9 +2,10 @@
 
 use crate::relay::MailRelay;
 use daytable_model::path_text::PathText;
+use daytable_net::http_client;
 use daytable_platform::error_text::with_causes;
 use daytable_platform::small_file;
-use reqwest::{Certificate, Client, Identity, StatusCode, Url};
+use reqwest::{Client, Identity, StatusCode, Url};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -101,18 +102,9 @@ impl DeliveryOptions {
     /// A client for each message: a replaced certificate has effect at once, and messages are few. The certificate of
     /// `cert_file` is shown to receivers only.
     pub(crate) fn client(&self, shows_certificate: bool) -> Result<Client, String> {
-        let mut builder = Client::builder()
-            .http1_only()
-            .connect_timeout(CONNECT_MAX)
-            .timeout(REQUEST_MAX)
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
+        let mut builder = http_client::client(CONNECT_MAX, REQUEST_MAX);
         if let Some(file) = &self.ca_file {
-            let pem = read_file(file)?;
-            let authorities = Certificate::from_pem_bundle(pem.as_bytes());
-            let authorities = authorities.map_err(|error| format!("{}: {error}", file.escaped()))?;
-            builder = builder.tls_certs_merge(authorities);
+            builder = http_client::trust(builder, file, FILE_BYTES_MAX)?;
         }
         if let (true, Some(cert_file), Some(key_file)) = (shows_certificate, &self.cert_file, &self.key_file) {
             let pem = format!("{}\n{}", read_file(cert_file)?, read_file(key_file)?);

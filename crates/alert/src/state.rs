@@ -261,7 +261,7 @@ impl RuleState {
         ended
     }
 
-    /// The alerts that last.
+    /// The alerts that are firing.
     pub(crate) fn alerts(&self) -> impl Iterator<Item = &Alert> {
         self.groups.iter().filter_map(|(_, group)| group.alert.as_ref())
     }

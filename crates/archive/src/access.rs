@@ -251,7 +251,7 @@ impl AzureConnection {
         let pairs = text.trim().split(';').filter(|pair| !pair.trim().is_empty());
         // Keys and signatures contain `=` themselves.
         let pairs: Option<Vec<(&str, &str)>> = pairs.map(|pair| pair.trim().split_once('=')).collect();
-        let pairs = pairs.ok_or("is no connection string: pairs of NAME=VALUE with \";\" between them")?;
+        let pairs = pairs.ok_or("is not a connection string: pairs of NAME=VALUE with \";\" between them")?;
         let value = |name: &str| {
             let found = pairs.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
             found.map(|(_, value)| *value).filter(|value| !value.is_empty())

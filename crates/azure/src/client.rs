@@ -8,13 +8,14 @@ use super::response::{self, TransactionOutcome};
 use super::signature::shared_key;
 use super::token::{SentToken, TokenError};
 use super::transaction::CONTENT_TYPE as TRANSACTION;
+use super::write::{write_partition_key, write_row};
 use super::{
-    Continuation, DateTime, EdmValue, Entity, EntityPage, Error, Flavour, Query, SealedTransaction, StorageAccount,
-    Transaction,
+    Continuation, DateTime, ETag, EdmValue, Entity, EntityPage, Error, Flavour, IfMatch, Query, SealedTransaction,
+    StorageAccount, Transaction, WriteMode,
 };
 use bytes::Bytes;
 use chrono::Datelike;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH};
 use reqwest::{Method, StatusCode, Url};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -85,6 +86,7 @@ struct HttpRequest<'a> {
     /// Query without `?`.
     query: &'a str,
     accept: &'static str,
+    if_match: Option<IfMatch<'a>>,
     content: Option<(&'static str, Bytes)>,
     answer_bytes_max: usize,
     /// The operation, as text after "failed to".
@@ -204,10 +206,11 @@ impl Client {
     }
 
     /// Sends a transaction, which is executed completely or not at all. A transaction of upserts only may be repeated.
-    /// An empty transaction is not sent.
-    pub async fn transact(&self, transaction: &SealedTransaction) -> Result<(), Error> {
+    /// An empty transaction is not sent. Returns the new version of each entity, in the order of the transaction; a deleted
+    /// entity has none.
+    pub async fn transact(&self, transaction: &SealedTransaction) -> Result<Vec<Option<ETag>>, Error> {
         if transaction.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let doing = format!("write {} entities to {}", transaction.len(), transaction.table());
         let request = HttpRequest {
@@ -217,17 +220,68 @@ impl Client {
         let answer = self.send(request).await?;
         // The service always answers 202; Cosmos DB answers 200.
         if !matches!(answer.status, 200 | 202) {
-            return answer.succeeded().and_then(|()| Err(answer.garbled("the answer is of no transaction")));
+            return answer.succeeded().and_then(|()| Err(answer.garbled("the answer is not that of a transaction")));
         }
         let content_type = answer.header("content-type").unwrap_or_default();
         match response::outcome(&content_type, &answer.body, transaction.len()) {
-            TransactionOutcome::Done => Ok(()),
+            TransactionOutcome::Done(versions) => Ok(versions),
             TransactionOutcome::Failed { status, fault, after } => {
                 let kind = kind_of(status, &fault, after.or(answer.retry_after()), true);
                 Err(answer.asked.refused(status, fault, kind))
             }
             TransactionOutcome::Garbled(why) => Err(answer.garbled(why)),
         }
+    }
+
+    /// Writes one entity. Returns its new version, if the answer names it.
+    ///
+    /// # Errors
+    ///
+    /// Where the mode does not allow the write, the [`ErrorKind`] that the mode names. An entity larger than a transaction may be
+    /// is not sent, and gives [`ErrorKind::TooLarge`].
+    pub async fn write<'p, N: AsRef<str>>(
+        &self,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+        mode: WriteMode<'_>,
+        properties: impl IntoIterator<Item = (N, EdmValue<'p>)>,
+    ) -> Result<Option<ETag>, Error> {
+        let (path, doing) = match mode {
+            WriteMode::Insert => (encoded(table), format!("insert an entity into {table}")),
+            _ => (entity_path(table, partition_key, row_key), format!("write an entity of {table}")),
+        };
+        let bytes_max = self.0.account.flavour().transaction_bytes_max();
+        let mut body = Vec::new();
+        write_partition_key(partition_key, &mut body);
+        write_row(row_key, properties, bytes_max, &mut body);
+        if body.len() > bytes_max {
+            let asked = self.number(doing);
+            return Err(asked.unanswered(ErrorKind::TooLarge, None, "the entity is too large", false));
+        }
+        let method = Method::from_bytes(mode.method().as_bytes()).expect("the name of a method");
+        let request = HttpRequest {
+            if_match: mode.if_match(),
+            content: Some((JSON, body.into())),
+            ..HttpRequest::new(method, &path, "", doing)
+        };
+        let answer = self.send(request).await?;
+        answer.succeeded()?;
+        Ok(answer.header("etag").and_then(|etag| ETag::new(&etag)))
+    }
+
+    /// Deletes one entity. If the entity is missing, the error is [`ErrorKind::NotFound`].
+    pub async fn delete(
+        &self,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+        condition: IfMatch<'_>,
+    ) -> Result<(), Error> {
+        let path = entity_path(table, partition_key, row_key);
+        let doing = format!("delete an entity of {table}");
+        let request = HttpRequest { if_match: Some(condition), ..HttpRequest::new(Method::DELETE, &path, "", doing) };
+        self.send(request).await?.succeeded()
     }
 
     /// Reads one entity, or `None` if the entity is missing. `select` names the wanted properties; empty means all.
@@ -248,7 +302,9 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             other => other?,
         }
-        entity::entity(&answer.body).map(Some).map_err(|error| answer.garbled(&error.to_string()))
+        let mut entity = entity::entity(&answer.body).map_err(|error| answer.garbled(&error.to_string()))?;
+        entity.etag = entity.etag.or_else(|| ETag::new(&answer.header("etag")?));
+        Ok(Some(entity))
     }
 
     /// Reads a page: the first page, or the page at `next`, from an earlier page of the same query.
@@ -279,14 +335,14 @@ impl Client {
     /// [`ErrorKind::Denied`] if the rights are missing; otherwise there is no telling.
     pub async fn probe_write(&self) -> Result<(), Error> {
         // `RandomState` has random keys, so nobody has this table.
-        let table = format!("DaytableProbe{:016x}", std::hash::RandomState::new().build_hasher().finish());
+        let table = format!("Probe{:016x}", std::hash::RandomState::new().build_hasher().finish());
         let mut transaction = Transaction::new(self.account(), &table, "probe");
         let properties: [(&str, EdmValue<'_>); 0] = [];
         let pushed = transaction.push("probe", properties);
         debug_assert_eq!(pushed, super::Pushed::Added, "one small entity fits");
         match self.transact(&transaction.seal()).await {
             Err(error) if error.kind() == ErrorKind::TableNotFound => Ok(()),
-            other => other,
+            other => other.map(drop),
         }
     }
 
@@ -300,6 +356,12 @@ impl Client {
         }
     }
 
+    /// The description of a request, for its errors.
+    fn number(&self, doing: String) -> RequestInfo {
+        let number = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        RequestInfo { doing, request_id: format!("{:016x}-{number}", self.0.name), service_request_id: None }
+    }
+
     /// Sends a request once, with another token than the rejected one.
     async fn send_once(
         &self,
@@ -309,12 +371,7 @@ impl Client {
         let HttpRequest { method, path, query, content, answer_bytes_max, doing, .. } = request;
         let accept: &'static str = request.accept;
         let shared = &*self.0;
-        let number = shared.requests.fetch_add(1, Ordering::Relaxed);
-        let mut asked = RequestInfo {
-            doing: doing.clone(),
-            request_id: format!("{:016x}-{number}", shared.name),
-            service_request_id: None,
-        };
+        let mut asked = self.number(doing.clone());
         let broken = |asked: &RequestInfo, what: &str| asked.unanswered(ErrorKind::Unknown, None, what, false);
 
         let mut address = format!("{}/{path}", shared.account.endpoint);
@@ -323,7 +380,7 @@ impl Client {
             address.push(if number == 0 { '?' } else { '&' });
             address.push_str(part);
         }
-        let url = Url::parse(&address).map_err(|_| broken(&asked, "the address is none"))?;
+        let url = Url::parse(&address).map_err(|_| broken(&asked, "the address is not valid"))?;
         let content_type = content.as_ref().map_or("", |(content_type, _)| *content_type);
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
@@ -334,6 +391,9 @@ impl Client {
         headers.insert("x-ms-client-request-id", said(&asked.request_id)?);
         if *method == Method::POST && content_type == JSON {
             headers.insert("Prefer", HeaderValue::from_static("return-no-content"));
+        }
+        if let Some(condition) = request.if_match {
+            headers.insert(IF_MATCH, said(condition.header())?);
         }
         let token = match &shared.account.secret {
             Secret::Tokens(tokens) => {
@@ -376,7 +436,16 @@ impl Client {
 
 impl<'a> HttpRequest<'a> {
     fn new(method: Method, path: &'a str, query: &'a str, doing: String) -> HttpRequest<'a> {
-        HttpRequest { method, path, query, accept: MINIMAL, content: None, answer_bytes_max: ANSWER_BYTES_MAX, doing }
+        HttpRequest {
+            method,
+            path,
+            query,
+            accept: MINIMAL,
+            if_match: None,
+            content: None,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+            doing,
+        }
     }
 }
 
@@ -421,7 +490,7 @@ impl Response {
     /// Requires this status, where no other success status is valid.
     fn expect(&self, status: u16) -> Result<(), Error> {
         self.succeeded()?;
-        if self.status == status { Ok(()) } else { Err(self.garbled("the answer is of no such request")) }
+        if self.status == status { Ok(()) } else { Err(self.garbled("the answer is not that of such a request")) }
     }
 
     fn garbled(&self, why: &str) -> Error {

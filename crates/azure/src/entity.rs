@@ -1,6 +1,6 @@
 //! Entities in query results: `application/json;odata=minimalmetadata`, with types beside the values.
 
-use super::{DateTime, EdmValue};
+use super::{DateTime, ETag, EdmValue};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -20,6 +20,8 @@ pub struct Entity {
     pub row_key: String,
     /// The time of the last write, by the service.
     pub timestamp: Option<DateTime>,
+    /// The version, for [`super::IfMatch`].
+    pub etag: Option<ETag>,
     /// Names and values of the properties that are not null.
     pub properties: Vec<(String, EdmValue<'static>)>,
 }
@@ -39,6 +41,10 @@ impl Entity {
         let types: HashMap<&str, &str> = fields.0.iter().filter_map(typed).collect();
         for (name, json) in &fields.0 {
             if name.contains("odata.") {
+                if name == "odata.etag" {
+                    entity.etag =
+                        serde_json::from_str::<Cow<'_, str>>(json.get()).ok().and_then(|etag| ETag::new(&etag));
+                }
                 continue;
             }
             let edm = types.get(&**name).copied();
@@ -135,6 +141,7 @@ mod tests {
         let entity = &page[0];
         assert_eq!((entity.partition_key.as_str(), entity.row_key.as_str()), ("web-17", "1"));
         assert_eq!(entity.timestamp, DateTime::parse("2026-11-21T00:51:47.2034398Z"));
+        assert_eq!(entity.etag, ETag::new("W/\"datetime'2026-11-21T00%3A51%3A47.2034398Z'\""));
         let names: Vec<&str> = entity.properties.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["Message", "Time", "Severity", "Size", "Ratio", "Up", "Bad"]);
         assert_eq!(entity.property("Message"), Some(&"aé".into()));

@@ -8,6 +8,8 @@
 //! | [`ErrorKind::TableBeingDeleted`] | 409 | waits at least 40 s, by the documentation of the service |
 //! | [`ErrorKind::TableAlreadyExists`] | 409 | continues |
 //! | [`ErrorKind::Refused`] | 400 with one of [`REFUSALS`], or any 4xx within a transaction | sets the entity aside, after sending it alone |
+//! | [`ErrorKind::EntityAlreadyExists`], [`ErrorKind::NotFound`] | 409, 404 | reads the entity, and decides anew |
+//! | [`ErrorKind::PreconditionFailed`] | 412 | reads the entity, and decides anew |
 //! | [`ErrorKind::TooLarge`] | 413, `RequestBodyTooLarge`; an answer beyond its bound | sends two halves |
 //! | [`ErrorKind::Denied`] | 401, 403 | stops |
 //! | [`ErrorKind::Unknown`] | any other answer | waits long |
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 /// Codes that blame an entity. Other refusals of a request (`InvalidHeaderValue`, for example) are not the fault of an
 /// entity. To set entities aside for such a refusal would lose good entities.
-pub const REFUSALS: [&str; 14] = [
+pub const REFUSALS: [&str; 13] = [
     "DuplicatePropertiesSpecified",
     "EntityTooLarge",
     "InvalidDuplicateRow",
@@ -31,7 +33,6 @@ pub const REFUSALS: [&str; 14] = [
     "PropertyValueTooLarge",
     "CommandsInBatchActOnDifferentPartitions",
     "TooManyProperties",
-    "UpdateConditionNotSatisfied",
 ];
 
 /// Maximum characters of a message.
@@ -74,10 +75,15 @@ pub enum ErrorKind {
     TableBeingDeleted,
     /// The table exists already.
     TableAlreadyExists,
-    /// The entity to remove does not exist.
+    /// The entity does not exist.
     NotFound,
     /// The entity to insert exists already, perhaps from an earlier try.
     EntityAlreadyExists {
+        /// Index of the entity in the transaction, if the answer has one.
+        index: Option<usize>,
+    },
+    /// The entity has another version than [`super::IfMatch`] names: somebody wrote it since, perhaps an earlier try.
+    PreconditionFailed {
         /// Index of the entity in the transaction, if the answer has one.
         index: Option<usize>,
     },
@@ -139,6 +145,7 @@ pub(super) fn kind_of(status: u16, fault: &ErrorDetail, after: Option<Duration>,
         "TableBeingDeleted" => return ErrorKind::TableBeingDeleted,
         "TableAlreadyExists" => return ErrorKind::TableAlreadyExists,
         "EntityAlreadyExists" => return ErrorKind::EntityAlreadyExists { index },
+        "UpdateConditionNotSatisfied" | "ConditionNotMet" => return ErrorKind::PreconditionFailed { index },
         "RequestBodyTooLarge" | "ContentLengthExceeded" => return ErrorKind::TooLarge,
         code if REFUSALS.contains(&code) && (400..500).contains(&status) => return ErrorKind::Refused { index },
         _ => {}
@@ -149,6 +156,7 @@ pub(super) fn kind_of(status: u16, fault: &ErrorDetail, after: Option<Duration>,
         503 if fault.code == "ServerBusy" => ErrorKind::Throttled { scope, after },
         408 | 500 | 502 | 503 | 504 => ErrorKind::Retry { after },
         401 | 403 => ErrorKind::Denied,
+        412 => ErrorKind::PreconditionFailed { index },
         413 => ErrorKind::TooLarge,
         404 if fault.code == "ResourceNotFound" || fault.code == "EntityNotFound" => ErrorKind::NotFound,
         400..500 if within => ErrorKind::Refused { index },
@@ -311,6 +319,8 @@ mod tests {
             (409, "TableBeingDeleted", "", false, ErrorKind::TableBeingDeleted),
             (409, "TableAlreadyExists", "", false, ErrorKind::TableAlreadyExists),
             (409, "EntityAlreadyExists", "", true, ErrorKind::EntityAlreadyExists { index: None }),
+            (412, "UpdateConditionNotSatisfied", "", true, ErrorKind::PreconditionFailed { index: None }),
+            (412, "", "", false, ErrorKind::PreconditionFailed { index: None }),
             (400, "PropertyValueTooLarge", "", true, ErrorKind::Refused { index: None }),
             (400, "NewCodeOfNextYear", "", true, ErrorKind::Refused { index: None }),
             (400, "InvalidHeaderValue", "", false, ErrorKind::Unknown),

@@ -19,6 +19,7 @@
 //! Lines end in CRLF or LF. A transaction succeeded if the number of successful parts equals the number of entities,
 //! with no other part.
 
+use super::ETag;
 use super::error::{ErrorDetail, RetryAfter};
 use serde::Deserialize;
 use std::time::Duration;
@@ -29,8 +30,8 @@ const BOUNDARIES_MAX: usize = 4;
 /// The result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TransactionOutcome {
-    /// All operations were executed.
-    Done,
+    /// All operations were executed. The versions of their entities, in their order; a deleted entity has none.
+    Done(Vec<Option<ETag>>),
     /// No operation was executed.
     Failed { status: u16, fault: ErrorDetail, after: Option<Duration> },
     /// The answer is unreadable.
@@ -40,7 +41,13 @@ pub(super) enum TransactionOutcome {
 /// Parses the answer to a transaction of `entities` entities.
 pub(super) fn outcome(content_type: &str, body: &[u8], entities: usize) -> TransactionOutcome {
     let text = String::from_utf8_lossy(body);
-    let mut reading = MultipartReader { text: &text, boundaries: Vec::new(), at: At::Outside, good: 0 };
+    let mut reading = MultipartReader {
+        text: &text,
+        boundaries: Vec::new(),
+        at: At::Outside,
+        good: Vec::new(),
+        good_max: entities + 1,
+    };
     if let Some(boundary) = boundary_of(content_type) {
         reading.boundaries.push(boundary.to_owned());
     }
@@ -52,7 +59,7 @@ pub(super) fn outcome(content_type: &str, body: &[u8], entities: usize) -> Trans
             }
             failed
         }
-        None if reading.good == entities => TransactionOutcome::Done,
+        None if reading.good.len() == entities => TransactionOutcome::Done(reading.good),
         None => TransactionOutcome::Garbled("the answer has not as many parts as the transaction has entities"),
     }
 }
@@ -61,8 +68,9 @@ struct MultipartReader<'a> {
     text: &'a str,
     boundaries: Vec<String>,
     at: At,
-    /// Successful parts.
-    good: usize,
+    /// The versions that the successful parts name; one more at most than there are entities.
+    good: Vec<Option<ETag>>,
+    good_max: usize,
 }
 
 enum At {
@@ -73,9 +81,9 @@ enum At {
     /// Before the status line of the inner answer.
     Answer,
     /// In the headers of the inner answer.
-    Headers { status: u16, after: RetryAfter },
+    Headers { status: u16, after: RetryAfter, etag: Option<ETag> },
     /// In the body of the inner answer, which begins at `from`.
-    Body { status: u16, after: RetryAfter, from: usize },
+    Body { status: u16, after: RetryAfter, etag: Option<ETag>, from: usize },
 }
 
 impl MultipartReader<'_> {
@@ -102,15 +110,18 @@ impl MultipartReader<'_> {
                 }
                 At::Part { is_http } => At::Part { is_http: self.part_header(line) || is_http },
                 At::Answer => match status_of(line) {
-                    Some(status) => At::Headers { status, after: RetryAfter::default() },
+                    Some(status) => At::Headers { status, after: RetryAfter::default(), etag: None },
                     None => At::Answer,
                 },
-                At::Headers { status, after } if line.is_empty() => At::Body { status, after, from: next },
-                At::Headers { status, mut after } => {
+                At::Headers { status, after, etag } if line.is_empty() => At::Body { status, after, etag, from: next },
+                At::Headers { status, mut after, mut etag } => {
                     if let Some((name, value)) = line.split_once(':') {
                         after.note(name.trim(), value);
+                        if name.trim().eq_ignore_ascii_case("etag") {
+                            etag = ETag::new(value.trim());
+                        }
                     }
-                    At::Headers { status, after }
+                    At::Headers { status, after, etag }
                 }
                 body_or_outside => body_or_outside,
             };
@@ -144,13 +155,17 @@ impl MultipartReader<'_> {
 
     /// Ends the current part at `end`.
     fn finish(&mut self, end: usize) -> Option<TransactionOutcome> {
-        let (status, after, body) = match self.at {
-            At::Headers { status, after } => (status, after, ""),
-            At::Body { status, after, from } => (status, after, self.text.get(from..end).unwrap_or_default()),
+        let (status, after, etag, body) = match &mut self.at {
+            At::Headers { status, after, etag } => (*status, *after, etag.take(), ""),
+            At::Body { status, after, etag, from } => {
+                (*status, *after, etag.take(), self.text.get(*from..end).unwrap_or_default())
+            }
             At::Outside | At::Part { .. } | At::Answer => return None,
         };
         if (200..300).contains(&status) {
-            self.good += 1;
+            if self.good.len() < self.good_max {
+                self.good.push(etag);
+            }
             return None;
         }
         Some(TransactionOutcome::Failed { status, fault: fault(body), after: after.0 })
@@ -270,13 +285,12 @@ mod tests {
     fn transactions_that_were_done() {
         for line_end in ["\n", "\r\n"] {
             let text = answer(&[GOOD, GOOD, GOOD], line_end);
-            assert_eq!(outcome(TYPE, text.as_bytes(), 3), TransactionOutcome::Done);
+            let etag = ETag::new("W/\"datetime'2021-09-21T00%3A51%3A47.2034398Z'\"");
+            let done = TransactionOutcome::Done(vec![etag; 3]);
+            assert_eq!(outcome(TYPE, text.as_bytes(), 3), done);
             // The boundary is found even if no header names it.
-            assert_eq!(outcome("", text.as_bytes(), 3), TransactionOutcome::Done);
-            assert_eq!(
-                outcome("multipart/mixed; boundary=\"batchresponse_1\"", text.as_bytes(), 3),
-                TransactionOutcome::Done
-            );
+            assert_eq!(outcome("", text.as_bytes(), 3), done);
+            assert_eq!(outcome("multipart/mixed; boundary=\"batchresponse_1\"", text.as_bytes(), 3), done);
             for entities in [1, 2, 4, 100] {
                 assert!(
                     matches!(outcome(TYPE, text.as_bytes(), entities), TransactionOutcome::Garbled(_)),
@@ -348,7 +362,7 @@ mod tests {
             --changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
             HTTP/1.1 204 No Content\r\nX-Content-Type-ClientOptions: nosniff\r\nETag: a\r\n\r\n\r\n\
             --changesetresponse_2--\r\n--batchresponse_1--\r\n";
-        assert_eq!(outcome(TYPE, good.as_bytes(), 1), TransactionOutcome::Done);
+        assert_eq!(outcome(TYPE, good.as_bytes(), 1), TransactionOutcome::Done(vec![ETag::new("a")]));
         let general = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n\
             --changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
             changesetresponse_2\r\nHTTP/1.1 400 Bad HttpRequest\r\nContent-Type: application/json\r\n\r\n\
@@ -401,7 +415,8 @@ mod tests {
         #[test]
         fn any_answer(text in "(--(batchresponse_1|a|)(--)?\r?\n|Content-Type: (multipart/mixed; boundary=a|application/http)\r?\n|\r?\n|HTTP/1.[01] [0-9]{0,4} x\r?\n|Retry-After: 9|\\PC){0,30}", entities in 0usize..4) {
             let _ = fault(&text);
-            if outcome(TYPE, text.as_bytes(), entities) == TransactionOutcome::Done {
+            if let TransactionOutcome::Done(versions) = outcome(TYPE, text.as_bytes(), entities) {
+                prop_assert_eq!(versions.len(), entities);
                 prop_assert!(text.matches("HTTP/1.").count() >= entities);
             }
         }

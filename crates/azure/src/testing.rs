@@ -6,7 +6,8 @@ use crate::{entity, response};
 pub fn assert_answers(entities: usize, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     for content_type in ["", "multipart/mixed; boundary=batchresponse_1"] {
-        if response::outcome(content_type, body, entities) == response::TransactionOutcome::Done {
+        if let response::TransactionOutcome::Done(versions) = response::outcome(content_type, body, entities) {
+            assert_eq!(versions.len(), entities, "each entity has an answer");
             assert!(text.matches("HTTP/1.").count() >= entities, "more entities are done than are answered for");
         }
     }

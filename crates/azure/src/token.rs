@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A token is renewed so long before its end; one that lasts for less than twice as long, after half of its time.
+/// A token is renewed this long before its end. A token that lasts less than twice as long is renewed after half of its time.
 const RENEWED_BEFORE: Duration = Duration::from_secs(300);
 /// How long a token is used at least, and one at most whose source does not say when it ends.
 const USED_MIN: Duration = Duration::from_secs(30);

@@ -23,19 +23,17 @@
 //! limit is known before the service refuses a request. The bytes contain no secret and may be stored.
 
 use super::names::{write_encoded, write_key};
-use super::value::write_escaped;
-use super::{EdmValue, StorageAccount};
+use super::write::{write_partition_key, write_row};
+use super::{EdmValue, IfMatch, StorageAccount, WriteMode};
 use bytes::Bytes;
 
 /// Maximum entities of a transaction.
 pub const ENTITIES_MAX: usize = 100;
 
 const HEAD: &[u8] = b"--batch_transaction\r\nContent-Type: multipart/mixed; boundary=changeset_entities\r\n\r\n";
-const PART: &str =
-    "--changeset_entities\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-const JSON_HEADERS: &str = " HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
-     DataServiceVersion: 3.0;\r\n";
-const DELETE_HEADERS: &str = " HTTP/1.1\r\nIf-Match: *\r\nAccept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0;\r\n\r\n\r\n";
+const PART: &[u8] =
+    b"--changeset_entities\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+const HEADERS: &[u8] = b"Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0;\r\n";
 const TAIL: &[u8] = b"--changeset_entities--\r\n--batch_transaction--\r\n";
 /// Initial capacity of a transaction: a hundred entities of usual size.
 const CAPACITY_BYTES: usize = 80 << 10;
@@ -50,10 +48,12 @@ pub struct Transaction {
     bytes: Vec<u8>,
     bytes_max: usize,
     entities: usize,
-    /// The constant text of an upsert: up to the RowKey in the address, and from there to the RowKey in the JSON.
-    upsert: [Vec<u8>; 2],
-    insert: Vec<u8>,
-    delete: Vec<u8>,
+    /// The address of the table.
+    address: Vec<u8>,
+    /// The address of an entity, up to its RowKey.
+    entity_address: Vec<u8>,
+    /// The JSON object of an entity, up to its RowKey.
+    object: Vec<u8>,
 }
 
 /// The result of a push.
@@ -77,45 +77,34 @@ impl Transaction {
 
     /// Creates an empty transaction with at most `bytes_max` bytes. The limit of the service applies too.
     pub fn with_bytes_max(account: &StorageAccount, table: &str, partition_key: &str, bytes_max: usize) -> Transaction {
-        let entity = |method: &str| {
-            let mut prefix = format!("{PART}{method} {}/", account.endpoint).into_bytes();
-            write_encoded(table, &mut prefix);
-            prefix
-        };
-        let keyed = |method: &str| {
-            let mut prefix = entity(method);
-            prefix.extend_from_slice(b"(PartitionKey='");
-            write_key(partition_key, &mut prefix);
-            prefix.extend_from_slice(b"',RowKey='");
-            prefix
-        };
-        let keys = |mut prefix: Vec<u8>| {
-            prefix.extend_from_slice(b"\r\n{\"PartitionKey\":\"");
-            write_escaped(partition_key, &mut prefix);
-            prefix.extend_from_slice(b"\",\"RowKey\":\"");
-            prefix
-        };
-        let mut insert = entity("POST");
-        insert.extend_from_slice(JSON_HEADERS.as_bytes());
-        insert.extend_from_slice(b"Prefer: return-no-content\r\n");
+        let mut address = format!("{}/", account.endpoint).into_bytes();
+        write_encoded(table, &mut address);
+        let mut entity_address = address.clone();
+        entity_address.extend_from_slice(b"(PartitionKey='");
+        write_key(partition_key, &mut entity_address);
+        entity_address.extend_from_slice(b"',RowKey='");
+        let mut object = Vec::new();
+        write_partition_key(partition_key, &mut object);
         let bytes_max = bytes_max.min(account.flavour().transaction_bytes_max());
         let mut bytes = Vec::with_capacity(CAPACITY_BYTES.min(bytes_max));
         bytes.extend_from_slice(HEAD);
-        Transaction {
-            table: table.to_owned(),
-            bytes,
-            bytes_max,
-            entities: 0,
-            upsert: [keyed("PUT"), keys(format!("'){JSON_HEADERS}").into_bytes())],
-            insert: keys(insert),
-            delete: keyed("DELETE"),
-        }
+        Transaction { table: table.to_owned(), bytes, bytes_max, entities: 0, address, entity_address, object }
     }
 
-    /// Adds an upsert: inserts the entity, or replaces the entity with its keys. Property names must be distinct C#
-    /// identifiers; a null property is left out.
+    /// Adds an upsert: [`WriteMode::InsertOrReplace`].
     pub fn push<'a, N: AsRef<str>>(
         &mut self,
+        row_key: &str,
+        properties: impl IntoIterator<Item = (N, EdmValue<'a>)>,
+    ) -> Pushed {
+        self.push_write(WriteMode::InsertOrReplace, row_key, properties)
+    }
+
+    /// Adds a write. Property names must be distinct C# identifiers; a null property is left out. If the mode does not
+    /// allow the write, the transaction fails with the [`super::ErrorKind`] that the mode names.
+    pub fn push_write<'a, N: AsRef<str>>(
+        &mut self,
+        mode: WriteMode<'_>,
         row_key: &str,
         properties: impl IntoIterator<Item = (N, EdmValue<'a>)>,
     ) -> Pushed {
@@ -123,50 +112,49 @@ impl Transaction {
             return Pushed::Full;
         }
         let from = self.bytes.len();
-        self.bytes.extend_from_slice(&self.upsert[0]);
-        write_key(row_key, &mut self.bytes);
-        self.bytes.extend_from_slice(&self.upsert[1]);
-        self.finish_entity(from, row_key, properties)
-    }
-
-    /// Adds an insert. If the entity exists, the transaction fails with [`super::ErrorKind::EntityAlreadyExists`].
-    pub fn push_insert<'a, N: AsRef<str>>(
-        &mut self,
-        row_key: &str,
-        properties: impl IntoIterator<Item = (N, EdmValue<'a>)>,
-    ) -> Pushed {
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(&self.insert);
-        self.finish_entity(from, row_key, properties)
+        let is_insert = mode == WriteMode::Insert;
+        self.begin(mode.method(), (!is_insert).then_some(row_key), mode.if_match());
+        self.bytes.extend_from_slice(b"Content-Type: application/json\r\n");
+        self.bytes.extend_from_slice(HEADERS);
+        if is_insert {
+            self.bytes.extend_from_slice(b"Prefer: return-no-content\r\n");
+        }
+        self.bytes.extend_from_slice(b"\r\n");
+        self.bytes.extend_from_slice(&self.object);
+        write_row(row_key, properties, self.bytes_max, &mut self.bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+        self.keep(from)
     }
 
     /// Adds a delete. If the entity is missing, the transaction fails with [`super::ErrorKind::NotFound`].
-    pub fn push_delete(&mut self, row_key: &str) -> Pushed {
+    pub fn push_delete(&mut self, row_key: &str, condition: IfMatch<'_>) -> Pushed {
         let from = self.bytes.len();
-        self.bytes.extend_from_slice(&self.delete);
-        write_key(row_key, &mut self.bytes);
-        self.bytes.extend_from_slice(b"')");
-        self.bytes.extend_from_slice(DELETE_HEADERS.as_bytes());
+        self.begin("DELETE", Some(row_key), Some(condition));
+        self.bytes.extend_from_slice(HEADERS);
+        self.bytes.extend_from_slice(b"\r\n\r\n");
         self.keep(from)
     }
 
-    fn finish_entity<'a, N: AsRef<str>>(
-        &mut self,
-        from: usize,
-        row_key: &str,
-        properties: impl IntoIterator<Item = (N, EdmValue<'a>)>,
-    ) -> Pushed {
-        write_escaped(row_key, &mut self.bytes);
-        self.bytes.push(b'"');
-        for (name, value) in properties {
-            value.write_property(name.as_ref(), &mut self.bytes);
-            // The entity will be discarded, so stop writing.
-            if self.bytes.len() > self.bytes_max {
-                break;
+    /// Writes the framing of a part, and the first lines of its request.
+    fn begin(&mut self, method: &str, row_key: Option<&str>, condition: Option<IfMatch<'_>>) {
+        let to = &mut self.bytes;
+        to.extend_from_slice(PART);
+        to.extend_from_slice(method.as_bytes());
+        to.push(b' ');
+        match row_key {
+            None => to.extend_from_slice(&self.address),
+            Some(row_key) => {
+                to.extend_from_slice(&self.entity_address);
+                write_key(row_key, to);
+                to.extend_from_slice(b"')");
             }
         }
-        self.bytes.extend_from_slice(b"}\r\n");
-        self.keep(from)
+        to.extend_from_slice(b" HTTP/1.1\r\n");
+        if let Some(condition) = condition {
+            to.extend_from_slice(b"If-Match: ");
+            to.extend_from_slice(condition.header().as_bytes());
+            to.extend_from_slice(b"\r\n");
+        }
     }
 
     fn keep(&mut self, from: usize) -> Pushed {
@@ -250,8 +238,8 @@ mod tests {
             transaction.push("1", [("Message", EdmValue::from("a\"b")), ("Severity", EdmValue::Int32(9))]),
             Pushed::Added
         );
-        assert_eq!(transaction.push_insert("2", NONE), Pushed::Added);
-        assert_eq!(transaction.push_delete("3"), Pushed::Added);
+        assert_eq!(transaction.push_write(WriteMode::Insert, "2", NONE), Pushed::Added);
+        assert_eq!(transaction.push_delete("3", IfMatch::Any), Pushed::Added);
         let counted = transaction.bytes();
         let sealed = transaction.seal();
         assert_eq!((sealed.len(), sealed.bytes().len(), sealed.table()), (3, counted, "Log20261121"));
@@ -292,6 +280,34 @@ mod tests {
             --changeset_entities--\r\n\
             --batch_transaction--\r\n";
         assert_eq!(std::str::from_utf8(sealed.bytes()).expect("text"), expected);
+    }
+
+    #[test]
+    fn conditions_and_merges_as_they_are_sent() {
+        let etag = super::super::ETag::new("W/\"datetime'2026'\"").expect("an ETag");
+        let mut transaction = Transaction::new(&account(), "Log", "p");
+        for (mode, request) in [
+            (
+                WriteMode::InsertOrMerge,
+                "PATCH https://acme.table.core.windows.net/Log(PartitionKey='p',RowKey='r') HTTP/1.1\r\nContent-Type",
+            ),
+            (
+                WriteMode::Merge(IfMatch::Any),
+                "PATCH https://acme.table.core.windows.net/Log(PartitionKey='p',RowKey='r') HTTP/1.1\r\nIf-Match: *\r\n",
+            ),
+            (
+                WriteMode::Replace(IfMatch::Version(&etag)),
+                "PUT https://acme.table.core.windows.net/Log(PartitionKey='p',RowKey='r') HTTP/1.1\r\nIf-Match: W/\"datetime'2026'\"\r\n",
+            ),
+        ] {
+            let from = transaction.bytes.len() + PART.len();
+            assert_eq!(transaction.push_write(mode, "r", NONE), Pushed::Added);
+            let sent = std::str::from_utf8(&transaction.bytes[from..]).expect("text");
+            assert!(sent.starts_with(request), "{sent}");
+        }
+        let from = transaction.bytes.len() + PART.len();
+        assert_eq!(transaction.push_delete("r", IfMatch::Version(&etag)), Pushed::Added);
+        assert!(transaction.bytes[from..].windows(27).any(|sent| sent == b"If-Match: W/\"datetime'2026'"));
     }
 
     #[test]

@@ -168,13 +168,13 @@ impl DeltaLog {
             match action {
                 DeltaAction::AddFile(file) => {
                     if !uri::is_below_table(&file.path) || uri::is_absolute(&file.path) {
-                        return refused(format!("{:?} is no path below the table", file.path));
+                        return refused(format!("{:?} is not a path below the table", file.path));
                     }
                     if !file.partition_values.keys().eq(partitions.iter().collect::<BTreeSet<_>>()) {
                         return refused(format!("{:?} needs a value for each of {partitions:?}", file.path));
                     }
                     if i64::try_from(file.size).is_err() {
-                        return refused(format!("{:?} has more bytes than a file can have", file.path));
+                        return refused(format!("{:?} is larger than a file can be", file.path));
                     }
                     if !paths.insert(file.path.clone()) {
                         return refused(format!("{:?} has two actions", file.path));

@@ -199,14 +199,14 @@ pub(crate) fn refuse_deletion_vector(has_one: bool) -> Result<(), Fault> {
 /// The path of a file, decoded.
 pub(crate) fn decoded(path: &str) -> Result<std::sync::Arc<str>, Fault> {
     let decoded = uri::decode(path).filter(|decoded| uri::is_absolute(decoded) || uri::is_below_table(decoded));
-    decoded.map(Into::into).ok_or_else(|| Fault::Damaged(format!("{path:?} is no path of a file")))
+    decoded.map(Into::into).ok_or_else(|| Fault::Damaged(format!("{path:?} is not the path of a file")))
 }
 
 /// The size of a file, of which Delta has 63 bits.
 fn sized(size: u64) -> Result<u64, Fault> {
     match i64::try_from(size) {
         Ok(_) => Ok(size),
-        Err(_) => Err(Fault::Damaged(format!("{size} is no size of a file"))),
+        Err(_) => Err(Fault::Damaged(format!("{size} is not the size of a file"))),
     }
 }
 

@@ -6,10 +6,11 @@ use crate::protocol::{
     MESSAGE_BYTES_MAX, ROWS, RowsAnswer,
 };
 use daytable_model::path_text::PathText;
+use daytable_net::http_client;
 use daytable_platform::error_text::with_causes;
 use daytable_platform::small_file;
+use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use reqwest::{Certificate, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -172,36 +173,25 @@ impl ReceiverClient {
             }
         }
         if status.is_success() {
-            let unreadable = |error| ClientError::Network(format!("the answer is none of daytable: {error}"));
+            let unreadable = |error| ClientError::Network(format!("the answer does not come from a daytable: {error}"));
             return serde_json::from_slice(&answer).map_err(unreadable);
         }
-        let told = serde_json::from_slice::<ErrorAnswer>(&answer).map(|answer| answer.error);
+        let answered = serde_json::from_slice::<ErrorAnswer>(&answer).map(|answer| answer.error);
         let hint = match status {
             StatusCode::NOT_FOUND => "is the address that of a daytable, and is it as new as this one?",
             _ => status.canonical_reason().unwrap_or("no reason"),
         };
-        let mut reason = told.unwrap_or_else(|_| hint.to_owned());
+        let mut reason = answered.unwrap_or_else(|_| hint.to_owned());
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Err(ClientError::Refused { status: status.as_u16(), reason, after })
     }
 }
 
-/// A client that trusts these authorities beside those of the system, and follows nobody elsewhere.
+/// A client that trusts these authorities beside those of the system.
 pub(crate) fn http_client(ca_file: Option<&Path>) -> Result<reqwest::Client, ClientError> {
-    // reqwest uses the default cryptography provider of the process. An existing default provider stays.
-    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .http1_only()
-        .connect_timeout(CONNECT_MAX)
-        .timeout(REQUEST_MAX)
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
+    let mut builder = http_client::client(CONNECT_MAX, REQUEST_MAX);
     if let Some(file) = ca_file {
-        let pem = read_file(file)?;
-        let authorities = Certificate::from_pem_bundle(pem.as_bytes());
-        let unusable = |error| ClientError::Options(format!("{}: {error}", file.escaped()));
-        builder = builder.tls_certs_merge(authorities.map_err(unusable)?);
+        builder = http_client::trust(builder, file, FILE_BYTES_MAX).map_err(ClientError::Options)?;
     }
     builder.build().map_err(|error| ClientError::Options(with_causes(&error)))
 }

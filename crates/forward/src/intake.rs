@@ -510,7 +510,7 @@ impl ForwardIntake {
         let mut compared = Compared::default();
         for day in &message.days {
             let Ok(table) = DayTable::parse(&day.table) else {
-                return Err(IntakeError::Message("a day-table has a name that is none".into()));
+                return Err(IntakeError::Message("a day-table has an invalid name".into()));
             };
             let mut here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
             if here.lacks(day) {

@@ -1,5 +1,6 @@
 //! Codes and credentials: random words. The receiver stores their SHA-256.
 
+use daytable_model::property::to_hex;
 use daytable_store::catalog::hosts::SecretHash;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -7,7 +8,7 @@ use std::io::{self, Read};
 
 /// Letters and digits that are not mistaken for each other.
 const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
-/// Bytes of a word at most.
+/// Maximum bytes of a code or a credential.
 const WORD_BYTES_MAX: usize = 128;
 
 /// A code that somebody may have to type: 80 bits, in groups of four.
@@ -19,7 +20,7 @@ pub fn code() -> io::Result<String> {
 
 /// A credential: 256 bits.
 pub fn credential() -> io::Result<String> {
-    Ok(random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(to_hex(&random::<32>()?))
 }
 
 /// The number of a process.

@@ -487,7 +487,7 @@ impl Work {
             Ok(None) => return Err(SessionEnd::Stopped),
             Err(error) => {
                 // Forwarding goes on, and the receiver says that there was no answer.
-                tracing::warn!(to = self.options.to, %error, "the records of this host cannot be counted");
+                tracing::warn!(to = self.options.to, %error, "failed to count the records of this host: `verify --fleet` there lacks its answer");
                 return Ok(());
             }
         };
@@ -495,7 +495,7 @@ impl Work {
         let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days, later };
         match self.request(runtime, client.counts(&message)) {
             Err(SessionEnd::Client(error)) => {
-                tracing::warn!(to = self.options.to, %error, "the records of this host could not be compared");
+                tracing::warn!(to = self.options.to, %error, "failed to send the counts of this host: `verify --fleet` there lacks its answer");
                 Ok(())
             }
             sent => sent.map(drop),

@@ -20,7 +20,7 @@ pub(crate) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
 
 /// Submissions in their order, with numbers from 1.
 pub(crate) struct Delivery {
-    intake: CommitQueue,
+    queue: CommitQueue,
     epoch: u64,
     number: u64,
     in_flight: VecDeque<PendingSubmission>,
@@ -48,10 +48,10 @@ struct CommitProgress {
 }
 
 impl Delivery {
-    pub(crate) fn new(intake: CommitQueue) -> Delivery {
+    pub(crate) fn new(queue: CommitQueue) -> Delivery {
         let progress = CommitProgress { committed: watch::Sender::new(0), refused: AtomicU64::new(0) };
-        let epoch = intake.epoch();
-        Delivery { intake, epoch, number: 0, in_flight: VecDeque::new(), bytes: 0, progress: Arc::new(progress) }
+        let epoch = queue.epoch();
+        Delivery { queue, epoch, number: 0, in_flight: VecDeque::new(), bytes: 0, progress: Arc::new(progress) }
     }
 
     /// The number of the next submission.
@@ -101,11 +101,11 @@ impl Delivery {
             self.bytes -= pending.bytes;
         }
         let is_refused = self.progress.refused.load(Ordering::Acquire) > self.epoch && !self.in_flight.is_empty();
-        if is_refused && self.intake.is_closed() {
+        if is_refused && self.queue.is_closed() {
             return Err(SubmitError::Closed);
         }
         // The next epoch begins after the store has recovered.
-        if is_refused && self.intake.epoch() > self.epoch { self.resubmit() } else { Ok(()) }
+        if is_refused && self.queue.epoch() > self.epoch { self.resubmit() } else { Ok(()) }
     }
 
     /// Whether all submissions are committed.
@@ -115,7 +115,7 @@ impl Delivery {
 
     /// Whether the daemon stops, so waiting must be short.
     pub(crate) fn is_draining(&self) -> bool {
-        self.intake.is_draining()
+        self.queue.is_draining()
     }
 
     /// Counts uncommitted records as lost, because the store is closed.
@@ -128,7 +128,7 @@ impl Delivery {
 
     fn resubmit(&mut self) -> Result<(), SubmitError> {
         loop {
-            self.epoch = self.intake.epoch();
+            self.epoch = self.queue.epoch();
             let sent = self.in_flight.iter().try_for_each(|pending| self.send(pending, true));
             if sent != Err(SubmitError::Stale) {
                 return sent;
@@ -151,7 +151,7 @@ impl Delivery {
                 progress.refused.fetch_max(epoch + 1, Ordering::Release);
             }
         };
-        self.intake.submit(Submission {
+        self.queue.submit(Submission {
             batches: pending.batches.clone(),
             newest: pending.newest,
             receipts: pending
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn submissions_of_a_failed_commit_are_repeated_in_their_order() {
-        let (intake, sink) = TestCommitter::new(vec![]);
-        let mut delivery = Delivery::new(intake);
+        let (queue, sink) = TestCommitter::new(vec![]);
+        let mut delivery = Delivery::new(queue);
         let counters = Arc::new(SourceCounters::default());
         let one = || RecordCounts::from([(counters.clone(), 1)]);
         for _ in 0..3 {

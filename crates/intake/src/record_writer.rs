@@ -48,10 +48,10 @@ impl RecordWriter {
         self.router.host()
     }
 
-    /// Writes a record to the batch it belongs to. `lanes` are those of one source, `now` is the time of arrival.
+    /// Writes a record to the batch it belongs to. `routes` are those of one source, `now` is the time of arrival.
     pub(crate) fn write(
         &mut self,
-        lanes: &mut RouteCaches,
+        routes: &mut RouteCaches,
         instance: &str,
         record: &Record<'_>,
         origin: Origin<'_>,
@@ -60,11 +60,11 @@ impl RecordWriter {
     ) {
         self.router.refresh();
         let time = record.time.unwrap_or(now);
-        let lane = lanes.get(&self.router, instance, origin.source);
-        let admission = lane.push(&self.router, &mut self.batcher, record, time, origin, now);
+        let route = routes.get(&self.router, instance, origin.source);
+        let admission = route.push(&self.router, &mut self.batcher, record, time, origin, now);
         counters.count_record(record.level);
         if admission != Admission::Own {
-            counters.count_misplaced(lane.table(), admission);
+            counters.count_misplaced(route.table(), admission);
         }
         // A record from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {

@@ -53,7 +53,7 @@ pub struct SourceContext {
     /// This host's name.
     pub host: String,
     /// The commit queue.
-    pub intake: CommitQueue,
+    pub queue: CommitQueue,
     /// Waits for earlier submissions.
     pub steps: LifecycleSteps,
 }

@@ -52,7 +52,7 @@ pub enum StepError {
     #[error(transparent)]
     Tables(#[from] TableError),
     /// Invalid address of an archive.
-    #[error("{0} is no address of an archive: {1}")]
+    #[error("{0} is not the address of an archive: {1}")]
     Address(String, archive::UrlError),
     /// Invalid manifest, in the catalog or beside a file.
     #[error("the manifest of {0} cannot be used: {1}")]
@@ -200,7 +200,7 @@ impl Executor {
         self.steps.begin_attempt(table, step)?;
         let done = work();
         if let Err(error) = self.steps.end_attempt(table, step) {
-            tracing::warn!(%table, step, %error, "failed to note that a step ended");
+            tracing::warn!(%table, step, %error, "failed to store that a step ended: the next start counts it as interrupted");
         }
         done
     }

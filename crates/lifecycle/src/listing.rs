@@ -31,8 +31,8 @@ fn with_lives(
         add_trouble(&mut table, shown);
         tables.push((summary.table.start(), table));
     }
-    let stands = |archived: &Archived| summaries.iter().any(|summary| summary.table == archived.table);
-    let latest = view.archives.iter().filter(|archived| !archived.is_superseded && !stands(archived));
+    let exists = |archived: &Archived| summaries.iter().any(|summary| summary.table == archived.table);
+    let latest = view.archives.iter().filter(|archived| !archived.is_superseded && !exists(archived));
     tables.extend(latest.map(|archived| (archived.table.start(), only_archived(view, archived, shown))));
     tables.sort_by(|(a, x), (b, y)| (a, &x.table).cmp(&(b, &y.table)));
     tables.into_iter().map(|(_, table)| table).collect()

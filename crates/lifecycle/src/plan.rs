@@ -281,7 +281,7 @@ impl TableState {
     }
 
     /// Whether the table exists.
-    pub fn stands(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.state != DayState::Dropped
     }
 }
@@ -319,7 +319,7 @@ impl View {
     /// Existing tables by lifecycle state.
     pub fn count_states(&self) -> [(&'static str, usize); 4] {
         ["open", "sealed", "archived", "restored"].map(|name| {
-            let is_one = |state: &&TableState| state.stands() && self.state_name(state) == name;
+            let is_one = |state: &&TableState| state.exists() && self.state_name(state) == name;
             (name, self.tables.iter().filter(is_one).count())
         })
     }
@@ -353,9 +353,9 @@ pub fn plan(view: &View) -> LifecyclePlan {
             .extend(wanted.map(|table| PlannedStep { step: LifecycleStep::Create(table), why: StepReason::Ahead }));
     }
     let dropped: BTreeSet<&DayTable> =
-        view.tables.iter().filter(|state| !state.stands()).map(|state| &state.table).collect();
+        view.tables.iter().filter(|state| !state.exists()).map(|state| &state.table).collect();
     let mut standing: Vec<&TableState> =
-        view.tables.iter().filter(|state| state.stands() && !dropped.contains(&state.table)).collect();
+        view.tables.iter().filter(|state| state.exists() && !dropped.contains(&state.table)).collect();
     standing.sort_by(|a, b| (a.table.end(), &a.table).cmp(&(b.table.end(), &b.table)));
     standing.dedup_by_key(|state| &state.table);
     let counted = standing.iter().filter_map(|state| day::counted(state));

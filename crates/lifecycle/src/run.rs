@@ -168,7 +168,7 @@ impl Lifecycle {
                     Ok(()) => self.run(&mut state, Round::Whole),
                     // Settings take effect only after they are stored.
                     Err(error) => {
-                        tracing::error!(%error, "failed to remember the configured tables: those before count still");
+                        tracing::error!(%error, "failed to store the configured tables: the previous ones stay in effect");
                         state.ordered = Some(std::mem::replace(&mut self.settings, before));
                         match state.orders.recv_timeout(REMEMBER_AGAIN) {
                             Ok(settings) => state.ordered = Some(settings),
@@ -186,7 +186,7 @@ impl Lifecycle {
     /// disconnects first.
     fn begin(&mut self, state: &State) -> bool {
         while let Err(error) = self.remember() {
-            tracing::error!(%error, "failed to remember the configured tables: until that succeeds, no day is sealed or dropped");
+            tracing::error!(%error, "failed to store the configured tables: until that succeeds, no day is sealed or dropped");
             match state.orders.recv_timeout(REMEMBER_AGAIN) {
                 Ok(settings) => self.settings = settings,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -217,10 +217,10 @@ impl Lifecycle {
             let waits = rule.shortened.is_some() || rule.archive_before.is_some() || rule.archives_since.is_some();
             if waits && !rule.is_removed {
                 let hours = self.settings.limits.grace.as_secs() / 3600;
-                tracing::warn!(table = %rule.name, hours, "its days, or archives, are to go earlier than was configured before: what was to stay stays for the grace time");
+                tracing::warn!(table = %rule.name, hours, "its retention was shortened: days and archives that are stored keep the old one for so many hours");
             }
             if rule.is_removed {
-                tracing::warn!(table = %rule.name, "is configured no more: its days stay, and are not archived");
+                tracing::warn!(table = %rule.name, "is no longer configured: its days are kept, and not archived");
             }
         }
         if retained != state.rules {
@@ -241,7 +241,9 @@ impl Lifecycle {
         let whole = Duration::from_secs(watched.as_secs());
         match self.executor.steps().note_watch(whole) {
             Ok(()) => state.watched += whole,
-            Err(error) => tracing::warn!(%error, "failed to note how long the folder was watched"),
+            Err(error) => {
+                tracing::warn!(%error, "failed to store how long the folder was watched: drops may wait longer")
+            }
         }
     }
 
@@ -270,7 +272,7 @@ impl Lifecycle {
                 }
                 Err(StoreError::Closed) => return,
                 Err(error) => {
-                    tracing::error!(%error, "failed to plan the lifecycle");
+                    tracing::error!(%error, "failed to plan the lifecycle: nothing is sealed, archived or dropped, retrying");
                     run.failed.push("plan");
                     break;
                 }
@@ -299,7 +301,7 @@ impl Lifecycle {
             && round == Round::Whole
             && let Err(error) = self.executor.steps().record_run(run.at, run.at.minus(SOURCES_KEPT))
         {
-            tracing::error!(%error, "failed to note that the lifecycle ran");
+            tracing::error!(%error, "failed to store that the lifecycle ran, retrying");
             run.failed.push("note");
         }
         self.show_next(run.at);

@@ -32,7 +32,7 @@ pub enum ScheduleError {
     #[error("a weekday is written by its name, like MON or MON-FRI: {0:?} means another day here than in a crontab")]
     NumericWeekday(String),
     /// An unreadable field.
-    #[error("{0:?} is no schedule: \"0 15 0 * * *\" is 00:15:00 every day")]
+    #[error("{0:?} is not a schedule: \"0 15 0 * * *\" is 00:15:00 every day")]
     Expression(String),
     /// The expression matches no date.
     #[error("{0:?} never comes")]

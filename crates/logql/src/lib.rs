@@ -34,6 +34,11 @@ mod stages;
 mod template;
 pub mod text;
 
+pub use daytable_platform::budget::{MemoryBudget, QuestionBudget};
 pub use error::{EvalError, QuerySyntaxError};
 pub use parser::{QUERY_BYTES_MAX, parse, parse_selector};
 pub use stages::line_use;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -247,7 +247,7 @@ impl<'q> QueryParser<'q> {
         let at = self.offset();
         let is_bool = self.skip_word("bool");
         if is_bool && !matches!(op, BinaryOp::Compare(_)) {
-            return self.error_at(at, "bool stands behind a comparison only");
+            return self.error_at(at, "bool is allowed only after a comparison");
         }
         let mut matching = None;
         if self.is_word("on") || self.is_word("ignoring") {

@@ -222,7 +222,7 @@ pub enum Pipe {
     Stats {
         /// The groups.
         by: Vec<GroupField>,
-        /// A column each.
+        /// The functions over a group; each makes a column.
         aggregates: Vec<Aggregate>,
     },
     /// `top 10 by (…)`
@@ -249,7 +249,7 @@ pub enum Pipe {
     Sort {
         /// The keys. Without any, all columns in their order.
         by: Vec<SortKey>,
-        /// Rows that are skipped.
+        /// The number of rows that are skipped.
         offset: u64,
         /// Maximum number of rows, if limited.
         limit: Option<u64>,

@@ -5,20 +5,20 @@
 //! buckets)`, each valid for records from its time on. A record that is read again gets the same bucket, whatever was
 //! decided since.
 //!
-//! That requires a step to begin after all records that were already placed without it. The lanes that place records do
-//! not report which records they hold. Instead, each lane acquires a *lease* before it places records: the bucket
-//! count, and the record times for which the lane may use it. A step begins where the last lease ends.
+//! That requires a step to begin after all records that were already placed without it. The writers that place records do
+//! not report which records they hold. Instead, each writer acquires a *lease* before it places records: the bucket
+//! count, and the record times for which the writer may use it. A step begins where the last lease ends.
 //!
 //! ```text
 //! records of web, by time ─────────────────────────────────────────────────►
-//!    lane a  [ lease: 1 bucket ][ lease: 1 ]          [ lease: 4 buckets ...
-//!    lane b  [ lease: 1 ]            [ lease: 1     ] [ lease: 4 ...
+//!    writer a  [ lease: 1 bucket ][ lease: 1 ]          [ lease: 4 buckets ...
+//!    writer b  [ lease: 1 ]            [ lease: 1     ] [ lease: 4 ...
 //!    a step to 4 buckets is decided ^    begins here ^ the end of the last lease
 //! ```
 //!
 //! * A lease covers ten seconds of record time. So the lock is rarely taken, and a record costs only a comparison of
 //!   times.
-//! * While a step is being stored ([`BucketPlan::begin`] to [`BucketPlan::end`]), a lane that wants to place a record
+//! * While a step is being stored ([`BucketPlan::begin`] to [`BucketPlan::end`]), a writer that wants to place a record
 //!   after the step's beginning waits. That takes milliseconds, and concerns only records that are as new.
 //! * A record whose day has expired, or is far ahead, enters today's table with the configured count. Its time is in no
 //!   lease, so a record of the year 2099 does not delay a step until then.
@@ -64,7 +64,7 @@ pub struct InstanceSteps {
     pub steps: Vec<BucketStep>,
 }
 
-/// The record times for which a lane may place an instance's records without a new lease.
+/// The record times for which a writer may place an instance's records without a new lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The record times.
@@ -311,7 +311,7 @@ impl State {
     fn extend(&mut self, table: &DayTable, partition: &str, time: Ticks) -> Ticks {
         let wanted = time.plus(LEASE).min(table.end());
         if let Some(end) = self.leases.get_mut(table).and_then(|leases| leases.ends.get_mut(partition)) {
-            // Several lanes share one lease.
+            // Several writers share one lease.
             if *end <= time {
                 *end = wanted;
             }
@@ -364,7 +364,7 @@ mod tests {
         let spread = BucketPlan::new(Some(Vec::new()));
         let (day, web): (_, Arc<str>) = (table(21), "web".into());
         assert_eq!(spread.lease(&day, "web", at(100), ONE), Lease { times: at(0)..at(110), buckets: ONE });
-        // A lane of a slow source shares the lease.
+        // A writer of a slow source shares the lease.
         assert_eq!(spread.lease(&day, "web", at(5), ONE).times, at(0)..at(110));
         assert_eq!(spread.begin(&day, &web, count(4), None), Some(at(110)));
         assert_eq!(spread.begin(&day, &web, count(8), None), None, "one at a time");
@@ -455,26 +455,26 @@ mod tests {
     }
 
     proptest! {
-        /// With any lanes, and any steps in between: the same records, read again with the stored steps in any order,
+        /// With any writers, and any steps in between: the same records, read again with the stored steps in any order,
         /// get the same buckets.
         #[test]
         fn a_record_that_is_read_again_lands_where_it_landed(
             acts in prop::collection::vec((0usize..3, 0u64..2000, prop::option::weighted(0.15, 1u16..64)), 1..120),
         ) {
             let (spread, web): (_, Arc<str>) = (BucketPlan::new(Some(Vec::new())), "web".into());
-            let mut lanes: [Option<Lease>; 3] = Default::default();
+            let mut writers: [Option<Lease>; 3] = Default::default();
             let mut placed = Vec::new();
-            for (lane, seconds, grows) in acts {
+            for (writer, seconds, grows) in acts {
                 if let Some(buckets) = grows {
                     let _ = spread.begin(&table(21), &web, count(buckets), None);
                     spread.end(true);
                 }
                 let time = at(seconds);
-                let held = lanes[lane].take().filter(|lease| lease.times.contains(&time));
+                let held = writers[writer].take().filter(|lease| lease.times.contains(&time));
                 let lease = held.unwrap_or_else(|| spread.lease(&table(21), "web", time, ONE));
                 prop_assert!(lease.times.contains(&time));
                 placed.push((time, lease.buckets));
-                lanes[lane] = Some(lease);
+                writers[writer] = Some(lease);
             }
             let again = BucketPlan::new(Some(spread.planned()));
             for (time, buckets) in placed.into_iter().rev() {

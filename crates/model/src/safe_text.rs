@@ -8,6 +8,7 @@
 //! |---|---|
 //! | text | `\x1b`, `\n`, `\u{202e}` ([`SafeLine`]); several lines keep their newlines ([`SafeLines`]) |
 //! | JSON | `\u009b`, which every JSON reader decodes to the same value ([`to_json`]) |
+//! | the query of an address | `%1B` ([`percent_encoded`]) |
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -96,10 +97,29 @@ impl Formatter for Safe {
     }
 }
 
+/// The text as a value in the query of an address. Letters, digits and `-._~` stay.
+pub fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = fmt::Write::write_fmt(&mut encoded, format_args!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn values_in_an_address() {
+        assert_eq!(percent_encoded("web-17_a.b~"), "web-17_a.b~");
+        assert_eq!(percent_encoded("a b&c=é+%"), "a%20b%26c%3D%C3%A9%2B%25");
+    }
 
     #[test]
     fn control_characters_are_escaped() {

@@ -122,3 +122,8 @@ impl<'a> Draw<'a> {
         self.0.is_empty()
     }
 }
+
+/// The program in the README of the parser.
+#[cfg(doctest)]
+#[doc = include_str!("../../parse/README.md")]
+mod parse_readme {}

@@ -1,8 +1,8 @@
 //! Properties of bytes from a socket: messages and frames of syslog, a journal's entries, pushed bodies, and answers of
 //! Azure Table storage.
 
-use daytable_intake::journal::export::{Entry, EntryParser};
-use daytable_intake::journal::record::EntryReading;
+use daytable_intake::journal::export::{JournalEntry, JournalParser};
+use daytable_intake::journal::record::JournalReading;
 use daytable_intake::push::{self, Encoding, Endpoint, PushLimits, PushSettings};
 use daytable_intake::route::{Condition, Route, Router};
 use daytable_intake::syslog::framing::{Framer, SyslogMessage};
@@ -37,9 +37,9 @@ const ENTRY_BYTES_MAX: usize = 256;
 const HELD_ENTRY_BYTES_MAX: usize = 1 << 20;
 
 fn entries(bytes: &[u8], pieces: usize) -> (Vec<String>, bool) {
-    let (reading, mut all) = (EntryReading::default(), Vec::new());
-    let mut entries = EntryParser::new(ENTRY_BYTES_MAX);
-    let mut note = |entry: Entry<'_>| {
+    let (reading, mut all) = (JournalReading::default(), Vec::new());
+    let mut entries = JournalParser::new(ENTRY_BYTES_MAX);
+    let mut note = |entry: JournalEntry<'_>| {
         let read = reading.record(&entry, Ticks::UNIX_EPOCH);
         all.push(format!("{} {:?} {:?}", entry.cut, read.origin, read.record));
     };

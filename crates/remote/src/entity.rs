@@ -142,7 +142,7 @@ pub(crate) fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<Owne
             ("Time", _) => return Err(at_row("its Time is not that of its RowKey")),
             ("Level", EdmValue::String(word)) => {
                 let level = Level::ALL.into_iter().find(|level| level.name() == word);
-                row.level = Some(level.ok_or_else(|| at_row("its Level is none of daytable's"))?);
+                row.level = Some(level.ok_or_else(|| at_row("its Level is not one of daytable's"))?);
             }
             (_, value) => row.properties.push((name, owned(value).ok_or_else(|| at_row("a time is out of range"))?)),
         }

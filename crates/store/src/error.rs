@@ -159,7 +159,7 @@ impl StoreError {
         let path = path.into();
         move |source| match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full(path),
-            Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path, "it is no SQLite database".into()),
+            Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path, "it is not an SQLite database".into()),
             _ => match source_log_error(source) {
                 Ok(SourceLogError::Damaged { which, what }) => {
                     let data = path.parent().unwrap_or(&path).into();

@@ -11,14 +11,14 @@
 //! * a push repeated after the cut under the same key is there once, whether answered before or not;
 //! * a push not sent before the cut is not there.
 
-use crate::disk::Disk;
 use crate::found::{Found, Tally};
 use crate::pushes::{self, Recorded};
-use crate::random::Random;
 use crate::run::{self, Place};
-use crate::tracer::{Call, Player, Verdict};
 use crate::world::{Abilities, World};
 use crate::{Options, in_parallel};
+use daytable_crash::disk::Disk;
+use daytable_crash::random::Random;
+use daytable_crash::tracer::{Call, Player, Verdict};
 use nix::unistd::Pid;
 use std::fs;
 use std::io;

@@ -7,10 +7,10 @@
 use crate::found::{Found, Tally};
 use crate::line::{self, Id};
 use crate::pushes::socket;
-use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
+use daytable_crash::random::Random;
 use daytable_model::time::now;
 use std::fs;
 use std::io::{self, Read, Write};

@@ -1,10 +1,10 @@
 //! Kills at random: the world goes on, and the collector is killed and started again and again.
 
 use crate::found::{Found, Tally};
-use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
+use daytable_crash::random::Random;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -30,12 +30,11 @@
 //! byte, and the moment has the same number or pause.
 //!
 //! The parts: `world` changes the files, each a `stream`. `line` makes records that can be told apart. `collector`
-//! starts the program under test, `tracer` shows its system calls, `disk` records its writes. `run` plays one run,
+//! starts the program under test; `daytable_crash` shows its system calls and records its writes. `run` plays one run,
 //! `oracle` judges the result, `found` prints it. Each mode is a module of the same name.
 
 mod collector;
 mod cuts;
-mod disk;
 mod doubts;
 mod fleet;
 mod found;
@@ -48,12 +47,10 @@ mod oracle;
 mod outbox;
 mod pushes;
 mod questions;
-mod random;
 mod rotations;
 mod run;
 mod stream;
 mod sweep;
-mod tracer;
 mod troubles;
 mod world;
 

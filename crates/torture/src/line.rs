@@ -9,7 +9,7 @@
 //!
 //! A collector may store the line in any form, as long as the message stays the same.
 
-use crate::random::Random;
+use daytable_crash::random::Random;
 
 /// The identity of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

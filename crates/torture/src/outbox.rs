@@ -10,10 +10,10 @@
 use crate::found::{Found, Tally};
 use crate::kills::{begin, under_way};
 use crate::line::{self, Id, PAIRS};
-use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
+use daytable_crash::random::Random;
 use daytable_model::time::Ticks;
 use std::fs;
 use std::io::{self, Write};

@@ -15,9 +15,9 @@
 use crate::found::{Found, Tally};
 use crate::line::{self, Id};
 use crate::oracle::Written;
-use crate::random::Random;
 use crate::run::{self, Place};
 use crate::{Options, in_rounds};
+use daytable_crash::random::Random;
 use daytable_model::time::now;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -7,9 +7,9 @@
 use crate::collector::Stage;
 use crate::found::{Found, Tally};
 use crate::run;
-use crate::tracer::{Call, End, Player, Verdict};
 use crate::world::World;
 use crate::{Options, in_parallel};
+use daytable_crash::tracer::{Call, End, Player, Verdict};
 use nix::errno::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};

@@ -10,10 +10,10 @@
 use crate::collector::Collector;
 use crate::found::{Found, Tally};
 use crate::kills::{begin, under_way};
-use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
+use daytable_crash::random::Random;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;

@@ -12,8 +12,8 @@
 
 use crate::line::{self, BARE, BARE_FILE, Id};
 use crate::oracle::Written;
-use crate::random::Random;
 use crate::stream::Stream;
+use daytable_crash::random::Random;
 use daytable_model::time::{Ticks, now};
 use std::fs;
 use std::io;

@@ -4,9 +4,9 @@ use super::super::exit::CliError;
 use super::super::output::Output;
 use super::parsed_record::ParsedRecord;
 use super::summary::ParseSummary;
-use daytable_intake::journal::export::EntryParser;
+use daytable_intake::journal::export::JournalParser;
 pub(super) use daytable_intake::journal::export::is_export;
-use daytable_intake::journal::record::EntryReading;
+use daytable_intake::journal::record::JournalReading;
 use daytable_model::time::now;
 use daytable_parse::ParseOptions;
 use std::io::{self, Read};
@@ -22,12 +22,12 @@ pub(super) fn read(
     output: &mut Output,
     failed: impl Fn(io::Error) -> CliError,
 ) -> Result<ParseSummary, CliError> {
-    let (reading, mut entries) = (EntryReading::new(reading), EntryParser::new(entry_bytes_max));
+    let (reading, mut entries) = (JournalReading::new(reading), JournalParser::new(entry_bytes_max));
     let (mut summary, mut buffer) = (ParseSummary::default(), vec![0; READ_BYTES]);
     loop {
         let length = input.read(&mut buffer).map_err(&failed)?;
         let mut written = Ok(());
-        let each = |entry: daytable_intake::journal::export::Entry<'_>| {
+        let each = |entry: daytable_intake::journal::export::JournalEntry<'_>| {
             let record = reading.record(&entry, now());
             summary.add_entry(&record.record, record.format);
             if written.is_ok() {

@@ -80,10 +80,10 @@ impl NeededLabels {
         self.names.as_ref().is_none_or(|names| names.iter().any(|name| name != "table"))
     }
 
-    /// Whether headers tell the labels of a record that has a level and an instance.
+    /// Whether headers of pages have all labels of a record that has a level and an instance.
     fn are_of_headers(&self) -> bool {
-        let is_told = |name: &String| matches!(name.as_str(), "level" | "instance" | "table" | DETECTED_LEVEL);
-        self.names.as_ref().is_some_and(|names| names.iter().all(is_told))
+        let is_in_headers = |name: &String| matches!(name.as_str(), "level" | "instance" | "table" | DETECTED_LEVEL);
+        self.names.as_ref().is_some_and(|names| names.iter().all(is_in_headers))
     }
 
     /// What matters of a stream's records.

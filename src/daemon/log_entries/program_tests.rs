@@ -8,7 +8,7 @@ use super::*;
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
 use daytable_logql::ast::LogqlQuery;
-use daytable_logql::eval::{Evaluator, Limits, Numbers, Series, Steps};
+use daytable_logql::eval::{Evaluator, Limits, Numbers, Series, TimeSteps};
 use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
 use daytable_model::level::Level;
@@ -289,7 +289,7 @@ fn program(chance: &mut Chance) -> String {
 }
 
 /// What an answer is: series, or the beginning of an error. Which of several entries an error names does not matter.
-fn answer(source: &dyn EntrySource, query: &str, steps: Steps) -> Result<Vec<Series>, String> {
+fn answer(source: &dyn EntrySource, query: &str, steps: TimeSteps) -> Result<Vec<Series>, String> {
     let LogqlQuery::Metric(metric) = daytable_logql::parse(query).map_err(|error| error.to_string())? else {
         return Err("entries".into());
     };
@@ -341,7 +341,7 @@ fn ranges_shorter_than_their_step_count_what_lies_between_two_gaps() {
             for group in ["", " by (level)", " by (instance)"] {
                 let query = format!("sum{group}(count_over_time({{table=\"Log\"}}[{range}]))");
                 let span = TimeSpan { from: (DAY + from) * SECOND, to: (DAY + 1500) * SECOND };
-                let steps = Steps::over(span, step * SECOND).expect("steps");
+                let steps = TimeSteps::over(span, step * SECOND).expect("steps");
                 let (columns, entries) = (answer(&by_columns, &query, steps), answer(&by_entries, &query, steps));
                 assert!(entries.as_ref().is_ok_and(|series| !series.is_empty()), "{query}: {entries:?}");
                 assert_eq!(columns, entries, "{query} {step} {is_sealed}");
@@ -386,7 +386,7 @@ proptest! {
             let step = chance.pick(&[60, 60, 300, 7, 0]);
             let from = (DAY + 540 + chance.pick(&[0, 15, 45, 300])) * SECOND + chance.pick(&[0, 50]);
             let span = TimeSpan { from, to: from + chance.pick(&[0, 45, 600, 1200]) * SECOND };
-            let steps = if step == 0 { Some(Steps::at(span.to)) } else { Steps::over(span, step * SECOND) };
+            let steps = if step == 0 { Some(TimeSteps::at(span.to)) } else { TimeSteps::over(span, step * SECOND) };
             let steps = steps.expect("steps");
             let (columns, entries) = (answer(&by_columns, &query, steps), answer(&by_entries, &query, steps));
             prop_assert!(is_same(&columns, &entries), "{} {:?} {:?}\n{:?}\n{:?}", query, span, steps, columns, entries);

@@ -32,7 +32,8 @@ pub(super) fn predicate_of(wanted: &EntrySelection<'_>) -> Predicate {
     PredicateNode::And(nodes).reduced(&|_| None).into()
 }
 
-/// Whether a matcher leaves records out that the partitions do not: each entry has a service, and an instance is a partition.
+/// Whether a matcher excludes records of a partition that is selected. A matcher of the instance does not, as an instance is a
+/// whole partition, nor does one that every entry passes, as each has a service.
 fn restricts(matcher: &LabelMatcher) -> bool {
     !matches!(
         (&*matcher.name, matcher.op, &*matcher.value),

@@ -6,7 +6,7 @@ use crate::config::TenantConfig;
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
 use daytable_logql::ast::LogqlQuery;
-use daytable_logql::eval::{Evaluator, Limits, LogRequest, Numbers, Steps};
+use daytable_logql::eval::{Evaluator, Limits, LogRequest, Numbers, TimeSteps};
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, RowKey, TableName};
 use daytable_model::record::{Field, Record, Value};
@@ -262,7 +262,7 @@ proptest! {
             let LogqlQuery::Metric(metric) = daytable_logql::parse(&query).expect(&query) else { unreachable!() };
             let from = (DAY + 540 + (at >> 8 & 63) as i64 * 15) * SECOND + (at >> 16 & 3) as i64 * 50;
             let span = TimeSpan { from, to: from + (at >> 20 & 63) as i64 * 45 * SECOND };
-            let steps = if step == 0 { Some(Steps::at(span.to)) } else { Steps::over(span, step * SECOND) };
+            let steps = if step == 0 { Some(TimeSteps::at(span.to)) } else { TimeSteps::over(span, step * SECOND) };
             let answer = |source: &dyn EntrySource| {
                 let evaluator = Evaluator { source, limits: Limits::default(), budget: daytable_platform::budget::MemoryBudget::unshared(64 << 20).question(), now: 0 };
                 match evaluator.metric(&metric, steps.expect("steps")) {

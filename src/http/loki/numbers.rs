@@ -1,7 +1,7 @@
 //! Numbers in the shapes of Prometheus: `vector`, `matrix`, `scalar`; and labels as an object.
 
 use super::{Document, LokiResult};
-use daytable_logql::eval::{Numbers, Series, Steps};
+use daytable_logql::eval::{Numbers, Series, TimeSteps};
 use daytable_logql::labels::Labels;
 use daytable_logql::text;
 use daytable_platform::budget::QuestionBudget;
@@ -15,7 +15,7 @@ pub(super) enum Shape {
 }
 
 /// The answer of a query for numbers.
-pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape, room: QuestionBudget) -> LokiResult {
+pub(super) fn numbers(numbers: Numbers, steps: TimeSteps, shape: Shape, room: QuestionBudget) -> LokiResult {
     let (series, left_out) = match numbers {
         // Loki counts milliseconds here, and seconds elsewhere.
         Numbers::Scalar(number) if shape == Shape::Instant => {

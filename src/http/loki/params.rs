@@ -3,7 +3,7 @@
 use crate::http::question::LokiError;
 use crate::http::request_params::RequestParams;
 use axum::http::HeaderMap;
-use daytable_logql::eval::Steps;
+use daytable_logql::eval::TimeSteps;
 use daytable_logql::source::{Direction, TimeSpan};
 use daytable_logql::text::{self, SECOND};
 use daytable_model::time::{self, UNIX_EPOCH_TICKS};
@@ -105,10 +105,10 @@ impl LokiParams {
     }
 
     /// The steps of a range query. Without a step, the answer has about 250.
-    pub(super) fn steps(&self, span: TimeSpan) -> Result<Steps, LokiError> {
+    pub(super) fn steps(&self, span: TimeSpan) -> Result<TimeSteps, LokiError> {
         let default = ((span.to - span.from) / SECOND / 250).max(1) * SECOND;
         let step = self.duration("step")?.unwrap_or(default);
-        Steps::over(span, step).ok_or_else(|| {
+        TimeSteps::over(span, step).ok_or_else(|| {
             LokiError::wrong("zero or negative query resolution step widths are not accepted. Try a positive integer")
         })
     }

@@ -5,7 +5,7 @@ use super::params::LokiParams;
 use super::{Document, LokiResult};
 use crate::http::question::LokiError;
 use daytable_logql::ast::{LogqlQuery, MetricQuery};
-use daytable_logql::eval::{EntrySource, Evaluator, Limits, LogRequest, ShownEntry, Steps};
+use daytable_logql::eval::{EntrySource, Evaluator, Limits, LogRequest, ShownEntry, TimeSteps};
 use daytable_logql::labels::Labels;
 use daytable_logql::source::TimeSpan;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ pub(super) fn instant(params: &LokiParams, source: &dyn EntrySource) -> LokiResu
             "log queries are not supported as an instant query type, please change your query to a range query type",
         ));
     };
-    let steps = Steps::at(params.time("time")?.unwrap_or(params.now));
+    let steps = TimeSteps::at(params.time("time")?.unwrap_or(params.now));
     written_numbers(params, source, &metric, steps, Shape::Instant)
 }
 
@@ -63,7 +63,7 @@ fn written_numbers(
     params: &LokiParams,
     source: &dyn EntrySource,
     metric: &MetricQuery,
-    steps: Steps,
+    steps: TimeSteps,
     shape: Shape,
 ) -> LokiResult {
     // It has the memory of the numbers until they are written.

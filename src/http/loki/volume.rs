@@ -7,7 +7,7 @@ use super::numbers::{Shape, numbers};
 use super::params::LokiParams;
 use crate::http::question::LokiError;
 use daytable_logql::ast::Selector;
-use daytable_logql::eval::{EntrySource, Numbers, Series, Steps};
+use daytable_logql::eval::{EntrySource, Numbers, Series, TimeSteps};
 use daytable_logql::labels::Labels;
 use daytable_logql::source::{CountedApart, Direction, LogEntry, TimeSpan};
 use serde_json::json;
@@ -85,7 +85,7 @@ pub(super) fn range(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
 fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiResult {
     let (selector, span) = (selector(params)?, params.span()?);
     let limit = params.count("limit", VOLUMES, VOLUMES_MAX)?;
-    let steps = if shape == Shape::Range { params.steps(span)? } else { Steps::at(span.to) };
+    let steps = if shape == Shape::Range { params.steps(span)? } else { TimeSteps::at(span.to) };
     if steps.count() > 11_000 {
         return Err(LokiError::wrong(
             "exceeded maximum resolution of 11,000 points per time series: increase the step",

@@ -4,8 +4,8 @@
 use super::emulator::{Azurite, client, kind, wait};
 use super::proxy::{Fault, Proxy};
 use daytable_azure::{
-    Backoff, Client, ClientOptions, DateTime, EdmValue, Entity, Error, ErrorKind, Pauses, Pushed, Query,
-    SealedTransaction, ThrottleScope, Transaction, literal,
+    Backoff, Client, ClientOptions, DateTime, EdmValue, Entity, Error, ErrorKind, IfMatch, Pauses, Pushed, Query,
+    SealedTransaction, ThrottleScope, Transaction, WriteMode, literal,
 };
 use std::time::Duration;
 
@@ -238,6 +238,124 @@ fn pages_go_on_to_the_end_and_keep_the_order() {
     });
 }
 
+/// The properties of an entity as the service has them, and its version.
+async fn stored(client: &Client, row: &str) -> (Vec<(String, String)>, daytable_azure::ETag) {
+    let entity = client.entity(TABLE, "a", row, &[]).await.expect("read").expect("there");
+    let text = |(name, value): (String, EdmValue<'static>)| match value {
+        EdmValue::String(text) => (name, text.into_owned()),
+        value => panic!("{value:?}"),
+    };
+    (entity.properties.into_iter().map(text).collect(), entity.etag.expect("a version"))
+}
+
+#[test]
+fn each_mode_does_what_it_says_to_an_entity() {
+    let azurite = Azurite::start();
+    let client = azurite.client();
+    let write = async |row: &str, mode: WriteMode<'_>, name: &str| {
+        client.write(TABLE, "a", row, mode, [(name, EdmValue::from(name))]).await
+    };
+    let names =
+        async |row: &str| -> Vec<String> { stored(&client, row).await.0.into_iter().map(|(name, _)| name).collect() };
+    wait(async {
+        assert_eq!(kind(write("1", WriteMode::Insert, "A").await), ErrorKind::TableNotFound);
+        client.create_table(TABLE).await.expect("created");
+        // What must be there is not, and nothing appears.
+        for mode in [WriteMode::Replace(IfMatch::Any), WriteMode::Merge(IfMatch::Any)] {
+            assert_eq!(kind(write("1", mode, "A").await), ErrorKind::NotFound, "{mode:?}");
+        }
+        assert_eq!(kind(client.delete(TABLE, "a", "1", IfMatch::Any).await), ErrorKind::NotFound);
+        assert_eq!(client.entity(TABLE, "a", "1", &[]).await.expect("asked"), None);
+
+        let inserted = write("1", WriteMode::Insert, "A").await.expect("written").expect("a version");
+        assert_eq!(stored(&client, "1").await, (vec![("A".into(), "A".into())], inserted));
+        let twice = write("1", WriteMode::Insert, "B").await;
+        assert_eq!(kind(twice), ErrorKind::EntityAlreadyExists { index: None });
+        write("1", WriteMode::InsertOrMerge, "B").await.expect("written");
+        assert_eq!(names("1").await, ["A", "B"]);
+        write("1", WriteMode::Merge(IfMatch::Any), "C").await.expect("written");
+        assert_eq!(names("1").await, ["A", "B", "C"]);
+        write("1", WriteMode::Replace(IfMatch::Any), "D").await.expect("written");
+        assert_eq!(names("1").await, ["D"]);
+        write("1", WriteMode::InsertOrReplace, "E").await.expect("written");
+        assert_eq!(names("1").await, ["E"]);
+        // Both upserts insert.
+        write("2", WriteMode::InsertOrReplace, "A").await.expect("written");
+        write("it's 100%", WriteMode::InsertOrMerge, "A").await.expect("written");
+        assert_eq!(names("it's 100%").await, ["A"]);
+        client.delete(TABLE, "a", "it's 100%", IfMatch::Any).await.expect("deleted");
+        assert_eq!(client.entity(TABLE, "a", "it's 100%", &[]).await.expect("asked"), None);
+        // An entity that no request takes is not sent.
+        let long = "x".repeat(5 << 20);
+        let error = client.write(TABLE, "a", "3", WriteMode::Insert, [("A", EdmValue::from(long.as_str()))]).await;
+        let error = error.expect_err("too large");
+        assert_eq!((error.kind(), error.may_have_happened()), (ErrorKind::TooLarge, false), "{error}");
+    });
+    let read = azurite.read_back(TABLE);
+    assert_eq!(read.iter().map(|entity| entity["RowKey"].clone()).collect::<Vec<_>>(), ["1", "2"]);
+}
+
+#[test]
+fn an_entity_that_somebody_else_wrote_is_left_as_it_is() {
+    let azurite = Azurite::start();
+    let client = azurite.client();
+    let value = |text: &'static str| [("A", EdmValue::from(text))];
+    wait(async {
+        client.create_table(TABLE).await.expect("created");
+        let first = client.write(TABLE, "a", "1", WriteMode::Insert, value("mine")).await.expect("written");
+        let first = first.expect("a version");
+        let second = client
+            .write(TABLE, "a", "1", WriteMode::Replace(IfMatch::Version(&first)), value("other"))
+            .await
+            .expect("the version is that of the entity")
+            .expect("a version");
+        assert_ne!(first, second);
+        // Each kind of write with the old version, alone and in a transaction, where nothing else happens either.
+        let old = IfMatch::Version(&first);
+        for mode in [Some(WriteMode::Replace(old)), Some(WriteMode::Merge(old)), None] {
+            let alone = match mode {
+                Some(mode) => client.write(TABLE, "a", "1", mode, value("late")).await.map(drop),
+                None => client.delete(TABLE, "a", "1", old).await,
+            };
+            let error = alone.expect_err("another version");
+            assert_eq!(error.kind(), ErrorKind::PreconditionFailed { index: None }, "{mode:?}: {error}");
+            assert_eq!((error.status(), error.may_have_happened()), (Some(412), false), "{error}");
+            let mut both = Transaction::new(client.account(), TABLE, "a");
+            assert_eq!(both.push("2", value("beside")), Pushed::Added);
+            let pushed = match mode {
+                Some(mode) => both.push_write(mode, "1", value("late")),
+                None => both.push_delete("1", old),
+            };
+            assert_eq!(pushed, Pushed::Added);
+            let failed = kind(client.transact(&both.seal()).await);
+            assert!(matches!(failed, ErrorKind::PreconditionFailed { .. }), "{mode:?}: {failed:?}");
+            assert_eq!(stored(&client, "1").await, (vec![("A".into(), "other".into())], second.clone()));
+            assert_eq!(client.entity(TABLE, "a", "2", &[]).await.expect("asked"), None);
+        }
+        // A page has the versions, too, and a transaction of every kind gives the new ones.
+        let page = client.query(TABLE, &Query::partition("a"), None).await.expect("read");
+        assert_eq!(page.entities[0].etag.as_ref(), Some(&second));
+        client.write(TABLE, "a", "gone", WriteMode::Insert, value("x")).await.expect("written");
+        let mut all = Transaction::new(client.account(), TABLE, "a");
+        for (row, mode) in [
+            ("1", WriteMode::Merge(IfMatch::Version(&second))),
+            ("2", WriteMode::Insert),
+            ("3", WriteMode::InsertOrReplace),
+            ("4", WriteMode::InsertOrMerge),
+        ] {
+            assert_eq!(all.push_write(mode, row, [("B", EdmValue::from("b"))]), Pushed::Added);
+        }
+        assert_eq!(all.push_delete("gone", IfMatch::Any), Pushed::Added);
+        let versions = client.transact(&all.seal()).await.expect("written");
+        assert_eq!(versions.len(), 5);
+        for (row, version) in ["1", "2", "3", "4"].iter().zip(&versions) {
+            assert_eq!(version.as_ref(), Some(&stored(&client, row).await.1), "{row}");
+        }
+        let both = vec![("A".to_owned(), "other".to_owned()), ("B".to_owned(), "b".to_owned())];
+        assert_eq!((stored(&client, "1").await.0, versions[4].clone()), (both, None));
+    });
+}
+
 #[test]
 fn tables_come_and_go() {
     let azurite = Azurite::start();
@@ -286,12 +404,15 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
         assert_eq!(all(&client, Query::partition("b")).await.expect("read"), []);
 
         let mut inserts = Transaction::new(client.account(), TABLE, "a");
-        assert_eq!(inserts.push_insert("new", [("Message", EdmValue::from("new"))]), Pushed::Added);
-        assert_eq!(inserts.push_insert("000005", [("Message", EdmValue::from("new"))]), Pushed::Added);
+        assert_eq!(inserts.push_write(WriteMode::Insert, "new", [("Message", EdmValue::from("new"))]), Pushed::Added);
+        assert_eq!(
+            inserts.push_write(WriteMode::Insert, "000005", [("Message", EdmValue::from("new"))]),
+            Pushed::Added
+        );
         assert_eq!(kind(client.transact(&inserts.seal()).await), ErrorKind::EntityAlreadyExists { index: Some(1) });
         let mut changes = Transaction::new(client.account(), TABLE, "a");
-        assert_eq!(changes.push_insert("new", [("Message", EdmValue::from("new"))]), Pushed::Added);
-        assert_eq!(changes.push_delete("000005"), Pushed::Added);
+        assert_eq!(changes.push_write(WriteMode::Insert, "new", [("Message", EdmValue::from("new"))]), Pushed::Added);
+        assert_eq!(changes.push_delete("000005", IfMatch::Any), Pushed::Added);
         let changes = changes.seal();
         client.transact(&changes).await.expect("written");
         assert_eq!(client.entity(TABLE, "a", "000005", &[]).await.expect("read"), None);

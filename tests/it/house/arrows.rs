@@ -63,7 +63,7 @@ fn every_crate_uses_only_crates_above_it() {
     let folders = fs::read_dir(Path::new(ROOT).join("crates")).expect("a folder");
     let found: BTreeSet<String> =
         folders.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-    let tools = ["properties", "torture"];
+    let tools = ["crash", "properties", "torture"];
     let known = CRATES.iter().chain(&tools).map(|name| (*name).to_owned());
     assert_eq!(found, known.collect(), "a crate is missing here");
     for (at, name) in CRATES.iter().enumerate() {
@@ -135,8 +135,7 @@ impl Modules {
         let mut found = Modules { imports: modules.into_iter().map(|module| (module, BTreeMap::new())).collect() };
         for source in sources {
             let module = module_of(source, src);
-            let code: String = source.code().map(|(_, line)| line.to_owned() + "\n").collect();
-            for statement in code.split(';') {
+            for statement in source.code_text().split(';') {
                 let Some((_, tree)) = statement.split_once("use ") else { continue };
                 for path in leaves(tree) {
                     let name = path.iter().rfind(|name| *name != "self").cloned();
@@ -186,26 +185,27 @@ fn modules(src: &str) -> BTreeMap<String, Graph> {
     let mut graphs: BTreeMap<String, Graph> = BTreeMap::new();
     for source in &sources {
         let module = module_of(source, src);
-        let code: String = source.code().map(|(_, line)| line.to_owned() + "\n").collect();
-        for start in ["crate::", "super::"] {
-            for (at, _) in code.match_indices(start) {
-                let before = code[..at].chars().next_back().unwrap_or(' ');
-                if before.is_alphanumeric() || matches!(before, '_' | ':') {
-                    continue;
-                }
-                for path in leaves(tree(&code[at..])) {
-                    let path = modules.absolute(&module, &path);
-                    let Some(used) = path.and_then(|path| modules.module_at(&path)) else { continue };
-                    let depth = module.iter().zip(&used).take_while(|(a, b)| a == b).count();
-                    if let (Some(user), Some(used)) = (module.get(depth), used.get(depth)) {
-                        let graph = graphs.entry(module[..depth].join("/")).or_default();
-                        graph.entry(user.clone()).or_default().insert(used.clone());
-                    }
-                }
+        for path in paths(&source.code_text()) {
+            let path = modules.absolute(&module, &path);
+            let Some(used) = path.and_then(|path| modules.module_at(&path)) else { continue };
+            let depth = module.iter().zip(&used).take_while(|(a, b)| a == b).count();
+            if let (Some(user), Some(used)) = (module.get(depth), used.get(depth)) {
+                let graph = graphs.entry(module[..depth].join("/")).or_default();
+                graph.entry(user.clone()).or_default().insert(used.clone());
             }
         }
     }
     graphs
+}
+
+/// The paths within the crate that a code names.
+fn paths(code: &str) -> impl Iterator<Item = Vec<String>> {
+    let starts = ["crate::", "super::"].into_iter().flat_map(|start| code.match_indices(start));
+    let starts = starts.filter(|(at, _)| {
+        let before = code[..*at].chars().next_back().unwrap_or(' ');
+        !before.is_alphanumeric() && !matches!(before, '_' | ':')
+    });
+    starts.flat_map(|(at, _)| leaves(tree(&code[at..])))
 }
 
 /// Every name that can be reached from `name`.

@@ -98,7 +98,7 @@ fn projection(schema: &Type) -> Result<Type, Fault> {
     for action in schema.get_fields() {
         let Some((_, members)) = MEMBERS.iter().find(|(name, _)| *name == action.name()) else { continue };
         if action.is_primitive() {
-            return Err(Fault::Damaged(format!("{} is no struct", action.name())));
+            return Err(Fault::Damaged(format!("{} is not a struct", action.name())));
         }
         let members = action.get_fields().iter().filter(|member| members.contains(&member.name()));
         let basic = action.get_basic_info();

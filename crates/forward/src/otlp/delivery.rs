@@ -45,8 +45,8 @@ pub(super) struct BackendDelivery {
     takes_records: bool,
     refused_since: u32,
     pause: Duration,
-    /// What the log said last.
-    told: Option<String>,
+    /// The failure that was logged last.
+    last_failure: Option<String>,
     /// For pauses of different length.
     random: u64,
 }
@@ -72,7 +72,7 @@ impl BackendDelivery {
             takes_records: false,
             refused_since: 0,
             pause: PAUSE_MIN,
-            told: None,
+            last_failure: None,
             random,
         }
     }
@@ -180,7 +180,7 @@ impl BackendDelivery {
 
     fn accepted(&mut self, batch: &LogsBatch, part: &Range<usize>, rejected: u64, message: &str) {
         (self.takes_records, self.refused_since, self.pause) = (true, 0, PAUSE_MIN);
-        if lock(&self.status.state).error.take().is_some() || self.told.take().is_some() {
+        if lock(&self.status.state).error.take().is_some() || self.last_failure.take().is_some() {
             tracing::info!(to = self.options.to, "the backend takes records again");
         }
         let records = part.len() as u64;
@@ -236,9 +236,9 @@ impl BackendDelivery {
     /// Notes a failure, and waits: between half of the pause and the whole, so that many hosts do not come at once.
     fn failed(&mut self, reason: String, after: Option<Duration>, while_waiting: &mut dyn FnMut()) {
         self.status.failures.fetch_add(1, Ordering::Relaxed);
-        if self.told.as_ref() != Some(&reason) {
+        if self.last_failure.as_ref() != Some(&reason) {
             tracing::warn!(to = self.options.to, error = reason, "failed to forward, which is tried again");
-            self.told = Some(reason.clone());
+            self.last_failure = Some(reason.clone());
         }
         lock(&self.status.state).error = Some(reason);
         while_waiting();

@@ -238,7 +238,7 @@ impl Work {
                 Ok(records) => records,
                 Err(error) => {
                     // It was checked when it was read, so this happens to bytes that are wrong since they were written.
-                    tracing::error!(%error, "a page is damaged: its rows are not forwarded");
+                    tracing::error!(%error, "a page is damaged: its rows are not forwarded; run `daytable verify`");
                     self.status.damaged_pages.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Bytes may come in any pieces. The memory is bounded by one entry of the limit, whatever lengths are announced. Bytes beyond
-//! the limit are skipped and counted in [`Entry::cut`]. Malformed bytes end the stream ([`Malformed`]), because the beginning
+//! the limit are skipped and counted in [`JournalEntry::cut`]. Malformed bytes end the stream ([`Malformed`]), because the beginning
 //! of the next entry is unknown. Earlier entries were passed on already.
 
 use memchr::{memchr, memchr2};
@@ -40,7 +40,7 @@ pub enum Malformed {
 
 /// An entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct JournalEntry<'a> {
     bytes: &'a [u8],
     fields: &'a [Span],
     /// The number of skipped bytes: beyond the limit, or of fields with an invalid name.
@@ -49,7 +49,7 @@ pub struct Entry<'a> {
     pub halved: Option<usize>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> JournalEntry<'a> {
     /// The fields in their order, with the fields of the journal itself (`__CURSOR`). A name can occur twice.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         let bytes = self.bytes;
@@ -90,7 +90,7 @@ struct Span {
 
 /// Cuts a stream into entries.
 #[derive(Debug)]
-pub struct EntryParser {
+pub struct JournalParser {
     /// The bytes of the incomplete entry.
     bytes: Vec<u8>,
     fields: Vec<Span>,
@@ -115,12 +115,12 @@ enum EntriesState {
     Broken(Malformed),
 }
 
-impl EntryParser {
+impl JournalParser {
     /// A parser at the start of a stream. An entry is cut after `entry_bytes_max` bytes, names excluded.
-    pub fn new(entry_bytes_max: usize) -> EntryParser {
+    pub fn new(entry_bytes_max: usize) -> JournalParser {
         let state = EntriesState::Line { start: 0, equals: None };
         let fields = Vec::new();
-        EntryParser { bytes: Vec::new(), fields, cut: 0, halved: None, state, entry_bytes_max, without_fields: 0 }
+        JournalParser { bytes: Vec::new(), fields, cut: 0, halved: None, state, entry_bytes_max, without_fields: 0 }
     }
 
     /// Calls `each` for every entry that these bytes complete.
@@ -128,7 +128,7 @@ impl EntryParser {
     /// # Errors
     ///
     /// The bytes are malformed. Every further call returns the same error.
-    pub fn feed(&mut self, input: &[u8], mut each: impl FnMut(Entry<'_>)) -> Result<(), Malformed> {
+    pub fn feed(&mut self, input: &[u8], mut each: impl FnMut(JournalEntry<'_>)) -> Result<(), Malformed> {
         let mut rest = input;
         while !rest.is_empty() {
             let fed = match &self.state {
@@ -150,7 +150,7 @@ impl EntryParser {
     /// # Errors
     ///
     /// The stream ends within a field.
-    pub fn finish(&mut self, each: impl FnMut(Entry<'_>)) -> Result<(), Malformed> {
+    pub fn finish(&mut self, each: impl FnMut(JournalEntry<'_>)) -> Result<(), Malformed> {
         match &self.state {
             EntriesState::Line { start, .. } if *start == self.bytes.len() => {
                 self.give(each);
@@ -181,7 +181,7 @@ impl EntryParser {
         input: &'i [u8],
         start: usize,
         equals: Option<usize>,
-        each: &mut impl FnMut(Entry<'_>),
+        each: &mut impl FnMut(JournalEntry<'_>),
     ) -> Result<&'i [u8], Malformed> {
         let end = memchr(b'\n', input);
         let (piece, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
@@ -262,9 +262,9 @@ impl EntryParser {
     }
 
     /// Passes the entry on unless it is empty, and begins the next entry.
-    fn give(&mut self, mut each: impl FnMut(Entry<'_>)) {
+    fn give(&mut self, mut each: impl FnMut(JournalEntry<'_>)) {
         if !self.fields.is_empty() {
-            each(Entry { bytes: &self.bytes, fields: &self.fields, cut: self.cut, halved: self.halved });
+            each(JournalEntry { bytes: &self.bytes, fields: &self.fields, cut: self.cut, halved: self.halved });
         } else if self.cut > 0 {
             self.without_fields += 1;
         }
@@ -316,8 +316,8 @@ mod tests {
 
     /// Entries, what was cut of each, and how it ended.
     fn read(bytes: &[u8], pieces: usize, limit: usize) -> (Vec<(Fields, usize)>, Result<(), Malformed>) {
-        let (mut entries, mut all) = (EntryParser::new(limit), Vec::new());
-        let mut note = |entry: Entry<'_>| {
+        let (mut entries, mut all) = (JournalParser::new(limit), Vec::new());
+        let mut note = |entry: JournalEntry<'_>| {
             let fields = entry.fields().map(|(name, value)| (name.to_owned(), value.to_vec()));
             all.push((fields.collect(), entry.cut));
         };
@@ -391,7 +391,7 @@ mod tests {
                 assert_eq!((all.len(), ended), (1, Err(error)), "{}", String::from_utf8_lossy(&behind));
             }
         }
-        let mut entries = EntryParser::new(100);
+        let mut entries = JournalParser::new(100);
         assert_eq!(entries.feed(b"x\nA=1\n\n", |_| panic!("no entry")), Err(Malformed::Name));
         assert_eq!(entries.feed(b"A=1\n\n", |_| panic!("no entry")), Err(Malformed::Name));
     }

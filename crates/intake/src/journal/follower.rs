@@ -6,9 +6,9 @@
 //! journal's own numbers tell.
 
 use super::cursor::{self, JournalCursor};
-use super::export::{Entry, EntryParser};
+use super::export::{JournalEntry, JournalParser};
 use super::program::{JournalQuery, Start};
-use super::record::{EntryReading, EntryRecord};
+use super::record::{JournalReading, JournalRecord};
 use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::journal::JournalOptions;
 use crate::own_output;
@@ -47,11 +47,11 @@ pub(super) const EVENTS: [SourceEvent; 3] = [VACUUMED, SourceEvent::JournalGap, 
 pub(super) struct JournalFollower {
     query: JournalQuery,
     config: JournalOptions,
-    reading: EntryReading,
+    reading: JournalReading,
     /// The source of its records.
     source: String,
     host: String,
-    intake: CommitQueue,
+    queue: CommitQueue,
     epoch: u64,
     counters: Arc<SourceCounters>,
     stop: Arc<AtomicBool>,
@@ -90,7 +90,7 @@ impl JournalFollower {
         config: JournalOptions,
         router: Router,
         host: String,
-        intake: CommitQueue,
+        queue: CommitQueue,
         counters: Arc<SourceCounters>,
         stop: Arc<AtomicBool>,
     ) -> JournalFollower {
@@ -105,13 +105,13 @@ impl JournalFollower {
         let (directory, units) = (config.directory.clone(), config.units.clone());
         let mut follower = JournalFollower {
             query: JournalQuery { directory, units, level_at_least: config.level_at_least },
-            reading: EntryReading::new(config.reading.clone()),
+            reading: JournalReading::new(config.reading.clone()),
             config,
             source,
             host,
             rows: RecordWriter::new(router),
-            epoch: intake.epoch(),
-            intake,
+            epoch: queue.epoch(),
+            queue,
             counters,
             stop,
             state,
@@ -150,7 +150,7 @@ impl JournalFollower {
 
     /// Returns to the committed position.
     fn rewind(&mut self) {
-        let (epoch, sources) = self.intake.sources();
+        let (epoch, sources) = self.queue.sources();
         self.epoch = epoch;
         let committed = sources.into_iter().find(|source| source.identity == self.state.identity);
         self.is_changed = false;
@@ -201,7 +201,7 @@ impl JournalFollower {
     fn first_cursor(&self, query: &JournalQuery, start: Start<'_>) -> Result<Option<String>, ReadEnd> {
         let failed = |error: std::io::Error| ReadEnd::Failed(format!("failed to run journalctl: {error}"));
         let mut reader = query.once(start).map_err(failed)?;
-        let (mut entries, mut buffer, mut cursor) = (EntryParser::new(1 << 10), vec![0; 4 << 10], None);
+        let (mut entries, mut buffer, mut cursor) = (JournalParser::new(1 << 10), vec![0; 4 << 10], None);
         let deadline = Instant::now() + ANSWER;
         while cursor.is_none() && Instant::now() < deadline {
             if self.is_stopping() {
@@ -232,14 +232,14 @@ impl JournalFollower {
         let start = if cursor.is_empty() { Start::Beginning } else { Start::At(&cursor) };
         let failed = |error: std::io::Error| ReadEnd::Failed(format!("failed to run journalctl: {error}"));
         let mut reader = self.query.follow(start).map_err(failed)?;
-        let mut entries = EntryParser::new(usize::try_from(self.config.entry_bytes_max.get()).unwrap_or(1 << 20));
+        let mut entries = JournalParser::new(usize::try_from(self.config.entry_bytes_max.get()).unwrap_or(1 << 20));
         let mut is_expected = !cursor.is_empty();
         let mut buffer = vec![0; READ_BYTES];
         loop {
             if self.is_stopping() {
                 return Err(ReadEnd::Stopped);
             }
-            if self.intake.epoch() != self.epoch {
+            if self.queue.epoch() != self.epoch {
                 return Err(SubmitError::Stale.into());
             }
             let patience = if self.oldest.is_some() { HAND_OVER } else { IDLE };
@@ -270,7 +270,7 @@ impl JournalFollower {
 
     /// Whether the first entry is the last one that was read. If not, the journal has removed that one, or the configuration now
     /// filters it.
-    fn is_last(&mut self, entry: &Entry<'_>) -> bool {
+    fn is_last(&mut self, entry: &JournalEntry<'_>) -> bool {
         let found = entry.text("__CURSOR").unwrap_or_default();
         if is_same(found, &self.state.cursor) {
             return true;
@@ -314,7 +314,7 @@ impl JournalFollower {
     }
 
     /// Writes an entry to its batch.
-    fn take(&mut self, entry: &Entry<'_>, now: Ticks) {
+    fn take(&mut self, entry: &JournalEntry<'_>, now: Ticks) {
         if own_output::is_entry(|name| entry.text(name)) {
             own_output::pass_over(&self.source);
             // Committed together with the next foreign entry. A commit of its own could cause a log line, which would again cause
@@ -325,7 +325,7 @@ impl JournalFollower {
             }
             return;
         }
-        let EntryRecord { record, format, origin, is_invalid_utf8 } = self.reading.record(entry, now);
+        let JournalRecord { record, format, origin, is_invalid_utf8 } = self.reading.record(entry, now);
         let Some(cursor) = entry.text("__CURSOR") else {
             // `journalctl` gives every entry a cursor. Reading could not resume after an entry without a cursor.
             self.counters.count(VACUUMED, 1);
@@ -371,7 +371,7 @@ impl JournalFollower {
         }
         self.state.seen = time::now();
         let (batches, newest) = self.rows.take();
-        self.intake.submit(Submission {
+        self.queue.submit(Submission {
             batches,
             advances: vec![self.state.clone().into()],
             newest,

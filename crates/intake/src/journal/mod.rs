@@ -46,8 +46,8 @@ impl JournalReader {
         context: &SourceContext,
     ) -> io::Result<JournalReader> {
         let stop = Arc::new(AtomicBool::new(false));
-        let SourceContext { router, host, intake, .. } = context.clone();
-        let follower = JournalFollower::new(options.clone(), router, host, intake, counters.clone(), stop.clone());
+        let SourceContext { router, host, queue, .. } = context.clone();
+        let follower = JournalFollower::new(options.clone(), router, host, queue, counters.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("journal".into()).spawn(move || follower.run())?;
         Ok(JournalReader { thread: Some(thread), stop, counters })
     }
@@ -68,7 +68,8 @@ impl JournalReader {
             && thread.join().is_err()
         {
             tracing::error!(
-                "the reader of a journal failed with an internal error; unsubmitted entries are read again"
+                block = self.counters.name,
+                "the reader of a journal ended by a fault of daytable, please report it: uncommitted entries are read again"
             );
         }
     }

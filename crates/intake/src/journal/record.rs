@@ -21,7 +21,7 @@
 //! service's output an entry.
 
 use super::cursor;
-use super::export::Entry;
+use super::export::JournalEntry;
 use daytable_model::property::BINARY_BYTES_MAX;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
@@ -32,13 +32,13 @@ use std::borrow::Cow;
 
 /// How the messages of entries are parsed.
 #[derive(Clone, Debug, Default)]
-pub struct EntryReading {
+pub struct JournalReading {
     reading: ParseOptions,
 }
 
 /// A converted entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EntryRecord<'a> {
+pub struct JournalRecord<'a> {
     /// The record. Its time is `None` if the entry has no readable time.
     pub record: Record<'a>,
     /// The recognized format of the message; [`Format::Plain`] if the message was not parsed.
@@ -49,14 +49,14 @@ pub struct EntryRecord<'a> {
     pub is_invalid_utf8: bool,
 }
 
-impl EntryReading {
+impl JournalReading {
     /// Creates a converter with the configured parse options.
-    pub fn new(reading: ParseOptions) -> EntryReading {
-        EntryReading { reading }
+    pub fn new(reading: ParseOptions) -> JournalReading {
+        JournalReading { reading }
     }
 
     /// The name of the host that wrote the entry, with its secrets replaced.
-    pub fn host<'a>(&self, entry: &Entry<'a>) -> Option<Cow<'a, str>> {
+    pub fn host<'a>(&self, entry: &JournalEntry<'a>) -> Option<Cow<'a, str>> {
         let host = entry.text("_HOSTNAME").filter(|host| !host.is_empty()).map(Cow::Borrowed)?;
         Some(match &self.reading.redactor {
             Some(redactor) => redactor.redact_text(host),
@@ -65,7 +65,7 @@ impl EntryReading {
     }
 
     /// The bytes of a value that was not cut within a secret.
-    fn kept<'a>(&self, entry: &Entry<'a>, value: &'a [u8]) -> &'a [u8] {
+    fn kept<'a>(&self, entry: &JournalEntry<'a>, value: &'a [u8]) -> &'a [u8] {
         match (&self.reading.redactor, str::from_utf8(value)) {
             (Some(redactor), Ok(text)) if entry.is_halved(value) => &value[..redactor.keep_of_cut(text)],
             // The cut may lie within a character.
@@ -78,7 +78,7 @@ impl EntryReading {
     }
 
     /// Converts an entry. `now` replaces a missing time. Cannot fail.
-    pub fn record<'a>(&'a self, entry: &Entry<'a>, now: Ticks) -> EntryRecord<'a> {
+    pub fn record<'a>(&'a self, entry: &JournalEntry<'a>, now: Ticks) -> JournalRecord<'a> {
         let time =
             ["_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP"].iter().find_map(|name| time(entry.text(name)?));
         let mut fields = Vec::with_capacity(32);
@@ -138,11 +138,11 @@ impl EntryReading {
             }
         }
         let origin = entry.text("__CURSOR").map(cursor::origin);
-        EntryRecord { record, format, origin, is_invalid_utf8 }
+        JournalRecord { record, format, origin, is_invalid_utf8 }
     }
 
     /// Parses the message, if its kind requires parsing.
-    fn message<'a>(&'a self, entry: &Entry<'a>, time: Option<Ticks>, now: Ticks) -> Parsed<'a> {
+    fn message<'a>(&'a self, entry: &JournalEntry<'a>, time: Option<Ticks>, now: Ticks) -> Parsed<'a> {
         let bytes = self.kept(entry, entry.field("MESSAGE").unwrap_or_default());
         let plain = |message| {
             let mut record = Record { time, message, ..Record::default() };
@@ -174,7 +174,7 @@ impl UsedNames {
     /// Adds a field from the first of these names that the entry has.
     fn add<'a>(
         &mut self,
-        entry: &Entry<'a>,
+        entry: &JournalEntry<'a>,
         as_name: &'static str,
         names: &[&'static str],
         fields: &mut Vec<Field<'a>>,
@@ -220,14 +220,14 @@ fn time(text: &str) -> Option<Ticks> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::export::EntryParser;
+    use super::super::export::JournalParser;
     use super::*;
     use daytable_model::record::Level;
     use daytable_parse::redact::{Redaction, Redactor};
 
     /// The record of one entry in the export format, with each part as text.
-    fn shown(reading: &EntryReading, export: &[u8]) -> (String, EntryRecord<'static>) {
-        let (mut entries, mut shown) = (EntryParser::new(1 << 20), None);
+    fn shown(reading: &JournalReading, export: &[u8]) -> (String, JournalRecord<'static>) {
+        let (mut entries, mut shown) = (JournalParser::new(1 << 20), None);
         let fed = entries.feed(export, |entry| {
             let read = reading.record(&entry, Ticks::UNIX_EPOCH);
             let part = |field: &Field<'_>| match &field.value {
@@ -239,7 +239,7 @@ mod tests {
             let time = record.time.map(|time| time.to_string()).unwrap_or_default();
             let level = record.level.map_or("", Level::name);
             let text = format!("{time} {level} {:?}{fields}", record.message);
-            shown = Some((text, EntryRecord { record: Record::default(), ..read }));
+            shown = Some((text, JournalRecord { record: Record::default(), ..read }));
         });
         fed.and_then(|()| entries.finish(|_| {})).expect("entries");
         shown.expect("an entry")
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_a_record() {
-        let reading = EntryReading::default();
+        let reading = JournalReading::default();
         let (text, read) =
             shown(&reading, format!("{NATIVE}MESSAGE=level=info text, no line\nMESSAGE=more\n\n").as_bytes());
         assert_eq!(
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn output_of_a_service_is_parsed_like_a_line() {
-        let reading = EntryReading::default();
+        let reading = JournalReading::default();
         let head = "_SOURCE_REALTIME_TIMESTAMP=1763712345000000\n__REALTIME_TIMESTAMP=1763712345678901\nPRIORITY=6\n";
         for (fields, expected) in [
             (
@@ -291,22 +291,22 @@ mod tests {
             assert_eq!(shown(&reading, format!("{head}{fields}\n").as_bytes()).0, expected);
         }
         let plain =
-            EntryReading::new(ParseOptions { format: FormatChoice::Only(Format::Plain), ..ParseOptions::default() });
+            JournalReading::new(ParseOptions { format: FormatChoice::Only(Format::Plain), ..ParseOptions::default() });
         let (text, _) = shown(&plain, b"MESSAGE={\"msg\":\"up\"}\nPRIORITY=9\n\n");
         assert_eq!(text, "  \"{\\\"msg\\\":\\\"up\\\"}\" PRIORITY=\"9\"");
     }
 
     #[test]
     fn bytes_that_are_no_text_are_marked_and_secrets_replaced_wherever_they_are() {
-        let (text, read) = shown(&EntryReading::default(), b"MESSAGE\n\x05\0\0\0\0\0\0\0a\n\xffbc\nMESSAGE_ID=x\n\n");
+        let (text, read) = shown(&JournalReading::default(), b"MESSAGE\n\x05\0\0\0\0\0\0\0a\n\xffbc\nMESSAGE_ID=x\n\n");
         assert_eq!(
             (text.as_str(), read.is_invalid_utf8, read.origin),
             ("  \"a\\n\u{fffd}bc\" MESSAGE_ID=\"x\"", true, None)
         );
-        let (text, read) = shown(&EntryReading::default(), b"MESSAGE=a\nA=\xff\n\n");
+        let (text, read) = shown(&JournalReading::default(), b"MESSAGE=a\nA=\xff\n\n");
         assert_eq!((text.as_str(), read.is_invalid_utf8), ("  \"a\" A=Binary([255])", false));
         let redactor = Redactor::new(Redaction::preset("email"));
-        let reading = EntryReading::new(ParseOptions { redactor, ..ParseOptions::default() });
+        let reading = JournalReading::new(ParseOptions { redactor, ..ParseOptions::default() });
         let (text, _) = shown(&reading, b"MESSAGE=to ann@example.com\n_CMDLINE=mail bob@example.com\n\n");
         assert_eq!(text, "  \"to [redacted email]\" _CMDLINE=\"mail [redacted email]\"");
     }

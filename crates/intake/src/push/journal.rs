@@ -13,8 +13,8 @@ use super::request_writer::{InstanceRule, RequestRows, RequestWriter};
 use super::unread_parts::BodyPlace;
 use super::{PushRequest, PushSettings, Refusal};
 use crate::counters::count;
-use crate::journal::export::{Entry, EntryParser};
-use crate::journal::record::{EntryReading, EntryRecord};
+use crate::journal::export::{JournalEntry, JournalParser};
+use crate::journal::record::{JournalReading, JournalRecord};
 use crate::record_writer::begin_source;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::time;
@@ -36,13 +36,13 @@ pub(super) fn read(
     mut body: impl BufRead,
     mut hand_over: impl FnMut(RequestRows) -> Result<(), Refusal>,
 ) -> Result<u64, Refusal> {
-    let reading = EntryReading::new(settings.lines.clone());
+    let reading = JournalReading::new(settings.lines.clone());
     let mut writer = RequestWriter::new(settings, request, begin_source(settings.router.host()), time::now());
-    let mut entries = EntryParser::new(ENTRY_BYTES_MAX);
+    let mut entries = JournalParser::new(ENTRY_BYTES_MAX);
     let (mut total, mut in_piece) = (0u64, 0);
     let ended = loop {
         let mut refused = Ok(());
-        let mut each = |entry: Entry<'_>| {
+        let mut each = |entry: JournalEntry<'_>| {
             if refused.is_err() {
                 return;
             }
@@ -91,13 +91,13 @@ pub(super) fn read(
 }
 
 fn write(
-    entry: &Entry<'_>,
-    reading: &EntryReading,
+    entry: &JournalEntry<'_>,
+    reading: &JournalReading,
     number: u64,
     writer: &mut RequestWriter<'_>,
 ) -> Result<(), Refusal> {
     let index = writer.begin()?;
-    let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, writer.now);
+    let JournalRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, writer.now);
     count(&writer.counters.by_format[format.number()], 1);
     if is_invalid_utf8 {
         count(&writer.counters.invalid_utf8, 1);

@@ -340,7 +340,7 @@ fn forward(
 }
 
 fn next<'a>(values: &mut Values<'a>, writer: &RequestWriter<'_>) -> Result<Values<'a>, Refusal> {
-    values.value().ok_or_else(|| Refusal::bad_at(writer.index(), "the body is no MessagePack, or ends within a value"))
+    values.value().ok_or_else(|| Refusal::bad_at(writer.index(), "the body is not MessagePack, or ends within a value"))
 }
 
 /// Writes a record, of a message with this tag.

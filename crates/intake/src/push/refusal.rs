@@ -102,7 +102,7 @@ impl DecodeError {
     pub(super) fn refusal(self, expected: &str, index: usize) -> Refusal {
         match self {
             DecodeError::Refused(refusal) => refusal,
-            DecodeError::Malformed(error) => Refusal::bad_at(index, format!("the body is no {expected}: {error}")),
+            DecodeError::Malformed(error) => Refusal::bad_at(index, format!("the body is not {expected}: {error}")),
         }
     }
 }

@@ -41,7 +41,7 @@ fn events(endpoint: Endpoint) -> impl Iterator<Item = SourceEvent> {
 pub struct Push {
     settings: Reloadable<PushSettings>,
     memory: Reloadable<MemoryPool>,
-    intake: CommitQueue,
+    queue: CommitQueue,
     documents: Arc<dyn DocumentLookup>,
     ids: DocumentIds,
     host: String,
@@ -102,13 +102,13 @@ impl PendingResponse {
 }
 
 impl Push {
-    /// A service that submits rows to `intake`. `host` is the name of senders on the unix socket.
+    /// A service that submits rows to `queue`. `host` is the name of senders on the unix socket.
     pub fn new(
         router: Router,
         reading: ParseOptions,
         limits: PushLimits,
         host: String,
-        intake: CommitQueue,
+        queue: CommitQueue,
         documents: Arc<dyn DocumentLookup>,
     ) -> Push {
         // At least two: one request can be parsed while another waits for the store. More than 8 would only share the cores.
@@ -118,7 +118,7 @@ impl Push {
             parse_permits: Arc::new(Semaphore::new(permits)),
             upload_permits: Arc::new(Semaphore::new(limits.uploads_max)),
             settings: Reloadable::new(PushSettings::new(router, reading, limits)),
-            intake,
+            queue,
             documents,
             ids: DocumentIds::default(),
             host,
@@ -227,7 +227,7 @@ impl Push {
     ) -> Result<(IdReservation, u32), Refusal> {
         let ids = self.ids.reserve(std::mem::take(&mut answers.ids), settings.limits.turn_wait)?;
         let unread = |error: store::StoreError| {
-            tracing::error!(%error, "failed to look for documents that are to be created");
+            tracing::error!(%error, "failed to look for documents that a push creates: it is refused, and may be sent again");
             Refusal::Busy("the store cannot be asked which documents are there")
         };
         let is_repeat = match once.filter(|_| !answers.creates.is_empty()) {
@@ -269,7 +269,7 @@ impl Push {
     fn enqueue(&self, endpoint: Endpoint, submission: Submission) {
         let records = submission.batches.iter().map(Batch::records).sum();
         let receipts = vec![store::SourceReceipt::records("push", &*self.counters_of(endpoint).name, records)];
-        let _ = self.intake.submit(Submission { epoch: self.intake.epoch(), receipts, ..submission });
+        let _ = self.queue.submit(Submission { epoch: self.queue.epoch(), receipts, ..submission });
     }
 
     /// Counts a request after its commit, even if its sender has disconnected.

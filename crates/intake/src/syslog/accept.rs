@@ -124,7 +124,7 @@ async fn listen(socket: StreamSocket, certificates: Option<Certificates>, state:
                 };
                 accept_all(|cx| listener.poll_accept(cx), begin, &state).await;
             }
-            Err(error) => tracing::error!(%error, "failed to listen"),
+            Err(error) => tracing::error!(listener = state.block.config.name, %error, "failed to listen"),
         },
         StreamSocket::Unix(listener, _file) => match UnixListener::from_std(listener) {
             Ok(listener) => {
@@ -135,7 +135,7 @@ async fn listen(socket: StreamSocket, certificates: Option<Certificates>, state:
                 };
                 accept_all(accept, begin, &state).await;
             }
-            Err(error) => tracing::error!(%error, "failed to listen"),
+            Err(error) => tracing::error!(listener = state.block.config.name, %error, "failed to listen"),
         },
     }
 }
@@ -235,8 +235,8 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let config = SyslogOptions::new(format!("tcp://{address}").parse().expect("an endpoint"));
         let block = Arc::new(ListenerContext::new(config, Arc::default()));
-        let (intake, commits) = TestCommitter::new(vec![]);
-        let sink = MessageSink::new(router(), intake);
+        let (queue, commits) = TestCommitter::new(vec![]);
+        let sink = MessageSink::new(router(), queue);
         let stop = watch::Sender::new(false);
         let floods: Vec<_> = (0..4).map(|_| flooding(address)).collect();
         let mut quiet = TcpStream::connect(address).expect("connected");

@@ -55,7 +55,7 @@ impl DeferredOptions {
             && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
         {
             // The old mode remains. That is no reason to end the listener.
-            tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket");
+            tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket: the old mode stays");
         }
     }
 
@@ -148,7 +148,11 @@ fn enlarge(socket: impl AsFd, bytes: usize) {
     // The kernel reports twice the requested size.
     let kept = sockopt::socket_recv_buffer_size(&socket).unwrap_or(0) / 2;
     if kept < bytes {
-        tracing::info!(wanted = bytes, kept, "the receive buffer is smaller: net.core.rmem_max, or CAP_NET_ADMIN");
+        tracing::info!(
+            wanted = bytes,
+            kept,
+            "the receive buffer is smaller than configured: raise net.core.rmem_max, or grant CAP_NET_ADMIN"
+        );
     }
 }
 

@@ -151,8 +151,8 @@ impl BoundSyslog {
         tracing::info!(listener = counters.name, at, "taking syslog");
         counters.declare(events(drops.is_some()));
         counters.set_listener(&listen, drops);
-        let SourceContext { router, host, intake, .. } = context.clone();
-        let (stop, sink) = (Arc::new(AtomicBool::new(false)), MessageSink::new(router, intake));
+        let SourceContext { router, host, queue, .. } = context.clone();
+        let (stop, sink) = (Arc::new(AtomicBool::new(false)), MessageSink::new(router, queue));
         let (stopping, leaving) = (watch::Sender::new(false), watch::Sender::new(false));
         let signals = Signals { stop: stopping.subscribe(), leave: leaving.subscribe() };
         let mut started = SyslogListener { threads: Vec::new(), stop, stopping, leaving, successor_socket, counters };
@@ -162,10 +162,10 @@ impl BoundSyslog {
                 started.spawn("syslog-dgram", move || datagrams.run())?;
             }
             Transport::Streams(listener) => {
-                let held = held.clone();
+                let (held, counters) = (held.clone(), started.counters.clone());
                 started.spawn("syslog", move || {
                     if let Err(error) = accept::run(listener, sink, host, held, signals) {
-                        tracing::error!(%error, "failed to serve connections");
+                        tracing::error!(listener = counters.name, %error, "failed to serve connections");
                     }
                 })?;
             }
@@ -213,7 +213,10 @@ impl SyslogListener {
         self.request_stop();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a listener failed with an internal error; unsubmitted messages are lost");
+                tracing::error!(
+                    listener = self.counters.name,
+                    "a syslog listener ended by a fault of daytable, please report it: uncommitted messages are lost"
+                );
             }
         }
     }

@@ -80,10 +80,10 @@ pub(super) struct MessageSink {
 }
 
 impl MessageSink {
-    pub(super) fn new(router: Router, intake: CommitQueue) -> MessageSink {
+    pub(super) fn new(router: Router, queue: CommitQueue) -> MessageSink {
         MessageSink {
             rows: RecordWriter::new(router),
-            delivery: Delivery::new(intake),
+            delivery: Delivery::new(queue),
             oldest: None,
             records: Vec::new(),
             is_awaited: false,
@@ -209,7 +209,9 @@ impl MessageSink {
             self.submit();
         }
         if !self.delivery.is_done() {
-            tracing::warn!("not every received message could be committed");
+            tracing::warn!(
+                "the daemon stops before every received message was committed: the rest is lost, unless its sender sends it again"
+            );
             self.delivery.abandon();
         }
     }

@@ -45,7 +45,7 @@ pub enum RelpCommand {
 
 /// The bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bytes are no RELP frame")]
+#[error("the bytes are not a RELP frame")]
 pub struct InvalidFrame;
 
 /// The frames of a connection.

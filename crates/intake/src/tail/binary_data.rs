@@ -67,10 +67,10 @@ pub(super) fn binary_reason(bytes: &[u8]) -> Option<String> {
 
 /// Whether there are too many control characters for a text. Those that separate fields and records in texts do not count.
 fn is_binary(bytes: &[u8]) -> bool {
-    let told = without_holes(bytes);
+    let without_zeros = without_holes(bytes);
     let is_control = |byte: &&u8| matches!(byte, 0 | 2..=6 | 14..=26 | 127);
-    let controls = told.iter().filter(is_control).count();
-    told.len() >= SAMPLE_BYTES_MIN && controls > 1 && controls * TEXT_BYTES_PER_CONTROL > told.len()
+    let controls = without_zeros.iter().filter(is_control).count();
+    without_zeros.len() >= SAMPLE_BYTES_MIN && controls > 1 && controls * TEXT_BYTES_PER_CONTROL > without_zeros.len()
 }
 
 /// Whether each second byte of letters is zero.
@@ -82,13 +82,13 @@ fn is_wide(bytes: &[u8]) -> bool {
 
 /// The bytes without long stretches of zeros.
 fn without_holes(bytes: &[u8]) -> Vec<u8> {
-    let mut told = Vec::with_capacity(bytes.len());
+    let mut without_zeros = Vec::with_capacity(bytes.len());
     for run in bytes.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
         if run[0] != 0 || run.len() < HOLE_BYTES {
-            told.extend_from_slice(run);
+            without_zeros.extend_from_slice(run);
         }
     }
-    told
+    without_zeros
 }
 
 #[cfg(test)]

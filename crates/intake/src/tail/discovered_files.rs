@@ -277,7 +277,7 @@ impl TailFollower {
         (state.device, state.inode) = (stat.device, stat.inode);
         let mut reader = FileReader::new(state, Some(content));
         reader.go_to(position)?;
-        tracing::warn!(path = %path.escaped(), position, "file lost its tail");
+        tracing::warn!(path = %path.escaped(), position, "file became shorter than what was read of it: it is read on from this position");
         self.blocks.counters(block).count(SourceEvent::Rewrite, 1);
         self.files.remove(identity);
         self.follow_reader(reader, block, path, stat);

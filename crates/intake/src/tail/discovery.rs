@@ -221,7 +221,7 @@ impl Discovery {
             self.events.watch(&path);
         }
         if let Some(error) = error.filter(|_| before.is_none_or(|before| before.failed != failed)) {
-            tracing::warn!(folder = %path.escaped(), %error, "cannot list folder");
+            tracing::warn!(folder = %path.escaped(), %error, "failed to list a folder: files that are new in it are not seen, retrying");
         }
         let is_settled = before.is_some_and(|before| before.modified == modified);
         self.folders.insert(path, Folder { old, modified, listed: now, is_settled, failed });

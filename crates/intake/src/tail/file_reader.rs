@@ -24,8 +24,8 @@ use super::identity::{Fit, MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::counters::{LEVEL_CODES, SourceCounters, SourceEvent, count};
-use crate::journal::export::{Entry, EntryParser};
-use crate::journal::record::{EntryReading, EntryRecord};
+use crate::journal::export::{JournalEntry, JournalParser};
+use crate::journal::record::{JournalReading, JournalRecord};
 use crate::own_output;
 use crate::route::{self, Origin, RouteCache, Router};
 use daytable_model::path_text::PathText;
@@ -70,7 +70,7 @@ pub(super) struct FileReader {
     /// None until the first record.
     parser: Option<Box<RecordParser>>,
     /// How the entries of the journal are read, if the file has such entries instead of lines.
-    entries: Option<Box<EntryReading>>,
+    entries: Option<Box<JournalReading>>,
 }
 
 /// A line over the limit.
@@ -83,7 +83,7 @@ struct LongLine {
 /// Makes rows of the records of a source. Everything here follows from the state and the configuration.
 struct RecordParser {
     profile: SourceProfile,
-    lanes: FileRoutes,
+    routes: FileRoutes,
     /// The path that is the source of its records.
     source: String,
     /// The unescaped path, if it differs from `source`. It still chooses instances and tables, because existing rows
@@ -158,7 +158,7 @@ impl FileReader {
     }
 
     /// The same source, whose bytes are entries of the journal.
-    pub(super) fn of_entries(self, reading: EntryReading) -> FileReader {
+    pub(super) fn of_entries(self, reading: JournalReading) -> FileReader {
         FileReader { entries: Some(Box::new(reading)), ..self }
     }
 
@@ -434,12 +434,12 @@ impl FileReader {
     /// The first bytes are no entry.
     fn entries(
         &mut self,
-        reading: &EntryReading,
+        reading: &JournalReading,
         data: &[u8],
         tail_end: TailEnd,
         context: &mut ReadContext<'_>,
     ) -> io::Result<usize> {
-        let mut entries = EntryParser::new(context.options.line_bytes_max);
+        let mut entries = JournalParser::new(context.options.line_bytes_max);
         let (state, parser) = self.parts();
         let state = Arc::make_mut(state);
         let (mut at, mut consumed) = (0, 0);
@@ -454,7 +454,7 @@ impl FileReader {
                 },
             };
             let start = consumed;
-            let mut each = |entry: Entry<'_>| parser.entry(&entry, reading, start, state, context);
+            let mut each = |entry: JournalEntry<'_>| parser.entry(&entry, reading, start, state, context);
             let mut fed = entries.feed(&data[at..end], &mut each);
             if fed.is_ok() && end == data.len() && tail_end == TailEnd::Final {
                 fed = entries.finish(&mut each);
@@ -621,7 +621,7 @@ impl RecordParser {
         let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
         RecordParser {
             profile: SourceProfile::restore(&state.profile),
-            lanes: FileRoutes::default(),
+            routes: FileRoutes::default(),
             named_by: (text != lossy).then(|| lossy.into()),
             source: text.into_owned(),
             file_fields: None,
@@ -649,8 +649,8 @@ impl RecordParser {
     /// host in the name of the instance.
     fn entry(
         &mut self,
-        entry: &Entry<'_>,
-        reading: &EntryReading,
+        entry: &JournalEntry<'_>,
+        reading: &JournalReading,
         start: usize,
         state: &mut SourceState,
         context: &mut ReadContext<'_>,
@@ -659,7 +659,7 @@ impl RecordParser {
             state.ledger.own_records += 1;
             return own_output::pass_over(&self.source);
         }
-        let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, context.now);
+        let JournalRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, context.now);
         count_record(record.level, format, is_invalid_utf8, entry.cut, state, context);
         let of_cursor = |(name, position)| (SourceId::new(SourceStart::NONE, context.router.host(), name), position);
         let origin = origin.map_or((state.identity, state.position + start as u64), of_cursor);
@@ -698,10 +698,10 @@ impl RecordParser {
         let time = record.time.or(state.last_time).unwrap_or(context.now);
         state.last_time = record.time.or(state.last_time);
         let origin = Origin { identity, position, source: &self.source, tenant: None };
-        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), host, context);
-        let admission = lane.push(context.router, context.batcher, &record, time, origin, context.now);
+        let route = self.routes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), host, context);
+        let admission = route.push(context.router, context.batcher, &record, time, origin, context.now);
         if admission != Admission::Own {
-            context.counters.count_misplaced(lane.table(), admission);
+            context.counters.count_misplaced(route.table(), admission);
             state.ledger.late_records += u64::from(admission == Admission::Late);
         }
         // A line from the year 9999 must not vouch for any clock.

@@ -72,12 +72,12 @@ impl TailFollower {
         PreparedTail { blocks, patterns }: PreparedTail,
         router: Router,
         host: String,
-        intake: CommitQueue,
+        queue: CommitQueue,
         counters: Vec<Arc<SourceCounters>>,
         timings: TailTimings,
     ) -> io::Result<TailFollower> {
         let wakeup = Wakeup::new()?;
-        let (submissions, sources) = Submissions::new(intake);
+        let (submissions, sources) = Submissions::new(queue);
         let blocks = TailBlocks::new(blocks, counters, |block| !sources.iter().any(|state| state.block == block.name));
         Ok(TailFollower {
             discovery: Discovery::new(patterns, blocks.want_events().then_some(&wakeup)),
@@ -321,7 +321,7 @@ impl TailFollower {
         let Some(file) = self.files.file_mut(identity) else { return };
         self.blocks.counters(file.block).count(SourceEvent::ReadError, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {
-            tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
+            tracing::warn!(path = %file.path.escaped(), %error, "failed to read a file, retrying");
         }
         file.has_more = false;
         if file.access == FileAccess::Path {

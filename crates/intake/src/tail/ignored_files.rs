@@ -140,7 +140,7 @@ impl IgnoredFiles {
         let before = self.0.get(&path);
         let is_news = before.is_none_or(|before| before.reason != reason);
         match error {
-            Some(error) if is_news => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
+            Some(error) if is_news => tracing::warn!(path = %path.escaped(), %error, "failed to read a file, retrying"),
             Some(_) => {}
             None if reason == IgnoreReason::OwnOutput && is_news => {
                 tracing::warn!(path = %path.escaped(), "file is not read: the daemon's own output goes to it");

@@ -17,7 +17,7 @@ use super::source_index::SourceIndex;
 use crate::batcher::Batcher;
 use crate::counters::SourceCounters;
 use crate::journal::export;
-use crate::journal::record::EntryReading;
+use crate::journal::record::JournalReading;
 use crate::route::Router;
 use daytable_model::path_text::PathText;
 use daytable_model::source_id::SourceId;
@@ -130,17 +130,17 @@ pub fn import(
     options: &TailOptions,
     router: &Router,
     host: &str,
-    intake: &CommitQueue,
+    queue: &CommitQueue,
     mut progress: impl FnMut(ImportProgress),
 ) -> Result<ImportSummary, ImportError> {
-    let (epoch, sources) = intake.sources();
+    let (epoch, sources) = queue.sources();
     let (outcomes, results) = channel();
     let size = |file: &ImportFile| file.file.metadata().map_or(0, |metadata| metadata.len());
     let mut import = Importer {
         options,
         router,
         host,
-        intake,
+        queue,
         epoch,
         known: SourceIndex::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import), router.host()),
         batcher: Batcher::default(),
@@ -174,7 +174,7 @@ struct Importer<'a> {
     options: &'a TailOptions,
     router: &'a Router,
     host: &'a str,
-    intake: &'a CommitQueue,
+    queue: &'a CommitQueue,
     epoch: u64,
     known: SourceIndex,
     batcher: Batcher,
@@ -216,7 +216,7 @@ impl Importer<'_> {
         let has_entries = is_automatic && export::is_export(&content.beginning()?);
         let mut reader = FileReader::new(state, Some(content));
         if has_entries {
-            reader = reader.of_entries(EntryReading::new(reading.clone()));
+            reader = reader.of_entries(JournalReading::new(reading.clone()));
         }
         let result = loop {
             let mut context = ReadContext {
@@ -313,15 +313,7 @@ impl Importer<'_> {
         let (batches, epoch) = (self.batcher.take(), self.epoch);
         let kept = self.router.kept_days(&batches, daytable_model::time::now());
         let (advances, newest) = (vec![state.into()], self.newest.take());
-        self.intake.submit(Submission {
-            batches,
-            advances,
-            newest,
-            kept,
-            epoch,
-            ack: done,
-            ..Submission::default()
-        })?;
+        self.queue.submit(Submission { batches, advances, newest, kept, epoch, ack: done, ..Submission::default() })?;
         self.waiting += 1;
         Ok(())
     }

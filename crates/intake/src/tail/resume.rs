@@ -77,11 +77,13 @@ impl TailFollower {
             let mut reader = FileReader::new(state.clone(), Some(content));
             match go_on_after_loss(&mut reader, likeness, &stat) {
                 Ok(true) => {
-                    tracing::warn!(path = %path.escaped(), position = reader.state.position, "file lost its tail");
+                    tracing::warn!(path = %path.escaped(), position = reader.state.position, "file became shorter than what was read of it: it is read on from this position");
                     return self.follow_reader(reader, block, path, stat);
                 }
                 Ok(false) => {}
-                Err(error) => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
+                Err(error) => {
+                    tracing::warn!(path = %path.escaped(), %error, "failed to read a file that became shorter: it counts as gone")
+                }
             }
         }
         tracing::debug!(path = %state.path.escaped(), "file of an earlier run is gone");

@@ -118,13 +118,13 @@ impl TailFollower {
                 return false;
             }
             Err(error) => {
-                tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
+                tracing::warn!(path = %file.path.escaped(), %error, "failed to read a file, retrying");
                 file.reader.content = None;
                 return false;
             }
         }
         let position = file.state().position;
-        tracing::warn!(path = %file.path.escaped(), position, "file lost its tail");
+        tracing::warn!(path = %file.path.escaped(), position, "file became shorter than what was read of it: it is read on from this position");
         self.blocks.counters(file.block).count(SourceEvent::Rewrite, 1);
         file.reader.forget_parser();
         file.stat = stat;
@@ -141,7 +141,7 @@ impl TailFollower {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (block, stat) = (file.block, file.stat);
         if unread > 0 {
-            tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before it was read");
+            tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before all of it was read: the unread bytes are lost");
         }
         file.reader.state_mut().ledger.lost_bytes += unread;
         // A loss is committed as soon as a record, also while other files have more to read.

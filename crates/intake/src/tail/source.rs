@@ -54,9 +54,8 @@ impl Source for Tail {
         match &self.thread {
             Some(thread) => thread.change(prepared, counters),
             None => {
-                let SourceContext { router, host, intake, .. } = context.clone();
-                self.thread =
-                    Some(TailThread::start(prepared, router, host, intake, counters, TailTimings::default())?);
+                let SourceContext { router, host, queue, .. } = context.clone();
+                self.thread = Some(TailThread::start(prepared, router, host, queue, counters, TailTimings::default())?);
             }
         }
         Ok(())
@@ -95,12 +94,12 @@ impl TailThread {
         prepared: PreparedTail,
         router: Router,
         host: String,
-        intake: CommitQueue,
+        queue: CommitQueue,
         counters: Vec<Arc<SourceCounters>>,
         timings: TailTimings,
     ) -> io::Result<TailThread> {
         let (changes, received) = channel();
-        let follower = TailFollower::new(prepared, router, host, intake, counters, timings)?;
+        let follower = TailFollower::new(prepared, router, host, queue, counters, timings)?;
         let wakeup = follower.wakeup.clone();
         let thread = std::thread::Builder::new().name("tail".into()).spawn(move || follower.run(&received))?;
         Ok(TailThread { wakeup, changes, thread: Some(thread) })
@@ -128,7 +127,9 @@ impl TailThread {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the tail thread panicked; unsubmitted lines are read again");
+            tracing::error!(
+                "the reader of files ended by a fault of daytable, please report it: uncommitted lines are read again"
+            );
         }
     }
 }

@@ -18,6 +18,7 @@ use super::source_index::SourceIndex;
 use super::wakeup::FolderChanges;
 use crate::adopt::{self, SavedPosition};
 use daytable_model::path_text::PathText;
+use daytable_model::property::to_hex;
 use daytable_model::source_id::HostId;
 use daytable_store::{Ledger, SourceKind, SourceState, SourceStatus};
 use sha2::{Digest, Sha256};
@@ -143,7 +144,7 @@ fn find(file: &adopt::FileReference, found: &[DiscoveredFile]) -> Result<(PathBu
         adopt::FileReference::Sha256 { digest, path } => {
             let is_it = |path: &&Path| {
                 beginning(path, FINGERPRINT_BYTES)
-                    .is_ok_and(|bytes| bytes.len() == FINGERPRINT_BYTES && hex(&Sha256::digest(&bytes)) == *digest)
+                    .is_ok_and(|bytes| bytes.len() == FINGERPRINT_BYTES && to_hex(&Sha256::digest(&bytes)) == *digest)
             };
             let paths: Vec<&Path> = path.as_deref().into_iter().chain(all()).collect();
             only(paths.into_iter().filter(is_it), at)
@@ -188,10 +189,6 @@ fn beginning(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let n = content.read_at(0, &mut bytes)?;
     bytes.truncate(n);
     Ok(bytes)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The source of the file at `path`, with the first path `home`, from `offset` on; and the size of the file.

@@ -17,7 +17,7 @@ const SUBMISSION_BYTES: usize = 4 << 20;
 
 /// The rows that were read, and the submissions before them.
 pub(super) struct Submissions {
-    intake: CommitQueue,
+    queue: CommitQueue,
     epoch: u64,
     batcher: Batcher,
     /// The newest time that a line gave.
@@ -33,9 +33,9 @@ pub(super) struct Submissions {
 
 impl Submissions {
     /// No rows yet; and the sources that are committed.
-    pub(super) fn new(intake: CommitQueue) -> (Submissions, Vec<Arc<SourceState>>) {
+    pub(super) fn new(queue: CommitQueue) -> (Submissions, Vec<Arc<SourceState>>) {
         let mut submissions = Submissions {
-            intake,
+            queue,
             epoch: 0,
             batcher: Batcher::default(),
             newest: None,
@@ -50,7 +50,7 @@ impl Submissions {
 
     /// Drops unsubmitted rows and begins in the current epoch, after a failed commit. Returns the committed sources.
     pub(super) fn restart(&mut self) -> Vec<Arc<SourceState>> {
-        let (epoch, sources) = self.intake.sources();
+        let (epoch, sources) = self.queue.sources();
         self.epoch = epoch;
         self.batcher.take();
         self.newest = None;
@@ -61,7 +61,7 @@ impl Submissions {
 
     /// The committed sources.
     pub(super) fn committed_sources(&self) -> Vec<Arc<SourceState>> {
-        self.intake.sources().1.into_iter().filter(is_tailed).collect()
+        self.queue.sources().1.into_iter().filter(is_tailed).collect()
     }
 
     /// The epoch in which rows are submitted.
@@ -71,12 +71,12 @@ impl Submissions {
 
     /// Whether a commit has failed since the epoch began.
     pub(super) fn is_stale(&self) -> bool {
-        self.intake.epoch() != self.epoch
+        self.queue.epoch() != self.epoch
     }
 
     /// Whether the commit queue is full.
     pub(super) fn is_queue_full(&self) -> bool {
-        self.intake.is_full()
+        self.queue.is_full()
     }
 
     /// The batches of the rows, and the newest time of their lines.
@@ -130,7 +130,7 @@ impl Submissions {
                 committed.fetch_max(number, Ordering::Release);
             }
         });
-        self.intake.submit(Submission {
+        self.queue.submit(Submission {
             batches: self.batcher.take(),
             advances,
             newest: self.newest.take(),
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn a_failed_commit_drops_unsubmitted_rows() {
-        let (intake, sink) = TestCommitter::new(vec![tests_state(7)]);
-        let (mut submissions, sources) = Submissions::new(intake);
+        let (queue, sink) = TestCommitter::new(vec![tests_state(7)]);
+        let (mut submissions, sources) = Submissions::new(queue);
         assert_eq!(sources.len(), 1);
         let (mut files, mut index) = (FollowedFiles::new(1), SourceIndex::default());
         submissions.detach(tests_state(8));

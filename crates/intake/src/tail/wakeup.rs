@@ -124,7 +124,7 @@ impl FolderEvents {
         let wakeup = wakeup.clone();
         let watcher = RecommendedWatcher::new(move |event| wakeup.folder_changes(event), config);
         if let Err(error) = &watcher {
-            tracing::info!(%error, "no file system events, folders are polled");
+            tracing::info!(%error, "failed to watch folders: they are polled");
         }
         FolderEvents { watcher: watcher.ok() }
     }
@@ -136,7 +136,7 @@ impl FolderEvents {
             Ok(()) => {}
             Err(error) if matches!(error.kind, notify::ErrorKind::MaxFilesWatch) => {
                 tracing::warn!(
-                    "the limit of watched folders is reached (fs.inotify.max_user_watches), they are polled"
+                    "the limit of watched folders is reached: they are polled; raise fs.inotify.max_user_watches"
                 );
                 self.watcher = None;
             }

@@ -62,7 +62,7 @@ impl Executor {
         if let Some(day) = days.iter().find(|day| day.table == table)
             && !day.files.is_empty()
         {
-            return self.stands(day, &archived, expires);
+            return self.existing(day, &archived, expires);
         }
         let restoring = self.steps.begin_restore(&table, origin)?;
         let fetched = self.fetch(&archived, &restoring.path, &table, on);
@@ -86,7 +86,7 @@ impl Executor {
         }
     }
 
-    fn stands(&self, day: &Day, archived: &Archived, expires: Ticks) -> Result<RestoreOutcome, StepError> {
+    fn existing(&self, day: &Day, archived: &Archived, expires: Ticks) -> Result<RestoreOutcome, StepError> {
         let table = &day.table;
         let is_same = day.files.iter().any(|f| f.seal.as_ref().is_some_and(|s| s.sha256 == archived.seal.sha256));
         match &day.state {
@@ -96,9 +96,9 @@ impl Executor {
                 Ok(RestoreOutcome { table, rows: archived.seal.rows, expires, stood: true })
             }
             DayState::Restored { .. } => {
-                Err(StoreError::Refused(format!("{table} stands, restored from another archive: drop it first")).into())
+                Err(StoreError::Refused(format!("{table} exists, restored from another archive: drop it first")).into())
             }
-            _ => Err(StoreError::Refused(format!("{table} stands: there is nothing to restore")).into()),
+            _ => Err(StoreError::Refused(format!("{table} exists: there is nothing to restore")).into()),
         }
     }
 

@@ -8,14 +8,14 @@ use daytable_store::catalog::Seal;
 use daytable_store::sealed::{self, SealJob, SealedDay};
 use daytable_store::{SealTarget, StoreError};
 
-/// Which sealed files take the place of their pages.
+/// Which sealed files replace the pages of their day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SealedSize {
-    /// All.
+    /// Every sealed file.
     Any,
-    /// All, also of a day that is sealed: its columns get other names.
+    /// Every sealed file, also if the day is sealed already: its columns get other names.
     Renamed,
-    /// Those that are no larger, unless the table requires an archive, which is a sealed file.
+    /// Only a file that is not larger than the pages. A table that requires an archive takes any, as an archive is a sealed file.
     Smaller,
 }
 

@@ -55,7 +55,7 @@ pub(super) fn decide(view: &View, state: &TableState, drops: &mut DropBudget) ->
     }
     match rule.expires(state).filter(|expires| *expires <= now) {
         Some(expires) => expired(view, rule, state, expires, drops),
-        None => Outlook { next: ripen(view, rule, state, Urgency::InTime), stays: None },
+        None => Outlook { next: step_before_drop(view, rule, state, SealDelay::ForLateRecords), stays: None },
     }
 }
 
@@ -68,21 +68,21 @@ fn expired(view: &View, rule: &TableRule, state: &TableState, expires: Ticks, dr
         && state.rows() > 0
         && let Some(reason) = clock::behind(rule.window.period, now, state.watched, rule.window.keep)
     {
-        return Outlook { next: ripen(view, rule, state, Urgency::InTime), stays: Some(reason) };
+        return Outlook { next: step_before_drop(view, rule, state, SealDelay::ForLateRecords), stays: Some(reason) };
     }
     if let Some(ShorterKeep { keep_before, since }) = rule.shortened {
         let before = Window { keep: keep_before, ..rule.window };
         let until = since.plus(view.limits.grace);
         if now < until && !before.expired(&state.table, now) {
             return Outlook {
-                next: ripen(view, rule, state, Urgency::InTime),
+                next: step_before_drop(view, rule, state, SealDelay::ForLateRecords),
                 stays: Some(HoldReason::Grace { until }),
             };
         }
     }
     match &rule.archive {
         ArchiveRequirement::At(place) if !view.is_proven(state, Some(place)) => {
-            Outlook { next: ripen(view, rule, state, Urgency::Now), stays: Some(HoldReason::NoPermit) }
+            Outlook { next: step_before_drop(view, rule, state, SealDelay::None), stays: Some(HoldReason::NoPermit) }
         }
         ArchiveRequirement::None
             if let Some((place, until)) = &rule.archive_before
@@ -105,20 +105,25 @@ fn drop_step(state: &TableState, drops: &mut DropBudget, why: StepReason) -> Out
 
 /// Whether a day waits for late records before it is sealed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Urgency {
+pub(super) enum SealDelay {
     /// Wait for late records.
-    InTime,
+    ForLateRecords,
     /// Do not wait: the day is about to be dropped.
-    Now,
+    None,
 }
 
 /// The step that prepares a day for its drop: seal or archive.
-pub(super) fn ripen(view: &View, rule: &TableRule, state: &TableState, ripe: Urgency) -> Option<PlannedStep> {
+pub(super) fn step_before_drop(
+    view: &View,
+    rule: &TableRule,
+    state: &TableState,
+    delay: SealDelay,
+) -> Option<PlannedStep> {
     if state.unsealed_rows > 0 && !state.stays_in_pages(rule) || state.is_closed {
         let over = state.table.end().plus(view.limits.seal_after);
-        let is_due = match ripe {
-            Urgency::Now => true,
-            Urgency::InTime => over <= view.clock.now && settled(view, rule, state),
+        let is_due = match delay {
+            SealDelay::None => true,
+            SealDelay::ForLateRecords => over <= view.clock.now && settled(view, rule, state),
         };
         let step = LifecycleStep::Seal(state.table.clone());
         if state.is_closed {

@@ -1,7 +1,7 @@
 //! Drops before expiry, because the days exceed a limit: that of all days, or that of their table.
 
 use super::DropBudget;
-use super::day::{Urgency, counted, is_over, ripen};
+use super::day::{SealDelay, counted, is_over, step_before_drop};
 use super::{ArchiveRequirement, LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
 use crate::reason::{FolderUsage, HeldTable, HoldReason, StepReason};
 use daytable_model::key::{DayTable, TableName};
@@ -47,8 +47,8 @@ impl fmt::Display for TodayExceeds {
 
 /// The limits that the days which are not over exceed by themselves: that of all days first.
 pub fn today_exceeds(view: &View) -> Vec<TodayExceeds> {
-    let is_today = |state: &&TableState| state.stands() && !is_copy(state) && !is_over(view, state);
-    let old = view.tables.iter().filter(|state| state.stands() && !is_today(state));
+    let is_today = |state: &&TableState| state.exists() && !is_copy(state) && !is_over(view, state);
+    let old = view.tables.iter().filter(|state| state.exists() && !is_today(state));
     let today = view.bytes.saturating_sub(old.map(|state| state.bytes).sum());
     let of_all = view.limits.max_bytes.map(|bytes_max| (None, today, bytes_max));
     let of_tables = view.rules.iter().filter_map(|rule| {
@@ -219,9 +219,9 @@ fn drop_early(
     let is_proven = !needs_proof || view.is_proven(state, place.map(|place| &**place));
     if !is_proven && !view.limits.drop_unarchived {
         // The drop waits for the permit, so prepare the day.
-        let ripening = rule.and_then(|rule| ripen(view, rule, state, Urgency::Now));
+        let before_drop = rule.and_then(|rule| step_before_drop(view, rule, state, SealDelay::None));
         let is_planned = plan.steps.iter().any(|planned| planned.step.table() == &state.table);
-        plan.steps.extend(ripening.filter(|_| !is_planned));
+        plan.steps.extend(before_drop.filter(|_| !is_planned));
         hold(plan, state, HoldReason::NoPermit);
         return Offer::TableKeeps;
     }

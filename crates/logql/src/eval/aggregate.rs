@@ -1,6 +1,6 @@
 //! Functions over series: `sum by (pod) (…)`, `topk(3, …)`.
 
-use super::{Series, Steps};
+use super::{Series, TimeSteps};
 use crate::ast::{AggregateOp, LabelGrouping};
 use crate::labels::Labels;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) fn aggregate(
     parameter: f64,
     grouping: Option<&LabelGrouping>,
     series: Vec<Series>,
-    steps: Steps,
+    steps: TimeSteps,
 ) -> Vec<Series> {
     if matches!(op, AggregateOp::Sort | AggregateOp::SortDesc) {
         return sorted(op == AggregateOp::SortDesc, series, steps);
@@ -66,7 +66,7 @@ fn combined(op: AggregateOp, values: &[(u32, f64)]) -> f64 {
 }
 
 /// The greatest or the least values of each group at each step.
-fn best(greatest: bool, keep: usize, groups: BTreeMap<Labels, Vec<Series>>, steps: Steps) -> Vec<Series> {
+fn best(greatest: bool, keep: usize, groups: BTreeMap<Labels, Vec<Series>>, steps: TimeSteps) -> Vec<Series> {
     let mut kept = Vec::new();
     for mut group in groups.into_values() {
         group.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -92,7 +92,7 @@ fn best(greatest: bool, keep: usize, groups: BTreeMap<Labels, Vec<Series>>, step
     if steps.count() == 1 { sorted(greatest, kept, steps) } else { kept }
 }
 
-fn sorted(descending: bool, mut series: Vec<Series>, steps: Steps) -> Vec<Series> {
+fn sorted(descending: bool, mut series: Vec<Series>, steps: TimeSteps) -> Vec<Series> {
     let value = |series: &Series| series.points.first().map_or(f64::NAN, |(_, value)| *value);
     if steps.count() == 1 {
         series.sort_by(|a, b| {

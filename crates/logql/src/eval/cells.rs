@@ -9,12 +9,12 @@
 //! cells   ──┤ 0 ├──┤ 1 ├─┤ 2 ├──┤ 3 ├─ …            a range of one and a half steps
 //! ```
 
-use super::Steps;
+use super::TimeSteps;
 
 /// The cells of a function over ranges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepCells {
-    steps: Steps,
+    steps: TimeSteps,
     range: i64,
     offset: i64,
 }
@@ -38,7 +38,7 @@ impl CellSpan {
 }
 
 impl StepCells {
-    pub(super) fn new(steps: Steps, range: i64, offset: i64) -> StepCells {
+    pub(super) fn new(steps: TimeSteps, range: i64, offset: i64) -> StepCells {
         StepCells { steps, range, offset }
     }
 
@@ -96,7 +96,7 @@ mod tests {
             start in -60i64..60, step in 1i64..20, count in 1u32..12, range in 1i64..50, offset in -20i64..20,
             times in proptest::collection::vec(-120i64..300, 2..40),
         ) {
-            let steps = Steps { start, step: if count == 1 { 1 } else { step }, count };
+            let steps = TimeSteps { start, step: if count == 1 { 1 } else { step }, count };
             let cells = StepCells::new(steps, range, offset);
             let steps_of = |time: i64| -> Vec<u32> {
                 let has = |number: &u32| {

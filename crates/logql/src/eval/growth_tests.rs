@@ -139,7 +139,7 @@ fn label_replace_and_group_left_are_bounded() {
     let LogqlQuery::Metric(metric) = crate::parse(&query).expect("a query") else { panic!("numbers") };
     let budget = MemoryBudget::unshared(64 << 20).question();
     let evaluator = Evaluator { source: &source, limits: Limits::default(), budget, now: 0 };
-    let refused = evaluator.metric(&metric, Steps::at(3)).expect_err("a label of 12 TB");
+    let refused = evaluator.metric(&metric, TimeSteps::at(3)).expect_err("a label of 12 TB");
     assert!(matches!(&refused, EvalError::TooLarge(reason) if reason.contains("label_replace")), "{refused}");
 }
 

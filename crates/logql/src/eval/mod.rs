@@ -69,28 +69,28 @@ impl Default for Limits {
 
 /// The points in time of an answer: one, or several at the same distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct TimeSteps {
     start: i64,
     step: i64,
     count: u32,
 }
 
-impl Steps {
+impl TimeSteps {
     /// One point in time.
-    pub fn at(time: i64) -> Steps {
-        Steps { start: time, step: 1, count: 1 }
+    pub fn at(time: i64) -> TimeSteps {
+        TimeSteps { start: time, step: 1, count: 1 }
     }
 
     /// The points from `span.from` to `span.to` at multiples of the step, so that answers about adjacent spans share one
     /// axis: the first is not after the begin, and the last not before the end. `None` if `step` is not positive.
-    pub fn over(span: TimeSpan, step: i64) -> Option<Steps> {
+    pub fn over(span: TimeSpan, step: i64) -> Option<TimeSteps> {
         if step <= 0 {
             return None;
         }
         let start = span.from - span.from.rem_euclid(step);
         let length = span.to.checked_sub(start)?.max(0);
         let count = length / step + i64::from(length % step > 0) + 1;
-        Some(Steps { start, step, count: u32::try_from(count).unwrap_or(u32::MAX) })
+        Some(TimeSteps { start, step, count: u32::try_from(count).unwrap_or(u32::MAX) })
     }
 
     /// The time of a point in nanoseconds since the epoch.
@@ -203,7 +203,7 @@ impl Evaluator<'_> {
     /// # Errors
     ///
     /// See [`EvalError`].
-    pub fn metric(&self, metric: &MetricQuery, steps: Steps) -> Result<Numbers, EvalError> {
+    pub fn metric(&self, metric: &MetricQuery, steps: TimeSteps) -> Result<Numbers, EvalError> {
         let max = self.limits.steps_max;
         if steps.count > max {
             return Err(EvalError::Refused(format!(
@@ -226,7 +226,7 @@ impl Evaluator<'_> {
         })
     }
 
-    fn worth(&self, metric: &MetricQuery, steps: Steps, spent: &Spent) -> Result<Worth, EvalError> {
+    fn worth(&self, metric: &MetricQuery, steps: TimeSteps, spent: &Spent) -> Result<Worth, EvalError> {
         let series = match metric {
             MetricQuery::Number(number) => return Ok(Worth::Number(*number)),
             MetricQuery::Vector(number) => {
@@ -286,7 +286,7 @@ impl Evaluator<'_> {
         LabelBytes { left: self.limits.inner_label_bytes_max.saturating_sub(series.iter().map(bytes).sum()) }
     }
 
-    fn series(&self, metric: &MetricQuery, steps: Steps, spent: &Spent) -> Result<Vec<Series>, EvalError> {
+    fn series(&self, metric: &MetricQuery, steps: TimeSteps, spent: &Spent) -> Result<Vec<Series>, EvalError> {
         match self.worth(metric, steps, spent)? {
             Worth::Series(series) => Ok(series),
             Worth::Number(_) => Err(EvalError::Refused("a number stands where a vector is needed".into())),

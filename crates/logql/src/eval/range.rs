@@ -1,7 +1,7 @@
 //! Functions over ranges of time.
 
 use super::samples::RangeQuestion;
-use super::{Evaluator, Series, Spent, Steps};
+use super::{Evaluator, Series, Spent, TimeSteps};
 use crate::ast::{AggregateOp, LabelGrouping, RangeAggregation, RangeOp};
 use crate::error::EvalError;
 use crate::source::TimeSpan;
@@ -24,7 +24,7 @@ impl Evaluator<'_> {
         &self,
         range: &RangeAggregation,
         grouping: Option<&LabelGrouping>,
-        steps: Steps,
+        steps: TimeSteps,
         spent: &Spent,
     ) -> Result<Vec<Series>, EvalError> {
         let grouping = grouping.or(range.grouping.as_ref());

@@ -11,7 +11,7 @@
 
 use super::cells::{CellSpan, StepCells};
 use super::piece::SamplePiece;
-use super::{Limits, Series, Spent, Steps, too_many_points};
+use super::{Limits, Series, Spent, TimeSteps, too_many_points};
 use crate::ast::{Conversion, LabelGrouping, PipelineStage, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::labels::Labels;
@@ -95,7 +95,7 @@ impl<'q> RangeQuestion<'q> {
     pub(super) fn new(
         range: &'q RangeAggregation,
         grouping: Option<&'q LabelGrouping>,
-        steps: Steps,
+        steps: TimeSteps,
         limits: Limits,
         budget: &'q QuestionBudget,
         spent: &'q Spent,
@@ -351,7 +351,7 @@ impl<'q> RangeQuestion<'q> {
     }
 
     /// The series of all samples.
-    pub(super) fn finish(&self, samples: RangeSamples, steps: Steps) -> Result<Vec<Series>, EvalError> {
+    pub(super) fn finish(&self, samples: RangeSamples, steps: TimeSteps) -> Result<Vec<Series>, EvalError> {
         if let Some(refused) = samples.refused {
             return Err(refused);
         }
@@ -398,7 +398,7 @@ impl<'q> RangeQuestion<'q> {
         Ok(points)
     }
 
-    fn absent(&self, pieces: &[SeriesPiece], steps: Steps) -> Vec<Series> {
+    fn absent(&self, pieces: &[SeriesPiece], steps: TimeSteps) -> Vec<Series> {
         let mut is_there = vec![false; steps.count as usize];
         for SeriesPiece { steps: (first, last), .. } in pieces {
             is_there[*first as usize..=*last as usize].fill(true);

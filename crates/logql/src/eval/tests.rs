@@ -55,7 +55,7 @@ fn six() -> Entries {
     Entries((1..=6).map(|n| entry(pod(n), n * 10, &format!("v={n}"))).collect())
 }
 
-fn ask(source: &Entries, query: &str, steps: Steps) -> Result<String, EvalError> {
+fn ask(source: &Entries, query: &str, steps: TimeSteps) -> Result<String, EvalError> {
     let LogqlQuery::Metric(metric) = crate::parse(query)? else { panic!("{query} asks for entries") };
     let evaluator = Evaluator { source, limits: Limits::default(), budget: unshared(), now: 0 };
     Ok(match evaluator.metric(&metric, steps)? {
@@ -73,7 +73,7 @@ fn ask(source: &Entries, query: &str, steps: Steps) -> Result<String, EvalError>
 }
 
 fn at(query: &str) -> String {
-    ask(&six(), query, Steps::at(60 * SECOND)).unwrap_or_else(|error| panic!("{query}: {error}"))
+    ask(&six(), query, TimeSteps::at(60 * SECOND)).unwrap_or_else(|error| panic!("{query}: {error}"))
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn an_empty_label_and_an_absent_one_are_one_series() {
         ),
         ("count by (kind) (count_over_time({app=\"shop\"}[1m]))", "{} 60:1\n{kind=\"x\"} 60:1".into()),
     ] {
-        let answer = ask(&source, query, Steps::at(60 * SECOND)).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let answer = ask(&source, query, TimeSteps::at(60 * SECOND)).unwrap_or_else(|error| panic!("{query}: {error}"));
         assert_eq!(answer, expected, "{query}");
     }
 }
@@ -186,17 +186,19 @@ fn functions_and_operators_between_series() {
         ("count_over_time({app=\"shop\"} | json | __error__ != \"\" [1m])".into(), "pipeline error: 'JSONParserErr'"),
         (format!("label_replace({count}, \"pod\", \"x\", \"pod\", \".*\")"), "two values at the same time"),
     ] {
-        let error = ask(&six(), &query, Steps::at(60 * SECOND)).expect_err("refused").to_string();
+        let error = ask(&six(), &query, TimeSteps::at(60 * SECOND)).expect_err("refused").to_string();
         assert!(error.contains(reason), "{query}: {error}");
     }
 }
 
 #[test]
 fn steps_are_multiples_of_the_step() {
-    let steps = Steps::over(TimeSpan { from: 5 * SECOND, to: 47 * SECOND }, 20 * SECOND).expect("a step");
+    let steps = TimeSteps::over(TimeSpan { from: 5 * SECOND, to: 47 * SECOND }, 20 * SECOND).expect("a step");
     let answer = ask(&six(), "sum(count_over_time({app=\"shop\"}[20s]))", steps).expect("good");
     assert_eq!((steps.time(0), answer.as_str()), (0, "{} 20:2 40:2 60:2"));
-    assert!(ask(&six(), "vector(1)", Steps::over(TimeSpan { from: 0, to: i64::MAX - 1 }, 1).expect("a step")).is_err());
+    assert!(
+        ask(&six(), "vector(1)", TimeSteps::over(TimeSpan { from: 0, to: i64::MAX - 1 }, 1).expect("a step")).is_err()
+    );
 }
 
 #[test]
@@ -221,20 +223,20 @@ fn too_many_series_are_left_out_or_refused() {
     let Ok(LogqlQuery::Metric(metric)) = crate::parse("count_over_time({app=\"shop\"}[1m])") else { panic!() };
     let limits = Limits { series_max: 10, ..Limits::default() };
     let answer =
-        Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
+        Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, TimeSteps::at(60 * SECOND));
     assert!(matches!(answer, Ok(Numbers::Series { series, left_out: 90 }) if series.len() == 10));
     for limits in [
         Limits { inner_series_max: 10, ..Limits::default() },
         Limits { inner_label_bytes_max: 500, ..Limits::default() },
         Limits { points_max: 99, ..Limits::default() },
     ] {
-        let answer =
-            Evaluator { source: &source, limits, budget: unshared(), now: 0 }.metric(&metric, Steps::at(60 * SECOND));
+        let answer = Evaluator { source: &source, limits, budget: unshared(), now: 0 }
+            .metric(&metric, TimeSteps::at(60 * SECOND));
         assert!(matches!(answer, Err(EvalError::TooLarge(_))));
     }
     // Points are counted over all parts of a query, and before they are made; values that are kept, too.
     let span = TimeSpan { from: 0, to: 100 * SECOND };
-    let steps = Steps::over(span, SECOND).expect("a step");
+    let steps = TimeSteps::over(span, SECOND).expect("a step");
     for (query, limits, fits) in [
         ("sum(count_over_time({app=\"shop\"}[10s]))", Limits { points_max: 10, ..Limits::default() }, true),
         ("sum(count_over_time({app=\"shop\"}[11s]))", Limits { points_max: 10, ..Limits::default() }, false),
@@ -268,7 +270,7 @@ proptest! {
         step in 1i64..40,
     ) {
         let source = Entries(entries.iter().map(|(time, value)| entry("a", *time, &format!("v={value}"))).collect());
-        let steps = Steps::over(TimeSpan { from: 40 * SECOND, to: 160 * SECOND }, step * SECOND).expect("a step");
+        let steps = TimeSteps::over(TimeSpan { from: 40 * SECOND, to: 160 * SECOND }, step * SECOND).expect("a step");
         for (op, of_values) in [
             ("sum", (|values: &[f64]| values.iter().sum()) as fn(&[f64]) -> f64),
             ("max", |values| values.iter().copied().fold(f64::MIN, f64::max)),

@@ -102,7 +102,7 @@ impl QueryParser<'_> {
         let at = self.offset();
         if self.is_word("ip") && matches!(self.peek_after(1), Lexeme::Sign("(")) {
             if !matches!(op, LineOp::Contains | LineOp::NotContains) {
-                return self.error("ip() stands behind |= and != only");
+                return self.error("ip() is allowed only after |= and !=");
             }
             return self.ip().map(LineTest::Ip);
         }
@@ -310,7 +310,7 @@ impl QueryParser<'_> {
             let negative = match op {
                 CompareOp::Equal => false,
                 CompareOp::NotEqual => true,
-                _ => return self.error("ip() stands behind = and != only"),
+                _ => return self.error("ip() is allowed only after = and !="),
             };
             return Ok(LabelFilter::Ip { name, negative, filter: self.ip()? });
         }

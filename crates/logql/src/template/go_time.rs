@@ -1,7 +1,26 @@
 //! Times as text in the layouts of Go: `2006-01-02T15:04:05.999Z07:00`.
 
 use crate::text::SECOND;
-use daytable_model::time::{MONTHS, Ticks, WEEKDAYS, days_from_civil};
+use jiff::Timestamp;
+use jiff::civil::{DateTime, Weekday};
+use jiff::tz::Offset;
+
+/// The names of months and of days, from January and Monday on.
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+pub(super) const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// The parts of layouts; of two that begin alike, the longer is first.
 const PARTS: [&str; 33] = [
@@ -63,16 +82,21 @@ pub(super) fn next_part(layout: &str) -> (&str, &str, &str) {
     (layout, "", "")
 }
 
+/// What the clocks show `zone` seconds east of UTC. A time outside the years 1 to 9999 is the first moment of the year 1.
+fn local_time(seconds: i128, zone: i32) -> DateTime {
+    let shown = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_add(zone.into()));
+    let shown = shown.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let shown = shown.map(|time| Offset::UTC.to_datetime(time)).filter(|time| time.year() > 0);
+    shown.unwrap_or(DateTime::constant(1, 1, 1, 0, 0, 0, 0))
+}
+
 /// A time in a layout. `zone` is the offset in seconds.
 pub(super) fn format_time(nanos: i128, zone: i32, layout: &str) -> String {
     let (seconds, fraction) = (nanos.div_euclid(SECOND.into()), nanos.rem_euclid(SECOND.into()));
-    let seconds = i64::try_from(seconds).unwrap_or_default() + i64::from(zone);
-    let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let date = Ticks::from_unix(seconds, 0).unwrap_or_default().date();
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let month = MONTHS[(date.month as usize - 1).min(11)];
-    // 1970 began on a Thursday.
-    let weekday = WEEKDAYS[usize::try_from((day + 3).rem_euclid(7)).unwrap_or(0)];
+    let local = local_time(seconds, zone);
+    let (hour, minute, second) = (local.hour(), local.minute(), local.second());
+    let month = MONTHS[usize::try_from(local.month() - 1).unwrap_or_default().min(11)];
+    let weekday = WEEKDAYS[usize::try_from(local.weekday().since(Weekday::Monday)).unwrap_or_default().min(6)];
     let offset = |colon: &str, with_minutes: bool| {
         let minutes = if with_minutes { format!("{colon}{:02}", zone.abs() / 60 % 60) } else { String::new() };
         format!("{}{:02}{minutes}", if zone < 0 { '-' } else { '+' }, zone.abs() / 3600)
@@ -89,18 +113,16 @@ pub(super) fn format_time(nanos: i128, zone: i32, layout: &str) -> String {
             "Mon" => weekday[..3].into(),
             "MST" if zone == 0 => "UTC".into(),
             "MST" => offset("", zone % 3600 != 0),
-            "2006" => format!("{:04}", date.year),
-            "_2006" => format!("_{:04}", date.year),
-            "06" => format!("{:02}", date.year % 100),
-            "01" => format!("{:02}", date.month),
-            "1" => date.month.to_string(),
-            "02" => format!("{:02}", date.day),
-            "_2" => format!("{:2}", date.day),
-            "2" => date.day.to_string(),
-            "002" | "__2" => {
-                let of_year = day - days_from_civil(date.year, 1, 1) + 1;
-                if part == "002" { format!("{of_year:03}") } else { format!("{of_year:3}") }
-            }
+            "2006" => format!("{:04}", local.year()),
+            "_2006" => format!("_{:04}", local.year()),
+            "06" => format!("{:02}", local.year() % 100),
+            "01" => format!("{:02}", local.month()),
+            "1" => local.month().to_string(),
+            "02" => format!("{:02}", local.day()),
+            "_2" => format!("{:2}", local.day()),
+            "2" => local.day().to_string(),
+            "002" => format!("{:03}", local.day_of_year()),
+            "__2" => format!("{:3}", local.day_of_year()),
             "15" => format!("{hour:02}"),
             "03" => format!("{:02}", (hour + 11) % 12 + 1),
             "3" => ((hour + 11) % 12 + 1).to_string(),

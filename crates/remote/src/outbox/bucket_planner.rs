@@ -193,7 +193,7 @@ impl BucketPlanner {
                 Ok(_) => return Err(error),
                 Err(_) if self.plan.is_closed() => return Err(error),
                 Err(unread) => {
-                    tracing::error!(%error, %unread, "it is unknown whether a step was written: records that it concerns wait");
+                    tracing::error!(%error, %unread, "failed to write how instances are spread, and to read it back: records of this instance wait, retrying");
                     std::thread::sleep(RETRY_AFTER);
                 }
             }

@@ -45,7 +45,7 @@ impl PageScan {
     pub(super) fn refresh(&mut self, unsent: &OutboxReader, queues: &mut Queues) {
         match unsent.forget_gone().and_then(|()| unsent.newest()) {
             Ok(newest) => self.newest = newest,
-            Err(error) => tracing::error!(%error, "failed to read the catalog"),
+            Err(error) => tracing::error!(%error, "failed to read the newest time of the outbox, retrying"),
         }
         if let Ok(files) = unsent.files() {
             queues.retain_files(|name| files.iter().any(|live| live.name == name));
@@ -74,7 +74,9 @@ impl PageScan {
             // A file that cannot be read does not delay other days.
             match self.scan_file(unsent, queues, removal, live, now) {
                 Ok(more) => has_more |= more,
-                Err(error) => tracing::error!(%error, %table, "failed to read rows that wait to be sent"),
+                Err(error) => {
+                    tracing::error!(%error, %table, "failed to read rows that wait to be sent: they stay in the outbox, retrying")
+                }
             }
         }
         has_more
@@ -144,7 +146,7 @@ pub(super) fn fill_queues(unsent: &OutboxReader, queues: &mut Queues, removal: &
 }
 
 fn log_unreadable(error: &StoreError) {
-    tracing::error!(%error, "failed to read rows that wait to be sent");
+    tracing::error!(%error, "failed to read rows that wait to be sent: they stay in the outbox, retrying");
 }
 
 /// The queue of a partition, or `None` if the file does not have the partition.

@@ -14,6 +14,7 @@ use super::notes::{Notes, text};
 use daytable_azure::{EdmValue, Entity, Query, literal};
 use daytable_model::bucket_plan::{BucketStep, InstanceSteps};
 use daytable_model::key::{DayTable, partition_key};
+use daytable_model::property::to_hex;
 use daytable_model::time::Ticks;
 use daytable_query::tables::TableError;
 use sha2::{Digest, Sha256};
@@ -69,12 +70,7 @@ impl Notes<'_> {
 }
 
 fn row_key(planned: &InstanceSteps) -> String {
-    use std::fmt::Write;
-    let mut key = format!("{}-", planned.table);
-    for byte in &Sha256::digest(planned.partition.as_bytes())[..16] {
-        let _ = write!(key, "{byte:02x}");
-    }
-    key
+    format!("{}-{}", planned.table, to_hex(&Sha256::digest(planned.partition.as_bytes())[..16]))
 }
 
 /// An unreadable row is an error: without it, records would be placed in other partitions.

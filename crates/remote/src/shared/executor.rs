@@ -180,19 +180,19 @@ impl SharedExecutor {
 
     /// Removes an archive. The last archive of a day takes the bucket steps of the day with it.
     fn remove_archive(&self, table: &DayTable, generation: i64, place: &str) -> Result<(), StepError> {
-        let stands = || -> Result<bool, StepError> {
+        let exists = || -> Result<bool, StepError> {
             let is_restored = self.notes().restored()?.iter().any(|restored| restored.origin == *table);
             Ok(is_restored || self.tables.tables()?.contains(table))
         };
         self.local.remove_archive(table, generation, place, |archived| {
             // The day may have been restored after the plan.
-            if !archived.is_superseded && stands()? {
-                let reason = format!("an archive of {table} is not removed: its table stands");
+            if !archived.is_superseded && exists()? {
+                let reason = format!("an archive of {table} is not removed: its table exists");
                 return Err(StoreError::Refused(reason).into());
             }
             Ok(())
         })?;
-        if latest(&self.state()?, table).is_none() && !stands()? {
+        if latest(&self.state()?, table).is_none() && !exists()? {
             self.notes().forget_steps_in(table)?;
         }
         Ok(())

@@ -9,7 +9,7 @@
 //! No day-table can have the name of this table.
 
 use crate::tables::{AzureTables, service_error};
-use daytable_azure::{Client, EdmValue, Entity, Error, ErrorKind, Pushed, Query, Transaction};
+use daytable_azure::{Client, EdmValue, Entity, Error, ErrorKind, IfMatch, Pushed, Query, Transaction};
 use daytable_model::key::{DayTable, TableName, partition_key};
 use daytable_model::time::Ticks;
 use daytable_query::tables::TableError;
@@ -119,16 +119,16 @@ impl Notes<'_> {
         let pushed = transaction.push(row, values);
         debug_assert_eq!(pushed, Pushed::Added);
         let sealed = transaction.seal();
-        self.with_table(table, async |client| client.transact(&sealed).await)
+        self.with_table(table, async |client| client.transact(&sealed).await.map(drop))
     }
 
     pub(super) fn remove(&self, table: &'static str, partition: &str, row: &str) -> Result<bool, TableError> {
         let mut transaction = Transaction::new(self.0.client().account(), table, partition);
-        let pushed = transaction.push_delete(row);
+        let pushed = transaction.push_delete(row, IfMatch::Any);
         debug_assert_eq!(pushed, Pushed::Added);
         let sealed = transaction.seal();
         match self.0.ask(async |client| client.transact(&sealed).await) {
-            Ok(()) => Ok(true),
+            Ok(_) => Ok(true),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::TableNotFound) => Ok(false),
             Err(error) => Err(service_error(error)),
         }

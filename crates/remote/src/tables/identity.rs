@@ -16,6 +16,7 @@
 use daytable_azure::{AccessToken, TokenError, TokenFuture, TokenSource};
 use daytable_model::path_text::PathText;
 use daytable_model::time;
+use daytable_net::http_client;
 use daytable_platform::{lock, small_file};
 use futures_core::Stream;
 use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzureBuilder};
@@ -322,13 +323,7 @@ impl fmt::Debug for TokenConnector {
 impl HttpConnector for TokenConnector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = |is_near| {
-            let builder = reqwest::Client::builder()
-                .http1_only()
-                .connect_timeout(CONNECT_MAX)
-                .timeout(REQUEST_MAX)
-                .redirect(reqwest::redirect::Policy::none())
-                .referer(false)
-                .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")));
+            let builder = http_client::client(CONNECT_MAX, REQUEST_MAX);
             // No proxy reaches the metadata service of this machine.
             let builder = if is_near { builder.no_proxy() } else { builder };
             let built = builder.build();

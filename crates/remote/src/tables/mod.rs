@@ -316,7 +316,7 @@ impl AzureTables {
         let transact = |transaction: Transaction| {
             let sealed = transaction.seal();
             let sent = self.ask(async |client| client.transact(&sealed).await);
-            sent.map_err(|error| error_of(&batch.table, error))
+            sent.map(drop).map_err(|error| error_of(&batch.table, error))
         };
         let mut transaction = new();
         let push = |transaction: &mut Transaction, row: &RowRef<'_>| {

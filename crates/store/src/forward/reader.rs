@@ -279,7 +279,7 @@ impl ForwardReader {
                     taken.pages.push(page);
                 }
                 Err(error) if error.is_damage() => {
-                    tracing::error!(%error, "a page is damaged: its rows are not forwarded");
+                    tracing::error!(%error, "a page is damaged: its rows are not forwarded; run `daytable verify`");
                     taken.damaged += 1;
                 }
                 Err(error) => return Err(error.into()),
@@ -394,7 +394,7 @@ impl ForwardReader {
                         copied.pages.push(page);
                     }
                     Err(error) if error.is_damage() => {
-                        tracing::error!(%error, "a page is damaged: its rows are not forwarded");
+                        tracing::error!(%error, "a page is damaged: its rows are not forwarded; run `daytable verify`");
                         copied.damaged += 1;
                     }
                     Err(error) => return Err(error),

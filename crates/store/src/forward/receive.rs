@@ -215,7 +215,7 @@ fn check_names(page: &Page) -> Result<HashSet<String>, BodyError> {
     for column in page.columns() {
         let name = column.name();
         if !is_property_name(name) {
-            return Err(BodyError::Damaged("a property has a name that is none".into()));
+            return Err(BodyError::Damaged("a property has an invalid name".into()));
         }
         if !seen.insert(name) {
             ambiguous.insert(name.to_owned());

@@ -275,12 +275,12 @@ fn partition(reader: &mut ByteReader<'_>) -> Result<Arc<str>, BodyError> {
     if !name.is_empty() && name.chars().all(is_key) {
         Ok(name.into())
     } else {
-        Err(damaged("a partition has a name that is none"))
+        Err(damaged("a partition has an invalid name"))
     }
 }
 
 fn key(reader: &mut ByteReader<'_>) -> Result<RowKey, BodyError> {
-    RowKey::from_bytes(&reader.array::<{ RowKey::BYTES }>()?).ok_or_else(|| damaged("a key is none"))
+    RowKey::from_bytes(&reader.array::<{ RowKey::BYTES }>()?).ok_or_else(|| damaged("a key is invalid"))
 }
 
 fn number<T: TryFrom<u64>>(reader: &mut ByteReader<'_>) -> Result<T, BodyError> {
@@ -289,7 +289,7 @@ fn number<T: TryFrom<u64>>(reader: &mut ByteReader<'_>) -> Result<T, BodyError> 
 
 fn read_page(reader: &mut ByteReader<'_>) -> Result<WirePage, BodyError> {
     let table = text(reader, TABLE_BYTES_MAX)?;
-    let table = DayTable::parse(table).map_err(|_| damaged("a day-table has a name that is none"))?;
+    let table = DayTable::parse(table).map_err(|_| damaged("a day-table has an invalid name"))?;
     let owner = match reader.byte()? {
         0 => WireOwner::One(partition(reader)?),
         1 => {

@@ -328,7 +328,7 @@ impl Day {
     ) -> Result<(u64, u64), StoreError> {
         match self.try_work(file, settled, until, is_last) {
             Err(error) if error.is_damage() => {
-                tracing::error!(table = %name, %error, "a page is damaged: small pages stay unmerged");
+                tracing::error!(table = %name, %error, "a page is damaged: small pages of the day stay unmerged; run `daytable verify`");
                 *self = Day { counted: true, refused: self.refused, ..Day::new(self.thresholds) };
                 Ok((0, 0))
             }
@@ -579,7 +579,7 @@ impl Day {
         let (merges, unsettled) = match merges_of(file, partition, first, limit, &self.thresholds) {
             // The other partitions continue.
             Err(error) if error.is_damage() => {
-                tracing::error!(%error, "a page is damaged: small pages of its partition stay unmerged");
+                tracing::error!(%error, "a page is damaged: small pages of its partition stay unmerged; run `daytable verify`");
                 self.small.remove(&partition);
                 self.queued.remove(&partition);
                 return Ok(());

@@ -323,7 +323,7 @@ fn sent_of(page: &PageRow, partition: i64) -> SentPage {
 fn unless_damaged<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Err(error) if error.is_damage() => {
-            tracing::error!(%error, "a page of the outbox is damaged: its rows are not sent");
+            tracing::error!(%error, "a page of the outbox is damaged: its rows are not sent; run `daytable verify`");
             Ok(None)
         }
         read => read.map(Some),

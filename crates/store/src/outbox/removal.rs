@@ -186,7 +186,7 @@ fn remove(
             }
             // The page stays, so that its readers see the error.
             Err(error) if error.is_damage() || matches!(error, StoreError::Unequal { .. }) => {
-                tracing::error!(%error, "rows that were sent stay in their page");
+                tracing::error!(%error, "a page of the outbox is damaged: its sent rows stay in it; run `daytable verify`");
             }
             Err(error) => return Err(error),
         }

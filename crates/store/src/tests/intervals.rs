@@ -1,6 +1,7 @@
 //! When a commit starts.
 
 use super::*;
+use crate::write::commit::CommitStep;
 use daytable_platform::turns::Turns;
 use std::sync::mpsc::channel;
 
@@ -40,13 +41,15 @@ fn a_turn_of_readers_is_kept_free_during_commits_and_while_many_records_come() {
         let (go_on, may_go_on) = channel::<()>();
         let (sender, receiver) = channel();
         // The committer has all of it at once, so it cannot find an empty queue in between.
-        intake.step(Box::new(move |_| may_go_on.recv().expect("the test goes on"))).expect("queued");
+        let wait = move || may_go_on.recv().expect("the test goes on");
+        intake.step(CommitStep::Call(Box::new(wait))).expect("queued");
         let rows: Vec<_> = (0..records).map(|n| (day(0).plus(seconds(n)), n, "text")).collect();
         let batches = rows.chunks(100).map(|rows| batch(day(0), "web-1", rows)).collect();
         let submission = Submission { batches, epoch: intake.epoch(), ..Submission::default() };
         intake.submit(submission).expect("submitted");
         let reserve = reserve.clone();
-        intake.step(Box::new(move |_| sender.send(reserve.reserved()).expect("received"))).expect("queued");
+        let note = move || sender.send(reserve.reserved()).expect("received");
+        intake.step(CommitStep::Call(Box::new(note))).expect("queued");
         go_on.send(()).expect("the committer waits");
         receiver.recv().expect("a step")
     };

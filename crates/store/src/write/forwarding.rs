@@ -3,8 +3,7 @@
 use crate::StoreError;
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
-use crate::write::commit::{CommitQueue, Committer};
-use daytable_model::time;
+use crate::write::commit::{CommitQueue, CommitStep};
 
 /// Sends requests of forwarding to the committer. Cheap to clone.
 #[derive(Clone)]
@@ -13,36 +12,24 @@ pub struct ForwardSteps {
 }
 
 impl ForwardSteps {
-    /// Steps do not depend on waiting rows, so no commit comes before them.
-    fn run<T: Send + 'static>(
-        &self,
-        step: impl FnOnce(&mut Committer) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (answer, answered) = std::sync::mpsc::sync_channel(1);
-        let step = Box::new(move |committer: &mut Committer| drop(answer.send(step(committer))));
-        self.queue.aside(step).map_err(|_| StoreError::Closed)?;
-        answered.recv().unwrap_or(Err(StoreError::Closed))
-    }
-
     /// Sets the receivers by their names. What one of them lacks stays in its pages from now on.
     pub fn set_targets(&self, names: Vec<String>) -> Result<(), StoreError> {
-        self.run(move |committer| committer.set_forward_targets(&names))
+        self.queue.take(|answer| CommitStep::SetForwardTargets(names, answer))
     }
 
     /// Records how far a receiver has the commits.
     pub fn note_forwarded(&self, name: &str, position: ForwardPosition) -> Result<(), StoreError> {
-        let name = name.to_owned();
-        self.run(move |committer| committer.note_forwarded(&name, position))
+        self.queue.take(|answer| CommitStep::NoteForwarded(name.to_owned(), position, answer))
     }
 
     /// Gives the folder another origin: it is a copy of one that goes on elsewhere.
     pub fn renew_origin(&self) -> Result<FolderOrigin, StoreError> {
-        self.run(Committer::renew_origin)
+        self.queue.take(CommitStep::RenewOrigin)
     }
 
     /// Adds an invitation.
     pub fn invite(&self, invitation: Invitation) -> Result<(), StoreError> {
-        self.run(move |committer| committer.invite(&invitation))
+        self.queue.take(|answer| CommitStep::Invite(invitation, answer))
     }
 
     /// Trades a code for a credential, and returns the name of the host.
@@ -52,28 +39,26 @@ impl ForwardSteps {
         name: Option<String>,
         credential: SecretHash,
     ) -> Result<Result<String, JoinRefusal>, StoreError> {
-        self.run(move |committer| committer.join_host(&code, name.as_deref(), &credential))
+        self.queue.take(|answer| CommitStep::Join(code, name, credential, answer))
     }
 
     /// Binds a credential to the origin that shows it first. Returns whether it is bound to this one.
     pub fn bind_origin(&self, credential: SecretHash, origin: FolderOrigin) -> Result<bool, StoreError> {
-        self.run(move |committer| committer.catalog().bind_origin(&credential, &origin, time::now()))
+        self.queue.take(|answer| CommitStep::BindOrigin(credential, origin, answer))
     }
 
     /// Records the report of a host.
     pub fn note_report(&self, origin: FolderOrigin, report: String) -> Result<(), StoreError> {
-        self.run(move |committer| committer.catalog().note_report(&origin, &report, time::now()))
+        self.queue.take(|answer| CommitStep::NoteReport(origin, report, answer))
     }
 
     /// Ends all credentials of a host. Returns whether there were any.
     pub fn revoke(&self, name: &str) -> Result<bool, StoreError> {
-        let name = name.to_owned();
-        self.run(move |committer| committer.catalog().revoke_host(&name))
+        self.queue.take(|answer| CommitStep::RevokeHost(name.to_owned(), answer))
     }
 
     /// Ends all credentials of a host, and forgets it. Returns whether there was one.
     pub fn forget(&self, name: &str) -> Result<bool, StoreError> {
-        let name = name.to_owned();
-        self.run(move |committer| committer.catalog().forget_host(&name))
+        self.queue.take(|answer| CommitStep::ForgetHost(name.to_owned(), answer))
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod idempotency;
 pub(crate) mod forwarding;
+pub(crate) mod lifecycle_state;
 pub(crate) mod lifecycle_steps;
 pub(crate) mod options;
 pub(crate) mod outbox_removal;

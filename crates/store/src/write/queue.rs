@@ -162,10 +162,8 @@ pub enum SubmitError {
 /// A piece of work for the committer.
 pub(crate) enum Work<S> {
     Rows(Box<Submission>),
-    /// A step of the lifecycle, or another change of the live files. It runs between two commits.
+    /// A step that runs between two commits.
     Step(S),
-    /// A step that does not depend on waiting rows, so no commit comes before it.
-    Aside(S),
 }
 
 /// The queue in front of the committer, with steps of type `S`. A handle, cheap to clone.
@@ -287,11 +285,6 @@ impl<S> WorkQueue<S> {
     /// Queues `step`, which the committer runs between two commits.
     pub(crate) fn step(&self, step: S) -> Result<(), SubmitError> {
         self.push(Work::Step(step))
-    }
-
-    /// Queues a step that does not depend on waiting rows.
-    pub(crate) fn aside(&self, step: S) -> Result<(), SubmitError> {
-        self.push(Work::Aside(step))
     }
 
     /// Whether the outbox is full. Then only a stop ([`WorkQueue::drain`]) lets submissions through.

@@ -223,6 +223,6 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
         aside.close()
     };
     if let Err(error) = copy() {
-        tracing::warn!(%error, "failed to keep a copy of it in trash/");
+        tracing::warn!(%error, "failed to copy the pages that were set aside to trash/");
     }
 }

@@ -23,10 +23,10 @@ mod small_disk;
 
 use crate::found::{Found, Tally};
 use crate::line::BARE;
-use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::{Abilities, World};
 use crate::{Options, in_parallel};
+use daytable_crash::random::Random;
 use member::{Central, Host, Member, Start};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

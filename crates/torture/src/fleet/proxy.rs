@@ -1,6 +1,6 @@
 //! A proxy between a host and the central: it cuts, delays, repeats and reorders requests and answers, until it is told to be calm.
 
-use crate::random::Random;
+use daytable_crash::random::Random;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -4,7 +4,7 @@ use super::http::Connection;
 use super::{Ending, Kind, Load, PATIENCE};
 use crate::line::{self, Id};
 use crate::oracle::Written;
-use crate::random::Random;
+use daytable_crash::random::Random;
 use daytable_model::time::Ticks;
 use std::io;
 use std::path::Path;

@@ -3,8 +3,8 @@
 use super::{Ending, Load};
 use crate::line::{self, Id};
 use crate::oracle::Written;
-use crate::random::Random;
 use crate::run::Place;
+use daytable_crash::random::Random;
 use std::fs::File;
 use std::io::{self, Write};
 use std::thread;

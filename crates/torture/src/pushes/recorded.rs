@@ -9,7 +9,7 @@ use super::ask;
 use super::protocol::Protocol;
 use crate::line::Id;
 use crate::oracle::Written;
-use crate::random::Random;
+use daytable_crash::random::Random;
 use daytable_model::time::{Ticks, now};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

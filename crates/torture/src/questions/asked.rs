@@ -1,7 +1,7 @@
 //! Random questions in both languages, as targets of requests.
 
-use crate::random::Random;
-use std::fmt::Write;
+use daytable_crash::random::Random;
+use daytable_model::safe_text::percent_encoded;
 
 const FIELDS: [&str; 8] = ["message", "level", "instance", "user", "status", "name7", "time", "nosuch"];
 const TEXTS: [&str; 6] = ["x", "<message><message>", "<q:message><user>", "$0$0", "${g}", ""];
@@ -70,7 +70,7 @@ pub(super) fn question(random: &mut Random) -> String {
             let pipes: String = (0..count).map(|_| format!(" | {}", pipe(random))).collect();
             let filter = one(random, &["*", "level:error", "x", "-level:info", "user:*"]);
             let way = one(random, &["query", "stats", "export"]);
-            format!("/api/{way}?q={}", encoded(&format!("{filter}{pipes}")))
+            format!("/api/{way}?q={}", percent_encoded(&format!("{filter}{pipes}")))
         }
         _ => {
             let count = random.below(4);
@@ -83,7 +83,10 @@ pub(super) fn question(random: &mut Random) -> String {
                 }
                 _ => query,
             };
-            format!("/loki/api/v1/query_range?start=0&end=4102444800&step=3600&limit=50000&query={}", encoded(&query))
+            format!(
+                "/loki/api/v1/query_range?start=0&end=4102444800&step=3600&limit=50000&query={}",
+                percent_encoded(&query)
+            )
         }
     }
 }
@@ -125,16 +128,4 @@ fn stage(random: &mut Random) -> String {
 
 fn one<'a>(random: &mut Random, all: &[&'a str]) -> &'a str {
     random.one_of(all).copied().unwrap_or_default()
-}
-
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut encoded, byte| {
-        if byte.is_ascii_alphanumeric() {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-        encoded
-    })
 }

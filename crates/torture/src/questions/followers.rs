@@ -1,7 +1,7 @@
 //! Followers that do not read, and such that send without an end.
 
 use super::Ending;
-use crate::random::Random;
+use daytable_crash::random::Random;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Records of odd shapes: many names, long texts, many labels.
 
-use crate::random::Random;
+use daytable_crash::random::Random;
 use daytable_model::time::now;
 use std::fmt::Write;
 

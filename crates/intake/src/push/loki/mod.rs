@@ -64,7 +64,7 @@ pub(super) fn write(
             Err(refusal) => return Err(refusal),
         },
     };
-    decoded.map_err(|error| error.refusal("push request", writer.index()))?;
+    decoded.map_err(|error| error.refusal("a push request", writer.index()))?;
     writer.unread_since(place).map_or(Ok(()), |reason| Err(Refusal::bad(format!("the body {reason}"))))
 }
 

@@ -31,6 +31,7 @@ use super::protobuf::{put_bytes, put_number};
 use super::request::essence;
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
 use super::unread_parts::UnreadParts;
+use daytable_model::property::to_hex;
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::{Envelope, ProtocolFields, compose, level_of_severity};
@@ -117,7 +118,7 @@ pub(super) fn write(body: &[u8], format: OtlpFormat, writer: &mut RequestWriter<
         OtlpFormat::Protobuf => proto::decode(body, writer),
         OtlpFormat::Json => json::decode(body, writer),
     };
-    decoded.map_err(|error| error.refusal("export request", writer.index()))?;
+    decoded.map_err(|error| error.refusal("an export request", writer.index()))?;
     writer.refuse_unread_since(place)
 }
 
@@ -282,13 +283,8 @@ fn ticks(nanos: u64) -> Option<Ticks> {
 
 /// An id in hex. An id of zeros means that no id is known, and becomes empty.
 fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::new();
-    if bytes.iter().any(|byte| *byte != 0) {
-        // Writing to a string cannot fail.
-        bytes.iter().take(32).for_each(|byte| _ = write!(text, "{byte:02x}"));
-    }
-    text
+    let is_known = bytes.iter().any(|byte| *byte != 0);
+    if is_known { to_hex(&bytes[..bytes.len().min(32)]) } else { String::new() }
 }
 
 #[cfg(test)]

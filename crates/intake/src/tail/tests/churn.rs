@@ -111,7 +111,7 @@ fn churn(seed: u64, includes_rotated: bool) {
         bench.settle();
     }
     if bench.messages() != expected {
-        let sources = bench.intake.sources().1;
+        let sources = bench.queue.sources().1;
         let source = |state: Arc<SourceState>| {
             format!(
                 "{} {:?} {:?} inode {} at {}",

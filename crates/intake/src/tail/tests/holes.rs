@@ -161,7 +161,7 @@ fn reading_begins_at_the_end_of_what_was_written() {
     write_at(&bench, "a.log", 0, "one\ntwo\n");
     set_size(&bench, "a.log", OVER_A_LINE);
     bench.start();
-    bench.until("the first look", |bench| !bench.intake.sources().1.is_empty());
+    bench.until("the first look", |bench| !bench.queue.sources().1.is_empty());
     write_at(&bench, "a.log", 8, "three\n");
     bench.expect(&["three"]);
     assert_eq!(bench.source_of("three").ledger.skipped_bytes, 8);

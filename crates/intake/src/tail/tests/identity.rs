@@ -52,7 +52,7 @@ fn inode_reuse_with_the_same_first_line() {
         bench.truncate("a.log");
         bench.until("the truncation is seen", |bench| {
             bench
-                .intake
+                .queue
                 .sources()
                 .1
                 .iter()
@@ -142,7 +142,7 @@ fn lost_tail_after_power_cut() {
         });
         if fails {
             let deadline = Instant::now() + PATIENCE;
-            while bench.intake.waiting_bytes() == 0 {
+            while bench.queue.waiting_bytes() == 0 {
                 assert!(Instant::now() < deadline, "nothing is handed over");
                 std::thread::yield_now();
             }
@@ -168,7 +168,7 @@ fn a_file_read_again_from_the_start_has_the_same_keys() {
     let mut before = bench.records();
     bench.stop();
     bench.rows.clear();
-    (bench.intake, bench.sink) = TestCommitter::new(vec![]);
+    (bench.queue, bench.sink) = TestCommitter::new(vec![]);
     bench.start();
     bench.expect(&["one", "two"]);
     let mut after = bench.records();

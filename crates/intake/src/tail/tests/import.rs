@@ -9,15 +9,15 @@ fn run(
     paths: &[PathBuf],
     fails: bool,
 ) -> (Result<ImportSummary, ImportError>, Vec<Row>, Vec<SourceState>) {
-    let (intake, sink) = TestCommitter::new(sources);
+    let (queue, sink) = TestCommitter::new(sources);
     let mut rows = Vec::new();
     let imported = std::thread::scope(|scope| {
         let options = TailOptions::new("import", vec![]);
-        let own = intake.clone();
+        let own = queue.clone();
         let files = paths.iter().map(|path| ImportFile::open(path).expect("it can be opened")).collect();
         let thread = scope.spawn(move || import(files, &options, &router(), "host", &own, |_| {}));
         while !thread.is_finished() {
-            if fails && intake.waiting_bytes() > 0 {
+            if fails && queue.waiting_bytes() > 0 {
                 sink.fail();
             } else if let Some(submission) = (!fails).then(|| sink.take(Duration::from_millis(1))).flatten() {
                 rows.extend(submission.batches.iter().flat_map(rows_of));
@@ -25,7 +25,7 @@ fn run(
         }
         thread.join().expect("no panic")
     });
-    let sources = intake.sources().1.iter().map(|state| SourceState::clone(state)).collect();
+    let sources = queue.sources().1.iter().map(|state| SourceState::clone(state)).collect();
     (imported, rows, sources)
 }
 

@@ -98,9 +98,9 @@ fn a_failed_commit_in_the_middle_of_a_record_changes_nothing() {
     let mut bench = patient();
     bench.start();
     bench.append("a.log", NEXT.to_owned() + TRACE[0]);
-    let intake = bench.intake.clone();
+    let queue = bench.queue.clone();
     let deadline = Instant::now() + PATIENCE;
-    while intake.waiting_bytes() == 0 {
+    while queue.waiting_bytes() == 0 {
         assert!(Instant::now() < deadline, "nothing is handed over");
         std::thread::yield_now();
     }
@@ -149,11 +149,11 @@ fn a_record_longer_than_a_chunk_is_complete_and_one_over_the_limit_continues_in_
     bench.append("long.log", lines(10_000) + NEXT);
     bench.append("longer.log", lines(40_000) + NEXT);
     bench.until("the long ones", |bench| {
-        let (_, sources) = bench.intake.sources();
+        let (_, sources) = bench.queue.sources();
         let records = |name| sources.iter().find(|state| state.path == bench.path(name)).map(|s| s.ledger.records);
         (records("long.log"), records("longer.log")) == (Some(1), Some(2))
     });
-    let (_, sources) = bench.intake.sources();
+    let (_, sources) = bench.queue.sources();
     let read = |name| sources.iter().find(|state| state.path == bench.path(name)).map(|state| state.position);
     assert_eq!(read("long.log"), Some(32 + 400_000));
     // The position is a start of a line.

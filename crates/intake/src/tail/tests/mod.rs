@@ -79,7 +79,7 @@ struct Bench {
     options: TailOptions,
     timings: TailTimings,
     sink: TestCommitter,
-    intake: CommitQueue,
+    queue: CommitQueue,
     counters: Vec<Arc<SourceCounters>>,
     tailer: Option<TailThread>,
     rows: Vec<Row>,
@@ -93,16 +93,16 @@ impl Bench {
         let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
         options.reading.join.wait = Duration::from_millis(100);
         options.unended_after = None;
-        let (intake, sink) = TestCommitter::new(vec![]);
+        let (queue, sink) = TestCommitter::new(vec![]);
         let counters = vec![Arc::new(SourceCounters::new(Tail::KIND, "t"))];
-        Bench { folder, options, timings: timings(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
+        Bench { folder, options, timings: timings(), sink, queue, counters, tailer: None, rows: vec![], sentinels: 0 }
     }
 
     /// A follower that the test drives itself, round by round.
     fn follower(&self) -> TailFollower {
         let prepared = PreparedTail::new(vec![self.options.clone()]).expect("patterns");
-        let (intake, counters, timings) = (self.intake.clone(), self.counters.clone(), self.timings.clone());
-        TailFollower::new(prepared, router(), "host".into(), intake, counters, timings).expect("a follower")
+        let (queue, counters, timings) = (self.queue.clone(), self.counters.clone(), self.timings.clone());
+        TailFollower::new(prepared, router(), "host".into(), queue, counters, timings).expect("a follower")
     }
 
     /// Follows everything in its folder.
@@ -146,8 +146,8 @@ impl Bench {
 
     fn start(&mut self) {
         let prepared = PreparedTail::new(vec![self.options.clone()]).expect("patterns");
-        let (intake, counters) = (self.intake.clone(), self.counters.clone());
-        let tailer = TailThread::start(prepared, router(), "host".into(), intake, counters, self.timings.clone());
+        let (queue, counters) = (self.queue.clone(), self.counters.clone());
+        let tailer = TailThread::start(prepared, router(), "host".into(), queue, counters, self.timings.clone());
         self.tailer = Some(tailer.expect("started"));
     }
 
@@ -166,8 +166,8 @@ impl Bench {
     fn restart(&mut self, meanwhile: impl FnOnce(&Bench)) {
         self.stop();
         meanwhile(self);
-        let (_, sources) = self.intake.sources();
-        (self.intake, self.sink) = TestCommitter::new(sources.iter().map(|state| SourceState::clone(state)).collect());
+        let (_, sources) = self.queue.sources();
+        (self.queue, self.sink) = TestCommitter::new(sources.iter().map(|state| SourceState::clone(state)).collect());
         self.start();
     }
 
@@ -183,7 +183,7 @@ impl Bench {
     fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Bench) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
-            assert!(Instant::now() < deadline, "{what}: never; {:#?}\n{:#?}", self.messages(), self.intake.sources().1);
+            assert!(Instant::now() < deadline, "{what}: never; {:#?}\n{:#?}", self.messages(), self.queue.sources().1);
             self.take(Duration::from_millis(2));
         }
     }
@@ -234,14 +234,14 @@ impl Bench {
 
     /// The committed state of the source with this file.
     fn source_of_path(&self, name: &str) -> Option<SourceState> {
-        let (_, sources) = self.intake.sources();
+        let (_, sources) = self.queue.sources();
         sources.iter().find(|state| state.path == self.path(name)).map(|state| SourceState::clone(state))
     }
 
     /// The committed state of the source of the record `message`.
     fn source_of(&self, message: &str) -> SourceState {
         let identity = self.record(message).identity;
-        let (_, sources) = self.intake.sources();
+        let (_, sources) = self.queue.sources();
         let state = sources.into_iter().find(|state| state.identity == identity).expect("committed");
         SourceState::clone(&state)
     }
@@ -249,7 +249,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        self.intake.close();
+        self.queue.close();
     }
 }
 

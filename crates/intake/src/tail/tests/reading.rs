@@ -155,7 +155,7 @@ fn a_file_that_says_it_is_empty_is_not_read() {
     bench.start();
     bench.append("a.log", "one\n");
     bench.expect(&["one"]);
-    assert!(bench.intake.sources().1.iter().all(|state| !state.path.starts_with("/proc")));
+    assert!(bench.queue.sources().1.iter().all(|state| !state.path.starts_with("/proc")));
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn read_from_end() {
     bench.options.read_from = ReadFrom::End;
     bench.append("old.log", "old one\nold two\nunfin");
     bench.start();
-    bench.until("the first look", |bench| !bench.intake.sources().1.is_empty());
+    bench.until("the first look", |bench| !bench.queue.sources().1.is_empty());
     bench.append("old.log", "ished\nappended\n");
     bench.append("new.log", "a new file is read from its start\n");
     bench.expect(&["unfinished", "appended", "a new file is read from its start"]);
@@ -376,9 +376,9 @@ fn commit_failure_rewinds() {
     bench.expect(&["committed"]);
     bench.append("a.log", "refused\n");
     bench.append("b.log", "new and refused\n");
-    let intake = bench.intake.clone();
+    let queue = bench.queue.clone();
     let deadline = Instant::now() + PATIENCE;
-    while intake.waiting_bytes() == 0 {
+    while queue.waiting_bytes() == 0 {
         assert!(Instant::now() < deadline, "nothing is handed over");
         std::thread::yield_now();
     }
@@ -394,9 +394,9 @@ fn a_removed_file_is_read_again_after_a_failed_commit() {
     bench.append("a.log", "one\n");
     bench.expect(&["one"]);
     bench.append("a.log", "two\nhalf");
-    let intake = bench.intake.clone();
+    let queue = bench.queue.clone();
     let deadline = Instant::now() + PATIENCE;
-    while intake.waiting_bytes() == 0 {
+    while queue.waiting_bytes() == 0 {
         assert!(Instant::now() < deadline, "nothing is handed over");
         std::thread::yield_now();
     }
@@ -422,7 +422,7 @@ fn it_ends_when_the_store_closes() {
     let mut bench = Bench::started();
     bench.append("a.log", "one\n");
     bench.expect(&["one"]);
-    bench.intake.close();
+    bench.queue.close();
     bench.append("a.log", "two\n");
     bench.until("it ends", |bench| bench.tailer.as_ref().is_some_and(TailThread::has_ended));
 }

@@ -89,7 +89,7 @@ impl Step {
             Path(message, name) => assert_eq!(bench.record(message).source, bench.path(name).to_string_lossy()),
             Status(message, status) => bench.until("the status", |bench| bench.source_of(message).status == status),
             Ended(number) => bench.until("sources end", |bench| {
-                let (_, sources) = bench.intake.sources();
+                let (_, sources) = bench.queue.sources();
                 sources.iter().filter(|state| state.status == SourceStatus::Ended).count() == number
             }),
             Lost(message, bytes) => assert_eq!(bench.source_of(message).ledger.lost_bytes, bytes),

@@ -45,10 +45,10 @@ fn a_file_that_came_and_went_long_before_the_start_is_read() {
     bench.append("app.log", "one\n");
     bench.expect(&["one"]);
     bench.stop();
-    let (_, sources) = bench.intake.sources();
+    let (_, sources) = bench.queue.sources();
     let before =
         |state: &Arc<SourceState>| SourceState { seen: state.seen.minus(2 * HOUR), ..SourceState::clone(state) };
-    (bench.intake, bench.sink) = TestCommitter::new(sources.iter().map(before).collect());
+    (bench.queue, bench.sink) = TestCommitter::new(sources.iter().map(before).collect());
     bench.append("app.log.9", "older than anything that is known\n");
     set_age(&bench, "app.log.9", 3 * HOUR);
     set_age(&bench, "app.log", 2 * HOUR);

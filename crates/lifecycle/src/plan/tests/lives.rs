@@ -480,7 +480,7 @@ proptest! {
         let early: Vec<&DayTable> = planned.steps.iter().filter(is_early).map(|planned| planned.step.table()).collect();
         prop_assert!(early.is_empty() || today_exceeds(&view).iter().all(|excess| excess.table.is_some()));
         let dropped: Vec<&DayTable> = dropped_states(&view, &planned).iter().map(|state| &state.table).collect();
-        let is_day = |state: &&TableState| state.stands() && !matches!(state.state, DayState::Restored { .. });
+        let is_day = |state: &&TableState| state.exists() && !matches!(state.state, DayState::Restored { .. });
         let names: BTreeSet<&TableName> =
             view.tables.iter().filter(is_day).map(|state| state.table.table()).collect();
         let is_for_own = |planned: &&PlannedStep| matches!(planned.why, StepReason::TablePressure { .. });

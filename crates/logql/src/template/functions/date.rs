@@ -1,11 +1,11 @@
 //! Times in templates, in the layouts of Go: `2006-01-02T15:04:05.999Z07:00`.
 
-use crate::template::go_time::{format_time, next_part};
+use crate::template::go_time::{MONTHS, WEEKDAYS, format_time, next_part};
 use crate::template::value::TemplateValue;
 use crate::text::SECOND;
-use daytable_model::time::{MONTHS, WEEKDAYS, days_from_civil, days_in_month};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::civil::Date;
+use jiff::tz::{Offset, TimeZone};
 
 /// The time that a text which is no time is: the first second of the year 1, as in Go.
 const ZERO: TemplateValue = TemplateValue::Time(-62_135_596_800 * SECOND as i128, 0);
@@ -55,7 +55,7 @@ pub(super) fn from_epoch(text: &str) -> Result<TemplateValue, String> {
 fn read_time(layout: &str, text: &str) -> Result<(i128, Option<i32>), String> {
     let wrong = || format!("parsing time {text:?} as {layout:?}: cannot parse");
     let (mut year, mut month, mut day, mut hour, mut minute, mut second, mut nanos) =
-        (0i32, 1u32, 1u32, 0i64, 0i64, 0i64, 0i64);
+        (0i64, 1i64, 1i64, 0i64, 0i64, 0i64, 0i64);
     let (mut offset, mut is_pm, mut rest, mut layout_rest) = (None, None, text, layout);
     while !layout_rest.is_empty() {
         let (before, part, behind) = next_part(layout_rest);
@@ -71,12 +71,12 @@ fn read_time(layout: &str, text: &str) -> Result<(i128, Option<i32>), String> {
             trimmed[..length].parse().map_err(|_| wrong())
         };
         match part {
-            "2006" => year = digits(4, 4)? as i32,
-            "06" => year = digits(2, 2).map(|n| if n >= 69 { 1900 + n } else { 2000 + n })? as i32,
-            "01" => month = digits(2, 2)? as u32,
-            "1" => month = digits(1, 2)? as u32,
-            "02" => day = digits(2, 2)? as u32,
-            "2" | "_2" => day = digits(1, 2)? as u32,
+            "2006" => year = digits(4, 4)?,
+            "06" => year = digits(2, 2).map(|n| if n >= 69 { 1900 + n } else { 2000 + n })?,
+            "01" => month = digits(2, 2)?,
+            "1" => month = digits(1, 2)?,
+            "02" => day = digits(2, 2)?,
+            "2" | "_2" => day = digits(1, 2)?,
             "15" | "03" => hour = digits(2, 2)?,
             "3" => hour = digits(1, 2)?,
             "04" => minute = digits(2, 2)?,
@@ -103,7 +103,7 @@ fn read_time(layout: &str, text: &str) -> Result<(i128, Option<i32>), String> {
                 let at = found.ok_or_else(wrong)?;
                 rest = &rest[if is_short { 3 } else { names[at].len() }..];
                 if part.starts_with('J') {
-                    month = at as u32 + 1;
+                    month = i64::try_from(at).unwrap_or_default() + 1;
                 }
             }
             "MST" => {
@@ -151,16 +151,16 @@ fn read_time(layout: &str, text: &str) -> Result<(i128, Option<i32>), String> {
             _ => return Err(wrong()),
         }
     }
-    if !rest.is_empty() || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
-        return Err(wrong());
-    }
+    let date = || Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok();
+    let date = date().filter(|_| rest.is_empty()).ok_or_else(wrong)?;
     if let Some(is_pm) = is_pm {
         hour = hour % 12 + if is_pm { 12 } else { 0 };
     }
     if hour > 23 || minute > 59 || second > 59 {
         return Err(wrong());
     }
-    let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    let midnight = Offset::UTC.to_timestamp(date.at(0, 0, 0, 0)).map_err(|_| wrong())?;
+    let seconds = midnight.as_second() + hour * 3600 + minute * 60 + second;
     Ok((i128::from(seconds) * i128::from(SECOND) + i128::from(nanos), offset))
 }
 

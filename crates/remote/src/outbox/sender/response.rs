@@ -61,10 +61,11 @@ fn action_for(answer: &Result<(), Error>) -> ResponseAction {
         ErrorKind::TooLarge if !error.may_have_happened() => ResponseAction::Halve,
         ErrorKind::Denied => ResponseAction::Deny,
         // An answer beyond its size limit does not tell the result of the request. An upsert never meets an entity
-        // that exists or is missing, and no transaction creates a table.
+        // that exists, is missing or has another version, and no transaction creates a table.
         ErrorKind::TooLarge
         | ErrorKind::EntityAlreadyExists { .. }
         | ErrorKind::NotFound
+        | ErrorKind::PreconditionFailed { .. }
         | ErrorKind::TableAlreadyExists
         | ErrorKind::Unknown => ResponseAction::Retry { named: None, is_all: true },
     }
@@ -87,7 +88,7 @@ impl OutboxSender {
             let (client, events) = (self.context.client.clone(), self.context.events.clone());
             let sealed = request.sealed.clone();
             self.context.runtime.spawn(async move {
-                let answer = client.transact(&sealed).await;
+                let answer = client.transact(&sealed).await.map(drop);
                 let _ = events.send(Event::Answered(number, answer));
             });
         }
@@ -145,7 +146,7 @@ impl OutboxSender {
             // The owner may have dropped the table.
             DOUBT_PAUSE
         } else if self.tables.begin(day, now) {
-            tracing::info!(table = %day, "is not there yet: it is created");
+            tracing::info!(table = %day, "the remote store lacks this day-table: it is created");
             return self.tables.request(&self.context, day.clone(), false);
         } else {
             SHORT_PAUSE
@@ -182,7 +183,7 @@ impl OutboxSender {
     fn denied(&mut self, now: Instant) {
         if !self.context.counters.is_denied.swap(true, Ordering::Relaxed) {
             tracing::error!(
-                "the remote store denies access to this daytable: nothing is sent, new rows stay in the outbox"
+                "the remote store denies access: nothing is sent, and new rows stay in the outbox; check the credentials and the clock"
             );
         }
         self.breaker.denied(now);

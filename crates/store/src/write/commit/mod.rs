@@ -39,6 +39,7 @@ mod outbox_backlog;
 mod forwarding;
 mod pending;
 mod repeats;
+mod step;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -47,6 +48,7 @@ mod idempotency_model;
 mod outbox_model;
 
 pub use lifecycle::{RestoreTarget, SealTarget};
+pub(crate) use step::{CommitStep, StepAnswer};
 
 use pending::Pending;
 
@@ -72,14 +74,11 @@ const LAST_STEP_TIME: Duration = Duration::from_millis(300);
 /// Time that the committer waits for work before it looks for idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
-/// A step that runs between two commits.
-pub(crate) type CommitStep = Box<dyn FnOnce(&mut Committer) + Send>;
-
 /// The queue in front of the committer.
 pub type CommitQueue = WorkQueue<CommitStep>;
 
 /// The one writer of a data folder.
-pub struct Committer {
+pub(crate) struct Committer {
     layout: FolderLayout,
     lock: Arc<Lock>,
     queue: CommitQueue,
@@ -201,10 +200,6 @@ impl Committer {
         self.queue.clone()
     }
 
-    pub(crate) fn catalog(&mut self) -> &mut Catalog {
-        &mut self.catalog
-    }
-
     /// Runs until the queue is closed and empty, then closes the folder. Returns an error if the folder is damaged and
     /// cannot be opened again after a failure.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
@@ -219,7 +214,6 @@ impl Committer {
             match work {
                 Ok(Some(Work::Rows(submission))) => self.receive(*submission),
                 Ok(Some(Work::Step(step))) => self.step(step),
-                Ok(Some(Work::Aside(step))) => step(&mut self),
                 Ok(None) => self.rest(),
                 Err(_) => break,
             }
@@ -349,13 +343,16 @@ impl Committer {
     }
 
     fn step(&mut self, step: CommitStep) {
+        if !step.waits_for_rows() {
+            return step.take(self);
+        }
         // It would keep the space of files that are removed.
         self.entry_reader = None;
         if !self.pending.is_empty() {
             self.commit_or_fail();
         }
         if self.damage.is_none() {
-            step(self);
+            step.take(self);
         }
     }
 
@@ -502,7 +499,7 @@ impl Committer {
         let today = DayTable::at(day.table(), day.period(), time::now());
         let is_behind = (*day == today || *day == today.next()) && self.catalog.has_later(day)?;
         if is_behind {
-            tracing::warn!(table = %day, "the clock is behind: later days of this table are known; it stays until it was left alone for as long as it is kept");
+            tracing::warn!(table = %day, "the clock is behind: later days of this table exist, so this one is kept longer; set the clock");
         }
         let name = layout::file_name(day, generation);
         Ok(NewFile { day: day.clone(), generation, name, role, is_behind })

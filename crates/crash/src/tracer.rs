@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// The treatment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The kernel runs the call.
     Go,
     /// The program is killed before the call.
@@ -33,7 +33,7 @@ pub(crate) enum Verdict {
 }
 
 /// Decides before each call, and learns its result.
-pub(crate) trait Player {
+pub trait Player {
     /// Runs before a call.
     fn before(&mut self, call: &Call) -> io::Result<Verdict>;
 
@@ -45,28 +45,31 @@ pub(crate) trait Player {
     /// Runs after the call of `thread`. Negative results are errors.
     fn after(&mut self, _thread: Pid, _result: i64) {}
 
-    /// Runs after the removal of every file already read.
+    /// Runs after what the program can read again was removed: from here on, only its own folder has it.
     fn forgotten(&mut self) {}
 }
 
 /// A call before it runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    /// The calling thread, and its process.
-    pub(crate) thread: Pid,
-    pub(crate) process: Pid,
+pub struct Call {
+    /// The calling thread.
+    pub thread: Pid,
+    /// Its process.
+    pub process: Pid,
     /// The arguments.
-    pub(crate) arguments: [u64; 6],
+    pub arguments: [u64; 6],
     /// The kernel's number of the call.
-    pub(crate) kind: u64,
+    pub kind: u64,
     /// Time since the last call that did more than wait or read the clock.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
 }
 
 /// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
+    /// It ended with this code.
     Exited(i32),
+    /// A signal ended it.
     Killed(Signal),
 }
 
@@ -77,7 +80,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs `command` to its end, with its output going to `said`, and asks `player` before each call. Returns the end and
 /// the number of calls. A run beyond the time limit is killed, and is an error.
-pub(crate) fn run(command: &Command, said: File, player: &mut dyn Player) -> io::Result<(End, u64)> {
+pub fn run(command: &Command, said: File, player: &mut dyn Player) -> io::Result<(End, u64)> {
     let leader = start(command, said)?;
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {

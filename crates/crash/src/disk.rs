@@ -63,7 +63,7 @@ enum Change {
 }
 
 /// Every change below a folder.
-pub(crate) struct Disk {
+pub struct Disk {
     root: PathBuf,
     changes: Vec<Change>,
     inodes: HashMap<(u64, u64), Inode>,
@@ -72,8 +72,8 @@ pub(crate) struct Disk {
     begun: HashMap<Pid, Begun>,
     /// The number of changes before the removal of the files already read.
     forgotten: Option<usize>,
-    /// Whether the disk reports syncs that it did not do: a fault that the torture must find.
-    pub(crate) is_lying: bool,
+    /// Whether the disk reports syncs that it did not do: a fault that a test of the test must find.
+    pub is_lying: bool,
 }
 
 /// The unit that a disk writes as a whole.
@@ -113,19 +113,24 @@ struct Begun {
 
 impl Disk {
     /// An empty record of `root`, which is empty or missing.
-    pub(crate) fn new(root: &Path) -> Disk {
+    pub fn new(root: &Path) -> Disk {
         let (changes, inodes, begun) = (Vec::new(), HashMap::new(), HashMap::new());
         Disk { root: root.into(), changes, inodes, count: 0, begun, forgotten: None, is_lying: false }
     }
 
     /// Whether change `at` comes after the removal of the files already read.
-    pub(crate) fn is_forgotten(&self, at: usize) -> bool {
+    pub fn is_forgotten(&self, at: usize) -> bool {
         self.forgotten.is_some_and(|forgotten| forgotten <= at)
     }
 
     /// The number of changes to cut between.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.changes.len()
+    }
+
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
     }
 
     fn is_below(&self, path: &Path) -> bool {
@@ -166,7 +171,7 @@ impl Disk {
     }
 
     /// Writes below the empty folder `root` a possible state after a power cut before change `at`.
-    pub(crate) fn after_cut(&self, at: usize, random: &mut Random) -> io::Result<()> {
+    pub fn after_cut(&self, at: usize, random: &mut Random) -> io::Result<()> {
         let happened = &self.changes[..at.min(self.changes.len())];
         let (mut synced, mut folders) = (HashMap::new(), HashMap::new());
         for change in happened {
@@ -370,4 +375,47 @@ fn path_of(process: Pid, folder: u64, address: u64) -> Option<PathBuf> {
         folder => fs::read_link(format!("/proc/{process}/fd/{folder}")).ok()?,
     };
     Some(base.join(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracer::{End, run};
+    use std::process::Command;
+
+    /// Writes two files, and syncs the first one and its name.
+    const PROGRAM: &str = "import os, sys
+root = sys.argv[1]
+def write(name, text):
+    file = os.open(root + '/' + name, os.O_CREAT | os.O_WRONLY)
+    os.write(file, text)
+    return file
+os.fsync(write('synced', b'kept'))
+os.fsync(os.open(root, os.O_RDONLY))
+write('not', b'perhaps')";
+
+    #[test]
+    fn what_was_synced_survives_every_cut_and_other_files_survive_some() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("root");
+        fs::create_dir(&root).expect("made");
+        let mut disk = Disk::new(&root);
+        let mut python = Command::new("python3");
+        python.args(["-c", PROGRAM]).arg(&root);
+        let said = fs::OpenOptions::new().write(true).open("/dev/null").expect("opened");
+        let (end, _) = run(&python, said, &mut disk).expect("run");
+        assert_eq!(end, End::Exited(0));
+        let mut survived = 0;
+        for seed in 0..60 {
+            fs::remove_dir_all(&root).and_then(|()| fs::create_dir(&root)).expect("emptied");
+            disk.after_cut(disk.len(), &mut Random::new(seed)).expect("cut");
+            assert_eq!(fs::read(root.join("synced")).expect("there"), b"kept", "seed {seed}");
+            survived += u64::from(fs::read(root.join("not")).is_ok_and(|bytes| bytes == b"perhaps"));
+        }
+        assert!((1..60).contains(&survived), "{survived} of 60");
+        // Before the first change there is nothing.
+        fs::remove_dir_all(&root).and_then(|()| fs::create_dir(&root)).expect("emptied");
+        disk.after_cut(0, &mut Random::new(1)).expect("cut");
+        assert_eq!(fs::read_dir(&root).expect("a folder").count(), 0);
+    }
 }
