@@ -18,6 +18,7 @@
 //! * [`mod@line`]: the original text of a record, made again from its parts.
 //! * [`words`]: the words of a text, for an index of words.
 //! * [`needle`]: a search text, and the test whether a value contains it.
+//! * [`required_text`]: the text that each match of a regular expression contains.
 //! * [`row_set`]: some rows of a page or row group.
 //! * [`digits`]: numbers at the front of a text.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.

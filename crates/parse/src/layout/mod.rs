@@ -5,7 +5,7 @@
 //!
 //! * `usual`: the fast path for most lines. `general`: time, level, component, process and thread in the orders that
 //!   logging libraries use.
-//! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own. `untimed`: levels without
+//! * `syslog` (and `facility`), `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own. `untimed`: levels without
 //!   times.
 //! * `shape`: the shape of a word. `habits`: the habits of the previous lines. `sketch`: the record under construction.
 //! * `late`: a level further within a line. `wide`: a time anywhere in a line of an unknown format.
@@ -13,6 +13,7 @@
 
 mod ansi;
 mod dotnet;
+mod facility;
 mod general;
 mod habits;
 mod kernel;
@@ -28,8 +29,8 @@ mod untimed;
 mod usual;
 pub(crate) mod wide;
 
+pub use facility::facility_name;
 pub(super) use habits::Habits;
-pub use syslog::facility_name;
 pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
 use super::pairs::skip_spaces;

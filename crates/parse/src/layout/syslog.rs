@@ -12,6 +12,7 @@
 //! adds a second name in parentheses. Text without a tag stays in the message, so `last message repeated 2 times` stays
 //! whole.
 
+use super::facility::{facility_name, named_facility, named_severity};
 use super::general::LineHeader;
 use super::shape::{Token, WordKind, closing, token};
 use super::sketch::Sketch;
@@ -25,11 +26,6 @@ use std::borrow::Cow;
 
 /// Bytes of a tag. RFC 3164 allows 32, which programs ignore.
 const TAG_BYTES_MAX: usize = 128;
-
-const FACILITIES: [&str; 24] = [
-    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp",
-    "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
-];
 
 /// `<PRI>` at the start of a line, and the place after it.
 pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
@@ -45,28 +41,6 @@ pub(super) fn add_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
     if let Some(name) = facility_name(priority / 8) {
         sketch.text("facility", name);
     }
-}
-
-/// The name of a facility, 0 to 23.
-pub fn facility_name(number: u8) -> Option<&'static str> {
-    FACILITIES.get(usize::from(number)).copied()
-}
-
-/// Whether a word is the name of a facility, in any case.
-pub(super) fn is_facility(word: &str) -> bool {
-    FACILITIES.iter().any(|facility| facility.eq_ignore_ascii_case(word))
-}
-
-/// The severity of `local0.err` and `auth|security:info`, which daemons write into files in place of the priority.
-pub(super) fn named_severity(word: &str) -> Option<Level> {
-    let (facility, severity) = word.split_once(['.', ':'])?;
-    facility.split('|').any(is_facility).then(|| Level::from_word(severity))?
-}
-
-/// The facility beside a named severity.
-pub(super) fn named_facility(word: &str) -> Option<&str> {
-    named_severity(word)?;
-    word.split(['.', ':']).next()
 }
 
 /// The severity of a device's mark among the first words after a time, and its place.

@@ -107,13 +107,17 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
     })
 }
 
-/// The words of letters alone before a time: a sentence has more of them than a header. Where a word leads
-/// to a time, as in `Started GET "/" for 192.0.2.4 at `, more of them may.
+/// The words of letters alone before a time: a sentence has more of them than a header. A word that leads to the time does
+/// not count, and behind other things, as in `Started GET "/" for 192.0.2.4 at `, more of them may stand.
 fn ordinary_words(text: &str) -> usize {
     let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| text.ends_with(end));
-    let is_ordinary =
-        |word: &&str| word.len() > 1 && word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
-    text.split([' ', '\t']).filter(is_ordinary).count().saturating_sub(if leads { WORDS_MAX } else { 0 })
+    let is_ordinary = |word: &str| word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
+    let words = || text.split([' ', '\t']).filter(|word| word.len() > 1);
+    let ordinary = words().filter(|word| is_ordinary(word)).count();
+    match leads {
+        true => ordinary.saturating_sub(if ordinary < words().count() { WORDS_MAX } else { 1 }),
+        false => ordinary,
+    }
 }
 
 /// Whether groups, numbers and signs alone stand before a level, as in `[0.012s][info][gc] text`.

@@ -285,7 +285,7 @@ pub fn compact_file(path: &Path, table: &DayTable) {
 /// One part of a step. Tests choose the order of the parts.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub(crate) enum StepPart {
     Read,
     Split,
     Merge,
@@ -295,17 +295,17 @@ pub(crate) enum Part {
 #[cfg(test)]
 impl Compactor {
     /// Runs one part of a step as if all commits up to `settled` had settled.
-    pub(crate) fn force(&mut self, name: &DayTable, file: &mut DayFile, settled: i64, part: Part) {
+    pub(crate) fn force(&mut self, name: &DayTable, file: &mut DayFile, settled: i64, part: StepPart) {
         let Some(day) = self.days.get_mut(name) else { return };
         if !day.counted {
             day.count(file).expect("counted");
         }
         match part {
-            Part::Read if day.splitting.is_none() => day.begin_split(file, settled).expect("read"),
-            Part::Read => {}
-            Part::Split => drop(day.split_next(file, Instant::now() + Duration::from_millis(1)).expect("split")),
-            Part::Merge => day.merge_next(file, settled).expect("merged"),
-            Part::Replace => drop(day.replace(file).expect("replaced")),
+            StepPart::Read if day.splitting.is_none() => day.begin_split(file, settled).expect("read"),
+            StepPart::Read => {}
+            StepPart::Split => drop(day.split_next(file, Instant::now() + Duration::from_millis(1)).expect("split")),
+            StepPart::Merge => day.merge_next(file, settled).expect("merged"),
+            StepPart::Replace => drop(day.replace(file).expect("replaced")),
         }
     }
 }
@@ -964,7 +964,7 @@ mod tests {
             let select = "SELECT group_concat(id, ' ') FROM (SELECT id FROM page ORDER BY id)";
             file.connection().query_row(select, [], |row| row.get(0)).expect("read")
         };
-        compactor.force(&day, &mut file, 8, Part::Merge);
+        compactor.force(&day, &mut file, 8, StepPart::Merge);
         let remove = "DELETE FROM page WHERE id = 3; DELETE FROM body WHERE page = 3; UPDATE total SET entities = 7";
         file.connection().execute_batch(remove).expect("removed");
         let finish = |compactor: &mut Compactor, file: &mut DayFile| {

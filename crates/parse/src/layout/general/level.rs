@@ -1,10 +1,10 @@
 //! The level after the time, and the tokens between them.
 
 use super::LineHeader;
+use crate::layout::facility::{is_facility, named_facility, named_severity};
 use crate::layout::shape::{
     NameShape, Token, WordKind, is_capital, is_dotted, is_plain, kinds, kinds_of, letter, level_word, name, token,
 };
-use crate::layout::syslog::{is_facility, named_facility, named_severity};
 use crate::pairs::skip_spaces;
 use daytable_model::record::Level;
 

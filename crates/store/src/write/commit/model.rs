@@ -5,7 +5,7 @@ use super::*;
 use crate::Row;
 use crate::format::page::PAGE_SPAN;
 use crate::maintain::check as store_check;
-use crate::maintain::compaction::Part;
+use crate::maintain::compaction::StepPart;
 use crate::read::{Range, Reader};
 use daytable_model::batch::{Batch, Vocabulary};
 use daytable_model::key::{Period, RowKey, TableName};
@@ -35,7 +35,7 @@ enum Act {
     /// A commit that a kill stops before its commit point.
     Torn(ModelRows),
     /// A part of compaction, as if all but this number of the newest commits had settled.
-    Compactor(Part, i64),
+    Compactor(StepPart, i64),
     /// Closed and opened, or killed and opened.
     Open {
         is_killed: bool,
@@ -51,12 +51,12 @@ pub(super) fn rows() -> impl Strategy<Value = ModelRows> {
     clustered.prop_map(|(from, rows)| rows.into_iter().map(|(p, key, n)| (p, (from + key) % KEYS, n)).collect())
 }
 
-fn part() -> impl Strategy<Value = Part> {
+fn part() -> impl Strategy<Value = StepPart> {
     prop_oneof![
-        2 => Just(Part::Read),
-        3 => Just(Part::Split),
-        2 => Just(Part::Merge),
-        2 => Just(Part::Replace)
+        2 => Just(StepPart::Read),
+        3 => Just(StepPart::Split),
+        2 => Just(StepPart::Merge),
+        2 => Just(StepPart::Replace)
     ]
 }
 
@@ -79,9 +79,8 @@ pub(super) fn burst() -> impl Strategy<Value = (usize, u64, Vec<usize>)> {
 }
 
 /// The acts of compaction with many small pages: a part, and the number of newest commits that have not settled.
-pub(super) fn compaction_of_bursts() -> impl Strategy<Value = (Part, i64)> {
-    let part =
-        prop_oneof![1 => Just(Part::Read), 2 => Just(Part::Split), 5 => Just(Part::Merge), 2 => Just(Part::Replace)];
+pub(super) fn compaction_of_bursts() -> impl Strategy<Value = (StepPart, i64)> {
+    let part = prop_oneof![1 => Just(StepPart::Read), 2 => Just(StepPart::Split), 5 => Just(StepPart::Merge), 2 => Just(StepPart::Replace)];
     (part, prop_oneof![5 => Just(0_i64), 1 => 1_i64..5])
 }
 
@@ -229,7 +228,7 @@ pub(super) fn assert_whole(data: &Path, reader: &Reader, after: &impl std::fmt::
 }
 
 /// A part of compaction, as if all but this number of the newest commits had settled.
-pub(super) fn compact(committer: &mut Committer, part: Part, newest: i64) {
+pub(super) fn compact(committer: &mut Committer, part: StepPart, newest: i64) {
     let settled = committer.seq - newest;
     let Committer { compactor, days, .. } = committer;
     if let Some(open) = days.get_mut(&day()) {
@@ -346,7 +345,7 @@ mod equal_keys {
     enum Act {
         /// Two submissions: partition, key, length; and whether the row is in the batch of many partitions.
         Commit(Vec<(usize, u64, usize, bool)>),
-        Compactor(Part),
+        Compactor(StepPart),
         Open,
     }
 

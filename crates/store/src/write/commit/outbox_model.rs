@@ -6,7 +6,7 @@ use super::model::{
 };
 use super::*;
 use crate::format::catalog::LiveFile;
-use crate::maintain::compaction::Part;
+use crate::maintain::compaction::StepPart;
 use crate::outbox::{OutboxLevel, OutboxOptions, OutboxReader, OutboxRemoval, SentPage, WaitingPage};
 use crate::read::{Range, Reader};
 use daytable_model::key::{RowKey, TableName};
@@ -22,7 +22,7 @@ enum Act {
     Burst(usize, u64, Vec<usize>),
     /// A commit that a kill stops before its commit point.
     Torn(ModelRows),
-    Compactor(Part, i64),
+    Compactor(StepPart, i64),
     Open {
         is_killed: bool,
     },
@@ -37,7 +37,7 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let part = prop_oneof![Just(Part::Read), Just(Part::Split), Just(Part::Merge), Just(Part::Replace)];
+    let part = prop_oneof![Just(StepPart::Read), Just(StepPart::Split), Just(StepPart::Merge), Just(StepPart::Replace)];
     prop_oneof![
         8 => rows().prop_map(Act::Commit),
         1 => rows().prop_map(Act::Torn),
