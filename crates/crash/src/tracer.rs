@@ -2,7 +2,7 @@
 //!
 //! The tracer uses ptrace(2), so calls outside the C library count, too. Calls are numbered over all threads in the
 //! order of their observation. Before a call the player may step the world, kill the program, or make the call fail. A
-//! program may wait for an action of the player. Without calls, the player therefore runs each [`TICK`].
+//! program may wait for an action of the player. Without calls, the player therefore runs each `TICK`.
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
