@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+/// Added to the niceness of the further threads of a question.
+const NICENESS: i32 = 10;
 /// How long a turn lasts while others wait.
 const TURN: Duration = Duration::from_millis(4);
 /// The work of a question until it is a long one.
@@ -116,6 +118,16 @@ impl QuestionTurns {
     /// The question of this thread, if it has one.
     pub fn current() -> Option<QuestionTurns> {
         CURRENT.with_borrow(|turn| turn.as_ref().map(|turn| turn.question.clone()))
+    }
+
+    /// Does work in a further thread, of a question if it is one's. The thread has a lower priority, so that commits get the
+    /// CPU first.
+    pub fn in_further_thread<R>(question: Option<QuestionTurns>, work: impl FnOnce() -> R) -> R {
+        crate::lower_priority(NICENESS);
+        match question {
+            Some(question) => question.enter(work),
+            None => work(),
+        }
     }
 
     /// Does work of the question in this thread, when it is its turn.

@@ -8,6 +8,7 @@
 
 use crate::entity::OwnedValue;
 use daytable_model::key::RowKey;
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use std::sync::Arc;
@@ -32,6 +33,11 @@ impl<'b> SpilledBytes<'b> {
     /// Whether all bytes were read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The bytes that were not read yet.
+    pub(crate) fn rest(&self) -> &'b [u8] {
+        self.0
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -184,35 +190,41 @@ impl Spilled for Level {
 
 impl Spilled for OwnedValue {
     fn write(&self, to: &mut Vec<u8>) {
-        to.push(self.as_property().kind() as u8);
-        match self {
-            OwnedValue::String(text) => text.write(to),
-            OwnedValue::Int64(n) => to.extend_from_slice(&n.to_le_bytes()),
-            OwnedValue::Int32(n) => n.write(to),
-            OwnedValue::Double(n) => n.write(to),
-            OwnedValue::Boolean(is_true) => is_true.write(to),
-            OwnedValue::DateTime(time) => time.write(to),
-            OwnedValue::Guid(bytes) => to.extend_from_slice(bytes),
-            OwnedValue::Binary(bytes) => write_bytes(bytes, to),
-        }
+        write_property(self.as_property(), to);
     }
 
     fn read(from: &mut SpilledBytes<'_>) -> Option<OwnedValue> {
-        use daytable_model::property::PropertyKind as Kind;
-        let [kind] = from.array()?;
-        let is = |of: Kind| kind == of as u8;
-        Some(match () {
-            () if is(Kind::String) => OwnedValue::String(String::read(from)?),
-            () if is(Kind::Int64) => OwnedValue::Int64(i64::from_le_bytes(from.array()?)),
-            () if is(Kind::Int32) => OwnedValue::Int32(i32::read(from)?),
-            () if is(Kind::Double) => OwnedValue::Double(f64::read(from)?),
-            () if is(Kind::Boolean) => OwnedValue::Boolean(bool::read(from)?),
-            () if is(Kind::DateTime) => OwnedValue::DateTime(Ticks::read(from)?),
-            () if is(Kind::Guid) => OwnedValue::Guid(from.array()?),
-            () if is(Kind::Binary) => OwnedValue::Binary(from.bytes()?.to_vec()),
-            () => return None,
-        })
+        read_property(from).map(OwnedValue::from)
     }
+}
+
+/// Appends a value.
+pub(crate) fn write_property(value: Property<'_>, to: &mut Vec<u8>) {
+    to.push(value.kind() as u8);
+    match value {
+        Property::String(text) => write_bytes(text.as_bytes(), to),
+        Property::Int64(n) => to.extend_from_slice(&n.to_le_bytes()),
+        Property::Int32(n) => n.write(to),
+        Property::Double(n) => n.write(to),
+        Property::Boolean(is_true) => is_true.write(to),
+        Property::DateTime(time) => time.write(to),
+        Property::Guid(bytes) => to.extend_from_slice(&bytes),
+        Property::Binary(bytes) => write_bytes(bytes, to),
+    }
+}
+
+/// Reads a value that stays where it is; `None` of other bytes.
+pub(crate) fn read_property<'b>(from: &mut SpilledBytes<'b>) -> Option<Property<'b>> {
+    Some(match PropertyKind::from_code(u8::read(from)?)? {
+        PropertyKind::String => Property::String(from.text()?),
+        PropertyKind::Int64 => Property::Int64(i64::from_le_bytes(from.array()?)),
+        PropertyKind::Int32 => Property::Int32(i32::read(from)?),
+        PropertyKind::Double => Property::Double(f64::read(from)?),
+        PropertyKind::Boolean => Property::Boolean(bool::read(from)?),
+        PropertyKind::DateTime => Property::DateTime(Ticks::read(from)?),
+        PropertyKind::Guid => Property::Guid(from.array()?),
+        PropertyKind::Binary => Property::Binary(from.bytes()?),
+    })
 }
 
 impl<T: Spilled> Spilled for Option<T> {

@@ -299,12 +299,10 @@ impl Accumulator {
         0
     }
 
-    /// The same, once nothing more is added: different values are only counted.
-    #[must_use]
-    pub(super) fn settled(self) -> Accumulator {
-        match self {
-            Accumulator::Uniq(hashes) => Accumulator::UniqCount(hashes.len() as u64),
-            other => other,
+    /// Counts different values. Nothing more is added.
+    pub(super) fn settle(&mut self) {
+        if let Accumulator::Uniq(hashes) = self {
+            *self = Accumulator::UniqCount(hashes.len() as u64);
         }
     }
 
@@ -358,20 +356,21 @@ impl Accumulator {
     }
 }
 
-/// The order of two groups. Values that are equal as numbers are in the order of their texts.
-pub(super) fn compare_groups<'b, 'v>(
+/// The order of two groups by their values. Values that are equal as numbers are in the order of their texts.
+pub(super) fn compare_groups<'b, 'v, 'o>(
     by: impl Iterator<Item = &'b FieldName>,
-    one: impl Iterator<Item = &'v Option<OwnedValue>> + Clone,
-    other: impl Iterator<Item = &'v Option<OwnedValue>> + Clone,
+    one: impl Iterator<Item = Option<Property<'v>>> + Clone,
+    other: impl Iterator<Item = Option<Property<'o>>> + Clone,
 ) -> Ordering {
-    fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
-        value.as_ref().map(OwnedValue::as_property)
-    }
     let pairs = one.zip(other);
-    let mut values = by.zip(pairs.clone()).map(|(name, (a, b))| compare_values(name, property(a), property(b)));
-    let text = |value| property(value).map(Property::text);
-    let by_text = || pairs.map(|(a, b)| text(a).cmp(&text(b))).find(|order| order.is_ne());
+    let mut values = by.zip(pairs.clone()).map(|(name, (a, b))| compare_values(name, a, b));
+    let by_text = || pairs.map(|(a, b)| a.map(Property::text).cmp(&b.map(Property::text))).find(|order| order.is_ne());
     values.find(|order| order.is_ne()).or_else(by_text).unwrap_or(Ordering::Equal)
+}
+
+/// A value of a group.
+pub(super) fn cell(value: &Option<OwnedValue>) -> Option<Property<'_>> {
+    value.as_ref().map(OwnedValue::as_property)
 }
 
 /// Replaces the value that a group is shown with by another one of the same text, if that is a better one: of a text and a

@@ -3,13 +3,14 @@
 //! Rows come one by one, or groups that were gathered by columns. Groups that outgrow the memory go to the
 //! [temporary file](super::spill) of the question, where those of columns are, too.
 
-use super::accumulator::{Accumulator, better_shown, compare_groups};
+use super::accumulator::{Accumulator, better_shown, cell, compare_groups};
 use super::answer_budget::AnswerBudget;
 use super::columns::GatheredGroups;
 use super::item::{AnswerItem, AnswerRow};
 use super::order::compare_values;
 use super::spill::{
-    ExternalSort, FirstGroups, Group, GroupOrdering, GroupRuns, GroupSource, KeptGroups, SpillStop, each_merged,
+    CellWriter, ExternalSort, FirstGroups, Group, GroupOrdering, GroupRuns, GroupSource, SpillStop, SpilledCells,
+    each_merged,
 };
 use super::stage::{Groups, Next, PipeStage, PipelineContext, stopped};
 use super::value_steps::step_start;
@@ -46,12 +47,16 @@ impl GroupSource for Vec<Group> {
         Vec::len(self)
     }
 
-    fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        self[group].values.clone()
+    fn each_value(&self, group: usize, _room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>)) {
+        self[group].values.iter().for_each(|value| each(cell(value)));
     }
 
-    fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
-        std::mem::take(&mut self[group].states)
+    fn functions(&self) -> usize {
+        self.first().map_or(0, |group| group.states.len())
+    }
+
+    fn take_state(&mut self, group: usize, function: usize) -> Accumulator {
+        std::mem::replace(&mut self[group].states[function], Accumulator::Count(0))
     }
 
     fn has_uniq(&self) -> bool {
@@ -274,30 +279,28 @@ impl<'q> GroupStage<'q> {
         let Some(mut gathered) = gathered else {
             return each_merged(runs, &self.aggregates, first, &self.budget, self.go_on, each);
         };
-        let mut kept = first.map(|first| KeptGroups::new(first, &self.budget));
+        let mut kept = first.map(|first| (first, first.sorted(&self.budget)));
+        let (mut writer, mut states) = (CellWriter::default(), Vec::new());
         for number in gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect::<Vec<_>>() {
-            let states: Vec<_> = gathered.take_states(number).into_iter().map(Accumulator::settled).collect();
-            if kept.as_ref().is_some_and(|kept| !kept.may_be(&states)) {
-                continue;
-            }
-            let group = Group { values: gathered.values(number), states };
-            let passed = match &mut kept {
-                Some(kept) => kept.push(group),
-                None => vec![group],
-            };
-            for group in passed {
-                if each(group)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+            gathered.take_states(number, &mut states);
+            states.iter_mut().for_each(Accumulator::settle);
+            if let Some((first, kept)) = &mut kept {
+                if first.may_have(kept, &states, gathered.cells(number, &mut writer)) {
+                    kept.push(Group { values: gathered.values(number), states: std::mem::take(&mut states) })?;
                 }
-            }
-        }
-        self.budget.question().release(gathered.charged());
-        for group in kept.map(KeptGroups::finish).unwrap_or_default() {
-            if each(group)?.is_break() {
+            } else if each(Group { values: gathered.values(number), states: std::mem::take(&mut states) })?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(ControlFlow::Continue(()))
+        self.budget.question().release(gathered.charged());
+        let (Some((_, kept)), mut refused) = (kept, None) else { return Ok(ControlFlow::Continue(())) };
+        let flow = kept.finish(self.go_on, &mut |group| {
+            each(group).unwrap_or_else(|stop| {
+                refused = Some(stop);
+                ControlFlow::Break(())
+            })
+        })?;
+        refused.map_or(Ok(flow), Err)
     }
 
     fn pass_on(&mut self, next: Next<'_>) -> Result<ControlFlow<()>, SpillStop> {
@@ -370,7 +373,7 @@ enum KeyOf {
 
 impl GroupComparison {
     /// The order of two groups by a function.
-    fn compare_states(&self, key: &GroupKey, function: usize, one: &[Accumulator], other: &[Accumulator]) -> Ordering {
+    fn compare_by(&self, key: &GroupKey, function: usize, one: &[Accumulator], other: &[Accumulator]) -> Ordering {
         let order = match (one.get(function), other.get(function)) {
             // What is counted comes in its order, also by the second.
             (Some(Accumulator::Count(one)), Some(Accumulator::Count(other))) => one.cmp(other),
@@ -386,30 +389,35 @@ impl GroupComparison {
     }
 }
 
-impl GroupOrdering for GroupComparison {
-    fn compare(&self, one: &Group, other: &Group) -> Ordering {
+impl GroupComparison {
+    /// The order of two groups by their states and values.
+    fn compare_parts<'v>(
+        &self,
+        (states, values): (&[Accumulator], impl Iterator<Item = Option<Property<'v>>> + Clone),
+        other: &'v Group,
+    ) -> Ordering {
+        let others = other.values.iter().map(cell);
         let by_key = |key: &GroupKey| match (key.of, &key.name) {
-            (KeyOf::Function(function), _) => self.compare_states(key, function, &one.states, &other.states),
+            (KeyOf::Function(function), _) => self.compare_by(key, function, states, &other.states),
             (KeyOf::Value(at), Some(name)) => {
-                let [one, other] = [one, other].map(|group| group.values[at].as_ref().map(OwnedValue::as_property));
-                let order = compare_values(name, one, other);
+                let value = |of: &mut dyn Iterator<Item = Option<Property<'v>>>| of.nth(at).flatten();
+                let order = compare_values(name, value(&mut values.clone()), value(&mut others.clone()));
                 if key.is_descending { order.reverse() } else { order }
             }
             (KeyOf::Value(_), None) => Ordering::Equal,
         };
         let by_key = self.keys.iter().map(by_key).find(|order| order.is_ne());
-        by_key.unwrap_or_else(|| compare_groups(self.by.iter(), one.values.iter(), other.values.iter()))
+        by_key.unwrap_or_else(|| compare_groups(self.by.iter(), values.clone(), others.clone()))
+    }
+}
+
+impl GroupOrdering for GroupComparison {
+    fn compare(&self, one: &Group, other: &Group) -> Ordering {
+        self.compare_parts((&one.states, one.values.iter().map(cell)), other)
     }
 
-    fn compare_states(&self, states: &[Accumulator], other: &Group) -> Ordering {
-        for key in &self.keys {
-            let KeyOf::Function(function) = key.of else { break };
-            let order = GroupComparison::compare_states(self, key, function, states, &other.states);
-            if order.is_ne() {
-                return order;
-            }
-        }
-        Ordering::Equal
+    fn compare_spilled(&self, states: &[Accumulator], values: SpilledCells<'_>, other: &Group) -> Ordering {
+        self.compare_parts((states, values.values()), other)
     }
 }
 
@@ -479,7 +487,9 @@ impl Groups for GroupStage<'_> {
             return;
         }
         for number in gathered.numbers() {
-            self.add_group(gathered.values(number), gathered.take_states(number));
+            let mut states = Vec::new();
+            gathered.take_states(number, &mut states);
+            self.add_group(gathered.values(number), states);
         }
         self.budget.question().release(gathered.charged());
     }

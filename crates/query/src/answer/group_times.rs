@@ -1,6 +1,6 @@
 //! The times of rows by group, in their order: what `sessions` and `gaps` look at.
 
-use super::accumulator::compare_groups;
+use super::accumulator::{cell, compare_groups};
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
 use super::spill::{ExternalSort, GroupCells, SortItem, SpillStop};
@@ -51,7 +51,7 @@ impl<'q> GroupTimes<'q> {
     pub(super) fn new(by: &[FieldName], context: &PipelineContext<'q>) -> GroupTimes<'q> {
         let groups = by.to_vec();
         let compare = move |one: &GroupTime, other: &GroupTime| {
-            compare_groups(groups.iter(), one.values.iter(), other.values.iter())
+            compare_groups(groups.iter(), one.values.iter().map(cell), other.values.iter().map(cell))
                 .then_with(|| one.time.cmp(&other.time))
         };
         GroupTimes {
@@ -102,7 +102,7 @@ impl<'q> GroupTimes<'q> {
 
 /// Whether two groups are one.
 pub(super) fn is_same(by: &[FieldName], one: &GroupCells, other: &GroupCells) -> bool {
-    compare_groups(by.iter(), one.iter(), other.iter()).is_eq()
+    compare_groups(by.iter(), one.iter().map(cell), other.iter().map(cell)).is_eq()
 }
 
 /// A row of a group and other values.

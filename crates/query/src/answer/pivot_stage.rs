@@ -10,7 +10,7 @@
 //! Rows of one group may come far apart, so they are sorted by their group, and then into the order in which the groups came
 //! first. What outgrows the memory is in a temporary file meanwhile.
 
-use super::accumulator::{Sum, compare_groups, plain_number};
+use super::accumulator::{Sum, cell, compare_groups, plain_number};
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
 use super::spill::{ExternalSort, SortItem, SpillStop};
@@ -170,8 +170,11 @@ impl<'q> PivotStage<'q> {
         let place = |name: &Arc<str>| names.iter().position(|known| known == name);
         order.sort_by(|a, b| {
             let ((one, first), (other, second)) = (&self.columns[*a], &self.columns[*b]);
-            let by_value =
-                compare_groups(std::iter::once(&self.pivot.field), std::iter::once(one), std::iter::once(other));
+            let by_value = compare_groups(
+                std::iter::once(&self.pivot.field),
+                std::iter::once(cell(one)),
+                std::iter::once(cell(other)),
+            );
             by_value.then_with(|| place(first).cmp(&place(second)))
         });
         let name = |at: usize| {

@@ -1,6 +1,6 @@
 //! `sort`: items in an order. With a limit, only those are kept that can be in the answer.
 
-use super::accumulator::{compare_groups, whole};
+use super::accumulator::{cell, compare_groups, whole};
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
 use super::order::compare_values;
@@ -99,19 +99,15 @@ impl<'q> SortStage<'q> {
 
 fn compare_keys(by: &[SortKey], one: &[Option<OwnedValue>], other: &[Option<OwnedValue>]) -> Ordering {
     let parts = by.iter().zip(one.iter().zip(other)).map(|(key, (a, b))| {
-        let order = compare_values(&key.field, property(a), property(b));
+        let order = compare_values(&key.field, cell(a), cell(b));
         if key.is_descending { order.reverse() } else { order }
     });
     parts.fold(Ordering::Equal, Ordering::then)
 }
 
 /// The values of the first columns of a row.
-fn first_values(row: &AnswerRow, count: usize) -> impl Iterator<Item = &Option<OwnedValue>> + Clone {
-    row.columns().iter().take(count).map(|(_, value)| value)
-}
-
-fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
-    value.as_ref().map(OwnedValue::as_property)
+fn first_values(row: &AnswerRow, count: usize) -> impl Iterator<Item = Option<Property<'_>>> + Clone {
+    row.columns().iter().take(count).map(|(_, value)| cell(value))
 }
 
 /// The order of two items without keys: records by time, rows column by column.
@@ -122,8 +118,7 @@ fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
         }
         (AnswerItem::Row(one), AnswerItem::Row(other)) => {
             let pairs = one.columns().iter().zip(other.columns());
-            let parts =
-                pairs.map(|((name, a), (_, b))| compare_values(&FieldName::new(name), property(a), property(b)));
+            let parts = pairs.map(|((name, a), (_, b))| compare_values(&FieldName::new(name), cell(a), cell(b)));
             parts.fold(Ordering::Equal, Ordering::then)
         }
         _ => Ordering::Equal,

@@ -539,6 +539,15 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
+    /// Passes the whole numbers of the rows `among` on, in the order of the rows. False, without any, if the values are of
+    /// another type.
+    pub fn each_whole(&self, among: &RowSet, each: impl FnMut(usize, i64)) -> bool {
+        match self {
+            BatchColumn::Page(column) => column.each_whole(among, each),
+            BatchColumn::Block(SealedColumn(column, _)) => column.each_whole(among, each),
+        }
+    }
+
     /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.
     pub fn add_where(&self, among: &RowSet, holds: impl FnMut(Property<'_>) -> bool, found: &mut RowSet) {
         match self {

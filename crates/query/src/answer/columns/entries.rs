@@ -32,7 +32,7 @@ use daytable_model::stream::{NANOS, STREAM};
 use daytable_model::time::Ticks;
 use daytable_platform::budget::OverBudget;
 use daytable_platform::lock;
-use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
+use daytable_store::page::{PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{ColumnBatch, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
 use std::ops::ControlFlow;
@@ -150,19 +150,15 @@ impl<F: EntryFold> PartVisitor for EntryFolding<'_, F> {
         if !self.is_headed() || rows.have_streams {
             return false;
         }
-        let of_header: Vec<LevelMinute>;
-        let minutes = match numbers {
-            RecordNumbers::Partitions(records) => return self.count_partitions(thread, rows, records),
-            _ if rows.partition.is_none() && (needs.instance || needs.sees.is_some()) => return false,
-            RecordNumbers::Minutes(minutes) => minutes,
-            RecordNumbers::Encoded(levels, _) => {
-                let Ok(minutes) = level_minutes(levels).collect() else { return false };
-                of_header = minutes;
-                &of_header
-            }
-        };
+        if let RecordNumbers::Partitions(records) = numbers {
+            return self.count_partitions(thread, rows, records);
+        }
+        if rows.partition.is_none() && (needs.instance || needs.sees.is_some()) {
+            return false;
+        }
         let is_named = !needs.instance || rows.partition.is_none_or(|partition| !instance_of(partition).0.is_empty());
-        let Some(counts) = self.columns.of_minutes(rows, minutes).filter(|_| is_named) else { return false };
+        let counts = || self.columns.of_minutes(rows, &numbers.minutes()?);
+        let Some(counts) = counts().filter(|_| is_named) else { return false };
         let counted = counts.into_iter().map(|(at, level, records)| CountedEntries { rows, at, level, records });
         self.add_counted(thread, &counted.collect::<Vec<_>>())
     }

@@ -84,13 +84,12 @@ impl PartVisitor for FieldGathering<'_> {
     }
 
     fn read(&self, state: &mut ThreadFields, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
-        let is_taken = part.take_values(|counted| {
+        part.take_values(|counted| {
             let Some(numbers) = PageNumbers::of(&self.counted_fields, &counted) else { return false };
             let is_exact = counted.is_exact && self.question == FieldQuestion::Names;
             is_exact && self.add_names(state, &numbers, &counted) || !numbers.may_match(&self.columns)
         })?;
-        let batch = if is_taken { None } else { part.batch()? };
-        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
+        let Some(batch) = &part.batch()? else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, _)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };

@@ -13,7 +13,7 @@ use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
-use crate::answer::spill::{GroupRuns, GroupSource};
+use crate::answer::spill::{CellWriter, GroupRuns, GroupSource, SpilledCells};
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
@@ -79,12 +79,18 @@ impl GatheredGroups {
 
     /// The values of a group.
     pub(in crate::answer) fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        self.groups.values(group)
+        self.groups.group_values(group)
     }
 
-    /// The states of the functions of a group, which are left empty.
-    pub(in crate::answer) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
-        self.groups.take_states(group)
+    /// The values of a group, in the form of the file.
+    pub(in crate::answer) fn cells<'w>(&self, group: usize, writer: &'w mut CellWriter) -> SpilledCells<'w> {
+        writer.write(&self.groups, group)
+    }
+
+    /// Takes the states of the functions of a group.
+    pub(in crate::answer) fn take_states(&mut self, group: usize, to: &mut Vec<Accumulator>) {
+        to.clear();
+        to.extend(self.groups.take_states(group));
     }
 
     /// The memory that is charged for the groups.
@@ -202,6 +208,7 @@ pub(in crate::answer) fn gather(
             memory,
             spill,
             shared: Mutex::default(),
+            are_mostly_new: AtomicBool::new(false),
             charged: AtomicUsize::new(0),
             refused: &refused,
             is_elsewhere: AtomicBool::new(false),

@@ -13,7 +13,7 @@ use super::kept::KeptRecords;
 use super::matching;
 use super::place::TableVisitor;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
-use super::values::{Values, is_value_of, open_rows};
+use super::values::{Values, is_needed_for, open_rows};
 use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
 use crate::answer::quantile::QuantileSketch;
 use crate::answer::spill::{GroupRuns, GroupSource};
@@ -24,7 +24,6 @@ use daytable_logsql::number::{Number, plain};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::unit::duration_nanos;
 use daytable_logsql::{Column, FieldName, Predicate};
-use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::instance_of;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
@@ -32,15 +31,22 @@ use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
-use daytable_store::page::{LevelMinute, LevelNumbers, level_minutes};
+use daytable_store::page::{LevelMinute, LevelNumbers};
 use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
 use std::sync::{Arc, Mutex};
 
+/// The group of a row whose value was not seen yet. No group has this number.
+const NO_GROUP_YET: u32 = NO_NUMBER - 1;
+
 /// Different numbers of a quantile that are counted apart; others go to its sketch at once.
 const NUMBERS_MAX: u32 = 4096;
+
+/// Groups that a thread keeps where most are new to it: those of a table that the processor caches cost less to find than
+/// more of them save in the file.
+const NEW_GROUPS_BYTES: usize = 1 << 20;
 
 /// The groups and functions of a pipe.
 pub(super) struct StatsGroups<'q> {
@@ -62,6 +68,8 @@ pub(super) struct Gathering<'q> {
     pub(super) spill: &'q SpillFile,
     /// The groups of this table that threads had no memory for.
     pub(super) shared: Mutex<SharedGroups>,
+    /// Whether most of what a thread gave away was not known before.
+    pub(super) are_mostly_new: AtomicBool,
     /// The memory that threads charged for groups of this table, which are not passed on yet.
     pub(super) charged: AtomicUsize,
     /// Why the question cannot be answered, if a value is too long.
@@ -81,8 +89,6 @@ pub(super) struct SharedGroups {
     groups: Option<ThreadGroups>,
     /// Those in the file.
     runs: GroupRuns,
-    /// Whether most of what a thread gave away was not known before.
-    are_mostly_new: bool,
 }
 
 /// The groups of one thread.
@@ -168,7 +174,6 @@ impl NumberTable {
 /// A value that may be the least or the greatest.
 #[derive(Clone, Copy)]
 enum EndValue {
-    Whole(i64),
     Float(f64),
     Time(Ticks),
     Other(u32),
@@ -395,23 +400,18 @@ impl PartVisitor for Gathering<'_> {
 
     fn count(&self, state: &mut ThreadGroups, rows: RowsOf<'_>, numbers: RecordNumbers<'_>) -> bool {
         let Some(by) = self.counted_by else { return false };
-        let of_header: Vec<LevelMinute>;
-        let minutes = match numbers {
+        match numbers {
             RecordNumbers::Partitions(records) => return self.count_partitions(state, by, rows, records),
             _ if by.partitions && rows.partition.is_none() => return false,
-            RecordNumbers::Minutes(minutes) => minutes,
             // Levels and minutes do not matter.
             RecordNumbers::Encoded(_, records) if !by.minutes && self.columns.levels_of(rows).surely == u16::MAX => {
                 let fixed = self.fixed_numbers(state, rows);
                 self.add_counted(state, &fixed, (None, None), records.into(), |_| true);
                 return true;
             }
-            RecordNumbers::Encoded(levels, _) => {
-                let Ok(minutes) = level_minutes(levels).collect() else { return false };
-                of_header = minutes;
-                &of_header
-            }
-        };
+            _ => {}
+        }
+        let Some(minutes) = numbers.minutes() else { return false };
         let MatchingLevels { may, surely } = self.columns.levels_of(rows);
         let bit = |of: &LevelMinute| 1u16 << of.level.map_or(0, Level::code);
         if minutes.iter().any(|of| may & !surely & bit(of) != 0) {
@@ -447,13 +447,12 @@ impl PartVisitor for Gathering<'_> {
     }
 
     fn read(&self, state: &mut ThreadGroups, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
-        let is_taken = part.take_values(|counted| {
+        part.take_values(|counted| {
             let Some(numbers) = PageNumbers::of(&self.counted_fields, &counted) else { return false };
             let is_exact = counted.is_exact && self.computed.is_empty();
             is_exact && self.add_numbers(state, counted.rows, &numbers) || !numbers.may_match(&self.columns)
         })?;
-        let batch = if is_taken { None } else { self.batch(part)? };
-        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
+        let Some(batch) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };
@@ -525,9 +524,7 @@ impl Gathering<'_> {
         if self.columns.needs_columns() || self.conditions.iter().any(Option::is_some) {
             return part.batch();
         }
-        let needs = |name: &str, kind| {
-            MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
-        };
+        let needs = |name: &str, kind| is_needed_for(self.fields(), name, kind);
         part.batch_of(needs, |front| Ok(self.by_record(front, front.records())?.is_empty()))
     }
 
@@ -670,7 +667,8 @@ impl Gathering<'_> {
         if self.memory.charge(more, "groups").is_ok() {
             self.charged.fetch_add(more, Order::Relaxed);
             state.bytes = bytes;
-            if !self.spill.is_due(self.memory, bytes) {
+            let is_one_time = self.are_mostly_new.load(Order::Relaxed) && !state.has_uniq();
+            if !(self.spill.is_due(self.memory, bytes) || is_one_time && bytes >= NEW_GROUPS_BYTES) {
                 return ControlFlow::Continue(());
             }
         }
@@ -698,8 +696,8 @@ impl Gathering<'_> {
     /// do not, they go to the temporary file.
     fn share(&self, mut groups: ThreadGroups) -> Result<(), OverBudget> {
         let mut shared = lock(&self.shared);
-        let SharedGroups { groups: known, runs, are_mostly_new } = &mut *shared;
-        if *are_mostly_new {
+        let SharedGroups { groups: known, runs } = &mut *shared;
+        if self.are_mostly_new.load(Order::Relaxed) {
             drop(shared);
             let more = self.spill.write_groups(&mut groups)?;
             lock(&self.shared).runs.append(more);
@@ -709,7 +707,7 @@ impl Gathering<'_> {
             Some(known) => {
                 let (before, given) = (known.kept(), groups.kept());
                 let other = known.merge(groups);
-                *are_mostly_new = known.kept() - before > given / 2;
+                self.are_mostly_new.store(known.kept() - before > given / 2, Order::Relaxed);
                 other
             }
             None => {
@@ -736,7 +734,7 @@ impl Gathering<'_> {
 
     /// The groups that threads gave away, and those of them that are in the file.
     pub(super) fn take_shared(&self) -> (Option<ThreadGroups>, GroupRuns) {
-        let SharedGroups { groups, runs, .. } = std::mem::take(&mut *lock(&self.shared));
+        let SharedGroups { groups, runs } = std::mem::take(&mut *lock(&self.shared));
         (groups, runs)
     }
 
@@ -754,11 +752,27 @@ impl Gathering<'_> {
         computed: &ComputedBatch,
     ) -> Result<Vec<u32>, StoreError> {
         let mut groups = vec![0u32; batch.len()];
-        let mut of_rows = vec![ABSENT; batch.len()];
+        let mut of_rows = Vec::new();
         for (at, by) in self.grouping.by.iter().enumerate() {
             let (values, step) = (&mut state.values[at], &mut state.steps[at]);
-            of_rows.fill(ABSENT);
             let of_field = self.computed.values(&by.field, batch, self.columns.table(), computed)?;
+            if at == 0 {
+                // All rows are in one group so far, so values alone tell theirs.
+                let mut group = |number| if number == NO_NUMBER { NO_NUMBER } else { step.group(0, number, true) };
+                let mut found = 0;
+                groups.fill(NO_GROUP_YET);
+                of_field.each_number(batch, rows, values, by.step.as_ref(), |row, number| {
+                    groups[row] = group(number);
+                    found += 1;
+                })?;
+                if found < rows.count() {
+                    let without = group(ABSENT);
+                    groups.iter_mut().filter(|group| **group == NO_GROUP_YET).for_each(|group| *group = without);
+                }
+                continue;
+            }
+            of_rows.clear();
+            of_rows.resize(batch.len(), ABSENT);
             of_field.each_number(batch, rows, values, by.step.as_ref(), |row, number| of_rows[row] = number)?;
             let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
             rows.for_each(|row| {
@@ -828,9 +842,11 @@ fn add(
                 Ok(())
             }
         },
-        States::Sums(sums) => values.each(batch, rows, plain_number, |row, number| {
-            if let (Some(number), Some(group)) = (number, group(row)) {
-                sums[group].add(number);
+        States::Sums(sums) => values.each_whole(batch, rows, plain_number, |row, number| {
+            let Some(sum) = sums.get_mut(groups[row] as usize) else { return };
+            match number {
+                Ok(whole) => sum.add(Number::Whole(whole)),
+                Err(number) => number.into_iter().for_each(|number| sum.add(number)),
             }
         }),
         States::Uniq(hashes) => {
@@ -845,18 +861,25 @@ fn add(
             let mut others = ValueNumbers::default();
             let mut found = Vec::new();
             let read = |value: Property<'_>| match value {
-                Property::Int64(n) => EndValue::Whole(n),
                 Property::Double(n) => EndValue::Float(n),
                 Property::DateTime(time) => EndValue::Time(time),
                 other => EndValue::Other(others.number(other)),
             };
-            values.each(batch, rows, read, |row, value| found.push((row, value)))?;
+            let function = aggregate.function;
+            values.each_whole(batch, rows, read, |row, value| {
+                let Some(end) = ends.get_mut(groups[row] as usize) else { return };
+                match (value, &*end) {
+                    (Ok(n), Some(OwnedValue::Int64(least))) if function == Function::Min && n >= *least => {}
+                    (Ok(n), Some(OwnedValue::Int64(most))) if function == Function::Max && n <= *most => {}
+                    (Ok(n), _) => add_end(end, function, Property::Int64(n)),
+                    (Err(value), _) => found.push((row, value)),
+                }
+            })?;
             let mut last = None;
             for (row, value) in found {
                 let Some(group) = group(row) else { continue };
                 let other;
                 let value = match value {
-                    EndValue::Whole(n) => Property::Int64(n),
                     EndValue::Float(n) => Property::Double(n),
                     EndValue::Time(time) => Property::DateTime(time),
                     EndValue::Other(ABSENT) => continue,
@@ -875,13 +898,14 @@ fn add(
         States::Quantiles(quantiles) => {
             let Quantiles { numbers, counts, sketches, are_durations, bytes, .. } = &mut **quantiles;
             let read = |value: Property<'_>| {
-                let number = Number::of(value)?.as_f64();
                 let is_duration =
                     matches!(value, Property::String(text) if plain(text).is_none() && duration_nanos(text).is_some());
-                Some((number, numbers.place(number), is_duration))
+                Some((Number::of(value)?.as_f64(), is_duration))
             };
-            values.each(batch, rows, read, |row, value| {
-                let (Some((number, place, is_duration)), Some(group)) = (value, group(row)) else { return };
+            values.each_whole(batch, rows, read, |row, value| {
+                let value = value.map_or_else(|other| other, |whole| Some((whole as f64, false)));
+                let (Some((number, is_duration)), Some(group)) = (value, group(row)) else { return };
+                let place = numbers.place(number);
                 are_durations[group] &= is_duration;
                 let counts = &mut counts[group];
                 if let Some(count) = counts.get_mut(place as usize) {
@@ -906,12 +930,21 @@ impl GroupSource for ThreadGroups {
         self.steps.last().map_or(1, |step| step.parents.len())
     }
 
-    fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        self.group_values(group)
+    fn each_value(&self, group: usize, room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>)) {
+        for (at, known) in self.values.iter().enumerate() {
+            // The group of the fields up to this one.
+            let later = self.steps[at + 1..].iter().rev();
+            let number = later.fold(group, |number, step| step.parents[number].0 as usize);
+            each(known.value_in(self.steps[at].parents[number].1, room));
+        }
     }
 
-    fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
-        self.states.iter_mut().map(|states| states.take(group)).collect()
+    fn functions(&self) -> usize {
+        self.states.len()
+    }
+
+    fn take_state(&mut self, group: usize, function: usize) -> Accumulator {
+        self.states[function].take(group)
     }
 
     fn has_uniq(&self) -> bool {
@@ -994,14 +1027,13 @@ impl ThreadGroups {
     /// The values of a group.
     pub(super) fn group_values(&self, group: usize) -> Vec<Option<OwnedValue>> {
         let mut values = Vec::with_capacity(self.values.len());
-        let mut number = group;
-        for (step, known) in self.steps.iter().zip(&self.values).rev() {
-            let (parent, value) = step.parents[number];
-            values.push(known.value(value));
-            number = parent as usize;
-        }
-        values.reverse();
+        self.each_value(group, &mut String::new(), &mut |value| values.push(value.map(OwnedValue::from)));
         values
+    }
+
+    /// The states of a group, which are left empty.
+    pub(super) fn take_states(&mut self, group: usize) -> impl Iterator<Item = Accumulator> {
+        self.states.iter_mut().map(move |states| states.take(group))
     }
 
     /// Whether groups with different numbers have different values.
@@ -1014,7 +1046,7 @@ impl ThreadGroups {
     pub(super) fn finish(mut self, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
         for group in 0..self.len() {
             let values = self.group_values(group);
-            each(values, self.take_states(group));
+            each(values, self.take_states(group).collect());
         }
     }
 

@@ -195,51 +195,46 @@ impl PartVisitor for Finding<'_> {
             self.is_cut.store(true, Ordering::Relaxed);
             return Ok(ControlFlow::Continue(()));
         }
-        let is_taken = part.take_values(|counted| cannot_match(self.columns, self.counted_fields, &counted))?;
-        let batch = if is_taken { None } else { part.batch()? };
-        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
+        part.take_values(|counted| cannot_match(self.columns, self.counted_fields, &counted))?;
+        let Some(batch) = &part.batch()? else { return Ok(ControlFlow::Continue(())) };
         let (found, is_cut) = state;
         self.rows.fetch_add(batch.records().count(), Ordering::Relaxed);
-        let decided = match self.few {
-            None if self.fields.is_none() => matching::decide_and_make(self.columns, batch, batch.records())?,
-            _ => matching::decide(self.columns, batch, batch.records())?,
+        // Then each row that matches becomes a whole record.
+        let is_all = self.few.is_none() && self.fields.is_none();
+        let decided = match is_all {
+            true => matching::decide_and_make(self.columns, batch, batch.records())?,
+            false => matching::decide(self.columns, batch, batch.records())?,
         };
         let Some((mut rows, records)) = decided else { return Ok(self.elsewhere()) };
         records.iter().for_each(|(row, _)| rows.remove(*row));
-        if self.few.is_none()
-            && let Some(fields) = self.fields
-        {
-            let mut spread = batch.spread()?;
-            spread.keep(&rows);
-            let Made::Records(others) = matching::make(self.columns, batch, &spread)? else {
-                return Ok(self.elsewhere());
-            };
-            rows.subtract(&spread);
-            let made = matching::make_rows(batch, &rows, fields)?;
-            let bytes = made.iter().map(row_bytes).sum();
-            found.extend(made.into_iter().map(FoundRecord::Row));
-            let flow = self.add(found, records.into_iter().chain(others));
-            return Ok(if flow.is_break() { flow } else { self.charge(bytes) });
+        let mut made_now = rows.clone();
+        if !is_all {
+            made_now.keep(&batch.spread()?);
         }
-        if let Some(few) = self.few {
-            let mut spread = batch.spread()?;
-            spread.keep(&rows);
-            let Made::Records(others) = matching::make(self.columns, batch, &spread)? else {
-                return Ok(self.elsewhere());
-            };
-            rows.subtract(&spread);
-            let flow = self.add(found, records.into_iter().chain(others));
-            *is_cut |= keep_newest(found, self.few);
-            *is_cut |= keep_newest_rows(&mut rows, batch, few, found)?;
-            found.extend(batch.rows(&rows)?.iter().map(|row| FoundRecord::Row(OwnedRow::of(row))));
-            *is_cut |= keep_newest(found, self.few);
-            if let Some(last) = few.checked_sub(1).and_then(|last| found.get(last)) {
-                self.oldest.fetch_max(last.order().0.time().get(), Ordering::Relaxed);
+        let Made::Records(others) = matching::make(self.columns, batch, &made_now)? else {
+            return Ok(self.elsewhere());
+        };
+        rows.subtract(&made_now);
+        let flow = self.add(found, records.into_iter().chain(others));
+        match (self.few, self.fields) {
+            (Some(few), _) => {
+                *is_cut |= keep_newest(found, self.few);
+                *is_cut |= keep_newest_rows(&mut rows, batch, few, found)?;
+                found.extend(batch.rows(&rows)?.iter().map(|row| FoundRecord::Row(OwnedRow::of(row))));
+                *is_cut |= keep_newest(found, self.few);
+                if let Some(last) = few.checked_sub(1).and_then(|last| found.get(last)) {
+                    self.oldest.fetch_max(last.order().0.time().get(), Ordering::Relaxed);
+                }
             }
-            return Ok(flow);
+            (None, Some(fields)) if flow.is_continue() => {
+                let made = matching::make_rows(batch, &rows, fields)?;
+                let bytes = made.iter().map(row_bytes).sum();
+                found.extend(made.into_iter().map(FoundRecord::Row));
+                return Ok(self.charge(bytes));
+            }
+            (None, _) => {}
         }
-        let Made::Records(others) = matching::make(self.columns, batch, &rows)? else { return Ok(self.elsewhere()) };
-        Ok(self.add(found, records.into_iter().chain(others)))
+        Ok(flow)
     }
 }
 

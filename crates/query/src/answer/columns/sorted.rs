@@ -12,12 +12,11 @@ use super::filter::ColumnFilter;
 use super::kept::KeptRecords;
 use super::matching;
 use super::place::TableVisitor;
-use super::values::{is_value_of, open_rows};
+use super::values::{is_needed_for, open_rows};
 use crate::answer::order::compare_values;
 use crate::entity::{OwnedRow, OwnedValue};
 use daytable_logsql::query::SortKey;
 use daytable_logsql::{Column, FieldName, Pipe};
-use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
@@ -162,9 +161,8 @@ impl PartVisitor for Sorting<'_> {
     }
 
     fn read(&self, state: &mut ThreadRows, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
-        let is_taken = part.take_values(|counted| cannot_match(&self.columns, &self.counted_fields, &counted))?;
-        let batch = if is_taken { None } else { self.batch(part)? };
-        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
+        part.take_values(|counted| cannot_match(&self.columns, &self.counted_fields, &counted))?;
+        let Some(batch) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };
@@ -201,9 +199,7 @@ impl Sorting<'_> {
         if self.columns.needs_columns() || !self.question.computed.is_empty() {
             return part.batch();
         }
-        let needs = |name: &str, kind| {
-            MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
-        };
+        let needs = |name: &str, kind| is_needed_for(self.fields(), name, kind);
         part.batch_of(needs, |front| {
             Ok(self.by_record(front, front.records())?.is_empty()
                 && self.within_bound(front, front.records(), &ComputedBatch::default())?.is_empty())

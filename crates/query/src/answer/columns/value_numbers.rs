@@ -113,6 +113,7 @@ impl ValueNumbers {
 
     fn of_text(&mut self, text: &str) -> u32 {
         if text.len() <= PACKED_BYTES_MAX
+            && digit_runs(text) <= PACKED_NUMBERS_MAX
             && let Some((pattern, numbers)) = self.splitter.split(text)
             && let Some(of) = self.packed.pattern(pattern, !self.is_frozen)
             && let Some(key) = PackedTexts::key(of, numbers.iter().copied())
@@ -167,11 +168,20 @@ impl ValueNumbers {
 
     /// The value of a number.
     pub(super) fn value(&self, number: u32) -> Option<OwnedValue> {
+        self.value_in(number, &mut String::new()).map(OwnedValue::from)
+    }
+
+    /// The same; a text that is packed is printed to `room`.
+    pub(super) fn value_in<'v>(&'v self, number: u32, room: &'v mut String) -> Option<Property<'v>> {
         let at = number.checked_sub(1)? / 3;
         match number % 3 {
-            1 => Some(OwnedValue::String(self.texts.text(at).to_owned())),
-            2 => self.typed.get(at as usize).cloned(),
-            _ => Some(OwnedValue::String(self.packed.text(at))),
+            1 => Some(Property::String(self.texts.text(at))),
+            2 => self.typed.get(at as usize).map(OwnedValue::as_property),
+            _ => {
+                room.clear();
+                self.packed.print(at, room);
+                Some(Property::String(room))
+            }
         }
     }
 
@@ -189,6 +199,7 @@ impl ValueNumbers {
             .zip(0..)
             .map(|(_, pattern)| self.packed.pattern(other.packed.patterns.text(pattern), !self.is_frozen))
             .collect();
+        let mut text = String::new();
         for (at, (number, key)) in (0..).zip(&other.packed.keys).enumerate() {
             let place = patterns.get((key >> NUMBERS_BITS) as usize).copied().flatten();
             numbers[3 * at + 3] = match place {
@@ -196,7 +207,11 @@ impl ValueNumbers {
                     let key = u64::from(pattern) << NUMBERS_BITS | key & ((1 << NUMBERS_BITS) - 1);
                     self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3)
                 }
-                None => self.number(Property::String(&other.packed.text(number))),
+                None => {
+                    text.clear();
+                    other.packed.print(number, &mut text);
+                    self.number(Property::String(&text))
+                }
             };
         }
         numbers
@@ -232,9 +247,10 @@ impl ValueReader<u32> for ValueNumbers {
                 }
             }
         }
-        for (at, (key, found)) in keys.iter().zip(found).enumerate() {
-            *found = (fit >> at & 1 == 1)
-                .then(|| self.packed.number(*key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3));
+        let likely = self.packed.likely(&keys);
+        for (at, ((key, found), likely)) in keys.iter().zip(found).zip(likely).enumerate() {
+            let mut number = || likely.or_else(|| self.packed.number(*key, !self.is_frozen));
+            *found = (fit >> at & 1 == 1).then(|| number().map_or(NO_NUMBER, |number| 3 * number + 3));
         }
     }
 }
@@ -242,6 +258,8 @@ impl ValueReader<u32> for ValueNumbers {
 /// The longest text, and the longest pattern, that is packed.
 const PACKED_BYTES_MAX: usize = 120;
 const PATTERN_BYTES_MAX: usize = 48;
+/// The most numbers of a text that is packed.
+const PACKED_NUMBERS_MAX: usize = 4;
 /// The bits of the numbers of a text; the others are those of its pattern.
 const NUMBERS_BITS: u32 = 52;
 
@@ -264,12 +282,14 @@ impl PackedTexts {
     /// The number of a pattern; `None` if its texts are not packed.
     fn pattern(&mut self, pattern: &str, adds: bool) -> Option<u32> {
         let adds = adds && self.patterns.len() < 1 << (u64::BITS - NUMBERS_BITS);
-        if pattern.len() <= PATTERN_BYTES_MAX { self.patterns.number(pattern, adds) } else { None }
+        let is_packed = pattern.len() <= PATTERN_BYTES_MAX
+            && TextSplitter::slots(pattern) + digit_runs(pattern) <= PACKED_NUMBERS_MAX;
+        if is_packed { self.patterns.number(pattern, adds) } else { None }
     }
 
     /// The bits of each of so many numbers.
     fn bits(numbers: usize) -> Option<u32> {
-        (1..=4).contains(&numbers).then(|| NUMBERS_BITS / numbers as u32)
+        (1..=PACKED_NUMBERS_MAX).contains(&numbers).then(|| NUMBERS_BITS / numbers as u32)
     }
 
     /// A text as 64 bits; `None` if it has no numbers, too many or too large ones.
@@ -301,15 +321,16 @@ impl PackedTexts {
         have
     }
 
-    /// The text of a number.
-    fn text(&self, number: u32) -> String {
+    /// Appends the text of a number.
+    fn print(&self, number: u32, to: &mut String) {
         let key = self.keys[number as usize];
         let pattern = self.patterns.text((key >> NUMBERS_BITS) as u32);
         let count = TextSplitter::slots(pattern);
-        let (bits, mut text) = (PackedTexts::bits(count).unwrap_or(0), String::new());
-        let place = |place: usize| (key >> (bits * place as u32) & ((1 << bits) - 1)).cast_signed();
-        TextSplitter::join(pattern, &(0..count).rev().map(place).collect::<Vec<_>>(), &mut text);
-        text
+        let (bits, mut numbers) = (PackedTexts::bits(count).unwrap_or(0), [0; PACKED_NUMBERS_MAX]);
+        for (place, number) in numbers[..count].iter_mut().rev().enumerate() {
+            *number = (key >> (bits * place as u32) & ((1 << bits) - 1)).cast_signed();
+        }
+        TextSplitter::join(pattern, &numbers[..count], to);
     }
 
     /// The number of a key; `None` if it is new and none is added.
@@ -326,6 +347,16 @@ impl PackedTexts {
         self.keys.push(key);
         self.slots[slot] = PackedTexts::taken(key, number);
         Some(number)
+    }
+
+    /// The numbers of keys that stand in their first slot. None waits for another one, so the memory is asked for many slots
+    /// at once.
+    fn likely(&self, keys: &[u64; BLOCK_ROWS]) -> [Option<u32>; BLOCK_ROWS] {
+        let Some(mask) = self.slots.len().checked_sub(1) else { return [None; BLOCK_ROWS] };
+        keys.map(|key| {
+            let [low, high, number] = self.slots[PackedTexts::slot(key) & mask];
+            (u64::from(high) << 32 | u64::from(low) == key && number != FREE[2]).then_some(number)
+        })
     }
 
     /// A slot with its key and number.
@@ -367,6 +398,17 @@ impl PackedTexts {
     fn bytes(&self) -> usize {
         self.patterns.bytes() + 8 * self.keys.capacity() + 12 * self.slots.len()
     }
+}
+
+/// How many runs of digits a text has. Texts with many are told by this alone: most identifiers, whose patterns do not repeat.
+fn digit_runs(text: &str) -> usize {
+    let (mut runs, mut was_digit) = (0, false);
+    for byte in text.bytes() {
+        let is_digit = byte.is_ascii_digit();
+        runs += usize::from(is_digit & !was_digit);
+        was_digit = is_digit;
+    }
+    runs
 }
 
 /// Different texts, one after the other, found by their hash.

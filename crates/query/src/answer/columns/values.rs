@@ -5,6 +5,7 @@ use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
 use super::value_numbers::ValueNumbers;
 use daytable_logsql::query::Step;
 use daytable_logsql::{Column, FieldName};
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
@@ -35,6 +36,15 @@ pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> 
         }
         Column::Field | Column::Source => is_column_of(field, name, kind),
     }
+}
+
+/// Whether a column tells the values of some fields, or that only the record has them.
+pub(super) fn is_needed_for<'f>(
+    mut fields: impl Iterator<Item = &'f FieldName>,
+    name: &str,
+    kind: PropertyKind,
+) -> bool {
+    MULTI_ROW_PROPERTIES.contains(&(name, kind)) || fields.any(|field| is_value_of(field, name, kind))
 }
 
 /// Those of some rows in which only the record has the value of one of the fields.
@@ -112,6 +122,25 @@ impl<'b> Values<'b> {
             }
             _ => self.each(batch, rows, |value| numbers.step_number(value, step), each),
         }
+    }
+
+    /// Passes the whole numbers of some rows on, and for other values what `read` makes of them.
+    pub(super) fn each_whole<T: Copy>(
+        &self,
+        batch: &ColumnBatch,
+        rows: &RowSet,
+        mut read: impl FnMut(Property<'_>) -> T,
+        mut each: impl FnMut(usize, Result<i64, T>),
+    ) -> Result<(), StoreError> {
+        let Values::Columns(columns, _) = self else {
+            return self.each(batch, rows, read, |row, value| each(row, Err(value)));
+        };
+        for column in columns {
+            if !column.each_whole(rows, |row, number| each(row, Ok(number))) {
+                column.map(rows, &mut read, |row, value| each(row, Err(value)));
+            }
+        }
+        Ok(())
     }
 
     /// Applies `read` to the values of some rows, once a value where there are few, and passes the results on.

@@ -18,7 +18,7 @@ use crate::answer::accumulator::Accumulator;
 use crate::answer::item::value_bytes;
 use crate::answer::spill_file::SpillFile;
 use crate::entity::OwnedValue;
-use crate::spilled::{Spilled, SpilledBytes, write_bytes};
+use crate::spilled::{Spilled, SpilledBytes, read_property, write_bytes, write_property};
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
 use foldhash::quality::FixedState;
@@ -67,14 +67,88 @@ pub(in crate::answer) trait GroupSource {
     /// The number of groups.
     fn len(&self) -> usize;
 
-    /// The values of a group.
-    fn values(&self, group: usize) -> GroupCells;
+    /// Passes each value of a group on. `room` is for a value that has to be printed.
+    fn each_value(&self, group: usize, room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>));
 
-    /// The states of the functions of a group, which are left empty.
-    fn take_states(&mut self, group: usize) -> Vec<Accumulator>;
+    /// The number of functions.
+    fn functions(&self) -> usize;
+
+    /// The state of a function of a group, which is left empty.
+    fn take_state(&mut self, group: usize, function: usize) -> Accumulator;
 
     /// Whether one of the functions keeps different values.
     fn has_uniq(&self) -> bool;
+}
+
+/// The values of a group as they are in the file: one after the other, each an option.
+#[derive(Clone, Copy)]
+pub(in crate::answer) struct SpilledCells<'c>(pub(super) &'c [u8]);
+
+impl<'c> SpilledCells<'c> {
+    /// The values, up to one that is damaged.
+    pub(in crate::answer) fn values(self) -> impl Iterator<Item = Option<Property<'c>>> + Clone {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let mut from = SpilledBytes::new(rest);
+            let value = match u8::read(&mut from)? {
+                0 => None,
+                _ => Some(read_property(&mut from)?),
+            };
+            rest = from.rest();
+            Some(value)
+        })
+    }
+
+    /// The values, on their own.
+    pub(super) fn owned(self) -> Result<GroupCells, OverBudget> {
+        let mut from = SpilledBytes::new(self.0);
+        let mut cells = GroupCells::new();
+        while !from.is_empty() {
+            cells.push(Spilled::read(&mut from).ok_or_else(damaged)?);
+        }
+        Ok(cells)
+    }
+}
+
+/// Values of groups in the form of the file, one group at a time.
+#[derive(Default)]
+pub(in crate::answer) struct CellWriter {
+    cells: Vec<u8>,
+    /// The texts of the values, with their lengths.
+    key: Vec<u8>,
+    text: String,
+}
+
+impl CellWriter {
+    /// Writes the values of a group.
+    pub(in crate::answer) fn write(&mut self, source: &impl GroupSource, group: usize) -> SpilledCells<'_> {
+        let CellWriter { cells, text, .. } = self;
+        cells.clear();
+        source.each_value(group, text, &mut |value| put_cell(value, cells));
+        SpilledCells(cells)
+    }
+
+    /// The same, with the hash of their texts, by which groups are told apart.
+    fn write_hashed(&mut self, source: &impl GroupSource, group: usize) -> (SpilledCells<'_>, GroupHash) {
+        let CellWriter { cells, key, text } = self;
+        cells.clear();
+        key.clear();
+        source.each_value(group, text, &mut |value| {
+            put_cell(value, cells);
+            let text = value.map(Property::text);
+            key.extend_from_slice(&text.as_ref().map_or(0, |text| text.len() as u64 + 1).to_le_bytes());
+            key.extend_from_slice(text.as_deref().unwrap_or_default().as_bytes());
+        });
+        (SpilledCells(cells), [1, 2].map(|seed| FixedState::with_seed(seed).hash_one(key.as_slice())))
+    }
+}
+
+/// Appends a value of a group.
+pub(super) fn put_cell(value: Option<Property<'_>>, cells: &mut Vec<u8>) {
+    cells.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        write_property(value, cells);
+    }
 }
 
 /// Groups in the file, and the values of their functions.
@@ -113,21 +187,6 @@ impl GroupRuns {
 
 /// The hash by which groups are told apart.
 pub(super) type GroupHash = [u64; 2];
-
-/// The hash of the texts of some values. `room` is used on the way.
-fn hash_of(values: &[Option<OwnedValue>], room: &mut Vec<u8>) -> GroupHash {
-    room.clear();
-    for value in values {
-        match value.as_ref().map(OwnedValue::as_property).map(Property::text) {
-            Some(text) => {
-                room.extend_from_slice(&(text.len() as u64 + 1).to_le_bytes());
-                room.extend_from_slice(text.as_bytes());
-            }
-            None => room.extend_from_slice(&0u64.to_le_bytes()),
-        }
-    }
-    [1, 2].map(|seed| FixedState::with_seed(seed).hash_one(room.as_slice()))
-}
 
 /// The part of a group.
 fn part_of(hash: GroupHash) -> usize {
@@ -219,11 +278,11 @@ impl Sorted for ValueRun {
 impl SpillFile {
     /// Writes groups to the file.
     pub(in crate::answer) fn write_groups(&self, source: &mut impl GroupSource) -> Result<GroupRuns, OverBudget> {
-        let (mut room, has_uniq) = (Vec::new(), source.has_uniq());
+        let (mut writer, has_uniq) = (CellWriter::default(), source.has_uniq());
         // Values of groups are in the order of the groups; groups alone need none.
         let mut order: Vec<(GroupHash, u32)> = Vec::new();
         if has_uniq {
-            let hashed = |n: u32| (hash_of(&source.values(n as usize), &mut room), n);
+            let hashed = |n: u32| (writer.write_hashed(source, n as usize).1, n);
             order = (0u32..).take(source.len()).map(hashed).collect();
             order.sort_unstable();
         }
@@ -232,26 +291,29 @@ impl SpillFile {
             parts.push(RunWriter::with_blocks(self, PART_BLOCK_BYTES)?);
         }
         let mut values_of: Vec<Option<ValueWriter>> = (0..PARTS).map(|_| None).collect();
+        let mut states = Vec::new();
         for at in 0..source.len() {
             let number = order.get(at).map_or(at, |(_, number)| *number as usize);
-            let (cells, mut states) = (source.values(number), source.take_states(number));
-            let hash = hash_of(&cells, &mut room);
-            for (function, state) in (0u32..).zip(&mut states) {
-                let Accumulator::Uniq(hashes) = state else { continue };
-                let mut hashes: Vec<u128> = std::mem::take(hashes).into_iter().collect();
-                hashes.sort_unstable();
-                let writer = match &mut values_of[part_of(hash)] {
-                    Some(writer) => writer,
-                    none => none.insert(ValueWriter::new(self)?),
-                };
-                hashes.into_iter().try_for_each(|value| writer.push((hash, function, value)))?;
+            let (SpilledCells(cells), hash) = writer.write_hashed(source, number);
+            states.clear();
+            for function in 0..source.functions() {
+                let mut state = source.take_state(number, function);
+                if let Accumulator::Uniq(hashes) = &mut state {
+                    let mut hashes: Vec<u128> = std::mem::take(hashes).into_iter().collect();
+                    hashes.sort_unstable();
+                    let writer = match &mut values_of[part_of(hash)] {
+                        Some(writer) => writer,
+                        none => none.insert(ValueWriter::new(self)?),
+                    };
+                    // A query has few functions.
+                    hashes.into_iter().try_for_each(|value| writer.push((hash, function as u32, value)))?;
+                }
+                state.write(&mut states);
             }
             parts[part_of(hash)].push(|to| {
                 hash.iter().for_each(|half| to.extend_from_slice(&half.to_le_bytes()));
-                room.clear();
-                cells.write(&mut room);
-                write_bytes(&room, to);
-                states.iter().for_each(|state| state.write(to));
+                write_bytes(cells, to);
+                to.extend_from_slice(&states);
             })?;
         }
         let values = |writer: Option<ValueWriter>| writer.map(ValueWriter::finish).into_iter().collect();

@@ -1,13 +1,13 @@
 //! The groups of a temporary file, merged: several threads read the parts of the file, one part at a time each.
 
 use super::SpillStop;
-use super::groups::{Group, GroupRuns, GroupValue, PART_BITS, ValueRun, ValueWriter};
+use super::groups::{Group, GroupHash, GroupRuns, GroupValue, PART_BITS, SpilledCells, ValueRun, ValueWriter};
 use super::part_table::PartTable;
-use super::run::{ASKED_EVERY, ChargedBytes, Merged, Run, RunReader, damaged, reduce};
-use super::sort::SortItem;
+use super::run::{ASKED_EVERY, Merged, Run, RunReader, damaged, reduce};
+use super::sort::ExternalSort;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
-use crate::answer::threads::{enter, threads};
+use crate::answer::threads::threads;
 use crate::spilled::SpilledBytes;
 use daytable_logsql::query::Aggregate;
 use daytable_platform::turns::{self, QuestionTurns};
@@ -18,7 +18,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// How much more memory a group may take than its entry in the file.
-const MEMORY_OF_ENTRY: usize = 4;
+const MEMORY_OF_ENTRY: usize = 2;
 /// The finest shares of a part: so many bits of a hash tell all its groups apart.
 const SHARE_BITS: u32 = 40;
 const SHARES: u64 = 1 << SHARE_BITS;
@@ -43,64 +43,24 @@ pub(in crate::answer) trait GroupOrdering {
     /// The order of two groups.
     fn compare(&self, one: &Group, other: &Group) -> Ordering;
 
-    /// The order of a group with these states and another one, as far as states alone tell it.
-    fn compare_states(&self, states: &[Accumulator], other: &Group) -> Ordering;
+    /// The order of a group with these states and values and another one.
+    fn compare_spilled(&self, states: &[Accumulator], values: SpilledCells<'_>, other: &Group) -> Ordering;
 }
 
-/// Keeps the first groups of an order.
-pub(in crate::answer) struct KeptGroups<'o> {
-    first: FirstGroups<'o>,
-    groups: Vec<Group>,
-    /// The last one that is wanted, if as many others are before it, stands in front of those that came later.
-    is_cut: bool,
-    held: ChargedBytes,
-}
-
-impl<'o> KeptGroups<'o> {
-    pub(in crate::answer) fn new(first: FirstGroups<'o>, budget: &AnswerBudget) -> KeptGroups<'o> {
-        KeptGroups { first, groups: Vec::new(), is_cut: false, held: ChargedBytes::new(budget) }
+impl<'o> FirstGroups<'o> {
+    /// Keeps the first groups.
+    pub(in crate::answer) fn sorted(self, budget: &AnswerBudget) -> ExternalSort<'o, Group> {
+        ExternalSort::new(move |a: &Group, b: &Group| self.order.compare(a, b), self.wanted, budget, "groups")
     }
 
-    fn last(&self) -> Option<&Group> {
-        self.first.wanted.checked_sub(1).filter(|_| self.is_cut).and_then(|last| self.groups.get(last))
-    }
-
-    /// Whether a group with these states may be one of the first.
-    pub(in crate::answer) fn may_be(&self, states: &[Accumulator]) -> bool {
-        self.first.wanted > 0 && self.last().is_none_or(|last| self.first.order.compare_states(states, last).is_le())
-    }
-
-    /// Adds a group. Returns all that it kept, which others have to choose from, if there is no memory for them.
-    pub(in crate::answer) fn push(&mut self, group: Group) -> Vec<Group> {
-        if self.last().is_some_and(|last| self.first.order.compare(&group, last).is_gt()) {
-            return Vec::new();
-        }
-        let bytes = group.bytes();
-        self.groups.push(group);
-        if self.held.add(bytes, "groups").is_ok() && self.groups.len() < self.first.wanted.max(32).saturating_mul(2) {
-            return Vec::new();
-        }
-        self.cut();
-        self.held.clear();
-        match self.held.add(self.groups.iter().map(SortItem::bytes).sum(), "groups") {
-            Ok(()) => Vec::new(),
-            Err(_) => {
-                self.is_cut = false;
-                std::mem::take(&mut self.groups)
-            }
-        }
-    }
-
-    fn cut(&mut self) {
-        self.groups.sort_unstable_by(|a, b| self.first.order.compare(a, b));
-        self.is_cut = self.groups.len() >= self.first.wanted;
-        self.groups.truncate(self.first.wanted);
-    }
-
-    /// The groups in their order.
-    pub(in crate::answer) fn finish(mut self) -> Vec<Group> {
-        self.cut();
-        std::mem::take(&mut self.groups)
+    /// Whether a group may be one of the first, beside those that are kept.
+    pub(in crate::answer) fn may_have(
+        &self,
+        kept: &ExternalSort<'_, Group>,
+        states: &[Accumulator],
+        values: SpilledCells<'_>,
+    ) -> bool {
+        kept.last_wanted().is_none_or(|last| self.order.compare_spilled(states, values, last).is_lt())
     }
 }
 
@@ -130,7 +90,7 @@ pub(in crate::answer) fn each_merged(
         for _ in 0..threads {
             let (merging, sender, question) = (&merging, sender.clone(), QuestionTurns::current());
             scope.spawn(move || {
-                if let Err(stop) = enter(question, || merging.work(&sender)) {
+                if let Err(stop) = QuestionTurns::in_further_thread(question, || merging.work(&sender)) {
                     // Nobody listens to a question that is over.
                     let _ = sender.send(Err(stop));
                 }
@@ -183,24 +143,30 @@ impl Merging<'_> {
             !self.is_over.load(Order::Relaxed)
         };
         let send = |groups: Vec<Group>| turns::pause(|| sender.send(Ok(groups))).map_err(|_| SpillStop::Stopped);
-        let mut kept = self.first.map(|first| KeptGroups::new(first, self.budget));
-        let mut found = Vec::new();
+        let mut kept = self.first.map(|first| (first, first.sorted(self.budget)));
+        let (mut found, mut states) = (Vec::new(), Vec::new());
+        let mut pass_on = |group| {
+            found.push(group);
+            if found.len() < GROUPS_AT_ONCE { Ok(()) } else { send(std::mem::take(&mut found)) }
+        };
         while let Some((part, values)) = self.parts.get(self.next.fetch_add(1, Order::Relaxed)) {
             let mut part = PartReader::new(part, values, self, &go_on)?;
             while part.read_more()? {
-                part.each_group(&mut |table, number| {
-                    match &mut kept {
-                        Some(kept) if kept.may_be(table.states(number)) => {
-                            found.append(&mut kept.push(table.take(number)?));
-                        }
-                        Some(_) => {}
-                        None => found.push(table.take(number)?),
+                part.each_group(&mut states, &mut |cells, states| {
+                    if kept.as_ref().is_some_and(|(first, kept)| !first.may_have(kept, states, cells)) {
+                        return Ok(());
                     }
-                    if found.len() >= GROUPS_AT_ONCE { send(std::mem::take(&mut found)) } else { Ok(()) }
+                    let group = Group { values: cells.owned()?, states: std::mem::take(states) };
+                    match &mut kept {
+                        Some((_, kept)) => Ok(kept.push(group)?),
+                        None => pass_on(group),
+                    }
                 })?;
             }
         }
-        found.extend(kept.map(KeptGroups::finish).unwrap_or_default());
+        if let Some((_, kept)) = kept {
+            kept.drain(&go_on, &mut pass_on)?;
+        }
         if found.is_empty() { Ok(()) } else { send(found) }
     }
 }
@@ -290,32 +256,36 @@ impl<'m> PartReader<'m> {
         Ok(true)
     }
 
-    /// Passes the numbers of the groups in memory, whose different values were counted. These are in the order of the hashes of
-    /// their groups.
+    /// Passes on the groups in memory, whose different values were counted. These are in the order of the hashes of their
+    /// groups. `states` is used on the way.
     fn each_group(
         &mut self,
-        each: &mut dyn FnMut(&mut PartTable<'m>, u32) -> Result<(), SpillStop>,
+        states: &mut Vec<Accumulator>,
+        each: &mut dyn FnMut(SpilledCells<'_>, &mut Vec<Accumulator>) -> Result<(), SpillStop>,
     ) -> Result<(), SpillStop> {
-        if self.value.is_none() {
-            return self.table.numbers().try_for_each(|number| each(&mut self.table, number));
-        }
-        for number in self.table.order() {
-            let hash = self.table.hash(number);
-            for (function, state) in (0u32..).zip(self.table.states(number)) {
-                if !matches!(state, Accumulator::Uniq(_)) {
-                    continue;
+        let order = self.value.map(|_| self.table.order());
+        for at in self.table.numbers() {
+            let number = order.as_ref().map_or(at, |order| order[at as usize]);
+            self.table.take_states(number, states);
+            for (function, state) in (0u32..).zip(&mut *states) {
+                if matches!(state, Accumulator::Uniq(_)) {
+                    *state = Accumulator::UniqCount(self.count_values(self.table.hash(number), function)?);
                 }
-                let mut count = 0;
-                while let Some(value) = self.value.filter(|value| (value.0, value.1) == (hash, function)) {
-                    count += 1;
-                    while self.value == Some(value) {
-                        self.value = self.values.next()?;
-                    }
-                }
-                *state = Accumulator::UniqCount(count);
             }
-            each(&mut self.table, number)?;
+            each(self.table.cells(number), states)?;
         }
         Ok(())
+    }
+
+    /// Counts the different values of a function of a group.
+    fn count_values(&mut self, group: GroupHash, function: u32) -> Result<u64, SpillStop> {
+        let mut count = 0;
+        while let Some(value) = self.value.filter(|value| (value.0, value.1) == (group, function)) {
+            count += 1;
+            while self.value == Some(value) {
+                self.value = self.values.next()?;
+            }
+        }
+        Ok(count)
     }
 }

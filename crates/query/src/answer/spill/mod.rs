@@ -26,9 +26,9 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
-pub(super) use groups::{Group, GroupCells, GroupRuns, GroupSource};
+pub(super) use groups::{CellWriter, Group, GroupCells, GroupRuns, GroupSource, SpilledCells};
 pub(super) use lookup::{Lookup, LookupWriter};
-pub(super) use merged_groups::{FirstGroups, GroupOrdering, KeptGroups, each_merged};
+pub(super) use merged_groups::{FirstGroups, GroupOrdering, each_merged};
 pub(super) use sort::{ExternalSort, SortItem};
 
 use daytable_platform::budget::OverBudget;

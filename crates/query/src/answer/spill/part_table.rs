@@ -1,31 +1,30 @@
 //! Groups of a part of the file in memory, those with the same values as one.
 
-use super::groups::{Group, GroupCells, GroupHash};
+use super::groups::{GroupHash, SpilledCells, put_cell};
 use super::run::{ChargedBytes, damaged};
-use crate::answer::accumulator::{Accumulator, better_shown};
+use crate::answer::accumulator::{Accumulator, better_shown, cell};
 use crate::answer::answer_budget::AnswerBudget;
-use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::query::Aggregate;
 use daytable_platform::budget::OverBudget;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use std::ops::Range;
 
-/// How much memory a group takes beside its values and states.
-const GROUP_BYTES: usize = 64;
+/// How much memory a group takes beside its values and states: its hash, its places, and slots of the table.
+const GROUP_BYTES: usize = 48;
 /// Memory that is charged at once.
 const CHARGED_AT_ONCE: usize = 64 << 10;
 
 /// Groups of a part of the file, those with the same values as one.
 pub(super) struct PartTable<'q> {
-    numbers: HashMap<GroupHash, u32, foldhash::fast::RandomState>,
+    numbers: HashTable<u32>,
     hashes: Vec<GroupHash>,
-    /// The values of each group, as they are in the file.
-    cells: Vec<Range<usize>>,
+    /// Where the values of each group are.
+    cells: Vec<(usize, u32)>,
     bytes: Vec<u8>,
-    /// The states of all groups, one group after the other.
-    states: Vec<Accumulator>,
+    /// For each function the states of all groups.
+    states: Vec<StateColumn>,
     aggregates: &'q [Aggregate],
     held: ChargedBytes,
     /// Memory that is not charged yet.
@@ -34,15 +33,64 @@ pub(super) struct PartTable<'q> {
     bytes_max: usize,
 }
 
+/// The states of a function, by group.
+enum StateColumn {
+    /// Numbers of records, as long as all states are such.
+    Counts(Vec<u64>),
+    States(Vec<Accumulator>),
+}
+
+impl StateColumn {
+    fn push(&mut self, state: Accumulator) -> usize {
+        match (&mut *self, state) {
+            (StateColumn::Counts(counts), Accumulator::Count(count)) => {
+                counts.push(count);
+                size_of::<u64>()
+            }
+            (StateColumn::Counts(counts), state) => {
+                let states = counts.iter().map(|count| Accumulator::Count(*count));
+                *self = StateColumn::States(states.collect());
+                self.push(state)
+            }
+            (StateColumn::States(states), state) => {
+                let bytes = size_of::<Accumulator>() + state.bytes();
+                states.push(state);
+                bytes
+            }
+        }
+    }
+
+    /// Adds a state to that of a group, and returns the memory that this took.
+    fn merge(&mut self, group: usize, state: Accumulator, aggregate: &Aggregate) -> usize {
+        match (self, state) {
+            (StateColumn::Counts(counts), Accumulator::Count(more)) => {
+                counts[group] += more;
+                0
+            }
+            // A function has states of one kind.
+            (StateColumn::Counts(_), _) => 0,
+            (StateColumn::States(states), state) => states[group].merge(state, aggregate.function),
+        }
+    }
+
+    /// Takes the state of a group, which leaves an empty one.
+    fn take(&mut self, group: usize) -> Accumulator {
+        match self {
+            StateColumn::Counts(counts) => Accumulator::Count(counts[group]),
+            StateColumn::States(states) => std::mem::replace(&mut states[group], Accumulator::Count(0)),
+        }
+    }
+}
+
 impl<'q> PartTable<'q> {
     /// A table that takes so much memory of a question at most.
     pub(super) fn new(aggregates: &'q [Aggregate], budget: &AnswerBudget, bytes_max: usize) -> PartTable<'q> {
         PartTable {
-            numbers: HashMap::default(),
+            numbers: HashTable::new(),
             hashes: Vec::new(),
             cells: Vec::new(),
             bytes: Vec::new(),
-            states: Vec::new(),
+            states: aggregates.iter().map(|_| StateColumn::Counts(Vec::new())).collect(),
             aggregates,
             held: ChargedBytes::new(budget),
             owed: 0,
@@ -66,17 +114,16 @@ impl<'q> PartTable<'q> {
         self.hashes[number as usize]
     }
 
-    /// The states of a group.
-    pub(super) fn states(&mut self, number: u32) -> &mut [Accumulator] {
-        let functions = self.aggregates.len();
-        &mut self.states[number as usize * functions..][..functions]
+    /// Takes the states of a group.
+    pub(super) fn take_states(&mut self, number: u32, to: &mut Vec<Accumulator>) {
+        to.clear();
+        to.extend(self.states.iter_mut().map(|states| states.take(number as usize)));
     }
 
-    /// Takes a group out of it.
-    pub(super) fn take(&mut self, number: u32) -> Result<Group, OverBudget> {
-        let values = cells_in(&self.bytes[self.cells[number as usize].clone()])?;
-        let states = self.states(number).iter_mut();
-        Ok(Group { values, states: states.map(|state| std::mem::replace(state, Accumulator::Count(0))).collect() })
+    /// The values of a group.
+    pub(super) fn cells(&self, number: u32) -> SpilledCells<'_> {
+        let (start, length) = self.cells[number as usize];
+        SpilledCells(&self.bytes[start..start + length as usize])
     }
 
     pub(super) fn clear(&mut self) {
@@ -84,7 +131,7 @@ impl<'q> PartTable<'q> {
         self.hashes.clear();
         self.cells.clear();
         self.bytes.clear();
-        self.states.clear();
+        self.states.iter_mut().for_each(|states| *states = StateColumn::Counts(Vec::new()));
         self.held.clear();
         self.owed = 0;
     }
@@ -92,43 +139,30 @@ impl<'q> PartTable<'q> {
     /// Adds a group of the file. False if there is no memory for further groups.
     pub(super) fn add(&mut self, hash: GroupHash, from: &mut SpilledBytes<'_>) -> Result<bool, OverBudget> {
         let cells = from.bytes().ok_or_else(damaged)?;
-        let functions = self.aggregates.len();
-        match self.numbers.entry(hash) {
+        // The first half tells the part and the share.
+        let entry = self.numbers.entry(
+            hash[1],
+            |number| self.hashes[*number as usize] == hash,
+            |number| self.hashes[*number as usize][1],
+        );
+        let states = self.states.iter_mut().zip(self.aggregates);
+        match entry {
             Entry::Vacant(vacant) => {
                 vacant.insert(u32::try_from(self.hashes.len()).map_err(|_| damaged())?);
                 self.hashes.push(hash);
-                let start = self.bytes.len();
+                self.cells.push((self.bytes.len(), u32::try_from(cells.len()).map_err(|_| damaged())?));
                 self.bytes.extend_from_slice(cells);
-                self.cells.push(start..self.bytes.len());
                 self.owed += GROUP_BYTES + cells.len();
-                for _ in 0..functions {
-                    let state = Accumulator::read(from).ok_or_else(damaged)?;
-                    self.owed += size_of::<Accumulator>() + state.bytes();
-                    self.states.push(state);
+                for (states, _) in states {
+                    self.owed += states.push(Accumulator::read(from).ok_or_else(damaged)?);
                 }
             }
             Entry::Occupied(known) => {
                 let number = *known.get() as usize;
-                let known = &mut self.cells[number];
-                if self.bytes[known.clone()] != *cells {
-                    // Of values with one text, the one that is shown.
-                    let mut shown = cells_in(&self.bytes[known.clone()])?;
-                    for (shown, other) in shown.iter_mut().zip(&cells_in(cells)?) {
-                        better_shown(shown, other.as_ref().map(OwnedValue::as_property));
-                    }
-                    let start = self.bytes.len();
-                    shown.write(&mut self.bytes);
-                    if self.bytes[start..] == self.bytes[known.clone()] {
-                        self.bytes.truncate(start);
-                    } else {
-                        *known = start..self.bytes.len();
-                        self.owed += known.len();
-                    }
+                for (states, aggregate) in states {
+                    self.owed += states.merge(number, Accumulator::read(from).ok_or_else(damaged)?, aggregate);
                 }
-                let states = &mut self.states[number * functions..][..functions];
-                for (state, aggregate) in states.iter_mut().zip(self.aggregates) {
-                    self.owed += state.merge(Accumulator::read(from).ok_or_else(damaged)?, aggregate.function);
-                }
+                self.show(number, SpilledCells(cells))?;
             }
         }
         if self.owed >= CHARGED_AT_ONCE {
@@ -141,14 +175,35 @@ impl<'q> PartTable<'q> {
         Ok(self.held.bytes() + self.owed <= self.bytes_max || self.hashes.len() == 1)
     }
 
+    /// Keeps of values with one text the one that is shown.
+    fn show(&mut self, number: usize, others: SpilledCells<'_>) -> Result<(), OverBudget> {
+        let (start, length) = self.cells[number];
+        let known = &self.bytes[start..start + length as usize];
+        if known == others.0 {
+            return Ok(());
+        }
+        let mut shown = SpilledCells(known).owned()?;
+        for (shown, other) in shown.iter_mut().zip(others.values()) {
+            better_shown(shown, other);
+        }
+        let at = self.bytes.len();
+        for value in &shown {
+            put_cell(cell(value), &mut self.bytes);
+        }
+        if self.bytes[at..] == self.bytes[start..start + length as usize] {
+            self.bytes.truncate(at);
+            return Ok(());
+        }
+        let length = self.bytes.len() - at;
+        self.cells[number] = (at, u32::try_from(length).map_err(|_| damaged())?);
+        self.owed += length;
+        Ok(())
+    }
+
     /// The groups in the order of their hashes.
     pub(super) fn order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = self.numbers().collect();
         order.sort_unstable_by_key(|number| self.hashes[*number as usize]);
         order
     }
-}
-
-fn cells_in(bytes: &[u8]) -> Result<GroupCells, OverBudget> {
-    GroupCells::read(&mut SpilledBytes::new(bytes)).ok_or_else(damaged)
 }

@@ -22,24 +22,30 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// How many entries are merged before the question is asked whether it goes on.
 pub(super) const ASKED_EVERY: u32 = 4096;
 
-/// Where the blocks of a run are: their beginnings and lengths.
+/// The entries of a run.
 #[derive(Clone, Debug, Default)]
-pub(in crate::answer) struct Run(Vec<(u64, usize)>);
+pub(in crate::answer) struct Run {
+    /// Where its blocks are: their beginnings and lengths.
+    blocks: Vec<(u64, usize)>,
+    /// The bytes of its largest entry, or more.
+    largest: usize,
+}
 
 impl Run {
     /// Adds the blocks of another one behind its own.
     pub(super) fn append(&mut self, mut more: Run) {
-        self.0.append(&mut more.0);
+        self.blocks.append(&mut more.blocks);
+        self.largest = self.largest.max(more.largest);
     }
 
     /// Its length.
     pub(super) fn bytes(&self) -> u64 {
-        self.0.iter().map(|(_, length)| *length as u64).sum()
+        self.blocks.iter().map(|(_, length)| *length as u64).sum()
     }
 
     /// Some of its blocks.
     pub(super) fn part(&self, blocks: Range<usize>) -> Run {
-        Run(self.0.get(blocks).unwrap_or_default().to_vec())
+        Run { blocks: self.blocks.get(blocks).unwrap_or_default().to_vec(), largest: self.largest }
     }
 }
 
@@ -74,12 +80,13 @@ impl RunWriter {
         // An entry is at most some megabytes: a record, or a group within the memory of a question.
         let length = u32::try_from(self.block.len() - start - 4).unwrap_or(u32::MAX);
         self.block[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        self.run.largest = self.run.largest.max(self.block.len() - start);
         if self.block.len() >= self.block_bytes { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), OverBudget> {
         if !self.block.is_empty() {
-            self.run.0.push((self.file.append(&self.block)?, self.block.len()));
+            self.run.blocks.push((self.file.append(&self.block)?, self.block.len()));
             self.block.clear();
             self.block.shrink_to(2 * self.block_bytes);
         }
@@ -102,7 +109,7 @@ pub(super) struct RunReader {
 
 impl RunReader {
     pub(super) fn new(spill: &SpillFile, run: Run) -> Result<RunReader, OverBudget> {
-        Ok(RunReader { file: spill.file()?, blocks: run.0.into_iter(), block: Vec::new(), at: 0 })
+        Ok(RunReader { file: spill.file()?, blocks: run.blocks.into_iter(), block: Vec::new(), at: 0 })
     }
 
     /// The bytes of the next entry; `None` at the end.
@@ -174,8 +181,9 @@ impl Drop for ChargedBytes {
 /// The items of a run, an entry each.
 pub(super) struct ItemRun<T> {
     reader: RunReader,
-    /// The memory of the item that was read last, if it is large.
-    held: ChargedBytes,
+    /// The memory of an item, if one is large. It is charged before the first one is passed on, so that what is too large is
+    /// refused without a line.
+    _held: ChargedBytes,
     items: PhantomData<T>,
 }
 
@@ -186,8 +194,11 @@ pub(super) const MEMORY_OF_ENTRY: usize = 3;
 
 impl<T> ItemRun<T> {
     pub(super) fn new(budget: &AnswerBudget, run: Run) -> Result<ItemRun<T>, OverBudget> {
-        let reader = RunReader::new(budget.spill(), run)?;
-        Ok(ItemRun { reader, held: ChargedBytes::new(budget), items: PhantomData })
+        let mut held = ChargedBytes::new(budget);
+        if run.largest > LARGE_BYTES {
+            held.add(MEMORY_OF_ENTRY * run.largest, "rows")?;
+        }
+        Ok(ItemRun { reader: RunReader::new(budget.spill(), run)?, _held: held, items: PhantomData })
     }
 }
 
@@ -196,10 +207,6 @@ impl<T: Spilled> Sorted for ItemRun<T> {
 
     fn next(&mut self) -> Result<Option<T>, OverBudget> {
         let Some(bytes) = self.reader.next()? else { return Ok(None) };
-        self.held.clear();
-        if bytes.len() > LARGE_BYTES {
-            self.held.add(MEMORY_OF_ENTRY * bytes.len(), "rows")?;
-        }
         T::read(&mut SpilledBytes::new(bytes)).map(Some).ok_or_else(damaged)
     }
 }

@@ -56,11 +56,15 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
         }
     }
 
+    /// The last item that is wanted, as far as is known: what is not before it is not wanted.
+    pub(super) fn last_wanted(&self) -> Option<&T> {
+        // After a sort, the wanted ones stand in front.
+        self.wanted.checked_sub(1).filter(|_| self.is_cut).and_then(|last| self.items.get(last))
+    }
+
     /// Adds an item.
     pub(in crate::answer) fn push(&mut self, item: T) -> Result<(), OverBudget> {
-        // After a sort, the wanted ones stand in front: what is not before the last of them is not wanted.
-        let last = self.wanted.checked_sub(1).filter(|_| self.is_cut).and_then(|last| self.items.get(last));
-        if last.is_some_and(|last| (self.compare)(&item, last).is_ge()) {
+        if self.last_wanted().is_some_and(|last| (self.compare)(&item, last).is_ge()) {
             return Ok(());
         }
         let question = self.budget.question();

@@ -1,10 +1,10 @@
 //! Sorts and groups in a temporary file are those of memory.
 
-use super::super::accumulator::Accumulator;
+use super::super::accumulator::{Accumulator, cell};
 use super::super::answer_budget::AnswerBudget;
 use super::{
     ExternalSort, FirstGroups, GroupOrdering, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, SortItem, SpillStop,
-    each_merged,
+    SpilledCells, each_merged,
 };
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Pipe};
@@ -76,12 +76,16 @@ impl GroupSource for Groups {
         self.0.len()
     }
 
-    fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        vec![self.0[group].0.clone()]
+    fn each_value(&self, group: usize, _room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>)) {
+        each(cell(&self.0[group].0));
     }
 
-    fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
-        std::mem::take(&mut self.0[group].1)
+    fn functions(&self) -> usize {
+        self.0.first().map_or(0, |(_, states)| states.len())
+    }
+
+    fn take_state(&mut self, group: usize, function: usize) -> Accumulator {
+        std::mem::replace(&mut self.0[group].1[function], Accumulator::Count(0))
     }
 
     fn has_uniq(&self) -> bool {
@@ -240,17 +244,26 @@ struct ByCount;
 
 impl GroupOrdering for ByCount {
     fn compare(&self, one: &super::Group, other: &super::Group) -> Ordering {
-        let text = |group: &super::Group| group.values[0].as_ref().map(OwnedValue::to_string);
-        self.compare_states(&one.states, other).then_with(|| text(one).cmp(&text(other)))
+        by_count(&one.states, one.values.iter().map(cell), other)
     }
 
-    fn compare_states(&self, states: &[Accumulator], other: &super::Group) -> Ordering {
-        let count = |states: &[Accumulator]| match states {
-            [Accumulator::Count(count), ..] => *count,
-            _ => panic!("a count"),
-        };
-        count(&other.states).cmp(&count(states))
+    fn compare_spilled(&self, states: &[Accumulator], values: SpilledCells<'_>, other: &super::Group) -> Ordering {
+        by_count(states, values.values(), other)
     }
+}
+
+fn by_count<'v>(
+    states: &[Accumulator],
+    mut values: impl Iterator<Item = Option<Property<'v>>>,
+    other: &super::Group,
+) -> Ordering {
+    let count = |states: &[Accumulator]| match states {
+        [Accumulator::Count(count), ..] => *count,
+        _ => panic!("a count"),
+    };
+    let value = values.next().flatten().map(|value| value.text().into_owned());
+    let of_other = other.values[0].as_ref().map(OwnedValue::to_string);
+    count(&other.states).cmp(&count(states)).then_with(|| value.cmp(&of_other))
 }
 
 proptest! {

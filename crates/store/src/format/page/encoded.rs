@@ -9,7 +9,7 @@ use super::ints::{Ints, linear};
 use super::pattern::{NUMBERS_MAX, PatternTexts, split};
 use super::strings::{HexTexts, Strings};
 use daytable_model::needle::Needle;
-use daytable_model::property::Property;
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::row_set::RowSet;
 use memchr::memmem::Finder;
 
@@ -202,6 +202,24 @@ impl ColumnRef<'_> {
                 value.into_iter().for_each(|value| each(row, value));
             }),
         }
+    }
+
+    /// Passes the whole numbers of the rows `among` on, in the order of the rows. False, without any, if the values are of
+    /// another type.
+    pub fn each_whole(&self, among: &RowSet, mut each: impl FnMut(usize, i64)) -> bool {
+        let EncodedValues::Ints(ints) = &self.column().values else { return false };
+        if self.column().kind != PropertyKind::Int64 {
+            return false;
+        }
+        match ints {
+            Ints::Dictionary { values, bits } => self.each_packed(bits, among, |row, entry| {
+                each(row, values.get(entry as usize).copied().unwrap_or_default());
+            }),
+            Ints::Linear { min, step, bits } => {
+                self.each_packed(bits, among, |row, bits| each(row, linear(*min, *step, bits)));
+            }
+        }
+        true
     }
 
     /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.

@@ -297,6 +297,21 @@ impl BlockColumn {
         }
     }
 
+    /// Passes the whole numbers of the rows `among` on, in the order of the rows. False, without any, if the values are of
+    /// another type.
+    pub(crate) fn each_whole(&self, among: &RowSet, mut each: impl FnMut(usize, i64)) -> bool {
+        let BlockValues::Ints(all) = &self.stored else { return false };
+        if self.kind != PropertyKind::Int64 {
+            return false;
+        }
+        self.each_index(among, |row, index| {
+            if let Some(number) = all.get(index) {
+                each(row, *number);
+            }
+        });
+        true
+    }
+
     /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.
     pub(crate) fn add_where(&self, among: &RowSet, mut holds: impl FnMut(Property<'_>) -> bool, found: &mut RowSet) {
         let mut insert = |row, holds| {

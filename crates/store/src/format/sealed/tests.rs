@@ -398,7 +398,7 @@ impl PartVisitor for Counting {
     }
 
     fn read(&self, state: &mut (u64, u64), part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
-        let taken = part.take_values(|CountedRecords { levels, counted, is_exact, .. }| {
+        part.take_values(|CountedRecords { levels, counted, is_exact, .. }| {
             let column = counted.columns().next().expect("the status");
             let records: u64 = column.groups().expect("few values").map(|of| u64::from(of.2)).sum();
             assert_eq!(records, levels.iter().sum::<u64>());
@@ -407,7 +407,7 @@ impl PartVisitor for Counting {
             }
             self.takes && is_exact
         })?;
-        if !taken && let Some(batch) = part.batch()? {
+        if let Some(batch) = part.batch()? {
             state.1 += batch.records().count() as u64;
         }
         Ok(ControlFlow::Continue(()))

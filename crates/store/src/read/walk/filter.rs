@@ -2,12 +2,13 @@
 //! numbers by value are looked at.
 
 use crate::StoreError;
-use crate::format::page::{LevelMinute, PageHeader, PageSections, has_streams};
+use crate::format::page::{LevelMinute, PageHeader, PageSections, has_streams, level_minutes};
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::time::Ticks;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Which parts of a table may have wanted records. Every part does, if nothing else is said.
@@ -90,4 +91,15 @@ pub enum RecordNumbers<'n> {
     Minutes(&'n [LevelMinute]),
     /// By partition, of all levels and times.
     Partitions(&'n [(Arc<str>, u64)]),
+}
+
+impl<'n> RecordNumbers<'n> {
+    /// Those by level and minute; `None` if there are none, or they cannot be read.
+    pub fn minutes(self) -> Option<Cow<'n, [LevelMinute]>> {
+        match self {
+            RecordNumbers::Encoded(levels, _) => level_minutes(levels).collect::<Result<_, _>>().ok().map(Cow::Owned),
+            RecordNumbers::Minutes(minutes) => Some(minutes.into()),
+            RecordNumbers::Partitions(_) => None,
+        }
+    }
 }

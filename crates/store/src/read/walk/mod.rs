@@ -42,8 +42,6 @@ use walker::Walker;
 /// Tasks that a thread receives at once. With fewer tasks, there is one thread.
 const TASKS_AT_ONCE: usize = 16;
 
-/// Added to the niceness of the threads of a long walk, so that commits get the CPU first.
-const NICENESS: i32 = 10;
 /// Time between two checks whether a walk is to go on.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
@@ -267,12 +265,7 @@ fn work_all<V: PartVisitor>(
             .map(|(walker, state)| {
                 let (done, question) = (done.clone(), QuestionTurns::current());
                 scope.spawn(move || {
-                    daytable_platform::lower_priority(NICENESS);
-                    let mut work = || walker.work(shared, state, &|| true, visitor);
-                    match question {
-                        Some(question) => question.enter(work),
-                        None => work(),
-                    }
+                    QuestionTurns::in_further_thread(question, || walker.work(shared, state, &|| true, visitor));
                     // The receiver waits for all threads.
                     let _ = done.send(());
                 })

@@ -58,6 +58,8 @@ pub trait PartVisitor: Sync {
 pub struct Part<'w> {
     walker: &'w Walker<'w>,
     source: PartSource<'w>,
+    /// Whether numbers of all its records were taken.
+    is_taken: bool,
     /// Whether this thread's snapshot lacks it.
     is_missing: bool,
 }
@@ -104,41 +106,44 @@ impl Part<'_> {
     }
 
     /// Passes the numbers of its records by value, or those of each stretch of its rows. Records whose numbers `take` accepts
-    /// are not read. True if all are taken.
+    /// are taken: they are in no batch.
     ///
     /// # Errors
     ///
     /// A damaged file.
-    pub fn take_values(&mut self, mut take: impl FnMut(CountedRecords<'_>) -> bool) -> Result<bool, StoreError> {
+    pub fn take_values(&mut self, mut take: impl FnMut(CountedRecords<'_>) -> bool) -> Result<(), StoreError> {
         let plan = self.walker.plan;
-        let Some(counted) = &plan.question.counted else { return Ok(false) };
+        let Some(counted) = &plan.question.counted else { return Ok(()) };
         match &mut self.source {
             PartSource::Page(PageTask { file, page, partition, is_exact, .. }) => {
                 let numbers = PageCounts::of(&plan.files[*file].counts, page);
                 let (Some(counted), Ok(levels)) = (numbers, level_numbers(&page.header.levels)) else {
-                    return Ok(false);
+                    return Ok(());
                 };
                 let rows = RowsOf::page(partition.map(|name| &**name), &page.header);
                 // Numbers of many partitions tell only what no row has.
-                Ok(take(CountedRecords { rows, levels: &levels, counted, is_exact: *is_exact && partition.is_some() }))
+                let is_exact = *is_exact && partition.is_some();
+                self.is_taken = take(CountedRecords { rows, levels: &levels, counted, is_exact });
             }
             PartSource::Group(part) => {
                 if let Some(left) = part.left_by(self.walker, counted, &mut take)? {
                     part.runs = Cow::Owned(left);
                 }
-                Ok(part.runs.is_empty())
+                self.is_taken = part.runs.is_empty();
             }
         }
+        Ok(())
     }
 
-    /// Its records that were not taken. `None` if none of them can be wanted, or another snapshot has them: then nothing is to
-    /// be done.
+    /// Its records that were not taken. `None` if there are none, none of them can be wanted, or another snapshot has them:
+    /// then nothing is to be done.
     ///
     /// # Errors
     ///
     /// A damaged page or file.
     pub fn batch(&mut self) -> Result<Option<ColumnBatch>, StoreError> {
         match &self.source {
+            _ if self.is_taken => Ok(None),
             PartSource::Page(task) => Ok(match self.walker.records(task)? {
                 ReadPage::Rows(batch) => Some(batch),
                 ReadPage::Unwanted => None,
@@ -163,6 +168,7 @@ impl Part<'_> {
         is_enough: impl FnOnce(&ColumnBatch) -> Result<bool, StoreError>,
     ) -> Result<Option<ColumnBatch>, StoreError> {
         if let PartSource::Page(task) = &self.source
+            && !self.is_taken
             && let Some(batch) = self.walker.front(task, &needs)?
             && (!batch.is_front() || is_enough(&batch)?)
         {
@@ -254,7 +260,7 @@ impl Walker<'_> {
                 PartSource::Group(GroupPart { file: *file, sealed, late, group: *group, runs: runs.into() })
             }
         };
-        let mut part = Part { walker: self, source, is_missing: false };
+        let mut part = Part { walker: self, source, is_taken: false, is_missing: false };
         let flow = visitor.read(state, &mut part)?;
         Ok((!part.is_missing).then_some(flow))
     }

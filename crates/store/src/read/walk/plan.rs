@@ -141,8 +141,7 @@ impl<'w> WalkPlan<'w> {
                 continue;
             }
             let opened = reader.acquire(file)?;
-            let total = begin(&opened)?;
-            let is_planned = plan.add_open(reader, &opened, &total, late)?;
+            let is_planned = plan.add_open(reader, &opened, late)?;
             connections.push(Some(opened));
             if !is_planned {
                 return Ok(None);
@@ -203,12 +202,12 @@ impl<'w> WalkPlan<'w> {
         &mut self,
         reader: &Reader,
         opened: &OpenDayFile,
-        total: &crate::format::day_file::Total,
         late: Option<Arc<LateKeys>>,
     ) -> Result<bool, StoreError> {
         let WalkQuestion { range, filter, counted, .. } = &self.question;
+        let total = begin(opened)?;
         let committed = reader.catalog().committed()?;
-        check_snapshot(reader.catalog(), opened, total, &committed)?;
+        check_snapshot(reader.catalog(), opened, &total, &committed)?;
         let names = partition_names(opened, range.partitions.as_deref())?;
         let wanted = range.partitions.is_some().then_some(&names);
         let mut pages = headers_in(opened, wanted, self.first, self.last)?;
