@@ -179,6 +179,14 @@ impl Matcher {
         }
     }
 
+    /// The first and the last address that match, if the test is of the addresses of a network.
+    pub fn addresses(&self) -> Option<(u32, u32)> {
+        match self.0 {
+            Kind::Addresses(low, high) => Some((low, high)),
+            _ => None,
+        }
+    }
+
     /// Whether an absent field matches. An absent field is like an empty one, except that no comparison holds.
     pub fn matches_absent(&self) -> bool {
         match &self.0 {

@@ -1,12 +1,5 @@
 //! Durations and sizes as queries and records write them: sums of numbers with units.
 
-/// The leading decimal number of a text, and the rest.
-fn leading(text: &str) -> Option<(f64, &str)> {
-    let end = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
-    let (number, rest) = text.split_at(end);
-    Some((number.parse().ok()?, rest))
-}
-
 /// A sum of numbers with units.
 fn sum(text: &str, units: &[(&str, f64)]) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
@@ -18,9 +11,11 @@ fn sum(text: &str, units: &[(&str, f64)]) -> Option<i64> {
         return None;
     }
     while !rest.is_empty() {
-        let (number, after) = leading(rest)?;
+        let end = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+        let (number, after) = rest.split_at(end);
+        // Most texts have no unit there, and to look is less than to read a number.
         let (unit, factor) = units.iter().find(|(unit, _)| after.starts_with(unit))?;
-        total += number * factor;
+        total += number.parse::<f64>().ok()? * factor;
         rest = &after[unit.len()..];
     }
     Some((sign * total).round() as i64)

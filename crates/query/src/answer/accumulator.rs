@@ -16,10 +16,9 @@ use daytable_logsql::{FieldName, Fields};
 use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use foldhash::quality::FixedState;
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 /// The state of one function in one group.
@@ -174,8 +173,15 @@ pub(super) fn uniq_bytes(hashes: &UniqHashes) -> usize {
 }
 
 /// The hash by which `count_uniq` tells values of its fields apart.
-pub(super) fn uniq_hash(texts: &[Option<Cow<'_, str>>]) -> u128 {
-    let half = |seed| u128::from(FixedState::with_seed(seed).hash_one(texts));
+pub(super) fn uniq_hash<'t>(texts: impl Iterator<Item = Option<&'t str>> + Clone) -> u128 {
+    let half = |seed| {
+        let mut hasher = FixedState::with_seed(seed).build_hasher();
+        for text in texts.clone() {
+            hasher.write_u64(text.map_or(0, |text| text.len() as u64 + 1));
+            hasher.write(text.unwrap_or_default().as_bytes());
+        }
+        u128::from(hasher.finish())
+    };
     half(1) << 64 | half(2)
 }
 
@@ -217,7 +223,7 @@ impl Accumulator {
             (Accumulator::Uniq(hashes), _) => {
                 if hashes.len() < limit && fields.iter().any(|field| !is_empty(row.field(field))) {
                     let texts: Vec<_> = fields.iter().map(|field| row.field(field).map(Property::text)).collect();
-                    return 32 * usize::from(hashes.insert(uniq_hash(&texts)));
+                    return 32 * usize::from(hashes.insert(uniq_hash(texts.iter().map(Option::as_deref))));
                 }
             }
             // Nothing is added to what is counted.

@@ -561,7 +561,7 @@ impl<'b> BatchColumn<'b> {
     pub fn read<T: Copy>(&self, among: &RowSet, reader: &mut impl ValueReader<T>, each: impl FnMut(usize, T)) {
         match self {
             BatchColumn::Page(column) => column.read(among, reader, each),
-            BatchColumn::Block(SealedColumn(column, _)) => column.map(among, |value| reader.read(value), each),
+            BatchColumn::Block(SealedColumn(column, _)) => column.read(among, reader, each),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Decides a filter for the rows of a batch.
 
+use super::networks::NetworkReader;
 use crate::answer::item::FullRecord;
 use crate::filter::{Filter, has_text};
 use crate::select::Selection;
@@ -46,6 +47,8 @@ pub(in crate::answer) struct ColumnFilter {
     is_text_implied: bool,
     /// The texts that matchers look for, by the text.
     needles: HashMap<String, SoughtText>,
+    /// The fields that decide, if these alone do.
+    fields: Option<Vec<FieldName>>,
 }
 
 /// A text that is looked for in columns.
@@ -245,7 +248,10 @@ impl ColumnFilter {
             .as_deref()
             .filter(|text| !text.is_empty())
             .map(|text| SoughtText::new(text, (false, false)));
-        ColumnFilter { predicate, table, level: filter.level, contains, is_text_implied: false, needles }
+        let mut fields = Vec::new();
+        let is_of_fields = contains.is_none() && add_fields(predicate.root(), &mut fields);
+        let fields = is_of_fields.then_some(fields);
+        ColumnFilter { predicate, table, level: filter.level, contains, is_text_implied: false, needles, fields }
     }
 
     /// The records of a table that match a predicate, and the level and text of a selection.
@@ -361,6 +367,21 @@ impl ColumnFilter {
             },
             _ => true,
         }
+    }
+
+    /// The fields whose columns, with levels and times, tell which records match; `None` if that takes more than these.
+    pub(in crate::answer) fn fields(&self) -> Option<&[FieldName]> {
+        self.fields.as_deref()
+    }
+
+    /// The rows of some records that match, if these columns decide about each of them.
+    pub(in crate::answer) fn decide_all(
+        &self,
+        batch: &ColumnBatch,
+        among: &RowSet,
+    ) -> Result<Option<RowSet>, StoreError> {
+        let DecidedRows { yes, maybe } = self.decide(batch, among)?;
+        Ok((yes == maybe).then_some(yes))
     }
 
     /// Whether columns have a part in deciding which records match. The level of a record is no column.
@@ -574,6 +595,13 @@ impl ColumnFilter {
 
     /// Adds the rows among these whose value in a column matches.
     fn add_matching(&self, column: &BatchColumn<'_>, matcher: &Matcher, among: &RowSet, yes: &mut RowSet) {
+        if let Some(mut reader) = NetworkReader::new(matcher) {
+            return column.read(among, &mut reader, |row, is_in| {
+                if is_in {
+                    yes.insert(row);
+                }
+            });
+        }
         let mut candidates = None;
         if column.kind() == PropertyKind::String
             && let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text))
@@ -729,6 +757,22 @@ fn has_word_in_any_case(value: Property<'_>, word: &str) -> bool {
     let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
     let starts = memchr::memchr2_iter(lower, upper, text);
     { starts }.any(|at| text.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word)))
+}
+
+/// Adds the fields that a condition looks at. False if it looks at whole records, or at messages, which may be made of several
+/// columns.
+fn add_fields(node: &PredicateNode, fields: &mut Vec<FieldName>) -> bool {
+    match node {
+        PredicateNode::Always(_) => true,
+        PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => true,
+        PredicateNode::And(nodes) | PredicateNode::Or(nodes) => nodes.iter().all(|node| add_fields(node, fields)),
+        PredicateNode::Not(node) => add_fields(node, fields),
+        PredicateNode::Field(name, _) => {
+            fields.push(name.clone());
+            !matches!(name.column(), Column::Message | Column::Line | Column::Anywhere)
+        }
+        PredicateNode::Anywhere(_) | PredicateNode::Fields(..) => false,
+    }
 }
 
 /// What a condition costs to decide, roughly: keys and levels first, the whole line last.

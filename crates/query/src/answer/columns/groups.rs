@@ -338,6 +338,14 @@ impl States {
     }
 }
 
+/// What columns decided about the records of a batch.
+struct DecidedParts {
+    /// Those that match.
+    rows: RowSet,
+    /// Those that the condition of each function accepts, where it has one.
+    conditions: Vec<Option<RowSet>>,
+}
+
 /// Records with the same values, of which some match.
 struct AlikeMatches<'p> {
     of: AlikeRecords<'p>,
@@ -452,10 +460,12 @@ impl PartVisitor for Gathering<'_> {
             let is_exact = counted.is_exact && self.computed.is_empty();
             is_exact && self.add_numbers(state, counted.rows, &numbers) || !numbers.may_match(&self.columns)
         })?;
-        let Some(batch) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
-        let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
-            return Ok(self.elsewhere());
+        let Some((batch, decided)) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
+        let of_filter = match decided {
+            Some(decided) => Some((decided.rows.clone(), Vec::new())),
+            None => matching::decide(&self.columns, batch, batch.records())?,
         };
+        let Some((mut rows, records)) = of_filter else { return Ok(self.elsewhere()) };
         if rows.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
@@ -481,7 +491,11 @@ impl PartVisitor for Gathering<'_> {
                 Ok(of_condition) => of_condition,
                 Err(error) => return self.refuse(error),
             };
-            if let Some(condition) = &self.conditions[at] {
+            if let Some(of_columns) = decided.as_ref().and_then(|decided| decided.conditions[at].as_ref()) {
+                let mut of_columns = of_columns.clone();
+                of_columns.keep(&rows);
+                of_condition = Some(of_columns);
+            } else if let Some(condition) = &self.conditions[at] {
                 match matching::decide(condition, batch, &rows)? {
                     Some((rows, _)) => of_condition = Some(rows),
                     None => return Ok(self.elsewhere()),
@@ -519,13 +533,37 @@ impl Gathering<'_> {
         true
     }
 
-    /// The columns that the groups and functions need where these are enough, and else all.
-    fn batch(&self, part: &mut Part<'_>) -> Result<Option<ColumnBatch>, StoreError> {
-        if self.columns.needs_columns() || self.conditions.iter().any(Option::is_some) {
-            return part.batch();
+    /// The columns that the question needs and what was decided on them, where these are enough, and else all.
+    fn batch(&self, part: &mut Part<'_>) -> Result<Option<(ColumnBatch, Option<DecidedParts>)>, StoreError> {
+        let filters = || self.conditions.iter().flatten().chain([&self.columns]);
+        if filters().any(|filter| filter.fields().is_none()) {
+            return Ok(part.batch()?.map(|batch| (batch, None)));
         }
-        let needs = |name: &str, kind| is_needed_for(self.fields(), name, kind);
-        part.batch_of(needs, |front| Ok(self.by_record(front, front.records())?.is_empty()))
+        let of_filters = || filters().filter_map(ColumnFilter::fields).flatten();
+        let needs = |name: &str, kind| is_needed_for(self.fields().chain(of_filters()), name, kind);
+        let mut decided = None;
+        let batch = part.batch_of(needs, |front| {
+            decided = self.decide(front)?;
+            Ok(decided.is_some())
+        })?;
+        Ok(batch.map(|batch| (batch, decided)))
+    }
+
+    /// What the columns of a batch decide; `None` if a record has to be looked at.
+    fn decide(&self, front: &ColumnBatch) -> Result<Option<DecidedParts>, StoreError> {
+        let Some(rows) = self.columns.decide_all(front, front.records())? else { return Ok(None) };
+        let mut conditions = Vec::with_capacity(self.conditions.len());
+        for condition in &self.conditions {
+            let of_condition = match condition {
+                Some(condition) => match condition.decide_all(front, &rows)? {
+                    None => return Ok(None),
+                    decided => decided,
+                },
+                None => None,
+            };
+            conditions.push(of_condition);
+        }
+        Ok(self.by_record(front, &rows)?.is_empty().then_some(DecidedParts { rows, conditions }))
     }
 
     /// The times that are in the same steps of all groups as a minute.
@@ -850,7 +888,9 @@ fn add(
             }
         }),
         States::Uniq(hashes) => {
-            let hash = |value: Property<'_>| (value != Property::String("")).then(|| uniq_hash(&[Some(value.text())]));
+            let hash = |value: Property<'_>| {
+                (value != Property::String("")).then(|| uniq_hash(std::iter::once(Some(&*value.text()))))
+            };
             values.each(batch, rows, hash, |row, hash| {
                 if let (Some(hash), Some(group)) = (hash, group(row)) {
                     hashes[group].insert(hash);

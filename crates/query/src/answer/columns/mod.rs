@@ -13,6 +13,7 @@
 //! * `group_step`: groups by the groups of fewer fields.
 //! * `computed`, `computed_rows`: columns that pipes compute in front of a pipe that groups.
 //! * `sorted`: the first records of an order.
+//! * `networks`: the addresses of a network, by the numbers of a pattern.
 //! * `names`: the names of fields, by the headers of pages and files.
 //! * `counted`: what a page's numbers of records by value tell, without its columns.
 //! * `place`: a table in the data folder or in its archive.
@@ -34,6 +35,7 @@ mod kept;
 mod line_parts;
 mod matching;
 mod names;
+mod networks;
 mod place;
 mod records;
 mod sorted;

@@ -12,17 +12,17 @@ use super::filter::ColumnFilter;
 use super::kept::KeptRecords;
 use super::matching;
 use super::place::TableVisitor;
-use super::values::{is_needed_for, open_rows};
+use super::values::{Values, is_needed_for, open_rows};
 use crate::answer::order::compare_values;
 use crate::entity::{OwnedRow, OwnedValue};
 use daytable_logsql::query::SortKey;
 use daytable_logsql::{Column, FieldName, Pipe};
-use daytable_model::property::Property;
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
-use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, StoreError};
+use daytable_store::{BatchColumn, ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, StoreError};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
@@ -162,7 +162,9 @@ impl PartVisitor for Sorting<'_> {
 
     fn read(&self, state: &mut ThreadRows, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
         part.take_values(|counted| cannot_match(&self.columns, &self.counted_fields, &counted))?;
-        let Some(batch) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
+        let (batch, behind) = self.batch(part)?;
+        state.matched += behind;
+        let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
         };
@@ -194,15 +196,23 @@ impl PartVisitor for Sorting<'_> {
 }
 
 impl Sorting<'_> {
-    /// The columns of the keys where no row of a page is among the first ones, and else all.
-    fn batch(&self, part: &mut Part<'_>) -> Result<Option<ColumnBatch>, StoreError> {
-        if self.columns.needs_columns() || !self.question.computed.is_empty() {
-            return part.batch();
-        }
-        let needs = |name: &str, kind| is_needed_for(self.fields(), name, kind);
-        part.batch_of(needs, |front| {
-            Ok(self.by_record(front, front.records())?.is_empty()
-                && self.within_bound(front, front.records(), &ComputedBatch::default())?.is_empty())
+    /// All columns of a part, or how many of its records match where its columns tell that none is among the first ones.
+    fn batch(&self, part: &mut Part<'_>) -> Result<(Option<ColumnBatch>, u64), StoreError> {
+        let Some(of_filter) = self.columns.fields().filter(|_| self.question.computed.is_empty()) else {
+            return Ok((part.batch()?, 0));
+        };
+        let needs = |name: &str, kind| is_needed_for(self.fields().chain(of_filter), name, kind);
+        let mut behind = None;
+        let batch = part.batch_of(needs, |front| {
+            let Some(rows) = self.columns.decide_all(front, front.records())? else { return Ok(false) };
+            let are_behind = self.by_record(front, &rows)?.is_empty()
+                && self.within_bound(front, &rows, &ComputedBatch::default())?.is_empty();
+            behind = are_behind.then(|| rows.count() as u64);
+            Ok(are_behind)
+        })?;
+        Ok(match behind {
+            Some(behind) => (None, behind),
+            None => (batch, 0),
         })
     }
 
@@ -243,15 +253,25 @@ impl Sorting<'_> {
         // Rows without a value are not passed on.
         let mut within = if is_within(None) { rows.clone() } else { RowSet::none(batch.len()) };
         let values = self.question.computed.values(&key.field, batch, self.columns.table(), computed)?;
-        values.each(
-            batch,
-            rows,
-            |value| is_within(Some(value)),
-            |row, is_within| match is_within {
+        let is_whole_within = |number| is_within(Some(Property::Int64(number)));
+        // No number between two that are behind the bound is before it.
+        let is_behind = |column: &BatchColumn<'_>| {
+            let ends = column.bounds().filter(|_| column.kind() == PropertyKind::Int64);
+            ends.is_some_and(|(least, most)| !is_whole_within(least) && !is_whole_within(most))
+        };
+        if let Values::Columns(columns, _) = &values
+            && columns.iter().all(is_behind)
+        {
+            columns.iter().for_each(|column| within.subtract(&column.present()));
+            return Ok(within);
+        }
+        let read = |value: Property<'_>| is_within(Some(value));
+        values.each_whole(batch, rows, read, |row, value| {
+            match value.map_or_else(|is_within| is_within, is_whole_within) {
                 true => within.insert(row),
                 false => within.remove(row),
-            },
-        )?;
+            }
+        })?;
         Ok(within)
     }
 

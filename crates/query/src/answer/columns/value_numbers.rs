@@ -112,15 +112,25 @@ impl ValueNumbers {
     }
 
     fn of_text(&mut self, text: &str) -> u32 {
-        if text.len() <= PACKED_BYTES_MAX
-            && digit_runs(text) <= PACKED_NUMBERS_MAX
-            && let Some((pattern, numbers)) = self.splitter.split(text)
-            && let Some(of) = self.packed.pattern(pattern, !self.is_frozen)
-            && let Some(key) = PackedTexts::key(of, numbers.iter().copied())
-        {
-            return self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3);
+        match self.packed_key(text) {
+            Some(key) => self.of_key(key, None),
+            None => self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 1),
         }
-        self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 1)
+    }
+
+    /// The key of a text that is packed.
+    fn packed_key(&mut self, text: &str) -> Option<u64> {
+        if text.len() > PACKED_BYTES_MAX || digit_runs(text) > PACKED_NUMBERS_MAX {
+            return None;
+        }
+        let (pattern, numbers) = self.splitter.split(text)?;
+        PackedTexts::key(self.packed.pattern(pattern, !self.is_frozen)?, numbers.iter().copied())
+    }
+
+    /// The number of a text that is packed, of which `likely` was found before.
+    fn of_key(&mut self, key: u64, likely: Option<u32>) -> u32 {
+        let number = likely.or_else(|| self.packed.number(key, !self.is_frozen));
+        number.map_or(NO_NUMBER, |number| 3 * number + 3)
     }
 
     fn of_whole(&mut self, n: i64, value: Property<'_>) -> u32 {
@@ -224,6 +234,29 @@ impl ValueReader<u32> for ValueNumbers {
         self.number(value)
     }
 
+    fn read_texts<'t>(&mut self, mut texts: impl Iterator<Item = &'t str>) -> Vec<u32> {
+        let mut found = Vec::with_capacity(texts.size_hint().0);
+        loop {
+            let start = found.len();
+            let (mut keys, mut packed) = ([0; BLOCK_ROWS], Vec::with_capacity(BLOCK_ROWS));
+            for (at, text) in texts.by_ref().take(BLOCK_ROWS).enumerate() {
+                match self.packed_key(text) {
+                    Some(key) => {
+                        keys[at] = key;
+                        packed.push(at);
+                        found.push(NO_NUMBER);
+                    }
+                    None => found.push(self.number(Property::String(text))),
+                }
+            }
+            if found.len() == start {
+                return found;
+            }
+            let likely = self.packed.likely(&keys);
+            packed.into_iter().for_each(|at| found[start + at] = self.of_key(keys[at], likely[at]));
+        }
+    }
+
     fn pattern(&mut self, pattern: &str) -> Option<u32> {
         self.packed.pattern(pattern, !self.is_frozen)
     }
@@ -249,8 +282,7 @@ impl ValueReader<u32> for ValueNumbers {
         }
         let likely = self.packed.likely(&keys);
         for (at, ((key, found), likely)) in keys.iter().zip(found).zip(likely).enumerate() {
-            let mut number = || likely.or_else(|| self.packed.number(*key, !self.is_frozen));
-            *found = (fit >> at & 1 == 1).then(|| number().map_or(NO_NUMBER, |number| 3 * number + 3));
+            *found = (fit >> at & 1 == 1).then(|| self.of_key(*key, likely));
         }
     }
 }

@@ -171,6 +171,9 @@ impl Merging<'_> {
     }
 }
 
+/// Takes the values of a group, and its states out of a list.
+type EachSpilled<'e> = &'e mut dyn FnMut(SpilledCells<'_>, &mut Vec<Accumulator>) -> Result<(), SpillStop>;
+
 /// Reads a part of the file, share by share.
 struct PartReader<'m> {
     part: &'m Run,
@@ -258,11 +261,7 @@ impl<'m> PartReader<'m> {
 
     /// Passes on the groups in memory, whose different values were counted. These are in the order of the hashes of their
     /// groups. `states` is used on the way.
-    fn each_group(
-        &mut self,
-        states: &mut Vec<Accumulator>,
-        each: &mut dyn FnMut(SpilledCells<'_>, &mut Vec<Accumulator>) -> Result<(), SpillStop>,
-    ) -> Result<(), SpillStop> {
+    fn each_group(&mut self, states: &mut Vec<Accumulator>, each: EachSpilled<'_>) -> Result<(), SpillStop> {
         let order = self.value.map(|_| self.table.order());
         for at in self.table.numbers() {
             let number = order.as_ref().map_or(at, |order| order[at as usize]);

@@ -23,6 +23,11 @@ pub trait ValueReader<T: Copy> {
     /// Reads a value.
     fn read(&mut self, value: Property<'_>) -> T;
 
+    /// Reads texts, one after the other.
+    fn read_texts<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Vec<T> {
+        texts.map(|text| self.read(Property::String(text))).collect()
+    }
+
     /// The number by which a pattern is known to [`ValueReader::read_block`]; `None` if its texts have to be printed.
     fn pattern(&mut self, pattern: &str) -> Option<u32>;
 

@@ -6,6 +6,7 @@
 
 use super::text;
 use crate::format::listed_rows::ListedRows;
+use crate::format::page::ValueReader;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
 use daytable_model::line::LAYOUT;
@@ -154,7 +155,7 @@ impl BlockColumn {
         stored: BlockValues,
     ) -> BlockColumn {
         let count = which.as_ref().map_or(stored.len(), Vec::len);
-        let Some(levels) = levels.filter(|levels| levels.contains(&0)) else {
+        let Some(levels) = levels.filter(|levels| levels.iter().min() == Some(&0)) else {
             return BlockColumn { name, kind, present: Presence::All, which: which.map(Vec::into), stored, count };
         };
         if count * LISTED_SHARE <= levels.len() {
@@ -310,6 +311,25 @@ impl BlockColumn {
             }
         });
         true
+    }
+
+    /// Reads the values of the rows `among`, once a shared value, and passes the results on in the order of the rows.
+    pub(crate) fn read<T: Copy>(
+        &self,
+        among: &RowSet,
+        reader: &mut impl ValueReader<T>,
+        mut each: impl FnMut(usize, T),
+    ) {
+        if !matches!(self.stored, BlockValues::Strings(..)) || among.count() < among.length() {
+            return self.map(among, |value| reader.read(value), each);
+        }
+        // Each text is the value of some row.
+        let texts = (0..self.stored.len()).map(|index| match self.stored.value(self.kind, index) {
+            Some(Property::String(text)) => text,
+            _ => "",
+        });
+        let values = reader.read_texts(texts);
+        self.each_index(among, |row, index| values.get(index).into_iter().for_each(|value| each(row, *value)));
     }
 
     /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.

@@ -94,7 +94,9 @@ impl SealedFile {
             let descriptor = self.opened.metadata.row_group(group).column(leaf).column_descr_ptr();
             let (has_levels, repeats) = (descriptor.max_def_level() > 0, descriptor.max_rep_level() > 0);
             let mut reader = ColumnReaderImpl::<T>::new(descriptor.clone(), through(pages, descriptor));
-            let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+            let rows = ranges.iter().map(Range::len).sum();
+            let (mut values, mut repeated) = (Vec::with_capacity(rows), Vec::new());
+            let mut defined = Vec::with_capacity(if has_levels { rows } else { 0 });
             let mut at = 0;
             for range in ranges {
                 let skip = range.start - at;
@@ -146,7 +148,7 @@ impl SealedFile {
             }
             Ticks::new(micros.checked_mul(10)?.checked_add(UNIX_EPOCH_TICKS)?.checked_add(above)?)
         };
-        let times: Option<Vec<Ticks>> = micros.into_iter().zip(ticks).map(time).collect();
+        let times = interned::all_of(micros.into_iter().zip(ticks).map(time));
         times.ok_or_else(|| self.wrong(group, TIME, "a time is invalid"))
     }
 
@@ -233,7 +235,7 @@ impl SealedFile {
         let wrong = || self.wrong(group, LEVEL, "a level is invalid");
         let mut codes = names.read(code).ok_or_else(wrong)?.into_iter();
         let level = |has_one| if has_one == 0 { Some(0) } else { codes.next() };
-        defined.into_iter().map(level).collect::<Option<_>>().ok_or_else(wrong)
+        interned::all_of(defined.into_iter().map(level)).ok_or_else(wrong)
     }
 
     /// Checks that the rows of a group belong to the partitions that the index states.

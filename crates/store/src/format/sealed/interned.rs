@@ -70,7 +70,7 @@ impl InternedTexts {
                 known.insert(number, value);
                 Some(value)
             };
-            return self.numbers().map(value).collect();
+            return all_of(self.numbers().map(value));
         }
         let mut known: Vec<Option<T>> = vec![None; self.kept.len()];
         let value = |number: usize| {
@@ -79,8 +79,17 @@ impl InternedTexts {
             }
             known[number]
         };
-        self.numbers().map(value).collect()
+        all_of(self.numbers().map(value))
     }
+}
+
+/// All values, or `None` if one is missing. There is room for them from the beginning, which `collect` does not have.
+pub(super) fn all_of<T>(values: impl ExactSizeIterator<Item = Option<T>>) -> Option<Vec<T>> {
+    let mut all = Vec::with_capacity(values.len());
+    for value in values {
+        all.push(value?);
+    }
+    Some(all)
 }
 
 /// The texts that [`InternedPages`] keeps.

@@ -169,10 +169,14 @@ impl Part<'_> {
     ) -> Result<Option<ColumnBatch>, StoreError> {
         if let PartSource::Page(task) = &self.source
             && !self.is_taken
+            && self.walker.reads_fronts()
             && let Some(batch) = self.walker.front(task, &needs)?
-            && (!batch.is_front() || is_enough(&batch)?)
         {
-            return Ok(Some(batch));
+            let is_enough = !batch.is_front() || is_enough(&batch)?;
+            self.walker.note_front(is_enough);
+            if is_enough {
+                return Ok(Some(batch));
+            }
         }
         self.batch()
     }

@@ -14,12 +14,14 @@ use crate::read::superseded_keys::PageKeys;
 use daytable_model::key::RowKey;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Pages whose keys a thread caches for the pages that may have them, too.
 const KEYS_KEPT: usize = 32;
+/// Fronts of pages that are read before those that are not enough are counted.
+const FRONTS_TRIED: u32 = 8;
 
 /// A page of an open file, as a walk plans it.
 #[derive(Clone, Copy)]
@@ -50,11 +52,25 @@ pub(super) struct Walker<'w> {
     keys: RefCell<VecDeque<(usize, PageLocation, Arc<PageKeys>)>>,
     /// Whether the walk was planned in this thread's snapshot.
     is_first: bool,
+    /// How many fronts of pages were read, and how many of them were not enough.
+    fronts: Cell<(u32, u32)>,
 }
 
 impl<'w> Walker<'w> {
     pub(super) fn new(plan: &'w WalkPlan<'w>, connections: Connections, is_first: bool) -> Walker<'w> {
-        Walker { plan, connections, keys: RefCell::default(), is_first }
+        Walker { plan, connections, keys: RefCell::default(), is_first, fronts: Cell::default() }
+    }
+
+    /// Whether the front of a page may be enough: if most were not, each would be read in vain.
+    pub(super) fn reads_fronts(&self) -> bool {
+        let (read, short) = self.fronts.get();
+        short < FRONTS_TRIED || short <= read / 2
+    }
+
+    /// Notes whether the front of a page was enough.
+    pub(super) fn note_front(&self, is_enough: bool) {
+        let (read, short) = self.fronts.get();
+        self.fronts.set((read + 1, short + u32::from(!is_enough)));
     }
 
     /// The records of each wanted partition of a shared page, if its rows are records.
@@ -89,7 +105,10 @@ impl<'w> Walker<'w> {
         let Ok(Some(front)) = bodies.read_front(&opened.connection, task.page.place.page()) else { return Ok(None) };
         let front = opened.decode_front(name.map_or("", |name| name), task.page, front, needs);
         drop(bodies);
-        let Ok(Some(front)) = front else { return Ok(None) };
+        let Ok(Some(front)) = front else {
+            self.note_front(false);
+            return Ok(None);
+        };
         let records = RowSet::all(front.len());
         self.batch(task, (front.into(), records)).map(Some)
     }
