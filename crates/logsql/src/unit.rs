@@ -14,7 +14,9 @@ fn sum(text: &str, units: &[(&str, f64)]) -> Option<i64> {
         let end = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
         let (number, after) = rest.split_at(end);
         // Most texts have no unit there, and to look is less than to read a number.
-        let (unit, factor) = units.iter().find(|(unit, _)| after.starts_with(unit))?;
+        let first = after.as_bytes().first()?;
+        let is_it = |unit: &str| unit.as_bytes().first() == Some(first) && after.starts_with(unit);
+        let (unit, factor) = units.iter().find(|(unit, _)| is_it(unit))?;
         total += number.parse::<f64>().ok()? * factor;
         rest = &after[unit.len()..];
     }

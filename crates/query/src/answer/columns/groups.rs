@@ -48,6 +48,9 @@ const NUMBERS_MAX: u32 = 4096;
 /// more of them save in the file.
 const NEW_GROUPS_BYTES: usize = 1 << 20;
 
+/// The same where different values are counted, which are sorted before they go to the file.
+const NEW_VALUES_BYTES: usize = 8 << 20;
+
 /// The groups and functions of a pipe.
 pub(super) struct StatsGroups<'q> {
     pub(super) by: &'q [GroupField],
@@ -95,6 +98,8 @@ pub(super) struct SharedGroups {
 pub(super) struct ThreadGroups {
     /// Records that matched.
     pub(super) matched: u64,
+    /// As many of them as there were when the groups were last passed on.
+    passed_on: u64,
     /// Those of them that are to be added one by one.
     pub(super) records: KeptRecords,
     values: Vec<ValueNumbers>,
@@ -381,6 +386,7 @@ impl PartVisitor for Gathering<'_> {
         let StatsGroups { by, aggregates } = self.grouping;
         let mut groups = ThreadGroups {
             matched: 0,
+            passed_on: 0,
             records: KeptRecords::default(),
             values: by.iter().map(|_| ValueNumbers::default()).collect(),
             levels: Vec::new(),
@@ -705,11 +711,17 @@ impl Gathering<'_> {
         if self.memory.charge(more, "groups").is_ok() {
             self.charged.fetch_add(more, Order::Relaxed);
             state.bytes = bytes;
-            let is_one_time = self.are_mostly_new.load(Order::Relaxed) && !state.has_uniq();
-            if !(self.spill.is_due(self.memory, bytes) || is_one_time && bytes >= NEW_GROUPS_BYTES) {
+            let of_new = if state.has_uniq() { NEW_VALUES_BYTES } else { NEW_GROUPS_BYTES };
+            let is_due =
+                self.spill.is_due(self.memory, bytes) || bytes >= of_new && self.are_mostly_new.load(Order::Relaxed);
+            if !is_due {
                 return ControlFlow::Continue(());
             }
         }
+        if 2 * state.kept() as u64 > state.matched - state.passed_on {
+            self.are_mostly_new.store(true, Order::Relaxed);
+        }
+        state.passed_on = state.matched;
         let groups = state.take_groups();
         let shared = self.share(groups);
         let left = state.memory().min(state.bytes);
@@ -1000,6 +1012,7 @@ impl ThreadGroups {
         let states = self.states.iter().map(States::empty).collect();
         let taken = ThreadGroups {
             matched: 0,
+            passed_on: 0,
             records: KeptRecords::default(),
             values: std::mem::replace(&mut self.values, values),
             levels: std::mem::take(&mut self.levels),
