@@ -24,6 +24,12 @@ impl SortItem for (u64, u64) {
     }
 }
 
+impl SortItem for String {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
 fn budget(folder: &Path, bytes_max: usize, disk: u64) -> (AnswerBudget, ScratchSpace) {
     let scratch = ScratchSpace::new(folder, disk, disk);
     let memory = MemoryBudget::unshared(bytes_max).with_scratch(scratch.clone());
@@ -237,6 +243,25 @@ fn a_full_disk_and_a_client_that_goes_end_a_sort() {
     items.iter().try_for_each(|item| sort.push(*item)).expect("room");
     let stopped = sort.finish(&|| false, &mut |_| ControlFlow::Continue(()));
     assert_eq!(stopped, Err(SpillStop::Stopped));
+}
+
+/// Small items come before a large one, for which there is no memory: none of them is passed on.
+#[test]
+fn a_sort_with_an_item_that_is_too_large_passes_none_on() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (budget, _scratch) = budget(dir.path(), 64 << 10, u64::MAX);
+    let mut sort = ExternalSort::new(|a: &String, b: &String| a.cmp(b), usize::MAX, &budget, "texts");
+    (0..9).try_for_each(|n| sort.push(format!("{n}"))).expect("room");
+    sort.push("x".repeat(30 << 10)).expect("room");
+    (0..2000).try_for_each(|n| sort.push(format!("{n:030}"))).expect("room");
+    assert!(sort.is_spilled(), "everything is in memory");
+    let mut passed = 0;
+    let finished = sort.finish(&|| true, &mut |_| {
+        passed += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(matches!(finished, Err(SpillStop::Over(_))), "{finished:?}");
+    assert_eq!(passed, 0);
 }
 
 /// The greatest counts first, and of equal ones the least text.
