@@ -101,7 +101,9 @@ fn the_manifests_for_kubernetes_and_compose_are_valid() {
         assert!(guarded.contains(said), "{said}: {guarded}");
     }
     assert!(!guarded.contains("kind: Secret"), "{guarded}");
-    for said in ["kind: StatefulSet", "token: \"s3cret\"", "type: LoadBalancer", "volumeClaimTemplates", "scheme: HTTP }"] {
+    for said in
+        ["kind: StatefulSet", "token: \"s3cret\"", "type: LoadBalancer", "volumeClaimTemplates", "scheme: HTTP }"]
+    {
         assert!(central.contains(said), "{said}: {central}");
     }
     assert!(!central.contains("hostPath") && !central.contains("DaemonSet"), "{central}");
