@@ -56,9 +56,12 @@ async function sharesOf(ask, signal) {
   return { ask, records, of, shares, most, list };
 }
 
-/** Lists the fields that are listed in the other range. Here they have too many values for a facet, or are not there. @param {Shares} here @param {Shares} there @param {AbortSignal} signal */
+/** Lists the fields that are listed in the other range, and have too many values for a facet here. @param {Shares} here @param {Shares} there @param {AbortSignal} signal */
 async function listOthers(here, there, signal) {
-  await Promise.all([...there.most.keys()].filter((field) => !here.most.has(field)).map(async (field) => {
+  const lacking = [...there.most.keys()].filter((field) => !here.most.has(field));
+  if (!lacking.length) return;
+  const names = new Set((await api.fieldNames(here.ask, signal)).map(({ name }) => name));
+  await Promise.all(lacking.filter((field) => names.has(field)).map(async (field) => {
     const values = await api.values(here.ask, field, signal, VALUES);
     here.list(field, values, values.length < VALUES);
   }));

@@ -43,7 +43,7 @@ fn host_of(place: &Place) -> (Place, Daemon) {
     let logs = "[[tail]]\ninclude = [\"LOGS/*.log\"]\n".replace("LOGS", &host.path("logs").display().to_string());
     let config =
         format!("data_dir = \"{}\"\nhost = \"web-9\"\n[http]\nlisten = \"off\"\n{logs}", host.data().display());
-    host.write("web.log", &[format!("{} ERROR the disk of web-9 is full", time::now())]);
+    host.write("web.log", &[format!("{} INFO a record of web-9", time::now())]);
     fs::write(&file, config).expect("written");
     let joined =
         Command::new(DAYTABLE).args(&words[1..]).arg("--config").arg(&file).output().expect("daytable can be run");
