@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """The questions that Grafana's Explore and Logs Drilldown ask, asked of a daytable.
 
-    benches/drilldown/drilldown.py BINARY [RECORDS] [FOLDER]       (default: 1,000,000 records, a temporary folder)
+    benches/drilldown/drilldown.py BINARY [RECORDS] [FOLDER]       (default: 8,000,000 records, a temporary folder)
 
-Records of one day, from two kinds of sources: JSON of services (with fields of many values: path, client, trace_id), and access lines
-without a level. Prints a row of Markdown for each question: time, CPU of the process for each record, bytes of the answer; and in the end the peak of
-the process's memory. Each question is asked twice, and the one with less CPU counts.
+Records of yesterday, from two kinds of sources: JSON of services (with fields of many values: path, client, user, trace_id), and access lines
+without a level. Each question is asked twice while the day is open, and twice after it was sealed; the one with less CPU counts. Prints a row of
+Markdown for each: what the answer has, and of both states the time, the CPU of the daemon, and the most memory that it had meanwhile. The script
+fails if an answer has no data.
 """
-import json, os, random, subprocess, sys, tempfile, time, urllib.error, urllib.parse, urllib.request
+import json, os, random, shutil, subprocess, sys, tempfile, time, urllib.error, urllib.parse, urllib.request
 
-DAY = 1_795_132_800  # 2026-11-20T00:00:00Z
+DAY = int(time.time()) // 86_400 * 86_400 - 86_400
+DATE = time.gmtime(DAY)
 SERVICES = ["shop", "auth", "cart", "billing"]
 
 
 def write(folder, records):
     rnd, step = random.Random(7), 86_399_000_000 // records
+    day, date = time.strftime("%Y-%m-%d", DATE), time.strftime("%d/%b/%Y", DATE)
     with open(f"{folder}/app.ndjson", "w") as app, open(f"{folder}/access.log", "w") as access:
         for n in range(records):
             us = n * step
@@ -24,11 +27,11 @@ def write(folder, records):
             status, took, client = rnd.choice([200] * 9 + [404, 500]), rnd.randrange(1, 900), f"10.{rnd.randrange(8)}.{rnd.randrange(256)}.{rnd.randrange(256)}"
             method = rnd.choice(["GET", "GET", "GET", "POST", "PUT"])
             if n % 4 == 3:
-                access.write(f'{client} - - [20/Nov/2026:{clock} +0000] "{method} {path} HTTP/1.1" {status} {took * 31} "-" "curl/8.{took % 9}"\n')
+                access.write(f'{client} - - [{date}:{clock} +0000] "{method} {path} HTTP/1.1" {status} {took * 31} "-" "curl/8.{took % 9}"\n')
                 continue
             level = rnd.choice(["info"] * 16 + ["debug", "warn", "error"])
             app.write(json.dumps({
-                "time": f"2026-11-20T{clock}.{us:06}Z", "level": level, "component": SERVICES[n % 16 % 4], "message": "request handled",
+                "time": f"{day}T{clock}.{us:06}Z", "level": level, "component": SERVICES[n % 16 % 4], "message": "request handled",
                 "method": method, "path": path, "status": status, "duration_ms": took, "took": f"{took}ms", "client": client,
                 "trace_id": f"{rnd.getrandbits(128):032x}", "user": f"user-{rnd.randrange(20000)}",
             }, separators=(",", ":")) + "\n")
@@ -76,6 +79,28 @@ def questions():
     yield "dashboard: access lines by a pattern", metric(f'sum by (verb) (count_over_time({files} | pattern `<_> "<verb> <_>` [$step]))', 3600)
 
 
+def said(path, body):
+    """What an answer has, in words; empty without data."""
+    answer = json.loads(body)
+    if path == "index/stats":
+        return f"{answer['entries']:,} entries" if answer["entries"] else ""
+    for key, what in [("detectedLabels", "labels"), ("fields", "fields"), ("values", "values")]:
+        if found := answer.get(key):
+            return f"{len(found)} {what}"
+    data = answer.get("data")
+    result = data if isinstance(data, list) else (data or {}).get("result", [])
+    if not result:
+        return ""
+    if path == "patterns":
+        return f"{len(result)} patterns"
+    if path.startswith("label") or path == "series":
+        return f"{len(result)} {'series' if path == 'series' else 'values' if '/' in path else 'labels'}"
+    kind, values = data["resultType"], sum(len(of["values"]) if "values" in of else 1 for of in result)
+    if kind == "streams":
+        return f"{values:,} lines of {len(result):,} streams"
+    return f"{len(result):,} series" + (f", {values:,} values" if kind == "matrix" else "")
+
+
 class Daemon:
     def __init__(self, binary, folder):
         self.token = "of-this-measurement-and-of-no-use-elsewhere"
@@ -83,7 +108,8 @@ class Daemon:
         with open(os.open(token, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
             file.write(self.token + "\n")
         with open(config, "w") as file:
-            file.write(f'data_dir = "{folder}/data"\n[http]\nlisten = "127.0.0.1:{port}"\ntoken_file = "{token}"\n')
+            # The day is sealed when it is asked for, and not before.
+            file.write(f'data_dir = "{folder}/data"\n[http]\nlisten = "127.0.0.1:{port}"\ntoken_file = "{token}"\n[lifecycle]\nseal_after = "30d"\n')
         self.url = f"http://127.0.0.1:{port}"
         self.process = subprocess.Popen([binary, "run", "--config", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(300):
@@ -95,7 +121,7 @@ class Daemon:
     def get(self, path, params):
         request = urllib.request.Request(f"{self.url}{path}?{urllib.parse.urlencode(params)}", headers={"Authorization": f"Bearer {self.token}"})
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
@@ -106,35 +132,65 @@ class Daemon:
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(") ", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def begin_peak(self):
+        with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
+            file.write("5")
+
     def peak(self):
         line = next(line for line in open(f"/proc/{self.process.pid}/status") if line.startswith("VmHWM"))
-        return int(line.split()[1]) // 1024
+        return int(line.split()[1]) / 1024
+
+    def ask(self, path, params):
+        """What the answer has; its milliseconds, those of the CPU, and the peak of the memory in MB."""
+        best = None
+        for _ in range(2):
+            self.begin_peak()
+            cpu, begun = self.cpu(), time.time()
+            status, body = self.get(f"/loki/api/v1/{path}", params)
+            asked = (1000 * (self.cpu() - cpu), 1000 * (time.time() - begun), self.peak(), status, body)
+            best = asked if best is None or asked[0] < best[0] else best
+        cpu, took, peak, status, body = best
+        if status != 200:
+            return f"{status}: {body[:200].decode(errors='replace').strip()}", False, (took, cpu, peak)
+        found = said(path, body)
+        return found or "no data", bool(found), (took, cpu, peak)
 
 
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    binary, records = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
+    binary, records = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 8_000_000
     folder = sys.argv[3] if len(sys.argv) > 3 else tempfile.mkdtemp(prefix="drilldown-")
     os.makedirs(folder, exist_ok=True)
-    if not os.path.exists(f"{folder}/data"):
-        write(folder, records)
-        subprocess.run([binary, "import", "--data", f"{folder}/data", f"{folder}/app.ndjson", f"{folder}/access.log"], check=True)
+    write(folder, records)
+    subprocess.run([binary, "import", "--data", f"{folder}/data", f"{folder}/app.ndjson", f"{folder}/access.log"], check=True)
     daemon = Daemon(binary, folder)
-    print("| question | ms | CPU µs a record | KB |\n|---|--:|--:|--:|")
-    for name, (path, params) in questions():
-        best = None
-        for _ in range(2):
-            cpu, begun = daemon.cpu(), time.time()
-            status, body = daemon.get(f"/loki/api/v1/{path}", params)
-            asked = (daemon.cpu() - cpu, time.time() - begun, status, body)
-            best = asked if best is None or asked[0] < best[0] else best
-        cpu, took, status, body = best
-        told = f"{len(body) / 1024:.1f}" if status == 200 else f"{status}: {body[:80].decode(errors='replace').strip()}"
-        print(f"| {name} | {1000 * took:.0f} | {1e6 * cpu / records:.2f} | {told} |", flush=True)
-    print(f"\npeak of the process: {daemon.peak()} MB")
-    daemon.process.terminate()
-    daemon.process.wait()
+    try:
+        report(daemon, binary, folder, records)
+    finally:
+        daemon.process.terminate()
+        daemon.process.wait()
+        if len(sys.argv) <= 3:
+            shutil.rmtree(folder)
+
+
+def report(daemon, binary, folder, records):
+    asked = list(questions())
+    states = [[daemon.ask(path, params) for _, (path, params) in asked]]
+    table = f"Log{time.strftime('%Y%m%d', DATE)}"
+    subprocess.run([binary, "archive", "--data", f"{folder}/data", table], check=True)
+    states.append([daemon.ask(path, params) for _, (path, params) in asked])
+    print("| question | the answer has | ms | CPU ms | MB | sealed: ms | CPU ms | MB |\n|---|---|--:|--:|--:|--:|--:|--:|")
+    for (name, _), opened, sealed in zip(asked, *states):
+        found = opened[0] if opened[0] == sealed[0] else f"{opened[0]}; sealed: {sealed[0]}"
+        figures = [f"{took:,.0f} | {cpu:,.0f} | {peak:.0f}" for took, cpu, peak in (opened[2], sealed[2])]
+        print(f"| {name} | {found} | {' | '.join(figures)} |")
+    for name, answers in zip(["open", "sealed"], states):
+        peaks = [figures[2] for _, _, figures in answers]
+        print(f"\n{name}: {records:,} records, {sum(has for _, has, _ in answers)} of {len(answers)} questions have data; at most {max(peaks):.0f} MB, "
+              f"{sum(peak > 150 for peak in peaks)} above 150 MB; all of them {sum(figures[0] for _, _, figures in answers) / 1000:.1f} s")
+    if not all(has for answers in states for _, has, _ in answers):
+        sys.exit("an answer has no data")
 
 
 main()

@@ -131,7 +131,7 @@ pub(super) struct ReadSources {
 }
 
 /// A lake, instead of a data folder.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(super) struct LakeArgs {
     /// Read the archives of all hosts at this address instead of a data folder: s3://bucket/path, az://container/path, gs://bucket/path, or a folder. The access is that of [archives] in the configuration, or of the environment
     #[arg(long, value_name = "ADDRESS", value_parser = lake_address)]

@@ -55,7 +55,17 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         && args.n.is_none()
         && let Some(path) = args.filters.only_source()
     {
-        let sources = args.sources.open_or(&args.lake)?;
+        let sources = match args.sources.open_or_ask(&args.lake)? {
+            RecordStores::Folder(sources) => sources,
+            RecordStores::Daemon(_) => {
+                return Err(CliError::Unavailable(
+                    "a file again, byte for byte, is made of positions that only the data folder has: call this as the user of the \
+                     daemon, sudo -u daytable daytable export …; or write the lines of its records, the newest first, with another \
+                     condition, such as --since 30d"
+                        .into(),
+                ));
+            }
+        };
         if sources.is_lake() {
             return Err(CliError::Usage(
                 "a file again is the file of one host, and each host of a lake may have one of this path: bring its days back with \

@@ -3,8 +3,12 @@
 //! Sealed days are Parquet files, which `duckdb` reads where they lie. Days that are open, or in several files, are exported to
 //! a temporary file without a name, which `duckdb` reads by its descriptor; so nothing is left behind.
 
-use super::args::{DataArgs, lake_address};
+use super::args::{DataArgs, is_denied, lake_address};
+use super::asked::{AskedDaemon, AskedPart};
+use super::control::Control;
 use super::exit::CliError;
+use super::locate;
+use crate::http::QuestionForm;
 use daytable_archive::{Access, ArchiveUrl, Lake};
 use daytable_lifecycle::StepError;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
@@ -12,8 +16,8 @@ use daytable_model::path_text::PathText;
 use daytable_model::time::now;
 use daytable_platform::budget::QuestionBudget;
 use daytable_platform::scratch::create_unnamed;
-use daytable_query::answer::{AnswerItem, AnswerOptions, answer};
-use daytable_query::export::{RowSpool, write_parquet};
+use daytable_query::answer::{AnswerItem, AnswerOptions, QueryConditions, answer};
+use daytable_query::export::{RowSpool, SpoolError, write_parquet};
 use daytable_query::{Archives, OwnedValue, Stores};
 use daytable_store::Reader;
 use std::collections::BTreeMap;
@@ -55,7 +59,17 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         Some(address) => view_of_lake(address)?,
         None => {
             let data_dir = args.data.dir();
-            let reader = args.data.reader()?;
+            let reader = args.data.reader().map_err(CliError::from);
+            let reader = match reader {
+                Err(error) if is_denied(&error) => match locate::connect(&data_dir, None) {
+                    Ok(Some(control)) => {
+                        spool = export_of_daemon(control)?;
+                        return ask(args, &view(&[], &spool)?);
+                    }
+                    _ => return Err(error),
+                },
+                reader => reader?,
+            };
             if reader.is_outbox()? {
                 return Err(CliError::Unavailable(
                     "the records of this data folder are in a remote store, which duckdb does not read: use daytable query, or \
@@ -69,13 +83,18 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             view(&sealed, &spool)?
         }
     };
+    ask(args, &statement)
+}
+
+/// Runs `duckdb` with this view.
+fn ask(args: &Args, view: &str) -> Result<(), CliError> {
     let mut command = Command::new("duckdb");
     for (wanted, option) in [(args.json, "-json"), (args.csv, "-csv")] {
         if wanted {
             command.arg(option);
         }
     }
-    command.args(["-cmd", &statement]);
+    command.args(["-cmd", view]);
     if let Some(statement) = &args.statement {
         command.args(["-c", statement]);
     }
@@ -164,32 +183,73 @@ fn days(reader: &Reader, data_dir: &Path) -> Result<(Vec<PathBuf>, Vec<String>),
 
 /// The records of these day-tables as a Parquet file.
 fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
-    let folder = std::env::temp_dir();
-    let failed = |source| CliError::Write { path: std::env::temp_dir(), source };
-    let mut rows = RowSpool::new(create_unnamed(&folder).map_err(failed)?, u64::MAX);
+    let mut rows = RowFile::new()?;
     let filter = Expression::Field(FieldName::new("table"), Test::In(tables));
     let query = ParsedQuery { filter, pipes: Vec::new() };
     let stores = Stores::local(reader, &Archives::Skip);
     let mut pushed = Ok(());
     let report = answer(&stores, &query, &AnswerOptions::at(now()), &|| true, &mut |item| {
-        let AnswerItem::Record(record) = item else { return ControlFlow::Continue(()) };
+        pushed = rows.push(item);
+        if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    pushed?;
+    if let Some(missing) = report.incomplete() {
+        return Err(CliError::Incomplete(missing));
+    }
+    rows.finish()
+}
+
+/// All records of the daemon as a Parquet file, for a member of the readers' group.
+fn export_of_daemon(control: Control) -> Result<File, CliError> {
+    let daemon = AskedDaemon { control, has_archives: false, has_remote: true, is_quiet: true };
+    let mut rows = RowFile::new()?;
+    let end = daemon.ask(QueryConditions::default(), None, QuestionForm::Answer, &mut |part| match part {
+        AskedPart::Item(item) => rows.push(item).map(|()| true),
+        _ => Ok(true),
+    })?;
+    if let Some(missing) = end.unwrap_or_default().incomplete {
+        return Err(CliError::Incomplete(missing));
+    }
+    rows.finish()
+}
+
+/// Records on their way to a Parquet file without a name.
+struct RowFile {
+    rows: RowSpool,
+    folder: PathBuf,
+}
+
+impl RowFile {
+    fn new() -> Result<RowFile, CliError> {
+        let folder = std::env::temp_dir();
+        let file = unnamed_in(&folder)?;
+        Ok(RowFile { rows: RowSpool::new(file, u64::MAX), folder })
+    }
+
+    fn push(&mut self, item: AnswerItem) -> Result<(), CliError> {
+        let AnswerItem::Record(record) = item else { return Ok(()) };
         // As in a sealed day.
         let message = record.record().stored_message().to_owned();
         let mut row = record.into_row();
         row.set(&FieldName::new("message"), Some(OwnedValue::String(message)));
-        pushed = rows.push(&row);
-        if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    let failed = |error: daytable_query::export::SpoolError| CliError::Unavailable(error.to_string());
-    pushed.map_err(failed)?;
-    if let Some(missing) = report.incomplete() {
-        return Err(CliError::Incomplete(missing));
+        self.rows.push(&row).map_err(spool_failed)
     }
-    let out = create_unnamed(&folder).map_err(|source| CliError::Write { path: folder, source })?;
-    if !rows.columns().is_empty() {
-        write_parquet(&mut rows, BufWriter::new(&out), &QuestionBudget::unlimited()).map_err(failed)?;
+
+    fn finish(mut self) -> Result<File, CliError> {
+        let out = unnamed_in(&self.folder)?;
+        if !self.rows.columns().is_empty() {
+            write_parquet(&mut self.rows, BufWriter::new(&out), &QuestionBudget::unlimited()).map_err(spool_failed)?;
+        }
+        Ok(out)
     }
-    Ok(out)
+}
+
+fn unnamed_in(folder: &Path) -> Result<File, CliError> {
+    create_unnamed(folder).map_err(|source| CliError::Write { path: folder.into(), source })
+}
+
+fn spool_failed(error: SpoolError) -> CliError {
+    CliError::Unavailable(error.to_string())
 }
 
 /// The statement that makes the view.

@@ -1,6 +1,6 @@
 //! `daytable tables`: lists the day-tables, oldest first.
 
-use super::args::{JsonArgs, ReadSources};
+use super::args::{JsonArgs, LakeArgs, OpenSources, ReadSources, RecordStores};
 use super::exit::CliError;
 use super::output::{Output, TextTable, bytes, cell};
 use daytable_lifecycle::listing::table_list;
@@ -34,10 +34,17 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-/// The day-tables with their next steps. The rules are those of the last daemon; for tables of a remote store, those of the
-/// configuration.
+/// The day-tables with their next steps: of the folder, or as the daemon says them to a user who cannot read it.
 fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
-    let sources = args.sources.open()?;
+    match args.sources.open_or_ask(&LakeArgs::default())? {
+        RecordStores::Folder(sources) => tables_of(&sources),
+        RecordStores::Daemon(daemon) => Ok(daemon.control.fetch("/api/tables")?.all("a line is not a day-table")?),
+    }
+}
+
+/// The day-tables of a folder. The rules are those of the last daemon; for tables of a remote store, those of the
+/// configuration.
+fn tables_of(sources: &OpenSources) -> Result<Vec<ShownTable>, CliError> {
     let state = LifecycleState::of(sources.reader.catalog())?;
     let (rules, limits) = rules_of_last_run(&state);
     let view = View::of(&sources.data_dir, state.clone(), &rules, limits, time::now());
@@ -51,7 +58,7 @@ fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
 
 /// The columns, and the next step or the reason why a day stays.
 fn with_next(tables: Vec<ShownTable>) -> TextTable<'static, 8> {
-    let next = |table: &ShownTable| match (&table.stays, table.next, &table.next_at) {
+    let next = |table: &ShownTable| match (&table.stays, table.next.as_deref(), &table.next_at) {
         (Some(reason), ..) => format!("stays: {reason}"),
         (None, None, _) => "-".into(),
         (None, Some(step), None) => format!("{} at the next run", step.replace('_', " ")),
@@ -79,9 +86,9 @@ fn count(table: &ShownTable) -> String {
 }
 
 /// The state for people. A table of a period that has not begun is ready.
-fn state(table: &ShownTable) -> &'static str {
+fn state(table: &ShownTable) -> String {
     let is_ahead = DayTable::parse(&table.table).is_ok_and(|day| day.start() > time::now());
-    if is_ahead && table.rows == Some(0) { "ready" } else { table.state }
+    if is_ahead && table.rows == Some(0) { "ready".into() } else { table.state.to_string() }
 }
 
 fn columns(tables: Vec<ShownTable>) -> TextTable<'static, 7> {
@@ -90,7 +97,7 @@ fn columns(tables: Vec<ShownTable>) -> TextTable<'static, 7> {
         let (rows, state) = (count(&table), state(&table));
         [
             table.table,
-            state.into(),
+            state,
             rows,
             table.bytes.map_or("-".into(), bytes),
             cell(table.first_time),
@@ -108,7 +115,7 @@ mod tests {
     fn a_line_a_table() {
         let table = ShownTable {
             table: "Log20261121".into(),
-            state: "open",
+            state: "open".into(),
             rows: Some(12),
             bytes: Some(1536),
             first_time: Some("2026-11-21T00:00:00Z".into()),
@@ -123,12 +130,13 @@ mod tests {
         );
         let late = ShownTable { late: Some(2), waiting: Some(3), ..table.clone() };
         assert!(columns(vec![late]).to_string().contains("  12 (2 late) +3  "));
-        let next = ShownTable { next: Some("seal"), next_at: Some("2026-11-22T06:00:00Z".into()), ..table.clone() };
+        let next =
+            ShownTable { next: Some("seal".into()), next_at: Some("2026-11-22T06:00:00Z".into()), ..table.clone() };
         assert!(with_next(vec![next]).to_string().ends_with("-     -        seal at 2026-11-22T06:00:00Z"));
-        let drop = ShownTable { next: Some("drop"), next_at: table.first_time.clone(), ..table.clone() };
+        let drop = ShownTable { next: Some("drop".into()), next_at: table.first_time.clone(), ..table.clone() };
         let drop = ShownTable { expires: table.first_time.clone(), ..drop };
         assert!(with_next(vec![drop]).to_string().ends_with("-     2026-11-21T00:00:00Z  drop"));
-        let stays = ShownTable { next: Some("drop"), stays: Some("it has to".into()), ..table };
+        let stays = ShownTable { next: Some("drop".into()), stays: Some("it has to".into()), ..table };
         assert!(with_next(vec![stays]).to_string().ends_with("-     -        stays: it has to"));
     }
 }

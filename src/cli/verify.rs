@@ -19,14 +19,15 @@
 //! the verdict (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`, `missing`, `twice`, `findings`, `doubts`). The
 //! exit code is 0 without findings, 65 with findings, and another code where the check is impossible (66: no data folder).
 
-use super::args::{DataArgs, JsonArgs};
-use super::control::Control;
+use super::args::{DataArgs, JsonArgs, is_denied};
+use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::folder::StepBar;
 use super::locate::{self, load_named_config};
 use super::output::Output;
+use crate::config::Config;
 use crate::http::ComparedLine;
-use crate::verify::{Share, VerifyRequest, verify};
+use crate::verify::{Share, VerifyLine, VerifyProgress, VerifyReport, VerifyRequest, verify};
 use daytable_lifecycle::progress::StepProgress;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,19 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     if args.fleet {
         return verify_fleet(args, &data_dir);
     }
-    let (access, tails, sequence, is_routed) = match named.or_else(|| locate::config_of(&data_dir)) {
+    let report = match verify_folder(args, &data_dir, named.clone()) {
+        Err(error) if is_denied(&error) => match locate::connect(&data_dir, named.as_ref()) {
+            Ok(Some(control)) => verify_by_daemon(control, args.archives)?,
+            _ => return Err(error),
+        },
+        verified => verified?,
+    };
+    print_report(&report, args.output.json)
+}
+
+/// Verifies a folder that this user can read.
+fn verify_folder(args: &Args, data_dir: &Path, named: Option<Config>) -> Result<VerifyReport, CliError> {
+    let (access, tails, sequence, is_routed) = match named.or_else(|| locate::config_of(data_dir)) {
         Some(config) => {
             let is_routed = config.is_routed();
             (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
@@ -62,7 +75,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         None => Default::default(),
     };
     let request = VerifyRequest {
-        data_dir: &data_dir,
+        data_dir,
         access: &access,
         reads_archives: args.archives,
         share: Share::ALL,
@@ -73,21 +86,42 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     };
     let bar = StepBar::new();
     let report = verify(&request, &mut |progress| {
-        let (done, total) = (progress.done, progress.total);
-        bar.show(&StepProgress { table: progress.at.clone(), act: progress.at.clone().into(), done, total });
+        show_progress(&bar, progress);
         ControlFlow::Continue(())
     })?;
-    drop(bar);
+    Ok(report)
+}
+
+/// Has the daemon verify its folder, for a member of the readers' group.
+fn verify_by_daemon(control: Control, archives: bool) -> Result<VerifyReport, CliError> {
+    let mut response = control.patient()?.post(&format!("/-/verify?archives={archives}"), "")?;
+    let (bar, mut report) = (StepBar::new(), VerifyReport::default());
+    while let Some(line) = response.next("a line is not part of a verification")? {
+        match line {
+            VerifyLine::Progress(progress) => show_progress(&bar, &progress),
+            VerifyLine::Finding(finding) => report.findings.push(finding),
+            VerifyLine::Verdict(verdict) => return Ok(VerifyReport { verdict, ..report }),
+        }
+    }
+    Err(ControlError::Ended.into())
+}
+
+fn show_progress(bar: &StepBar, progress: &VerifyProgress) {
+    let (done, total) = (progress.done, progress.total);
+    bar.show(&StepProgress { table: progress.at.clone(), act: progress.at.clone().into(), done, total });
+}
+
+fn print_report(report: &VerifyReport, is_json: bool) -> Result<(), CliError> {
     let mut output = Output::new();
     for finding in &report.findings {
-        if args.output.json {
+        if is_json {
             output.json(finding)?;
         } else {
             output.line(finding)?;
             output.line(format_args!("      {}", finding.advice))?;
         }
     }
-    if args.output.json {
+    if is_json {
         output.json(&report.verdict)?
     } else {
         output.line(&report.verdict)?

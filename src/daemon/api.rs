@@ -215,6 +215,11 @@ impl Api for ApiContext {
         Ok(())
     }
 
+    fn verify(&self, reads_archives: bool, out: &mut ResponseWriter) -> ApiResult {
+        let (verifying, archives) = (self.status.verifying.load(), self.archives.load());
+        verifying.answer(self.lifecycle.data_dir(), &archives, reads_archives, out)
+    }
+
     fn plan(&self, out: &mut ResponseWriter) -> ApiResult {
         self.lifecycle.plan(out)
     }

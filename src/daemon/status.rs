@@ -210,7 +210,7 @@ fn table_trouble(table: &ShownTable) -> Option<Trouble> {
 }
 
 fn next_step(tables: &[ShownTable]) -> Option<String> {
-    let due = tables.iter().filter_map(|table| Some((table.next_at.clone(), table.next?, &table.table)));
+    let due = tables.iter().filter_map(|table| Some((table.next_at.clone(), table.next.as_deref()?, &table.table)));
     let (at, step, table) = due.min()?;
     let at = at.map_or_else(|| "at the next run".into(), |at| format!("at {at}"));
     Some(format!("{} {table} {at}", step.replace('_', " ")))
@@ -320,7 +320,7 @@ mod tests {
     fn the_next_step_is_the_earliest() {
         let table = |name: &str, at: Option<&str>| ShownTable {
             table: name.into(),
-            next: Some("remove_archive"),
+            next: Some("remove_archive".into()),
             next_at: at.map(str::to_owned),
             ..ShownTable::default()
         };

@@ -6,8 +6,10 @@
 //! while the daemon was down is not repeated. The result of the last run outlives the daemon in `verified.json`.
 
 use crate::config::{Config, LifecycleConfig};
+use crate::http::{ApiResult, ResponseWriter};
 use crate::metrics::{Metrics, VerifyTotals};
-use crate::verify::{Finding, FindingKind, Share, VerifyReport, VerifyRequest, verify};
+use crate::verify::{Finding, FindingKind, Share, VerifyLine, VerifyReport, VerifyRequest, verify};
+use daytable_archive::Access;
 use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::Schedule;
 use daytable_model::time::{self, Ticks};
@@ -27,6 +29,8 @@ use tokio::sync::{oneshot, watch};
 const PARTS: u64 = 28;
 /// Longest sleep before the clock and the configuration are read again.
 const LOOK: Duration = Duration::from_secs(15);
+/// How often a client hears of the progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Added to the niceness of the thread, so that other work gets the CPU first.
 const NICENESS: i32 = 19;
 /// Maximum findings of a run in the log, one line each.
@@ -51,9 +55,59 @@ impl Verifying {
 }
 
 impl Verifying {
+    /// A verification of this folder with these settings.
+    fn request<'a>(
+        &'a self,
+        data_dir: &'a Path,
+        access: &'a Access,
+        reads_archives: bool,
+        share: Share,
+    ) -> VerifyRequest<'a> {
+        VerifyRequest {
+            data_dir,
+            access,
+            reads_archives,
+            share,
+            bytes_per_second: Some(self.lifecycle.verify_bytes_per_s.get()),
+            tails: Some(&self.tails),
+            sequence: self.lifecycle.verify_sequence.as_deref(),
+            is_routed: self.is_routed,
+        }
+    }
+
+    /// Verifies all of the folder for a client, at the rate of the daily verification.
+    pub(super) fn answer(
+        &self,
+        data_dir: &Path,
+        archives: &Archives,
+        reads_archives: bool,
+        out: &mut ResponseWriter,
+    ) -> ApiResult {
+        let access = access_of(archives);
+        let request = self.request(data_dir, &access, reads_archives, Share::ALL);
+        let mut said = Instant::now();
+        let report = verify(&request, &mut |progress| {
+            if said.elapsed() >= PROGRESS_EVERY {
+                said = Instant::now();
+                out.line(&VerifyLine::Progress(progress.clone()));
+            }
+            if out.is_wanted() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        let findings = report.findings.into_iter().map(VerifyLine::Finding);
+        out.lines(findings.chain([VerifyLine::Verdict(report.verdict)]));
+        Ok(())
+    }
+
     /// When the next verification is due.
     pub(super) fn next_after(&self, now: Ticks) -> Option<Ticks> {
         self.lifecycle.verify.as_ref()?.next_after(now)
+    }
+}
+
+fn access_of(archives: &Archives) -> Access {
+    match archives {
+        Archives::Read(access) => access.clone(),
+        Archives::Skip | Archives::Lake(_) => Access::default(),
     }
 }
 
@@ -147,20 +201,8 @@ impl Verifier {
     /// Verifies, with this part. Returns whether the run completed.
     fn run(&self, part: u64, stopped: &watch::Receiver<()>) -> bool {
         let verifying = self.verifying.load();
-        let access = match &*self.archives.load() {
-            Archives::Read(access) => access.clone(),
-            Archives::Skip | Archives::Lake(_) => Default::default(),
-        };
-        let request = VerifyRequest {
-            data_dir: &self.data_dir,
-            access: &access,
-            reads_archives: true,
-            share: Share { parts: PARTS, part },
-            bytes_per_second: Some(verifying.lifecycle.verify_bytes_per_s.get()),
-            tails: Some(&verifying.tails),
-            sequence: verifying.lifecycle.verify_sequence.as_deref(),
-            is_routed: verifying.is_routed,
-        };
+        let access = access_of(&self.archives.load());
+        let request = verifying.request(&self.data_dir, &access, true, Share { parts: PARTS, part });
         let start = Instant::now();
         let report = verify(&request, &mut |_| match stopped.has_changed() {
             Ok(false) => ControlFlow::Continue(()),
@@ -202,8 +244,8 @@ impl Verifier {
         for Finding { finding, place, file, found, advice, is_doubt } in findings.iter().take(SAID_MAX) {
             let file = file.as_deref().unwrap_or_default();
             match is_doubt {
-                true => tracing::warn!(kind = finding.name(), place, file, advice, "could not be checked: {found}"),
-                false => tracing::error!(kind = finding.name(), place, file, advice, "not whole: {found}"),
+                true => tracing::warn!(kind = finding.name(), place, file, %advice, "could not be checked: {found}"),
+                false => tracing::error!(kind = finding.name(), place, file, %advice, "not whole: {found}"),
             }
         }
         tracing::info!(seconds = took.as_secs(), "verified: {verdict}");

@@ -97,6 +97,9 @@ pub trait Api: Send + Sync + 'static {
     /// `/-/files`: one line for each file that a block reads, and each path that gives no records.
     fn files(&self, out: &mut ResponseWriter) -> ApiResult;
 
+    /// `/-/verify`: verifies the data folder. Lines report the progress and the findings; the last line is the verdict.
+    fn verify(&self, reads_archives: bool, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/-/plan`: one line for each step of the lifecycle's next run, and one for each day-table that stays.
     fn plan(&self, out: &mut ResponseWriter) -> ApiResult;
 

@@ -46,6 +46,7 @@ pub struct ServerContext {
     pub(super) scans: Scans,
     followers: Arc<Semaphore>,
     imports: Arc<Semaphore>,
+    verifications: Arc<Semaphore>,
 }
 
 impl ServerContext {
@@ -63,6 +64,7 @@ impl ServerContext {
             scans: Scans::new(&limits),
             followers: Arc::new(Semaphore::new(limits.followers)),
             imports: Arc::new(Semaphore::new(1)),
+            verifications: Arc::new(Semaphore::new(1)),
             api: Box::new(api),
             limits,
             counters,
@@ -85,5 +87,11 @@ impl ServerContext {
     pub(super) fn import_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let permit = self.imports.clone().try_acquire_owned();
         permit.map_err(|_| ApiError::Busy("another import is running".into()))
+    }
+
+    /// A permit to verify. One at a time, because each reads the whole folder.
+    pub(super) fn verify_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let permit = self.verifications.clone().try_acquire_owned();
+        permit.map_err(|_| ApiError::Busy("somebody else verifies at present".into()))
     }
 }

@@ -28,6 +28,7 @@ pub(super) const STATUS: &str = "/-/status";
 pub(super) const RELOAD: &str = "/-/reload";
 pub(super) const FILES: &str = "/-/files";
 pub(super) const LEDGERS: &str = "/-/ledgers";
+pub(super) const VERIFY: &str = "/-/verify";
 
 /// The largest body of a request.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -53,6 +54,7 @@ pub(super) fn read_routes() -> Router<Arc<ServerContext>> {
         .route(STATUS, command(MethodFilter::GET, Document, params::none, |api, (), out| api.status(out)))
         .route(FILES, command(MethodFilter::GET, Lines, params::none, |api, (), out| api.files(out)))
         .route(LEDGERS, command(MethodFilter::GET, Lines, params::none, |api, (), out| api.ledgers(out)))
+        .route(VERIFY, post(verify))
 }
 
 /// The route that TCP has as well.
@@ -106,6 +108,13 @@ async fn import(
     let files: Vec<ImportFile> = named.map(|(path, file)| ImportFile { path, file }).collect();
     let permit = context.import_permit()?;
     stream_response(ResponseFormat::Lines, permit, move |out| context.api.import(&request, files, out)).await
+}
+
+/// Reads the whole folder, so one client at a time.
+async fn verify(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    let reads_archives = params::verify(&RequestParams::of_uri(&uri)?)?;
+    let permit = context.verify_permit()?;
+    stream_response(ResponseFormat::Lines, permit, move |out| context.api.verify(reads_archives, out)).await
 }
 
 /// The body of a request.

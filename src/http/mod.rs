@@ -21,6 +21,7 @@
 //! | `POST /-/reload` | both | reloads the configuration: the changes, or the error |
 //! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive; `&archives=true` its archives as well |
 //! | `GET /-/status`, `/-/files`, `/-/ledgers` | the unix sockets | the state of the daemon, its files and listeners |
+//! | `POST /-/verify` | the unix sockets | verifies the data folder; `?archives=true` archives to the last byte; progress as NDJSON |
 //! | `POST /-/plan` | the unix sockets | the steps of the lifecycle's next run, and the reasons |
 //! | `POST /-/archive?table=NAME` | the unix socket | seals and archives a day-table; progress as NDJSON |
 //! | `POST /-/restore` | the unix socket | restores an archived day; progress as NDJSON |

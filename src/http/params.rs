@@ -310,14 +310,23 @@ pub struct DropParams {
 /// Parameters of `/-/drop`.
 pub(super) fn drop(given: &RequestParams) -> Result<DropParams, ApiError> {
     let mut params = QueryString::read(given, &["table", "without_archive", "archives"])?;
-    let mut flag = |name| match params.remove(name).as_deref() {
+    let without_archive = flag("without_archive", params.remove("without_archive"))?;
+    let archives = flag("archives", params.remove("archives"))?;
+    let table = params.remove("table").ok_or_else(|| ApiError::parameter("table", "is missing"))?;
+    Ok(DropParams { table, without_archive, archives })
+}
+
+/// Whether a verification reads archives to the last byte.
+pub(super) fn verify(given: &RequestParams) -> Result<bool, ApiError> {
+    flag("archives", QueryString::read(given, &["archives"])?.remove("archives"))
+}
+
+fn flag(name: &'static str, given: Option<String>) -> Result<bool, ApiError> {
+    match given.as_deref() {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
         Some(_) => Err(ApiError::parameter(name, "is neither true nor false")),
-    };
-    let (without_archive, archives) = (flag("without_archive")?, flag("archives")?);
-    let table = params.remove("table").ok_or_else(|| ApiError::parameter("table", "is missing"))?;
-    Ok(DropParams { table, without_archive, archives })
+    }
 }
 
 /// A client's parameter name, shortened for an error.

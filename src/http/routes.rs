@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 47] = [
+const PATHS: [&str; 48] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -50,6 +50,7 @@ const PATHS: [&str; 47] = [
     control::RESTORE,
     control::RELOAD,
     control::LEDGERS,
+    control::VERIFY,
     ask::ASK,
     push::INGEST,
     push::OTLP,

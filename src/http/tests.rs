@@ -121,6 +121,10 @@ impl Api for FakeApi {
         Ok(())
     }
 
+    fn verify(&self, _: bool, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
     fn plan(&self, _: &mut ResponseWriter) -> ApiResult {
         Ok(())
     }

@@ -11,6 +11,7 @@ import { dayBegin, full, instant, rfc } from "./time.js";
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, range: () => [number, number]}} Uses */
 /** @typedef {{n: number, of: number, isExact: boolean}} Share the records with a value, of how many */
 /** @typedef {{field: string, value: string, query: string}} Value */
+/** @typedef {Awaited<ReturnType<typeof sharesOf>>} Shares */
 
 const DIFFERENCES_MAX = 60;
 /** Values of a field that are compared. */
@@ -42,17 +43,28 @@ async function sharesOf(ask, signal) {
   const shares = new Map();
   /** @type {Map<string, number>} what a value that is not listed has at most */
   const most = new Map();
-  for (const { field, distinct, values } of facets) {
-    // Messages are compared by their patterns.
-    if (field === "message") continue;
-    most.set(field, distinct > values.length ? values.at(-1)?.n ?? 0 : 0);
+  const list = (/** @type {string} */ field, /** @type {{value: unknown, n: number}[]} */ values, /** @type {boolean} */ isWhole) => {
+    most.set(field, isWhole ? 0 : values.at(-1)?.n ?? 0);
     for (const { value, n } of values) {
       const query = term(field, textOf(value));
       shares.set(query, { field, value: textOf(value), query, n, of, isExact: true });
     }
-  }
+  };
+  // Messages are compared by their patterns.
+  for (const { field, distinct, values } of facets) if (field !== "message") list(field, values, distinct <= values.length);
   for (const { pattern, records: n, query } of patterns) shares.set(query, { field: "pattern", value: pattern, query, n, of: records, isExact: true });
-  return { records, of, shares, most };
+  return { ask, records, of, shares, most, list };
+}
+
+/** Lists the fields that are listed in the other range, and have too many values for a facet here. @param {Shares} here @param {Shares} there @param {AbortSignal} signal */
+async function listOthers(here, there, signal) {
+  const lacking = [...there.most.keys()].filter((field) => !here.most.has(field));
+  if (!lacking.length) return;
+  const names = new Set((await api.fieldNames(here.ask, signal)).map(({ name }) => name));
+  await Promise.all(lacking.filter((field) => names.has(field)).map(async (field) => {
+    const values = await api.values(here.ask, field, signal, VALUES);
+    here.list(field, values, values.length < VALUES);
+  }));
 }
 
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
@@ -80,6 +92,8 @@ export async function showCompare(place, signal, { state, change, range }) {
   const result = h("div", h("p.note.lead", "Reading both ranges \u2026"));
   place.replaceChildren(form, result);
   const [a, b] = await Promise.all(asks.map((ask) => sharesOf(ask, signal)));
+  const listed = new Map(a.most);
+  await Promise.all([listOthers(a, b, signal), listOthers(b, { ...a, most: listed }, signal)]);
   const different = [...new Map([...b.shares, ...a.shares])].map(([query, value]) => {
     const [x, y] = [a, b].map(({ records, of, shares, most }) =>
       shares.get(query) ?? { n: most.get(value.field) ?? 0, of: value.field === "pattern" ? records : of, isExact: !most.get(value.field) });

@@ -3,7 +3,7 @@
 import { button, byId, colours, h, plural } from "./dom.js";
 import { grouped, short } from "./number.js";
 import { term } from "./query.js";
-import { full, length, onAxis, stepAfter, stepFor, stepsOf, stepStart } from "./time.js";
+import { dateForm, full, length, onAxis, stepAfter, stepFor, stepsOf, stepStart } from "./time.js";
 
 /** Levels from the bottom of a bar to its top, with their colours. */
 export const LEVELS = ["fatal", "alert", "critical", "error", "warn", "notice", "info", "debug", "trace", ""];
@@ -43,10 +43,10 @@ export function axis(context, colour, from, to, width, height, utc) {
   context.fillStyle = colour("line");
   context.fillRect(0, height, width, 1);
   context.fillStyle = colour("muted");
-  const step = stepFor(to - from || 1, Math.max(2, Math.floor(width / 110)));
+  const [step, form] = [stepFor(to - from || 1, Math.max(2, Math.floor(width / 110))), dateForm(from, to, utc)];
   for (const time of stepsOf(from, to, step, utc)) {
     if (time < from) continue;
-    const [text, x] = [onAxis(time, step, utc), ((time - from) / (to - from)) * width];
+    const [text, x] = [onAxis(time, step, utc, form), ((time - from) / (to - from)) * width];
     context.fillRect(x, height, 1, 3);
     if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 3, height + 4);
   }
@@ -329,7 +329,8 @@ export class Histogram {
 
   draw() {
     const width = this.plot.clientWidth;
-    if (!width) return;
+    // Until the first range is known there is none to draw.
+    if (!width || this.end === 1) return;
     const { colour } = this;
     const context = paint(this.canvas, width, HEIGHT + AXIS);
     const sums = [...this.bars.values()].map((bar) => [...bar.values()].reduce((a, b) => a + b, 0));

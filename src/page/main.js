@@ -24,7 +24,7 @@ import { showDays, showSources } from "./storage.js";
 import { Tail } from "./tail.js";
 import { showTable } from "./table.js";
 import { Telling } from "./telling.js";
-import { crossesMidnight, dayBegin, isDayWord, length, rfc, stepAfter, stepStart, UNITS, zone } from "./time.js";
+import { dateForm, dayBegin, isDayWord, length, rfc, stepAfter, stepStart, UNITS, zone } from "./time.js";
 
 /** @typedef {import("./api.js").Row} Row */
 /** @typedef {import("./state.js").State} State */
@@ -228,6 +228,17 @@ async function showView(signal) {
   showStatus();
 }
 
+/**
+ * The part of all time that has the records, if it is small: in a range of twenty years, a day is not seen.
+ * @param {number[]} times @param {number} from @param {number} to @param {number} step @returns {[number, number]|undefined}
+ */
+function narrowed(times, from, to, step) {
+  if (!times.length || tail.isOn) return undefined;
+  const [first, last] = times.reduce(([least, most], time) => [Math.min(least, time), Math.max(most, time)], [Infinity, -Infinity]);
+  const end = stepAfter(last, step, state.utc);
+  return end - first < (to - from) / 4 ? [first, end] : undefined;
+}
+
 /** @param {api.Ask} asked @param {AbortSignal} signal */
 async function showHits(asked, signal) {
   const [from, to] = range();
@@ -235,7 +246,15 @@ async function showHits(asked, signal) {
   histogram.begin(from, to, step, state.utc);
   try {
     const hits = await api.hits({ ...asked, step: length(step), zone: state.utc ? "" : zone() }, signal);
-    histogram.show(hits);
+    const near = state.since === "all" ? narrowed(hits.map(({ time }) => time), from, to, step) : undefined;
+    if (!near) histogram.show(hits);
+    else {
+      const finer = histogram.stepOf(...near);
+      const [since, until] = near;
+      const shown = await api.hits({ ...asked, since: rfc(since), until: rfc(until), step: length(finer), zone: state.utc ? "" : zone() }, signal);
+      histogram.begin(since, until, finer, state.utc);
+      histogram.show(shown);
+    }
     showStatus();
   } catch (error) {
     if (!signal.aborted) histogram.show([]);
@@ -315,7 +334,7 @@ function refused(error) {
 /** The columns of the list, and the height of its rows. */
 function layout() {
   const isNarrow = innerWidth < 720;
-  columns.layout(crossesMidnight(...range(), state.utc), isNarrow, charsIn);
+  columns.layout(dateForm(...range(), state.utc), isNarrow, charsIn);
   scroller.classList.toggle("wrap", state.wrap);
   list.reset(state.wrap, opened.size > 0, isNarrow ? ROW_HEIGHT.narrow : ROW_HEIGHT.wide);
 }
@@ -347,7 +366,7 @@ function makeRow(at) {
   const { cols } = state;
   const others = telling.fields(at, cols);
   return rowElement(at, row, {
-    utc: state.utc, hasDays: crossesMidnight(...range(), state.utc), isWrapped: state.wrap, isOpen: opened.has(keyOf(row)), isSelected: at === selected, marks,
+    utc: state.utc, dates: dateForm(...range(), state.utc), isWrapped: state.wrap, isOpen: opened.has(keyOf(row)), isSelected: at === selected, marks,
     cells: isNarrow ? [] : cols,
     fields: isNarrow ? [...cols.flatMap((name) => (isBlank(row[name]) ? [] : [/** @type {[string, unknown]} */ ([name, row[name]])])), ...others] : others,
     open: () => isSelecting() || openRecord(at),

@@ -68,7 +68,7 @@ export class RecordView {
     const ledger = h("dd", "…");
     this.panel.replaceChildren(
       h("div.record-head",
-        h("h2", row.level ? h("span", { class: "chip " + levelClass(row.level) }, row.level) : "", h("time", { dateTime: row.time, title: row.time }, Number.isNaN(time) ? String(row.time) : full(time, utc) + inRow(row.time, utc, false).slice(8))),
+        h("h2", row.level ? h("span", { class: "chip " + levelClass(row.level) }, row.level) : "", h("time", { dateTime: row.time, title: row.time }, Number.isNaN(time) ? String(row.time) : full(time, utc) + inRow(row.time, utc, "").slice(8))),
         sign("\u2191", "Newer record (k)", () => uses.move(-1)), sign("\u2193", "Older record (j)", () => uses.move(1)), sign("\u2715", "Close the record (Escape)", uses.close)),
       section("Line", [lineNote, ["Copy", () => copyLine(row)]], line),
       section("Fields", [String(fields.length + 2), ["Copy as JSON", () => copy(stringify(row, "  "), "Record")]],
@@ -129,7 +129,7 @@ export class RecordView {
       this.around.replaceChildren(button(words, () => this.context(others), { class: "quiet" }), h("ol", ...rows.map((other) => {
         const isThis = keyOf(other) === keyOf(row);
         return h("li", { "aria-current": isThis ? "true" : undefined }, h("button", { onclick: () => this.uses.open(other) },
-          h("time", inRow(other.time, utc, false)), h("span", { class: levelClass(other.level), dir: "auto" }, visible(String(other.message).slice(0, 300)))));
+          h("time", inRow(other.time, utc, "")), h("span", { class: levelClass(other.level), dir: "auto" }, visible(String(other.message).slice(0, 300)))));
       })));
       this.around.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
     } catch (error) {

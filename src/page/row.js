@@ -11,7 +11,7 @@ import { inRow } from "./time.js";
 /**
  * @typedef {object} RowUse how a row is shown
  * @property {boolean} utc
- * @property {boolean} hasDays
+ * @property {import("./time.js").DateForm} dates
  * @property {boolean} isWrapped
  * @property {boolean} isOpen whether its further lines are shown
  * @property {boolean} isSelected
@@ -54,7 +54,7 @@ export function rowElement(at, row, use) {
   };
   return h("div", {
     role: "row", id: "row-" + at, class: `row ${levelClass(row.level)}${isOpen ? " open" : ""}`, "aria-rowindex": at + 2, "aria-selected": use.isSelected, onclick: use.open,
-  }, h("div", { role: "gridcell", class: "cell time", title: row.time }, inRow(row.time, use.utc, use.hasDays)), cell(row.level, "level"), cell(instanceOf(row), "instance"), ...use.cells.map((name) => cell(row[name])),
+  }, h("div", { role: "gridcell", class: "cell time", title: row.time }, inRow(row.time, use.utc, use.dates)), cell(row.level, "level"), cell(instanceOf(row), "instance"), ...use.cells.map((name) => cell(row[name])),
     h("div", { role: "gridcell", class: "cell message", dir: "auto" }, ...(isWrapped ? wrapped() : oneLine())));
 
   function wrapped() {

@@ -36,11 +36,13 @@ export async function showDays(place, signal, { state, change }) {
   place.replaceChildren(
     h("p.note.lead", `${plural(tables.length, "day")} of ${plural(strips.size, "table")}, ${size(sum)}. A column is a day, as high as its bytes.`),
     ...[...strips].map(([table, rows]) => h("section.strip", { "aria-label": `Days of ${table}` }, h("h3", table), h("ol",
-      ...rows.toSorted((a, b) => a.table.localeCompare(b.table)).map((row) => {
+      ...rows.toSorted((a, b) => a.table.localeCompare(b.table)).flatMap((row, at, sorted) => {
+        const month = tableParts(row.table)[1].slice(0, 7);
+        const isNew = month && month !== tableParts(sorted[at - 1]?.table ?? "")[1].slice(0, 7);
         const bar = h("i");
         bar.style.height = Math.max(2, Math.sqrt((row.bytes ?? 0) / most) * 44) + "px";
         const text = `${tableParts(row.table)[1] || row.table}: ${row.state}, ${row.rows === null || row.rows === undefined ? "" : plural(row.rows, "row") + ", "}${size(row.bytes)}${row.expires ? ", expires " + time(row.expires) : ""}`;
-        return h("li", h("button", { class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", (tableParts(row.table)[1] || row.table).slice(-2))));
+        return [isNew ? h("li", h("span", month)) : "", h("li", h("button", { class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", (tableParts(row.table)[1] || row.table).slice(-2))))];
       })))),
     h("div.legend", ...["open", "sealed", "archived", "restored", "dropped"].map((name) => h("span", { class: "state-" + name }, h("i"), name))),
     grid("Day-tables", [
@@ -52,7 +54,9 @@ export async function showDays(place, signal, { state, change }) {
       ["Last", (row) => time(row.last_time), (row) => row.last_time],
       ["Expires", (row) => time(row.expires), (row) => row.expires],
       ["Next", (row) => (row.error ? h("span.bad", visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : dash())],
-    ], tables));
+    ], tables.toReversed()));
+  // The newest days are those that are looked for.
+  for (const strip of place.querySelectorAll(".strip ol")) strip.scrollLeft = strip.scrollWidth;
 }
 
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */

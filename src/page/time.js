@@ -126,28 +126,38 @@ export function day(ms, utc) {
   return `${MONTHS[month]} ${two(day)}`;
 }
 
-/** `2026-11-21 14:03:07`. @param {number} ms @param {boolean} utc */
-export function full(ms, utc) {
+/** `2026-11-21`. @param {number} ms @param {boolean} utc */
+function date(ms, utc) {
   const { year, month, day } = dateParts(ms, utc);
-  return `${year}-${two(month + 1)}-${two(day)} ${clock(ms, utc)}`;
+  return `${year}-${two(month + 1)}-${two(day)}`;
 }
 
-/** Whether a range has times of two days. @param {number} from @param {number} to @param {boolean} utc */
-export const crossesMidnight = (from, to, utc) => to - from > UNITS.d || day(from, utc) !== day(to - 1, utc);
+/** `2026-11-21 14:03:07`. @param {number} ms @param {boolean} utc */
+export const full = (ms, utc) => `${date(ms, utc)} ${clock(ms, utc)}`;
 
-/** A record's time in a row: the day only where days matter, and digits of a second only if it has some. @param {string} time @param {boolean} utc @param {boolean} days */
-export function inRow(time, utc, days) {
+/** What a time has before its clock: nothing, its day, or its day with the year. @typedef {"" | "day" | "year"} DateForm */
+
+/** The form of dates that tells the times of a range apart. @param {number} from @param {number} to @param {boolean} utc @returns {DateForm} */
+export function dateForm(from, to, utc) {
+  if (date(from, utc).slice(0, 4) !== date(to - 1, utc).slice(0, 4)) return "year";
+  return to - from > UNITS.d || day(from, utc) !== day(to - 1, utc) ? "day" : "";
+}
+
+/** A record's time in a row: the date only where dates matter, and digits of a second only if it has some. @param {string} time @param {boolean} utc @param {DateForm} form */
+export function inRow(time, utc, form) {
   const ms = Date.parse(time);
   if (Number.isNaN(ms)) return time;
   const [, digits] = /\.(\d+)/.exec(time) ?? [];
-  return (days ? day(ms, utc) + " " : "") + clock(ms, utc) + (digits ? "." + digits.padEnd(3, "0").slice(0, 3) : "");
+  const before = { "": "", day: day(ms, utc) + " ", year: date(ms, utc) + " " }[form];
+  return before + clock(ms, utc) + (digits ? "." + digits.padEnd(3, "0").slice(0, 3) : "");
 }
 
-/** The label of an instant on an axis with this step. @param {number} ms @param {number} step @param {boolean} utc */
-export function onAxis(ms, step, utc) {
-  if (step >= UNITS.d) return day(ms, utc);
+/** The label of an instant on an axis with this step, whose range has dates of this form. @param {number} ms @param {number} step @param {boolean} utc @param {DateForm} form */
+export function onAxis(ms, step, utc, form) {
+  const named = form === "year" ? date : day;
+  if (step >= UNITS.d) return named(ms, utc);
   const { h, m } = dateParts(ms, utc);
-  if (h === 0 && m === 0 && step >= UNITS.m) return day(ms, utc);
+  if (h === 0 && m === 0 && step >= UNITS.m) return named(ms, utc);
   return step >= UNITS.m ? clock(ms, utc).slice(0, 5) : clock(ms, utc);
 }
 

@@ -1,10 +1,11 @@
 //! The findings of a verification, and its verdict.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 /// The kind of a finding. Its name is the label of the metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingKind {
     /// The catalog cannot be read, or names a missing file.
@@ -54,7 +55,7 @@ impl FindingKind {
 }
 
 /// One finding, or one doubt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The kind.
     pub finding: FindingKind,
@@ -67,9 +68,9 @@ pub struct Finding {
     /// The facts.
     pub found: String,
     /// The advice.
-    pub advice: &'static str,
+    pub advice: Cow<'static, str>,
     /// Whether this is a doubt: a check without a result. The folder may still be whole.
-    #[serde(rename = "doubt", skip_serializing_if = "is_false")]
+    #[serde(rename = "doubt", default, skip_serializing_if = "is_false")]
     pub is_doubt: bool,
 }
 
@@ -90,7 +91,7 @@ impl Display for Finding {
 }
 
 /// The result of a verification.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyVerdict {
     /// Whether there are no findings.
     pub whole: bool,
@@ -175,7 +176,7 @@ mod tests {
             place: "Log20261121".into(),
             file: Some("Log20261121.1.db".into()),
             found: "page 7: its checksum is another".into(),
-            advice: "look",
+            advice: "look".into(),
             is_doubt: false,
         };
         assert_eq!(finding.to_string(), "page  Log20261121: Log20261121.1.db: page 7: its checksum is another");

@@ -27,6 +27,7 @@ pub use finding::{Finding, FindingKind, VerifyVerdict};
 use daytable_archive::Access;
 use daytable_intake::tail::TailOptions;
 use daytable_store::{Reader, StoreError};
+use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -75,7 +76,7 @@ impl Share {
 }
 
 /// The progress of a verification.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyProgress {
     /// The file or archive.
     pub at: String,
@@ -83,6 +84,18 @@ pub struct VerifyProgress {
     pub done: u64,
     /// All files and archives.
     pub total: u64,
+}
+
+/// A line of a verification that the daemon does for somebody who cannot read the folder.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerifyLine {
+    /// What is read at present.
+    Progress(VerifyProgress),
+    /// A finding or a doubt.
+    Finding(Finding),
+    /// The verdict, which is the last line.
+    Verdict(VerifyVerdict),
 }
 
 /// Receives progress. If it breaks, the verification ends with the findings so far.
@@ -169,13 +182,27 @@ struct Verification<'a> {
 impl Verification<'_> {
     fn find(&mut self, kind: FindingKind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
         let file = file.map(str::to_owned);
-        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt: false });
+        self.report.findings.push(Finding {
+            finding: kind,
+            place: place.into(),
+            file,
+            found,
+            advice: advice.into(),
+            is_doubt: false,
+        });
     }
 
     /// A check without a result.
     fn doubt(&mut self, kind: FindingKind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
         let file = file.map(str::to_owned);
-        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt: true });
+        self.report.findings.push(Finding {
+            finding: kind,
+            place: place.into(),
+            file,
+            found,
+            advice: advice.into(),
+            is_doubt: true,
+        });
     }
 
     /// Begins the check of the next file or archive.

@@ -87,7 +87,26 @@ fn the_manifests_for_kubernetes_and_compose_are_valid() {
         kustomize("sidecar.yaml", "overlays/sidecar"),
         helm("chart.yaml", &[]),
         helm("plain.yaml", &["--set", "metrics.annotations=false,nodeField=,env.DAYTABLE_LIFECYCLE_MAX_BYTES=5GiB"]),
+        helm("guarded.yaml", &["--set", "token.existingSecret=readers,token.key=word,tls.existingSecret=certificate"]),
+        helm("central.yaml", &["--set", "kind=StatefulSet,token.value=s3cret,service.type=LoadBalancer"]),
     ];
+    let [.., (_, guarded), (_, central)] = &of_kubernetes;
+    for said in [
+        "secret: { secretName: readers, defaultMode: 0400, items: [{ key: word, path: token }] }",
+        "DAYTABLE_HTTP_TOKEN_FILE, value: /run/secrets/daytable/token/token }",
+        "DAYTABLE_HTTP_TLS_KEY_FILE, value: /run/secrets/daytable/tls/tls.key }",
+        "httpGet: { path: /readyz, port: metrics, scheme: HTTPS }",
+        "clusterIP: None",
+    ] {
+        assert!(guarded.contains(said), "{said}: {guarded}");
+    }
+    assert!(!guarded.contains("kind: Secret"), "{guarded}");
+    for said in
+        ["kind: StatefulSet", "token: \"s3cret\"", "type: LoadBalancer", "volumeClaimTemplates", "scheme: HTTP }"]
+    {
+        assert!(central.contains(said), "{said}: {central}");
+    }
+    assert!(!central.contains("hostPath") && !central.contains("DaemonSet"), "{central}");
     let files = of_kubernetes.iter().map(|(path, _)| path);
     run(Command::new(installed("target/venv/bin/kubernetes-validate")).arg("--strict").args(files));
     // The schema of a PodMonitor is that of the operator.
@@ -99,6 +118,8 @@ fn the_manifests_for_kubernetes_and_compose_are_valid() {
         assert!(text.contains("kind: PodMonitor") && text.contains("port: metrics"), "{text}");
     }
     for (_, text) in of_kubernetes.iter().chain(&monitored) {
+        // A Service called daytable gives its pods variables that are no keys.
+        assert!(text.contains("enableServiceLinks: false"), "{text}");
         let (_, inside) = text.split_once("  daytable.toml: |\n").expect("a configuration");
         let lines = inside.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
         let config: String = lines.map(|line| format!("{}\n", line.trim_start_matches("    "))).collect();

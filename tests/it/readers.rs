@@ -3,7 +3,7 @@
 //! The commands of a member run as another user, which only root can start. Without root these tests say so.
 
 use crate::client;
-use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, wait_for};
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, installed, wait_for};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -143,6 +143,10 @@ fn a_member_gets_what_the_folder_has() {
         ("sources", &["--json"]),
         ("hosts", &[]),
         ("export", &["--format", "ndjson"]),
+        ("export", &["--raw", "--since", "2026-11-21T08:01:00Z"]),
+        ("verify", &[]),
+        ("verify", &["--json"]),
+        ("verify", &["--archives"]),
     ];
     for (command, words) in questions {
         let (owner, asked) = (shared.owner(command, words), shared.asked(command, words));
@@ -151,6 +155,19 @@ fn a_member_gets_what_the_folder_has() {
         assert_eq!(text(&asked.stderr), text(&owner.stderr), "{said}");
         assert_eq!(asked.status.code(), owner.status.code(), "{said}");
     }
+    // The daemon's list may have more than the folder's: what it tried last.
+    let names = |output: Output| {
+        let line = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        text(&output.stdout).lines().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(names(shared.asked("tables", &[])), names(shared.owner("tables", &[])));
+    let file = shared.place.log("web-1.log").display().to_string();
+    let again = shared.asked("export", &["--raw", "--source", &file]);
+    let said = text(&again.stderr);
+    assert!(
+        !again.status.success() && said.contains("only the data folder has") && said.contains("--since 30d"),
+        "{said}"
+    );
     let status = shared.asked("status", &[]);
     assert!(status.status.success() && text(&status.stdout).contains("daemon    ready"), "{}", text(&status.stderr));
     let link = text(&shared.asked("open", &[]).stdout);
@@ -162,6 +179,36 @@ fn a_member_gets_what_the_folder_has() {
     by_config.args([format!("--reuid={USER}"), format!("--regid={USER}"), format!("--groups={GROUP}")]).arg("--");
     by_config.arg(&shared.binary).args(["count", "--config", &config]).env_remove("DAYTABLE_DATA").current_dir("/");
     assert_eq!(text(&by_config.output().expect("run").stdout), "97\n");
+    shared.daemon.stop();
+}
+
+/// The file that `duckdb` would get has the records of the daemon. The member runs a program that copies it, because the real
+/// one may lie where only root has access.
+#[test]
+fn a_member_asks_in_sql() {
+    let Some(shared) = Shared::start("") else { return };
+    shared.place.write("web-1.log", &lines());
+    shared.wait_for_records(90);
+    let (folder, copy) = (shared.place.path("out"), shared.place.path("out/records.parquet"));
+    fs::create_dir(&folder).expect("a folder");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("set");
+    let script = format!(
+        "#!/bin/sh\ncp \"$(printf %s \"$*\" | sed -n \"s/.*read_parquet('\\([^']*\\)').*/\\1/p\")\" {}\n",
+        copy.display()
+    );
+    let program = folder.join("duckdb");
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("set");
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    let asked = shared.command_in(GROUP, "sql", &["SELECT 1"]).env("PATH", path).output().expect("run");
+    assert!(asked.status.success(), "{}", text(&asked.stderr));
+    let statement = format!(
+        "SELECT level, count(*)::INT n, max(status)::INT most FROM read_parquet('{}') GROUP BY ALL ORDER BY ALL",
+        copy.display()
+    );
+    let found =
+        Command::new(installed("target/venv/bin/duckdb")).args(["-csv", "-c", &statement]).output().expect("run");
+    assert_eq!(text(&found.stdout).replace('\r', ""), "level,n,most\nerror,30,289\ninfo,30,287\nwarn,30,288\n");
     shared.daemon.stop();
 }
 

@@ -476,6 +476,10 @@ def hosts_are_listed(page):
     accessible(page, "hosts")
     host.get_by_role("button", name="web-9").click()
     panel = page.get_by_role("complementary", name="Host")
+    # Its strip: the hour of its only record, and the way to it.
+    hour = panel.get_by_role("button", name=re.compile(": 1 record$"))
+    expect(hour).to_be_visible()
+    page.screenshot(path=SHOTS / "host.png")
     expect(panel.get_by_role("rowheader", name="silent_seconds")).to_be_visible()
     accessible(page, "host")
     page.keyboard.press("Escape")

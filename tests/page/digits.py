@@ -355,7 +355,7 @@ def other_views_have_the_numbers_of_the_api(page):
     expect(cells).to_have_text([grouped(pattern["records"]) for pattern in answer["patterns"]])
     page.get_by_role("button", name="Days").click()
     tables = lines_of("/api/tables")
-    expect(page.get_by_role("region", name="Day-tables").locator("tbody td:nth-child(3)")).to_have_text([grouped(row["rows"]) for row in tables])
+    expect(page.get_by_role("region", name="Day-tables").locator("tbody td:nth-child(3)")).to_have_text([grouped(row["rows"]) for row in reversed(tables)])
     page.get_by_role("button", name="Sources").click()
     sources = lines_of("/api/sources")
     ledgers = [grouped(row["records"]) for row in sources if "listener" in row]

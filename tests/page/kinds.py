@@ -342,6 +342,14 @@ def both_ranges_of_a_comparison_are_chosen_there(page):
     accessible(page, "compare")
 
 
+def a_field_of_many_values_is_compared_by_its_own_numbers(page):
+    # The last day has more values of `path` than are listed, and the few hours before have not.
+    page.goto(ORIGIN + address(since="24h", view="compare"))
+    expect(page.locator("#other")).to_contain_text("The newest")
+    found = page.get_by_role("region", name="Differences").get_by_role("row").filter(has_text="path").filter(has_text=re.compile("gone|new"))
+    expect(found).to_have_count(0)
+
+
 # --- the language, saved queries, a phone
 
 def the_language_is_one_click_away(page):
@@ -396,7 +404,7 @@ def a_phone_shows_what_was_said(page):
 TESTS = [
     equal_messages_are_told_apart_by_their_fields, no_field_becomes_markup_or_commands, columns_are_remembered_for_a_source, columns_are_resized_and_stay_so,
     a_trace_opens_in_its_place, times_have_a_date_where_the_range_has_two_days, every_field_is_listed_and_has_values, names_and_values_stand_side_by_side,
-    errors_are_seen_beside_many, charts_and_tables_answer_clicks, both_ranges_of_a_comparison_are_chosen_there, the_language_is_one_click_away,
+    errors_are_seen_beside_many, charts_and_tables_answer_clicks, both_ranges_of_a_comparison_are_chosen_there, a_field_of_many_values_is_compared_by_its_own_numbers, the_language_is_one_click_away,
     saved_queries_are_offered, a_phone_shows_what_was_said,
 ]
 

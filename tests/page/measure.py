@@ -60,8 +60,8 @@ class Flood(BaseHTTPRequestHandler):
         try:
             while True:
                 now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                record = f'{{"table":"Log","partition_key":"flood","row_key":"%d","time":"{now}","level":"info","message":"request %d is done","path":"/api/v1/items","source":"s"}}'
-                self.wfile.write("".join(f"data: {record % (sent + n, n)}\n\n" for n in range(each)).encode())
+                record = f'{{"table":"Log","partition_key":"flood","row_key":"%015d","time":"{now}","level":"info","message":"request %d is done","path":"/api/v1/items","source":"s"}}'
+                self.wfile.write("".join(f"data: {record % (10**15 - sent - n, n)}\n\n" for n in range(each)).encode())
                 sent += each
                 time.sleep(max(0, begin + sent / RATE - time.monotonic()))
         except OSError:

@@ -6,7 +6,7 @@ import assert from "node:assert";
 const load = (name) => import(`${process.argv[2]}/${name}`);
 const { Digits, parseJson, stringify } = await load("json.js");
 const { compareNumbers, grouped, short } = await load("number.js");
-const { crossesMidnight, dayBegin, inRow, rangeText, stepsOf } = await load("time.js");
+const { dateForm, dayBegin, inRow, rangeText, stepsOf } = await load("time.js");
 const { linesOf, stacks } = await load("table.js");
 const { scaleOf } = await load("histogram.js");
 const { isSaid, quoted, Telling } = await load("telling.js");
@@ -101,9 +101,11 @@ const TESTS = {
     for (const text of ["2h", "", "2026-11-28T00:30:00Z", "toString"]) assert.equal(dayBegin(text, now, true), text);
     assert.deepEqual([["today", ""], ["yesterday", "today"], ["yesterday", ""], ["24h", ""], ["", ""]].map(([since, until]) => rangeText(since, until, true)), ["Today", "Yesterday", "Yesterday and today", "Last 24 hours", "All time"]);
     const at = (text) => Date.parse(`2026-11-${text}:00Z`);
-    assert.ok(crossesMidnight(at("27T23:59"), at("28T00:01"), true) && crossesMidnight(at("20T00:00"), at("28T00:01"), true));
-    assert.ok(!crossesMidnight(at("27T00:00"), at("28T00:00"), true) && !crossesMidnight(at("27T12:00"), at("27T12:00"), true));
-    assert.deepEqual([inRow("2026-11-27T08:00:00Z", true, false), inRow("2026-11-27T08:00:00.12Z", true, true), inRow("2026-11-27T08:00:00.1234567Z", true, false)], ["08:00:00", "Nov 27 08:00:00.120", "08:00:00.123"]);
+    assert.deepEqual([dateForm(at("27T23:59"), at("28T00:01"), true), dateForm(at("20T00:00"), at("28T00:01"), true)], ["day", "day"]);
+    assert.deepEqual([dateForm(at("27T00:00"), at("28T00:00"), true), dateForm(at("27T12:00"), at("27T12:00"), true)], ["", ""]);
+    // Of two years, a day says too little.
+    assert.deepEqual([dateForm(at("27T00:00") - 400 * 864e5, at("28T00:00"), true), inRow("2005-07-11T08:00:00Z", true, "year")], ["year", "2005-07-11 08:00:00"]);
+    assert.deepEqual([inRow("2026-11-27T08:00:00Z", true, ""), inRow("2026-11-27T08:00:00.12Z", true, "day"), inRow("2026-11-27T08:00:00.1234567Z", true, "")], ["08:00:00", "Nov 27 08:00:00.120", "08:00:00.123"]);
   },
 
   axes_have_round_numbers_and_logarithms_show_few_beside_many() {

@@ -42,7 +42,7 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     let archive = view.archives.iter().rfind(|archived| archived.table == state.table && !archived.is_superseded);
     table.archive = archive.map(|archived| archived.url.clone());
     table.archive_bytes = archive_bytes(view, &state.table);
-    table.state = view.state_name(state);
+    table.state = view.state_name(state).into();
     table.late = Some(state.unsealed_rows).filter(|rows| *rows > 0 && state.sealed.is_some());
     table.expires = match &state.state {
         DayState::Restored { expires, .. } => Some(expires.to_string()),
@@ -50,7 +50,7 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
         _ => table.expires.take().filter(|_| view.rule_of(&state.table).is_some()),
     };
     if let Some(next) = next(view, state) {
-        table.next = Some(next.step);
+        table.next = Some(next.step.into());
         table.next_at = next.at.map(|at| at.to_string());
     }
 }
@@ -78,12 +78,12 @@ fn only_archived(view: &View, archived: &Archived, shown: &ProgressSnapshot) -> 
     let expires = keep.map(|keep| archived.table.end().plus(keep).to_string());
     let mut table = ShownTable {
         table: archived.table.to_string(),
-        state: "dropped",
+        state: "dropped".into(),
         rows: Some(archived.seal.rows),
         bytes: Some(archived.seal.bytes),
         first_time: archived.seal.times.map(|(oldest, _)| oldest.to_string()),
         last_time: archived.seal.times.map(|(_, newest)| newest.to_string()),
-        next: expires.is_some().then_some("remove_archive"),
+        next: expires.is_some().then(|| "remove_archive".into()),
         next_at: expires.clone(),
         expires,
         archive: Some(archived.url.clone()),

@@ -84,6 +84,26 @@ const FUNCTIONS_ELSEWHERE: [(&[&str], &str); 8] = [
     ),
 ];
 
+/// Functions of `stats` in other languages, and what they are called here.
+const AGGREGATES_ELSEWHERE: [(&[&str], &str); 4] = [
+    (&["mean", "average"], "avg"),
+    (
+        &[
+            "dc",
+            "count_distinct",
+            "distinct_count",
+            "countdistinct",
+            "dcount",
+            "nunique",
+            "cardinality",
+            "approx_count_distinct",
+        ],
+        "count_uniq",
+    ),
+    (&["percentile", "perc", "pct"], "quantile"),
+    (&["list", "collect", "array_agg", "make_list"], "values"),
+];
+
 const METRICS: &str =
     "this is LogQL, which /loki/api/v1 answers; here it is written FILTER | stats by (_time:5m, a) count() n";
 
@@ -100,6 +120,25 @@ pub(crate) fn pipe(name: &str) -> Option<String> {
 /// What to write for a function of another language.
 pub(crate) fn function(name: &str) -> Option<&'static str> {
     advice_of(&FUNCTIONS_ELSEWHERE, name)
+}
+
+/// What a function of `stats` in another language is called here.
+pub(crate) fn aggregate(name: &str) -> Option<&'static str> {
+    advice_of(&AGGREGATES_ELSEWHERE, name)
+}
+
+/// Three words that are a comparison elsewhere: here each of them is looked for.
+fn comparison(tokens: &[QueryToken]) -> Option<String> {
+    let [field, verb, value, _] = tokens else { return None };
+    let are_words =
+        [field, verb, value].iter().all(|token| token.kind == TokenKind::Word) && verb.is_apart && value.is_apart;
+    let (field, value) = (&field.text, &value.text);
+    let written = match verb.text.to_ascii_lowercase().as_str() {
+        "contains" | "like" | "matches" | "includes" => format!("{field}:*{value}*"),
+        "startswith" | "starts_with" => format!("{field}:={value}*"),
+        _ => return None,
+    };
+    are_words.then(|| format!("{} is a word that is looked for; a comparison is written {written}", verb.text))
 }
 
 /// The options of grep, and what to write here.
@@ -148,6 +187,9 @@ pub(crate) fn whole_query(query: &str, tokens: &[QueryToken]) -> Option<SyntaxEr
             "this looks like SQL: `daytable sql 'select … from logs'` asks in SQL; here a filter is written status:>=500, \
              and what follows it | fields a, b | sort by (a) | limit 10",
         ));
+    }
+    if let Some(said) = comparison(tokens) {
+        return Some(SyntaxError::new(query, whole, said));
     }
     if tokens.first().is_some_and(|token| token.text == "-" && token.kind == TokenKind::Sign)
         && let Some(token) = tokens.get(1).filter(|token| token.kind == TokenKind::Word && !token.is_apart)

@@ -387,9 +387,10 @@ impl Parser<'_> {
         let name = token.text.to_ascii_lowercase();
         let Some((_, function, fields_min)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
             let names = FUNCTIONS.map(|(name, ..)| name);
-            let hint = match did_you_mean(&name, &names) {
-                Some(known) => format!("did you mean {known}?"),
-                None => format!("the functions are {}", names.join(", ")),
+            let hint = match (foreign::aggregate(&name), did_you_mean(&name, &names)) {
+                (Some(here), _) => format!("here it is written {here}(…)"),
+                (None, Some(known)) => format!("did you mean {known}?"),
+                (None, None) => format!("the functions are {}", names.join(", ")),
             };
             return self.error(token.at, format!("unknown function {name}; {hint}"));
         };
@@ -398,7 +399,10 @@ impl Parser<'_> {
             let at = self.token().at.clone();
             let found =
                 if self.is_end() { "the query ends".into() } else { format!("found {}", &self.query[at.clone()]) };
-            return self.error(at, format!("expected (, {found}; it is written stats by (path) {name}() n"));
+            return self.error(
+                at,
+                format!("expected (, {found}; it is written {name}() or, by groups, stats by (path) {name}() n"),
+            );
         }
         self.advance();
         let mut function = *function;

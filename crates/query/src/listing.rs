@@ -7,6 +7,7 @@ use daytable_model::time::Ticks;
 use daytable_parse::SourceProfile;
 use daytable_store::{Ledger, Reader, SourceKind, SourceState, SourceStatus, StoreError, TableSummary};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,12 +15,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A day-table. Times are RFC 3339.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownTable {
     /// Its name.
     pub table: String,
     /// Its state.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// Rows, including items. Rows in a remote store are not counted for a list.
     pub rows: Option<u64>,
     /// Bytes of its files.
@@ -41,7 +42,7 @@ pub struct ShownTable {
     pub expires: Option<String>,
     /// The next step: `seal`, `archive`, `drop` or `remove_archive`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<&'static str>,
+    pub next: Option<Cow<'static, str>>,
     /// When the step is due. The first run after that time executes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_at: Option<String>,
@@ -88,7 +89,7 @@ pub fn tables_of_lake(lake: &Lake) -> Result<Vec<ShownTable>, String> {
     }
     let shown = |(table, (bytes, times)): (&DayTable, LakeTable)| ShownTable {
         table: table.to_string(),
-        state: "archived",
+        state: "archived".into(),
         bytes: Some(bytes),
         first_time: times.map(|(first, _)| first.to_string()),
         last_time: times.map(|(_, last)| last.to_string()),
@@ -113,7 +114,7 @@ impl From<&TableSummary> for ShownTable {
         let shown = |time: Option<Ticks>| time.map(|time| time.to_string());
         ShownTable {
             table: summary.table.to_string(),
-            state: summary.state,
+            state: summary.state.into(),
             rows: Some(summary.rows),
             bytes: Some(summary.bytes),
             first_time: shown(summary.first_time),

@@ -20,10 +20,10 @@ pub fn remote_table_list(local: Vec<ShownTable>, view: &SharedView) -> Vec<Shown
         let held = planned.held_back.iter().find(|held| held.table == *day);
         let table = ShownTable {
             table: name.clone(),
-            state: view.state_name(day),
+            state: view.state_name(day).into(),
             waiting: waiting.filter(|rows| *rows > 0),
             expires: expires.map(|expires| expires.to_string()),
-            next: step.map(|planned| planned.step.name()),
+            next: step.map(|planned| planned.step.name().into()),
             archive: view.archive_of(day, None).map(|archived| archived.url.clone()),
             stays: held.map(|held| held.reason.to_string()),
             ..ShownTable::default()
