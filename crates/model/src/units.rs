@@ -57,7 +57,7 @@ pub fn show_duration(duration: Duration) -> String {
 
 /// A duration of minutes or more in its two largest units: `12m`, `3h 3m`, `3d 2h`.
 pub fn show_rounded(duration: Duration) -> String {
-    let minutes = duration.as_secs() / 60;
+    let minutes = (duration.as_secs() + 30) / 60;
     let (days, hours, minutes) = (minutes / 1440, minutes / 60 % 24, minutes % 60);
     match (days, hours) {
         (0, 0) => format!("{minutes}m"),
