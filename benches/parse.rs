@@ -203,5 +203,43 @@ fn sources(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, lines, samples, sources);
+/// The golden lists: what software writes by default, each entry with the profile of its source, and what devices send.
+fn golden(criterion: &mut Criterion) {
+    let (reading, seen) = (ParseOptions::default(), now());
+    let outputs = include_str!("../crates/parse/golden/outputs.txt");
+    let entries: Vec<Vec<&str>> = outputs.split("\n== ").skip(1).map(written_lines).collect();
+    let datagrams = include_str!("../crates/parse/golden/datagrams.txt");
+    let datagrams: Vec<&str> = datagrams.split("\n== ").skip(1).flat_map(written_lines).collect();
+    let mut group = criterion.benchmark_group("golden");
+    let mut profiles: Vec<SourceProfile> = entries.iter().map(|_| SourceProfile::default()).collect();
+    group.throughput(Throughput::Elements(entries.iter().map(|lines| lines.len() as u64).sum()));
+    group.bench_function("outputs", |bencher| {
+        bencher.iter(|| {
+            for (lines, learned) in entries.iter().zip(&mut profiles) {
+                for line in lines {
+                    let inner = learned.unwrap(black_box(line), &reading);
+                    black_box(learned.begins(&inner.text, &reading));
+                    black_box(learned.record(&inner.text, inner.envelope, &reading, seen));
+                }
+            }
+        });
+    });
+    group.throughput(Throughput::Elements(datagrams.len() as u64));
+    group.bench_function("datagrams", |bencher| {
+        let mut learned = SourceProfile::default();
+        bencher.iter(|| {
+            for line in &datagrams {
+                black_box(learned.record(black_box(line), Default::default(), &reading, seen));
+            }
+        });
+    });
+    group.finish();
+}
+
+/// The lines of an entry of a golden list, without its name and without what they mean.
+fn written_lines(entry: &str) -> Vec<&str> {
+    entry.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with("> ")).collect()
+}
+
+criterion_group!(benches, lines, samples, sources, golden);
 criterion_main!(benches);

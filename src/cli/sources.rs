@@ -9,7 +9,7 @@ use super::output::{Output, TextTable, bytes, cell};
 use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
-use daytable_query::{ShownListener, ShownSource, ShownUnended};
+use daytable_query::{ShownClock, ShownListener, ShownSource, ShownUnended};
 use daytable_store::{ListenerLedger, Reader};
 
 #[derive(Debug, clap::Args)]
@@ -38,13 +38,14 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
     };
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
-    let RunningSources { sources: _, unended, listeners, outboxes } = running;
+    let RunningSources { sources: _, unended, listeners, clocks, outboxes } = running;
     let mut output = Output::new();
     if args.output.json {
         sources.iter().try_for_each(|source| output.json(source))?;
         unended.iter().try_for_each(|file| output.json(file))?;
         ledgers.iter().try_for_each(|ledger| output.json(ledger))?;
         listeners.iter().try_for_each(|listener| output.json(listener))?;
+        clocks.iter().try_for_each(|clock| output.json(clock))?;
         outboxes.iter().try_for_each(|outbox| output.json(outbox))?;
     } else {
         output.line(columns(&sources))?;
@@ -65,6 +66,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             output.line("")?;
             output.line(listener_columns(&listeners))?;
         }
+        if !clocks.is_empty() {
+            output.line("")?;
+            clocks.iter().try_for_each(|clock| output.line(clock_line(clock)))?;
+        }
         if !outboxes.is_empty() {
             output.line("")?;
             output.line(outbox_columns(&outboxes))?;
@@ -84,6 +89,7 @@ struct RunningSources {
     sources: Vec<ShownSource>,
     unended: Vec<ShownUnended>,
     listeners: Vec<ShownListener>,
+    clocks: Vec<ShownClock>,
     outboxes: Vec<OutboxStatus>,
 }
 
@@ -97,6 +103,7 @@ fn of_daemon(control: Control) -> Result<RunningSources, CliError> {
         }
         running.unended.extend(serde_json::from_str::<ShownUnended>(&line).ok());
         running.listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
+        running.clocks.extend(serde_json::from_str::<ShownClock>(&line).ok());
         running.outboxes.extend(serde_json::from_str::<OutboxStatus>(&line).ok());
     }
     Ok(running)
@@ -154,6 +161,13 @@ fn listener_columns(listeners: &[ShownListener]) -> TextTable<'static, 8> {
             listener.losses(),
         ]
     })
+}
+
+/// Which clock is off, and by how much.
+fn clock_line(clock: &ShownClock) -> String {
+    let ShownClock { block, instance, records, since, .. } = clock;
+    let plural = if *records == 1 { "" } else { "s" };
+    format!("{}: its clock is {} ({records} record{plural} of {block} since {since})", SafeLine(instance), clock.off())
 }
 
 fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {

@@ -18,6 +18,7 @@ use crate::remote::{RemoteStore, StatusReader};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_intake::instance_template::TemplateError;
 use daytable_intake::route::Router;
+use daytable_intake::sender_clocks::ClockOff;
 use daytable_intake::tail::{self, ImportError, ImportFile, ImportSummary, TailOptions};
 use daytable_logql::ast::Selector;
 use daytable_logql::eval::EntrySource;
@@ -28,7 +29,7 @@ use daytable_platform::budget::MemoryBudget;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::listing;
 use daytable_query::tables::TableStore;
-use daytable_query::{Archives, ShownListener, ShownSource, ShownUnended, Stores};
+use daytable_query::{Archives, ShownClock, ShownListener, ShownSource, ShownUnended, Stores};
 use daytable_store::{CommitQueue, Reader};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -184,6 +185,7 @@ impl Api for ApiContext {
         let counters = self.counters.load();
         out.lines(counters.sources.iter().flat_map(|block| shown_unended(block)));
         out.lines(counters.listeners.iter().map(|listener| shown_listener(listener)));
+        out.lines(counters.listeners.iter().flat_map(|listener| shown_clocks(listener)));
         out.lines(self.outbox.iter().map(|status| status()));
         Ok(())
     }
@@ -281,6 +283,22 @@ fn shown_unended(counters: &SourceCounters) -> Vec<ShownUnended> {
         unended_bytes,
     };
     counters.unended().into_iter().map(shown).collect()
+}
+
+/// The senders of a listener whose clocks are off.
+fn shown_clocks(counters: &SourceCounters) -> Vec<ShownClock> {
+    let shown = |clock: ClockOff| {
+        let seconds = i64::try_from(clock.by.as_secs()).unwrap_or(i64::MAX);
+        ShownClock {
+            block: counters.name.clone(),
+            instance: clock.instance,
+            clock_ahead_seconds: if clock.is_ahead { seconds } else { -seconds },
+            records: clock.records,
+            since: clock.since.to_string(),
+            until: clock.until.to_string(),
+        }
+    };
+    counters.clocks_off().into_iter().map(shown).collect()
 }
 
 /// A listener with its current counts.

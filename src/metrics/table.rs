@@ -4,6 +4,8 @@ use super::family::Presence::{Always, Configured, Event, Source, While};
 use super::family::{Family, Metric, MetricKind, Presence};
 use super::snapshot::{HostSample, Snapshot, SourceSample, read};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
+use daytable_intake::source::Source as _;
+use daytable_intake::syslog::Syslog;
 use daytable_lifecycle::LifecycleStep;
 use daytable_model::record::Level;
 use daytable_net::tls;
@@ -239,6 +241,10 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| f.count(&[], s.remote.throttled)),
     histogram("daytable_remote_transaction_entities", "entities", "Entities of a transaction that was done.",
         |s, f| f.histogram(&s.transactions.entities)),
+    gauge("daytable_sender_clocks_off", SOURCE, "senders", Source, "Senders of syslog whose clocks are more than ten minutes off.",
+        |s, f| s.sources.iter().filter(|source| source.counters.kind == Syslog::KIND).for_each(|source| {
+            f.count(&[&source.counters.name], source.counters.clocks_off().len() as u64);
+        })),
     counter("daytable_senders_paced_total", &["reason", "source"], "pauses", Source, "Times that a sender was not read from because it was over its rate or quota.",
         |s, f| events(s, |source, event, count| {
             if let SourceEvent::SenderPaced(limit) = event {

@@ -3,10 +3,11 @@
 //!
 //! `????` stands for the year of a time without one. That year depends on the day of the test.
 
-use crate::place::DAYTABLE;
+use crate::place::{DAYTABLE, Place, message_of};
 use daytable_model::time::now;
 use daytable_parse::{ParseOptions, Records};
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -77,4 +78,55 @@ fn golden_files_have_the_format_of_their_folder() {
         let format = records.profile().format().map(|format| format.label());
         assert_eq!(format, Some(folder), "{}", case.display());
     }
+}
+
+/// When the datagrams of the golden list came: 2025-11-21T08:00:05Z.
+const RELAYED: u64 = 1_763_712_005;
+
+/// The datagrams of the golden list with a time of their own, as a relay keeps them: a line each.
+fn relayed() -> String {
+    let list = include_str!("../../crates/parse/golden/datagrams.txt");
+    let entries =
+        list.split("\n== ").skip(1).filter(|entry| !entry.lines().next().is_some_and(|head| head.contains('|')));
+    let lines = entries.flat_map(|entry| {
+        let lines: Vec<&str> =
+            entry.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with("# ")).collect();
+        let is_timed = |pair: &&[&str]| pair[1].starts_with("> ") && !pair[1].contains("none");
+        lines.windows(2).filter(is_timed).map(|pair| format!("{}\n", pair[0])).collect::<Vec<_>>()
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_file_of_a_relay_means_the_same_when_it_is_compressed() {
+    let lines = relayed();
+    let gzip = || {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(lines.as_bytes()).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    let zstd = zstd::encode_all(lines.as_bytes(), 3).expect("memory");
+    let files = [("relay.log", lines.clone().into_bytes()), ("relay.log.gz", gzip()), ("relay.log.zst", zstd)];
+    let read = |(name, bytes): (&str, Vec<u8>)| {
+        let place = Place::new();
+        let path = place.path(name);
+        fs::write(&path, bytes).expect("written");
+        // When the last datagram came: a compressed file has no other year.
+        let file = File::options().write(true).open(&path).expect("the file can be opened");
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(RELAYED)).expect("the file has a time");
+        place.said("import", &["--instance", "{field:host}", &path.display().to_string()]);
+        let records = place.records();
+        let shown = |name: &str, record: &serde_json::Value| record[name].to_string();
+        let mut meant: Vec<_> = records
+            .iter()
+            .map(|record| (message_of(record), ["time", "level", "partition_key"].map(|name| shown(name, record))))
+            .collect();
+        meant.sort();
+        meant
+    };
+    let [plain, gzip, zstd] = files.map(read);
+    assert_eq!(plain.len(), lines.lines().count());
+    assert!(plain.len() > 200, "{}", plain.len());
+    assert_eq!(plain, gzip);
+    assert_eq!(plain, zstd);
 }

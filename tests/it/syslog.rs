@@ -1,6 +1,7 @@
 //! Syslog over real sockets: sent messages are stored once over each transport, and losses are counted.
 
 use crate::place::{Daemon, PATIENCE, Place, message_of, numbered, wait_for};
+use daytable_model::time::{Ticks, now};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -605,4 +606,42 @@ fn a_listener_that_cannot_be_is_an_error_of_the_start() {
         assert!(daemon.said().contains(said), "{}", daemon.said());
         assert!(!place.data().exists(), "listeners are bound before anything else");
     }
+}
+
+/// Two hosts whose clocks are two hours behind and an hour ahead, one whose clock is right, and one that sends what waited
+/// for an hour.
+#[test]
+fn a_sender_whose_clock_is_off_is_named_with_its_difference() {
+    let place = Place::new();
+    let daemon = place.start_with(&block("udp", "udp://127.0.0.1:0", ""));
+    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").expect("bound"), address(&daemon, "udp"));
+    let mut sent = 0;
+    let clocks = wait_for("the clocks", 2 * PATIENCE, || {
+        let now = now();
+        sent += 1;
+        for (host, seconds) in [("behind", -7200), ("ahead", 3600), ("right", 0), ("waited", 30 * sent - 7200)] {
+            let time = Ticks::from_unix(now.unix_seconds() + seconds, 0).expect("a time");
+            socket.send_to(format!("<14>1 {time} {host} app 1 - - late").as_bytes(), to).expect("sent");
+        }
+        let shown: Vec<Value> =
+            place.json("sources", &[]).into_iter().filter(|line| line["clock_ahead_seconds"].is_i64()).collect();
+        (shown.len() > 1).then_some(shown)
+    });
+    let shown: Vec<_> =
+        clocks.iter().map(|clock| (clock["instance"].as_str(), clock["clock_ahead_seconds"].as_i64())).collect();
+    assert!(
+        matches!(shown[..], [(Some("ahead"), Some(3597..=3600)), (Some("behind"), Some(-7203..=-7200))]),
+        "{shown:?}"
+    );
+    let said = place.said("sources", &[]);
+    assert!(said.contains("behind: its clock is 2h 0m behind ("), "{said}");
+    assert_eq!(daemon.metric("daytable_sender_clocks_off{source=\"udp\"}"), Some(2.0));
+    let doctor = String::from_utf8(
+        place.ask("doctor", &["--config", &place.path("daytable.toml").display().to_string()]).stdout,
+    )
+    .expect("UTF-8");
+    assert!(doctor.contains("times: behind: its clock is 2h 0m behind, by the last"), "{doctor}");
+    assert!(doctor.contains("times: ahead: "), "{doctor}");
+    assert!(!doctor.contains("waited: its clock"), "{doctor}");
+    daemon.stop();
 }

@@ -5,6 +5,7 @@
 //! because a rate needs a zero before the first event. A block that leaves the configuration keeps its counters,
 //! because a counter never falls.
 
+use crate::sender_clocks::{ClockOff, SenderClocks};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
@@ -110,6 +111,8 @@ pub struct SourceCounters {
     listener: Mutex<ListenerSocket>,
     /// Files that end in a line without an end, which waits, and the bytes of the line.
     unended: Mutex<Vec<(PathBuf, u64)>>,
+    /// Of a listener whose records come as they are made.
+    clocks: Mutex<SenderClocks>,
 }
 
 /// The socket of a listener.
@@ -164,6 +167,16 @@ impl SourceCounters {
     /// The files that end in a line without an end, which waits for it, with the bytes of that line.
     pub fn unended(&self) -> Vec<(PathBuf, u64)> {
         lock(&self.unended).clone()
+    }
+
+    /// Compares the time of a record with its arrival.
+    pub(crate) fn compare_clock(&self, instance: &str, time: Ticks, now: Ticks) {
+        lock(&self.clocks).record(instance, time, now);
+    }
+
+    /// The senders whose clocks are off.
+    pub fn clocks_off(&self) -> Vec<ClockOff> {
+        lock(&self.clocks).off()
     }
 
     /// Counts a record.

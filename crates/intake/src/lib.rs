@@ -11,7 +11,7 @@
 //!   [`instance_template`]: patterns in the options of sources.
 //! * [`batcher`]: open batches, one for each table and partition. [`record_writer`]: records become rows in them.
 //!   `delivery`: rows of sources that cannot read their records again, until their commit.
-//! * [`rate_limit`]: limits on one sender. [`own_output`]: this daemon's own output, which is not read again.
+//! * [`rate_limit`]: limits on one sender. [`sender_clocks`]: senders whose clocks are off. [`own_output`]: this daemon's own output, which is not read again.
 
 pub mod source;
 pub mod counters;
@@ -25,6 +25,7 @@ pub mod batcher;
 pub mod record_writer;
 mod delivery;
 pub mod rate_limit;
+pub mod sender_clocks;
 pub mod glob;
 pub mod path_fields;
 pub mod instance_template;

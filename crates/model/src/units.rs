@@ -55,6 +55,17 @@ pub fn show_duration(duration: Duration) -> String {
     }
 }
 
+/// A duration of minutes or more in its two largest units: `12m`, `3h 3m`, `3d 2h`.
+pub fn show_rounded(duration: Duration) -> String {
+    let minutes = (duration.as_secs() + 30) / 60;
+    let (days, hours, minutes) = (minutes / 1440, minutes / 60 % 24, minutes % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes}m"),
+        (0, _) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
+}
+
 /// A number of bytes with its unit: `512B`, `64KiB`, `1MiB`, `10MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(u64);
@@ -123,6 +134,12 @@ fn times(number: &str, unit: u64) -> Result<u64, UnitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounded_durations_have_two_units() {
+        let of = |seconds: u64| show_rounded(Duration::from_secs(seconds));
+        assert_eq!([720, 11_000, 266_400].map(of), ["12m", "3h 3m", "3d 2h"]);
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! The golden lists: what software writes by default, and what devices send by syslog (`golden/*.txt`, whose heads say how
 //! an entry is written). The tests print each entry that is read otherwise, and hold the score.
 
+use crate::names::{Role, role_of};
 use crate::{ParseOptions, RawRecord, Records, SourceProfile, Zone};
 use daytable_model::record::Record;
 use daytable_model::time::Ticks;
@@ -167,6 +168,65 @@ fn datagrams() -> Vec<(&'static str, Vec<String>)> {
     entries(include_str!("../golden/datagrams.txt"), "2025-11-21T08:00:05Z").iter().map(read).collect()
 }
 
+/// How a relay writes datagrams into a file.
+#[derive(Clone, Copy, PartialEq)]
+enum RelayFile {
+    /// As they came, with their priority.
+    Raw,
+    /// Behind time and host, without a priority: rsyslog's own form. Where a datagram has no header, those of its arrival.
+    Headed,
+}
+
+/// The datagrams in one file of a relay, each with what is wrong. Behind another header the text is not compared, the host
+/// and the time may be those of the header, and a severity is known only where the text has one.
+fn relayed(form: RelayFile) -> Vec<(&'static str, Vec<String>)> {
+    let list = entries(include_str!("../golden/datagrams.txt"), "2025-11-21T08:00:05Z");
+    let (mut profile, options) = (SourceProfile::default(), ParseOptions::default());
+    let in_utc = list.iter().filter(|entry| entry.zone == Zone::Utc);
+    let results = in_utc.map(|entry| {
+        let wrong = entry.records.iter().flat_map(|(lines, expected)| {
+            let line = match form {
+                RelayFile::Raw => lines.trim_end().to_owned(),
+                RelayFile::Headed => headed(lines.trim_end()),
+            };
+            let begins = profile.begins(&line, &options);
+            let parsed = profile.record(&line, Default::default(), &options, entry.seen);
+            let found = wrong_datagram(&parsed.record, expected);
+            let is_wrong = |part: &str| match form {
+                RelayFile::Raw => true,
+                RelayFile::Headed => {
+                    let is_arrival = part.starts_with("time 2025-11-21T08:00:05Z ");
+                    part.starts_with("time ") && !is_arrival || part.starts_with("host None")
+                }
+            };
+            let parts = found.iter().flat_map(|found| found.split(", ")).filter(|part| is_wrong(part));
+            parts.map(str::to_owned).chain((!begins).then(|| "joined".into())).collect::<Vec<_>>()
+        });
+        (entry.name, wrong.collect())
+    });
+    results.collect()
+}
+
+/// A datagram as rsyslog writes it: `Nov 21 08:00:01 host tag: text`.
+fn headed(datagram: &str) -> String {
+    let text = datagram.split_once('>').filter(|_| datagram.starts_with('<')).map_or(datagram, |(_, rest)| rest);
+    if let Some(rest) = text.strip_prefix("1 ") {
+        let mut parts = rest.splitn(5, ' ');
+        let mut next = || parts.next().unwrap_or_default();
+        let (time, host, program, process, rest) = (next(), next(), next(), next(), next());
+        // The message identifier and the structured data are not written.
+        let text = rest.split_once(' ').map_or("", |(_, rest)| rest);
+        let text = text.strip_prefix("- ").or_else(|| text.split_once("] ").map(|(_, text)| text)).unwrap_or_default();
+        let process = if process == "-" { String::new() } else { format!("[{process}]") };
+        return format!("{time} {host} {program}{process}: {text}");
+    }
+    let mut words = text.split_ascii_whitespace();
+    let is_clock = |word: &str| word.len() == 8 && word.as_bytes()[2] == b':';
+    let has_time = text.starts_with("Nov ") && words.nth(2).is_some_and(is_clock);
+    let has_host = has_time && words.next().is_some_and(|host| !host.contains([':', '[']));
+    if has_host { text.to_owned() } else { format!("Nov 21 08:00:05 192.0.2.9 {text}") }
+}
+
 #[test]
 fn outputs_of_software_have_their_time_and_level() {
     let results = outputs();
@@ -179,6 +239,29 @@ fn datagrams_of_devices_have_their_host_time_severity_and_text() {
     let results = datagrams();
     assert!(results.len() >= 100, "{} entries", results.len());
     assert!(score("datagrams", &results) >= DATAGRAMS_RIGHT_MIN);
+}
+
+#[test]
+fn files_of_relays_have_the_hosts_times_and_severities_of_the_datagrams() {
+    assert!(score("files of datagrams", &relayed(RelayFile::Raw)) >= DATAGRAMS_RIGHT_MIN);
+    assert!(score("files with headers", &relayed(RelayFile::Headed)) >= DATAGRAMS_RIGHT_MIN);
+}
+
+/// The page of times names the fields in the order in which they are looked for.
+#[test]
+fn the_page_of_times_has_the_names_of_fields_in_their_order() {
+    let page = include_str!("../../../docs/guide/times.md");
+    let names = page.split("inner object: ").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("the names");
+    let ranks: Vec<u8> = names
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(|name| match role_of(name) {
+            Some((Role::Time, rank)) => rank,
+            role => panic!("{name} is {role:?}"),
+        })
+        .collect();
+    assert!(ranks.len() > 20 && ranks.is_sorted(), "{ranks:?}");
 }
 
 /// The page of the guide with the names of the lists.

@@ -66,6 +66,8 @@ pub(super) const JOINED_SECONDS: u8 = 25;
 
 /// `type`: `Warning` in Kubernetes' events. Most types are no levels.
 pub(super) const TYPE: u8 = 23;
+/// Its numbers are those of Lager: 0 to 3.
+pub(super) const LOG_LEVEL: u8 = 10;
 /// `severityLevel`, of Application Insights: 0 to 4.
 pub(super) const SEVERITY_LEVEL: u8 = 22;
 /// `Severity`: a word, or FoundationDB's 10 to 40 as text.
@@ -180,7 +182,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             b"eventTime" => (Time, 4),
             b"log.level" => (Level, 4),
             b"levelname" => (Level, LEVELNAME),
-            b"log_level" => (Level, 10),
+            b"log_level" => (Level, LOG_LEVEL),
             b"component" => (Component, 0),
             b"subsystem" => (Component, 10),
             b"host.name" => (Host, 2),

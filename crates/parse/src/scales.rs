@@ -1,6 +1,6 @@
 //! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
-use super::names::{ERROR_SEVERITY, GUESSED, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
+use super::names::{ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
 use daytable_model::record::{Level, Value};
 
 /// The level of a value under a name of this rank, and the rank of that reading.
@@ -22,6 +22,7 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
             SEVERITY_NUMBER => opentelemetry(*number)?,
             SEVERITY_LEVEL => insights(*number)?,
             SEVERITY => return None,
+            LOG_LEVEL if *number < 4 => lager(*number)?,
             0 => match number {
                 0..=7 => return syslog(*number).map(|level| (level, GUESSED)),
                 100 | 200 | 250 | 300 | 400 | 500 | 550 | 600 => return Some((monolog(*number), GUESSED)),
@@ -63,6 +64,12 @@ fn bunyan(number: i64) -> Option<Level> {
         60 => Level::Fatal,
         _ => return None,
     })
+}
+
+/// Lager, the library of Cloud Foundry.
+fn lager(number: i64) -> Option<Level> {
+    let scale = [Level::Debug, Level::Info, Level::Error, Level::Fatal];
+    scale.get(usize::try_from(number).ok()?).copied()
 }
 
 /// The scale of Application Insights.
@@ -177,6 +184,8 @@ mod tests {
             ("severityNumber", number(24), Some(Level::Fatal)),
             ("severity_number", number(0), None),
             ("severityLevel", number(3), Some(Level::Error)),
+            ("log_level", number(2), Some(Level::Error)),
+            ("log_level", number(30), Some(Level::Info)),
             ("Severity", text("40"), Some(Level::Error)),
             ("Severity", text("ERROR"), Some(Level::Error)),
             ("Severity", number(40), None),

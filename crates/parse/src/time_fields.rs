@@ -128,10 +128,10 @@ fn joined(date: &str, clock: &str, zone: Option<&str>, defaults: &TimestampDefau
 /// How much a name speaks of the time of its record, 0 most.
 fn rank_of(name: &str) -> Option<usize> {
     let lower = name.to_ascii_lowercase();
-    let last = lower.rsplit('.').next().unwrap_or(&lower);
+    let last = lower.rsplit('.').next().unwrap_or(&lower).trim_start_matches('_');
     let has = |words: &[&str]| words.iter().any(|word| last.contains(word));
     let is_time =
-        has(&TIME_WORDS) || matches!(last, "t" | "ts" | "at") || last.ends_with("_at") || name.ends_with("At");
+        has(&TIME_WORDS) || matches!(last, "t" | "ts" | "at" | "msec") || last.ends_with("_at") || name.ends_with("At");
     if has(&OTHER_WORDS) || !is_time {
         return None;
     }

@@ -58,7 +58,7 @@ pub use entity::{OwnedRow, OwnedValue};
 pub use filter::{DayChooser, Filter, PartitionChooser};
 pub use follow::{RecordFollower, records_since};
 pub use lake_days::LakeReport;
-pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable, ShownUnended};
+pub use listing::{ShownClock, ShownListener, ShownSource, ShownStatus, ShownTable, ShownUnended};
 pub use record::StoredRecord;
 pub use select::{find_record, select, select_while};
 pub use stores::Stores;

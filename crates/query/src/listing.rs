@@ -4,6 +4,7 @@ use daytable_archive::Lake;
 use daytable_model::key::DayTable;
 use daytable_model::path_text;
 use daytable_model::time::Ticks;
+use daytable_model::units::show_rounded;
 use daytable_parse::SourceProfile;
 use daytable_store::{Ledger, Reader, SourceKind, SourceState, SourceStatus, StoreError, TableSummary};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A day-table. Times are RFC 3339.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +155,31 @@ impl ShownListener {
     pub fn losses(&self) -> String {
         let shown: Vec<_> = self.losses.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
         shown.join(" ")
+    }
+}
+
+/// A sender whose clock is off, as the daemon that listens knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownClock {
+    /// The name of its config block.
+    pub block: String,
+    /// The instance of its records.
+    pub instance: String,
+    /// How many seconds the clock is ahead; negative where it is behind.
+    pub clock_ahead_seconds: i64,
+    /// The records that say so.
+    pub records: u64,
+    /// The arrival of the first of them.
+    pub since: String,
+    /// The arrival of the last one.
+    pub until: String,
+}
+
+impl ShownClock {
+    /// How far the clock is off, and in which direction: `2h 0m behind`.
+    pub fn off(&self) -> String {
+        let size = show_rounded(Duration::from_secs(self.clock_ahead_seconds.unsigned_abs()));
+        format!("{size} {}", if self.clock_ahead_seconds < 0 { "behind" } else { "ahead" })
     }
 }
 

@@ -6,7 +6,7 @@ use super::CheckResult;
 use super::files::{files, surveyed};
 use super::identities::identities;
 use super::receivers::receivers;
-use super::times::times;
+use super::times::{behind, times};
 use crate::config::{Config, Listen};
 use crate::remote::{local_limits, local_rules};
 use daytable_intake::journal::JournalOptions;
@@ -67,6 +67,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
         }
         Err(error) => results.push(CheckResult::fail("files", error.to_string(), "`journalctl -u daytable` says why")),
     }
+    results.extend(behind(locate::connect(data_dir, Some(config)).ok().flatten()));
     results.extend(journals(config, Path::new("/"), std::env::var_os("PATH").as_deref()));
     results.extend(descriptors(config));
     results.extend(watches());

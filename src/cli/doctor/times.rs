@@ -1,16 +1,17 @@
 //! The check of times: whether the newest records have the times at which they were written, which hosts are in the future,
-//! and which files have no times.
+//! which senders have a clock that is off, and which files have no times.
 
+use super::super::control::Control;
 use super::CheckResult;
 use daytable_intake::tail::SurveyedPath;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
-use daytable_model::units::show_duration;
+use daytable_model::units::{show_duration, show_rounded};
 use daytable_parse::SourceProfile;
 use daytable_query::answer::{AnswerItem, AnswerOptions, answer};
-use daytable_query::{Archives, Count, Filter, Grouping, Stores, count, select};
+use daytable_query::{Archives, Count, Filter, Grouping, ShownClock, Stores, count, select};
 use daytable_store::{Reader, SourceKind, SourceState, SourceStatus};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -104,7 +105,7 @@ fn ahead(stores: &Stores<'_>, now: Ticks) -> Vec<CheckResult> {
             Some(_) => "a wrong zone: set `zone` of its block, or the zone of the sender",
             None => "set the clock of that host (timedatectl there), or the clock of this one if that is wrong",
         };
-        let off = off.unwrap_or_else(|| format!("{} after", rounded(time, now)));
+        let off = off.unwrap_or_else(|| format!("{} after", show_rounded(time.since(now))));
         let found = format!(
             "{instance}: {records} record{plural} in the future, the newest of {time}, {off} now, from {source}"
         );
@@ -116,6 +117,36 @@ fn ahead(stores: &Stores<'_>, now: Ticks) -> Vec<CheckResult> {
         results.push(CheckResult::warn(CHECK, found, advice));
     }
     results
+}
+
+/// The senders whose clocks are behind, as the running daemon knows them. [`ahead`] finds the others, also when they are
+/// silent.
+pub(super) fn behind(control: Option<Control>) -> Vec<CheckResult> {
+    let Some(Ok(mut lines)) = control.map(|control| control.fetch("/api/sources")) else { return Vec::new() };
+    let mut clocks = Vec::new();
+    while let Ok(Some(line)) = lines.next_line() {
+        clocks.extend(serde_json::from_str::<ShownClock>(&line).ok().filter(|clock| clock.clock_ahead_seconds < 0));
+    }
+    clocks.sort_by_key(|clock| std::cmp::Reverse(clock.records));
+    let more = clocks.len().saturating_sub(NAMED_MAX);
+    let named = clocks.iter().take(NAMED_MAX).map(|clock| {
+        let ShownClock { block, instance, records, until, .. } = clock;
+        let (instance, off) = (SafeLine(instance), clock.off());
+        CheckResult::warn(
+            CHECK,
+            format!("{instance}: its clock is {off}, by the last {records} records of {block}, until {until}"),
+            "set the clock of that host, or `zone` of its block if its times have another zone; a sender that keeps each \
+             record back for so long looks the same",
+        )
+    });
+    let rest = (more > 0).then(|| {
+        CheckResult::warn(
+            CHECK,
+            format!("{more} more senders have clocks that are behind"),
+            "`daytable sources` names them",
+        )
+    });
+    named.chain(rest).collect()
 }
 
 /// The files that are followed and of which no record has a time, although something looks like one.
@@ -143,17 +174,6 @@ fn untimed(sources: &[SourceState]) -> Vec<CheckResult> {
     named.chain(rest).collect()
 }
 
-/// How far two times are from each other, in days and hours, or hours and minutes.
-fn rounded(time: Ticks, now: Ticks) -> String {
-    let minutes = (time.get() - now.get()).unsigned_abs() / TICKS_PER_SECOND.unsigned_abs() / 60;
-    let (days, hours, minutes) = (minutes / 1440, minutes / 60 % 24, minutes % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes}m"),
-        (0, _) => format!("{hours}h {minutes}m"),
-        _ => format!("{days}d {hours}h"),
-    }
-}
-
 /// How a time differs from the time of writing, if a wrong zone explains the difference: "2h before".
 fn zone_error(time: Ticks, written: Ticks) -> Option<String> {
     let off = (time.get() - written.get()) / TICKS_PER_SECOND;
@@ -177,13 +197,6 @@ mod tests {
         for near in [0, 5, -599, 700, 7300, -7000] {
             assert_eq!(off(near), None, "{near}");
         }
-    }
-
-    #[test]
-    fn distances_have_two_units() {
-        let now = Ticks::from_unix(1_800_000_000, 0).expect("a time");
-        let of = |seconds: i64| rounded(Ticks::from_unix(1_800_000_000 + seconds, 0).expect("a time"), now);
-        assert_eq!([720, 11_000, 266_400].map(of), ["12m", "3h 3m", "3d 2h"]);
     }
 
     #[test]

@@ -143,6 +143,9 @@ impl MessageSink {
         let origin = Origin { identity, position, source: &block.source, tenant: None };
         sender.counter.next += 1;
         let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
+        if let Some(time) = record.time {
+            counters.compare_clock(&instance, time, now);
+        }
         self.rows.write(routes, &instance, &record, origin, now, counters);
         match self.records.iter_mut().find(|(counters, _)| Arc::ptr_eq(counters, &block.counters)) {
             Some((_, records)) => *records += 1,

@@ -7,6 +7,9 @@ use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
 use daytable_model::record::Value;
 
+/// Digits of the seconds since 1970; no kernel runs for so long.
+const EPOCH_DIGITS: usize = 10;
+
 /// Reads the header from `at`, and returns the place of the message.
 pub(super) fn read<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usize> {
     let bytes = line.as_bytes();
@@ -18,7 +21,7 @@ pub(super) fn read<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Opt
     let written = line.get(start..close)?;
     let (seconds, fraction) = written.split_once('.')?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(seconds) || !digits(fraction) || fraction.len() != 6 {
+    if !digits(seconds) || !digits(fraction) || fraction.len() != 6 || seconds.len() >= EPOCH_DIGITS {
         return None;
     }
     sketch.add("uptime_s", Value::Double(written.parse().ok()?));

@@ -99,7 +99,9 @@ fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
         && !matches!(before, Some(b'0'..=b'9' | b'-' | b'_' | b'.' | b'"' | b'\''))
         && matches!(
             after,
-            None | Some(b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(' | b'#')
+            None | Some(
+                b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(' | b'#' | b'.'
+            )
         )
 }
 
@@ -156,7 +158,12 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         1 => {
             return is_spaced && after.starts_with(b"! ") && plain == 0
                 || before == Some(b'|') && after.starts_with(b"|")
-                || plain == 0 && before == Some(b'\t') && matches!(after, [b' ', b'A'..=b'Z' | b'a'..=b'z', ..]);
+                || plain == 0 && before == Some(b'\t') && matches!(after, [b' ', b'A'..=b'Z' | b'a'..=b'z', ..])
+                // `E. 11/21 08:00:01. text`, `[ E | rpc | Nov 21 08:00:01 ] text`
+                || before.is_none() && matches!(after, b". " | [b'.', b' ', b'0'..=b'9', ..])
+                || bytes[..start] == *b"[ " && after.starts_with(b" |")
+                // A column of letters: `T-140   E BROKER`.
+                || plain == 0 && word != "A" && bytes[..start].ends_with(b"  ") && matches!(after, [b' ', b'A'..=b'Z', ..]);
         }
         2 if is_capital => return before == Some(b'(') && after.starts_with(b") "),
         2 => return matches!(after, [b'(', b'0'..=b'9', b'0'..=b'9', b')', b' ', ..]),
@@ -171,6 +178,9 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         // The bracket that holds the time: `[main(----) 2026.11.21 08:00:01.123 INF] text`.
         [b']', b' ', ..] => is_capital && plain < 2,
         [b':'] | [b':', b' ' | b'\t', ..] => plain < 2,
+        [b':', b':', ..] => before == Some(b':'),
+        // `ERROR:core:connect: text`
+        [b':', next, ..] if next.is_ascii_alphabetic() => plain == 0 && is_spaced && word.len() > 3,
         [b' ', rest @ ..] if rest.trim_ascii_start().starts_with(b":") => plain < 2,
         [b'[', b'0'..=b'9', ..] => plain == 0,
         [b'[', b'A'..=b'Z' | b'a'..=b'z', ..] => plain == 0 && is_capital && is_spaced,
@@ -183,6 +193,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
         [b' ', next, ..] if plain == 0 && is_spaced && !next.is_ascii_alphanumeric() => true,
         [] | [b' ', ..] if is_named(bytes, start) => true,
+        // `1234 0x7f01 warning MediaObject text`
+        [b' ', b'A'..=b'Z', ..] if plain == 0 && is_alone(bytes, start) && start > 0 => true,
         [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
         _ => false,
     }
@@ -194,13 +206,17 @@ fn is_named(bytes: &[u8], start: usize) -> bool {
     [&b"level: "[..], b"severity: ", b"level=", b"severity="].iter().any(|name| before.ends_with(name))
 }
 
-/// Whether a word is the whole text between two commas, or the commas and quotes of such a text, without spaces.
+/// Whether a word is the whole text between two commas, or the commas and quotes of such a text, without spaces; or
+/// between two tabs, padded or not.
 fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
     match (start.checked_sub(1).map(|before| bytes[before]), bytes.get(stop)) {
         (Some(b'"'), Some(b'"')) => {
             start.checked_sub(2).is_none_or(|before| bytes[before] == b',') && bytes.get(stop + 1) == Some(&b',')
         }
         (Some(b','), Some(b',')) => true,
+        (Some(b'\t'), Some(b'\t' | b' ')) => {
+            bytes[stop..].iter().find(|byte| **byte != b' ').is_some_and(|byte| *byte == b'\t')
+        }
         _ => false,
     }
 }
@@ -240,6 +256,14 @@ mod tests {
             (",Warning,DAQmx,late", Some(Level::Warn)),
             ("(gjs:7): Gjs-WARNING **: late", Some(Level::Warn)),
             ("main#WARN#late", Some(Level::Warn)),
+            ("::WARN::[news:7] late", Some(Level::Warn)),
+            ("E. 11/21 08:00:01. late", Some(Level::Error)),
+            ("E. coli", None),
+            ("[ E | rpc  | 12 | Nov 21 08:00:01 ] late", Some(Level::Error)),
+            ("w3wp.exe (0x1A)\tSome Product \tGeneral   \t8nca\tWarning \tlate", Some(Level::Warn)),
+            ("[7] ERROR:core:connect: late", Some(Level::Error)),
+            ("P-1234       T-140   E BROKER  0: late", Some(Level::Error)),
+            ("1234 0x7f01 warning MediaObject late", Some(Level::Warn)),
             ("[web] a=1 level=warning late", Some(Level::Warn)),
             ("there was an error: late", None),
             ("Total ERROR count", None),

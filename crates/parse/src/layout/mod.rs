@@ -274,6 +274,17 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
         sketch.level(level, start, end);
     }
     let is_table = is_padded && sketch.has_component;
+    // `kubectl logs --timestamps`: what stands behind the time is the record.
+    if sketch.is_bare()
+        && sketch.level.is_none()
+        && message.starts_with('{')
+        && let Some(record) = json::parse(message, &context.defaults)
+    {
+        sketch.time = record.time.or(sketch.time);
+        sketch.level = record.level;
+        sketch.fields().extend(record.fields);
+        return sketch.finish(record.message, Format::Text);
+    }
     if text.len() == header.line.len() {
         if sketch.level.is_some() && !sketch.has_component {
             message = trailing_component(&mut sketch, message);

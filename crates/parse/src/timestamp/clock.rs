@@ -190,9 +190,23 @@ pub(super) fn half(text: &[u8]) -> Option<(bool, usize)> {
     };
     let (is_afternoon, rest) = match text {
         [first @ (b'A' | b'a' | b'P' | b'p'), b'M' | b'm', rest @ ..] => (matches!(first, b'P' | b'p'), rest),
-        // As Java writes them in German.
+        // As Java writes them in Spanish, in German,
+        [first @ (b'A' | b'a' | b'P' | b'p'), b'.', rest @ ..] => {
+            let rest = [&b" "[..], "\u{a0}".as_bytes(), "\u{202f}".as_bytes()]
+                .iter()
+                .find_map(|space| rest.strip_prefix(*space))
+                .unwrap_or(rest);
+            (matches!(first, b'P' | b'p'), rest.strip_prefix(b"M.").or_else(|| rest.strip_prefix(b"m."))?)
+        }
         [b'V', b'O', b'R', b'M', b'.', rest @ ..] => (false, rest),
         [b'N', b'A', b'C', b'H', b'M', b'.', rest @ ..] => (true, rest),
+        // in Chinese and in Japanese.
+        [0xe4 | 0xe5, ..] => {
+            const HALVES: [(&str, bool); 4] = [("上午", false), ("午前", false), ("下午", true), ("午後", true)];
+            let found =
+                |(word, is_afternoon): &(&str, bool)| Some((*is_afternoon, text.strip_prefix(word.as_bytes())?));
+            HALVES.iter().find_map(found)?
+        }
         _ => return None,
     };
     let length = text.len() - rest.len();

@@ -60,10 +60,17 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         }
         (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, defaults),
         (2, Some(b':')) => clock_first(&mut cursor, defaults),
+        (1 | 2, Some(0xe6)) => from_numbered_month(bytes, defaults),
         (6, Some(b' ')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
             clock_after(date, &mut cursor, Seconds::Required, defaults)
+        }
+        (7, Some(b' ')) => {
+            let year = signed(cursor.digits(4)?)?;
+            let (month, day) = language::day_of_year(year, cursor.digits(3)?)?;
+            cursor.at += 1;
+            clock_after(WrittenDate::Full(year, month, day), &mut cursor, Seconds::Required, defaults)
         }
         (8, Some(b'-' | b'T' | b' ' | b'_' | b':' | b'.')) => {
             let is_packed = bytes.get(8) != Some(&b'.') || DigitCursor { bytes, at: 9 }.run() == 6;
@@ -103,7 +110,10 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
     let begins_with_month = cursor.at == 0;
     let month = month(&mut cursor)?;
     let _dot = cursor.eat(b'.');
-    cursor.eat_any(b" -/")?;
+    // `Nov21`
+    if cursor.run() != 2 {
+        cursor.eat_any(b" -/")?;
+    }
     let _padding = cursor.eat(b' ');
     let day = cursor.number(1, 2)?;
     let comma = cursor.eat(b',');
@@ -127,6 +137,31 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
         None => (WrittenDate::Short(month, day), Form::Other),
     };
     finish(date, since_midnight, offset, &cursor, form, defaults)
+}
+
+/// Reads a timestamp that begins with a numbered month, as Java writes it in Chinese and in Japanese:
+/// `十一月 21, 2025 8:00:01 上午`, `11月 21, 2025 8:00:01 午前`.
+#[cold]
+pub(super) fn from_numbered_month(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+    const NUMERALS: [&str; 12] = ["一", "二", "三", "四", "五", "六", "七", "八", "九", "十", "十一", "十二"];
+    let mut cursor = DigitCursor { bytes, at: 0 };
+    let month = match cursor.run() {
+        0 => {
+            let is_next = |numeral: &str| bytes.strip_prefix(numeral.as_bytes())?.strip_prefix("月".as_bytes());
+            let (month, numeral) = (1..).zip(NUMERALS).find(|(_, numeral)| is_next(numeral).is_some())?;
+            cursor.at = numeral.len();
+            month
+        }
+        _ => cursor.number(1, 2)?,
+    };
+    cursor.text("月")?;
+    let _space = cursor.eat(b' ');
+    let day = cursor.number(1, 2)?;
+    cursor.text(", ")?;
+    let date = WrittenDate::Full(signed(cursor.number(4, 4)?)?, month, day);
+    let _comma = cursor.eat(b',');
+    cursor.eat(b' ').then_some(())?;
+    clock_after(date, &mut cursor, Seconds::Optional, defaults)
 }
 
 /// Whether a text begins with the short English name of a month, which is the name of no weekday.
@@ -188,7 +223,7 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     let day = cursor.number(1, 2)?;
     let _comma = cursor.eat(b',');
     dashes(cursor);
-    let separator = cursor.eat_any(b"Tt -_:.\t")?;
+    let separator = cursor.eat_any(b"Tt -_:.@[\t")?;
     let _padding = separator == b' ' && cursor.eat(b' ');
     let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
@@ -214,7 +249,8 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
 
 /// Dashes between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
 fn dashes(cursor: &mut DigitCursor<'_>) {
-    let length = [&b" - "[..], b" -- "].iter().find(|dashes| cursor.rest().starts_with(dashes)).map_or(1, |d| d.len());
+    let length =
+        [&b" - "[..], b" -- ", b"] ["].iter().find(|dashes| cursor.rest().starts_with(dashes)).map_or(1, |d| d.len());
     cursor.at += length - 1;
 }
 
@@ -309,7 +345,7 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let (month, day) = if month_first { (first, second) } else { (second, first) };
     let has_comma = cursor.eat(b',');
     dashes(cursor);
-    if cursor.eat_any(b" T-:_\t").is_none() && !has_comma {
+    if cursor.eat_any(b" T-:_[\t").is_none() && !has_comma {
         return None;
     }
     if year_digits == 4 {

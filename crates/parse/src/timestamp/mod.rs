@@ -123,6 +123,7 @@ pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stam
         [b'0'..=b'9', ..] => date::from_digits(text, defaults).or_else(|| epoch::hexadecimal(text)),
         [b'@', b'4', ..] => epoch::tai64n(text),
         [b'A'..=b'Z' | b'a'..=b'z', ..] => date::from_name(text, defaults),
+        [0xe4..=0xe5, ..] => date::from_numbered_month(text, defaults),
         _ => None,
     }
 }
@@ -130,7 +131,8 @@ pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stam
 /// The time of day at the start of `text`, without a date: `08:00:00.123`, `8:00AM`. It means the latest such time at
 /// most [`CLOCK_AHEAD`] after the time of reading.
 pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
-    if !matches!(text, [b'0'..=b'9', b':', ..] | [b'0'..=b'9', b'0'..=b'9', b':', ..]) {
+    // `0:00:01.123456789` counts from the start of a program.
+    if !matches!(text, [b'1'..=b'9', b':', ..] | [b'0'..=b'9', b'0'..=b'9', b':', ..]) {
         return None;
     }
     let mut cursor = clock::DigitCursor { bytes: text, at: 0 };
