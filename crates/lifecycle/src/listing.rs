@@ -164,8 +164,10 @@ mod tests {
         let summaries = names.map(summary);
         let listed = summaries.iter().map(ShownTable::from).collect();
         let found = with_lives(&summaries, listed, &view, &shown);
-        let found: Vec<_> =
-            found.iter().map(|t| (&*t.table, t.state, t.next, t.next_at.as_deref(), t.stays.is_some())).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|t| (&*t.table, &*t.state, t.next.as_deref(), t.next_at.as_deref(), t.stays.is_some()))
+            .collect();
         assert_eq!(
             found,
             [
