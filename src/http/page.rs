@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const BYTES_MAX: usize = 136 << 10;
+    const BYTES_MAX: usize = 140 << 10;
     const BROTLI_BYTES_MAX: usize = 40 << 10;
 
     #[test]
