@@ -6,7 +6,7 @@
 //! that waited shrink while the queue of the sender empties, and those of a batch are as far apart as its records. The
 //! smallest difference is the one of the record that was under way for the shortest time.
 //!
-//! * A clock is off when [`RECORDS_MIN`] records, over [`SPAN_MIN`] of arrival, differ by less than [`SPREAD_MAX`] from
+//! * A clock is off when `RECORDS_MIN` records, over `SPAN_MIN` of arrival, differ by less than `SPREAD_MAX` from
 //!   each other and by more than [`CLOCK_RIGHT`] from their arrival.
 //! * A sender that always passes records on after the same delay looks like one whose clock is behind by that delay.
 //! * Files are not judged: their records may be of any age when they are read for the first time.
