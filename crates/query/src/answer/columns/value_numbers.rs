@@ -114,13 +114,18 @@ impl ValueNumbers {
     fn of_text(&mut self, text: &str) -> u32 {
         match self.packed_key(text) {
             Some(key) => self.of_key(key, None),
-            None => self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 1),
+            None => self.of_unpacked(text),
         }
+    }
+
+    /// The number of a text that is not packed.
+    fn of_unpacked(&mut self, text: &str) -> u32 {
+        self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 1)
     }
 
     /// The key of a text that is packed.
     fn packed_key(&mut self, text: &str) -> Option<u64> {
-        if text.len() > PACKED_BYTES_MAX || digit_runs(text) > PACKED_NUMBERS_MAX {
+        if text.len() > PACKED_BYTES_MAX || !(1..=PACKED_NUMBERS_MAX).contains(&digit_runs(text)) {
             return None;
         }
         let (pattern, numbers) = self.splitter.split(text)?;
@@ -246,7 +251,8 @@ impl ValueReader<u32> for ValueNumbers {
                         packed.push(at);
                         found.push(NO_NUMBER);
                     }
-                    None => found.push(self.number(Property::String(text))),
+                    None if text.is_empty() => found.push(self.number(Property::String(text))),
+                    None => found.push(self.of_unpacked(text)),
                 }
             }
             if found.len() == start {
@@ -432,7 +438,7 @@ impl PackedTexts {
     }
 }
 
-/// How many runs of digits a text has. Texts with many are told by this alone: most identifiers, whose patterns do not repeat.
+/// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most identifiers, whose patterns do not repeat.
 fn digit_runs(text: &str) -> usize {
     let (mut runs, mut was_digit) = (0, false);
     for byte in text.bytes() {
