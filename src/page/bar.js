@@ -30,6 +30,8 @@ export class QueryBar {
     /** @type {{range: string, names: Promise<string[]>}|undefined} */
     this.names = undefined;
     this.timer = 0;
+    /** The query that the answer is of; the line may have what is being written. */
+    this.asked = "";
     byId("ask").addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
       this.submit();
@@ -40,9 +42,11 @@ export class QueryBar {
     this.input.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** @param {string} q */
+  /** Shows the query that is asked. What is being written stays when the question is still the same. @param {string} q */
   set(q) {
-    if (document.activeElement !== this.input || this.input.value.trim() !== q) this.input.value = q;
+    if (q === this.asked) return;
+    this.asked = q;
+    if (this.input.value.trim() !== q) this.input.value = q;
   }
 
   submit() {
@@ -58,7 +62,7 @@ export class QueryBar {
   fault(text, at) {
     this.input.setAttribute("aria-invalid", text ? "true" : "false");
     this.say(text, at);
-    if (at && document.activeElement === this.input) this.input.setSelectionRange(at.from, at.to);
+    if (at && document.activeElement === this.input && this.input.value === this.asked) this.input.setSelectionRange(at.from, at.to);
   }
 
   /** Shows what is to be said about the query, and its place. @param {string} [text] @param {{from: number, to: number}} [at] */
@@ -66,7 +70,7 @@ export class QueryBar {
     const box = byId("fault");
     box.hidden = !text;
     if (!text) return box.replaceChildren();
-    const q = this.input.value;
+    const q = this.asked;
     const end = at && Math.max(at.to, at.from + 1);
     box.replaceChildren(at ? h("code", visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", text), h("a", { href: "/page/language.html", target: "_blank" }, "The language"));
   }

@@ -223,6 +223,24 @@ def the_query_line_completes_and_typing_never_waits(page):
     expect(rows(page).nth(1)).to_contain_text("web-1")
 
 
+def what_is_being_written_stays(page):
+    held = []
+    page.route("**/api/hosts*", lambda route: held.append(route))
+    go(page)
+    line = page.get_by_role("combobox", name="Query")
+    line.press_sequentially("level:err")
+    until(lambda: held, page)
+    # An answer in the background draws the bar anew.
+    held[0].continue_()
+    expect(page.get_by_role("button", name="Hosts", exact=True)).to_be_visible()
+    expect(line).to_have_value("level:err")
+    page.get_by_role("button", name=re.compile("^Wrap")).click()
+    expect(line).to_have_value("level:err")
+    # A question from elsewhere takes its place.
+    page.get_by_role("group", name="Levels").get_by_role("button", name=re.compile("^error")).click()
+    expect(line).to_have_value(re.compile("^level:=?error$"))
+
+
 def new_records_are_followed_without_jumping(page):
     go(page)
     live = page.get_by_role("button", name="Live", exact=True)
@@ -621,7 +639,7 @@ def exports_have_everything(page):
 
 TESTS = [
     what_is_there_is_seen_at_once, a_record_opens_with_its_fields_line_place_and_surroundings, the_histogram_chooses_a_range,
-    questions_are_asked_and_shared_by_the_address, a_wrong_query_is_shown_at_its_place, the_query_line_completes_and_typing_never_waits,
+    questions_are_asked_and_shared_by_the_address, a_wrong_query_is_shown_at_its_place, the_query_line_completes_and_typing_never_waits, what_is_being_written_stays,
     typing_goes_on_while_no_answer_comes, new_records_are_followed_without_jumping, a_flood_is_sampled_and_says_so,
     a_million_rows_scroll_like_ten, a_line_of_100_kb_is_whole_in_its_record, an_alert_that_fires_is_listed_with_its_records, what_others_do_not_show, hosts_are_listed, keys_do_everything,
     the_list_scrolls_far_and_wraps, states_say_what_to_do, screens_of_both_themes_and_of_a_phone_are_accessible,
