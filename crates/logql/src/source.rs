@@ -66,8 +66,22 @@ pub struct EntrySelection<'q> {
 pub struct LabelCondition<'q> {
     /// The condition.
     pub filter: &'q LabelFilter,
-    /// Whether a parser may have added labels that the entry itself lacks.
-    pub is_parsed: bool,
+    /// Where its labels come from, if the entry itself lacks them.
+    pub origin: LabelOrigin,
+}
+
+/// Where labels come from that an entry itself lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelOrigin {
+    /// Nowhere.
+    Nowhere,
+    /// The line as it was written, in which parsers found them. Those that know no other names take the names of the line.
+    Line {
+        /// Whether all parsers do so.
+        is_named: bool,
+    },
+    /// A line that stages made.
+    MadeLine,
 }
 
 impl Selector {

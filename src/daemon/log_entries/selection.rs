@@ -4,13 +4,16 @@
 //! conditions on labels are asked of both:
 //!
 //! ```text
-//! lines ∧ (no stream ∧ columns  ∨  the note)
+//! lines ∧ (no stream ∧ columns  ∨  the note ∧ lines)
 //! ```
+//!
+//! A label that parsers found in the line is asked of the line, where the record itself has no such label: the line has parts of
+//! the name and of the value, unless it has escapes.
 
 use super::{DETECTED_LEVEL, KnownStream, LOG_HOST, NO_FIELDS, OWN_LABELS, SELECTED, shown, shown_level, table_name};
 use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
 use daytable_logql::labels::label_name;
-use daytable_logql::source::{EntrySelection, LabelCondition};
+use daytable_logql::source::{EntrySelection, LabelCondition, LabelOrigin};
 use daytable_logsql::query::Test;
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
 use daytable_model::property::{OwnedValue, Property};
@@ -22,12 +25,15 @@ pub(super) fn predicate_of(wanted: &EntrySelection<'_>) -> Predicate {
     let restricting: Vec<&LabelMatcher> = wanted.selector.0.iter().filter(|matcher| restricts(matcher)).collect();
     if !restricting.is_empty() || !wanted.labels.is_empty() {
         let is_own = of_stream(|note| note.is_none_or(|note| KnownStream::parse(note).is_none()));
-        let of_selector =
-            restricting.into_iter().filter_map(|matcher| of_label(&LabelFilter::Text(matcher.clone()), false));
+        let of_selector = restricting
+            .into_iter()
+            .filter_map(|matcher| of_label(&LabelFilter::Text(matcher.clone()), LabelOrigin::Nowhere));
         let of_conditions =
-            wanted.labels.iter().filter_map(|condition| of_condition(condition.filter, condition.is_parsed));
+            wanted.labels.iter().filter_map(|condition| of_condition(condition.filter, condition.origin));
         let own = PredicateNode::And([is_own].into_iter().chain(of_selector).chain(of_conditions).collect());
-        nodes.push(PredicateNode::Or(vec![own, of_note(wanted)]));
+        let of_lines = wanted.labels.iter().filter_map(|condition| of_pushed_line(condition.filter, condition.origin));
+        let pushed = PredicateNode::And([of_note(wanted)].into_iter().chain(of_lines).collect());
+        nodes.push(PredicateNode::Or(vec![own, pushed]));
     }
     PredicateNode::And(nodes).reduced(&|_| None).into()
 }
@@ -55,11 +61,9 @@ fn of_stream(test: impl Fn(Option<&str>) -> bool + Send + Sync + 'static) -> Pre
 
 /// What each line satisfies.
 fn of_line(filter: &LineFilter) -> Option<PredicateNode> {
-    let line = |matcher: Matcher| PredicateNode::Field(FieldName::new("line"), matcher.into());
-    let part = |text: &str| line(Matcher::new(&FieldName::new("line"), &Test::Part(text.to_owned())));
     let texts = filter.texts().filter(|texts| texts.iter().all(|text| super::is_of_record(text) && !text.is_empty()));
     if let Some(texts) = texts {
-        let mut parts: Vec<PredicateNode> = texts.into_iter().map(part).collect();
+        let mut parts: Vec<PredicateNode> = texts.into_iter().map(line_with).collect();
         return if parts.len() == 1 { parts.pop() } else { Some(PredicateNode::Or(parts)) };
     }
     let of_text = filter.clone();
@@ -68,7 +72,7 @@ fn of_line(filter: &LineFilter) -> Option<PredicateNode> {
         Some(Property::String(line)) => of_text.holds(line),
         Some(other) => of_text.holds(&other.text()),
     };
-    let passes = line(Matcher::accepting(passes));
+    let passes = PredicateNode::Field(FieldName::new("line"), Matcher::accepting(passes).into());
     if !filter.depends_on_end() {
         return Some(passes);
     }
@@ -77,21 +81,66 @@ fn of_line(filter: &LineFilter) -> Option<PredicateNode> {
     Some(PredicateNode::Or(vec![has_end, passes]))
 }
 
-/// What the labels of a record that was pushed to no stream satisfy; `None` if columns cannot decide it.
-fn of_condition(filter: &LabelFilter, is_parsed: bool) -> Option<PredicateNode> {
+/// A test of the line: whether it has a text.
+fn line_with(text: &str) -> PredicateNode {
+    let line = FieldName::new("line");
+    let matcher = Matcher::new(&line, &Test::Part(text.to_owned()));
+    PredicateNode::Field(line, matcher.into())
+}
+
+/// What the line satisfies in which parsers found the label of a condition on one label; `None` if any line may have it, or none.
+fn of_found_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
+    let LabelOrigin::Line { is_named } = origin else { return None };
+    let texts = filter.texts_in_line(is_named);
+    if texts.is_empty() {
+        return None;
+    }
+    let has_texts = PredicateNode::And(texts.into_iter().map(line_with).collect());
+    Some(PredicateNode::Or(vec![has_texts, line_with("\\")]))
+}
+
+/// What the line of a record that was pushed to a stream satisfies; `None` if any does.
+fn of_pushed_line(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
     match filter {
         LabelFilter::And(left, right) => {
-            let parts = [left, right].into_iter().filter_map(|side| of_condition(side, is_parsed));
-            Some(PredicateNode::And(parts.collect()))
+            let parts: Vec<_> = [left, right].into_iter().filter_map(|side| of_pushed_line(side, origin)).collect();
+            (!parts.is_empty()).then_some(PredicateNode::And(parts))
         }
         LabelFilter::Or(left, right) => {
-            Some(PredicateNode::Or(vec![of_condition(left, is_parsed)?, of_condition(right, is_parsed)?]))
+            Some(PredicateNode::Or(vec![of_pushed_line(left, origin)?, of_pushed_line(right, origin)?]))
         }
-        filter => of_label(filter, is_parsed),
+        filter => {
+            let name = filter
+                .label()
+                .filter(|name| is_decidable(name) && !filter.may_pass(None) && *name != DETECTED_LEVEL)?;
+            let (found, name) = (of_found_label(filter, origin)?, name.to_owned());
+            let is_pushed = of_stream(move |note| {
+                note.and_then(KnownStream::parse).is_some_and(|known| {
+                    known.labels.get(&name).is_some()
+                        || name == LOG_HOST && known.takes_host
+                        || known.metadata.iter().any(|(pushed, _)| label_name(pushed) == name)
+                })
+            });
+            Some(PredicateNode::Or(vec![is_pushed, found]))
+        }
     }
 }
 
-fn of_label(filter: &LabelFilter, is_parsed: bool) -> Option<PredicateNode> {
+/// What the labels of a record that was pushed to no stream satisfy; `None` if columns cannot decide it.
+fn of_condition(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
+    match filter {
+        LabelFilter::And(left, right) => {
+            let parts = [left, right].into_iter().filter_map(|side| of_condition(side, origin));
+            Some(PredicateNode::And(parts.collect()))
+        }
+        LabelFilter::Or(left, right) => {
+            Some(PredicateNode::Or(vec![of_condition(left, origin)?, of_condition(right, origin)?]))
+        }
+        filter => of_label(filter, origin),
+    }
+}
+
+fn of_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
     let name = filter.label()?;
     if !is_decidable(name) {
         return None;
@@ -123,12 +172,17 @@ fn of_label(filter: &LabelFilter, is_parsed: bool) -> Option<PredicateNode> {
         "service_name" => None,
         name => {
             // Another field may have a name that becomes this label.
-            let may_be_elsewhere = is_parsed || name.contains('_');
+            let may_lack = name.contains('_') || origin == LabelOrigin::MadeLine || filter.may_pass(None);
+            let of_line = if may_lack { None } else { of_found_label(filter, origin) };
+            let may_lack = may_lack || origin != LabelOrigin::Nowhere && of_line.is_none();
             let passes = move |value: Option<Property<'_>>| match value {
-                None => may_be_elsewhere || of_value.may_pass(None),
+                None => may_lack,
                 Some(value) => of_value.may_pass(Some(&shown(&OwnedValue::from(value)))),
             };
-            Some(of_column(name, Matcher::accepting(passes)))
+            let of_value = of_column(name, Matcher::accepting(passes));
+            let Some(of_line) = of_line else { return Some(of_value) };
+            let lacks = of_column(name, Matcher::accepting(|value| value.is_none()));
+            Some(PredicateNode::Or(vec![of_value, PredicateNode::And(vec![lacks, of_line])]))
         }
     }
 }
@@ -145,7 +199,8 @@ fn is_decidable(name: &str) -> bool {
 /// What the stream of a pushed record satisfies.
 fn of_note(wanted: &EntrySelection<'_>) -> PredicateNode {
     let selector = wanted.selector.clone();
-    let condition = |condition: &LabelCondition<'_>| (condition.filter.clone(), condition.is_parsed);
+    let condition =
+        |condition: &LabelCondition<'_>| (condition.filter.clone(), condition.origin != LabelOrigin::Nowhere);
     let conditions: Vec<(LabelFilter, bool)> = wanted.labels.iter().map(condition).collect();
     of_stream(move |note| {
         let Some(known) = note.and_then(KnownStream::parse) else { return false };

@@ -46,6 +46,17 @@ fn note(chance: u64) -> Option<StreamNote<'static>> {
     Some(StreamNote { text: PushedStream(labels, names, end).text().into(), nanos })
 }
 
+const MESSAGES: [&str; 8] = [
+    "request handled",
+    "error: card expired",
+    "warn=1",
+    r#"{"level":"debug"}"#,
+    r#"{"user":"ann","status":500,"a":{"b":"c d"}}"#,
+    r#"{"us\u0065r":"b\u006fb","status":404}"#,
+    "user=bob status=404 a_b=\"c d\"",
+    "user=\"b\\u006fb\" http.status=2xx",
+];
+
 fn add_to(batch: &mut Batch, number: u64, chance: u64) {
     fn pick<T: Copy>(chance: u64, at: u32, of: &[T]) -> T {
         of[(chance >> at) as usize % of.len()]
@@ -54,7 +65,7 @@ fn add_to(batch: &mut Batch, number: u64, chance: u64) {
     let message = match chance >> 3 & 31 {
         0 => "x error ".repeat(9000),
         1 => String::new(),
-        _ => pick(chance, 8, &["request handled", "error: card expired", "warn=1", "{\"level\":\"debug\"}"]).to_owned(),
+        _ => pick(chance, 8, &MESSAGES).to_owned(),
     };
     let mut fields = vec![
         ("component", text(pick(chance, 10, &["auth", "cart", ""]))),
@@ -169,7 +180,7 @@ const SELECTORS: [&str; 20] = [
     r#"{service_name="shop"}"#,
     r#"{level=~"warn|error", source!="/var/log/b.log"}"#,
 ];
-const STAGES: [&str; 32] = [
+const STAGES: [&str; 40] = [
     "",
     r#" | log_host="web-2" or user="ann""#,
     " | drop __error__",
@@ -202,6 +213,14 @@ const STAGES: [&str; 32] = [
     r#" | http_status!="2xx" |= "" != "nowhere""#,
     r#" | table="Log", source=~".*a.*" | service_name!="api""#,
     r#" | lvl="info" or status=ip("10.0.0.1")"#,
+    r#" | json | logfmt | drop __error__, __error_details__ | user="bob""#,
+    r#" | json | user="ann" | drop status | status="" "#,
+    r#" | logfmt | user=~"b.*" or a_b="c d""#,
+    r#" | json | drop user="ann", app | user!="ann" | status >= 404"#,
+    r#" | json | a_b="c d", status="500" | keep user | user="ann""#,
+    r#" | pattern "user=<who> <_>" | who="bob" or component="auth""#,
+    r#" | json who="user", b="a.b" | who="ann" | label_format user=who | user="ann""#,
+    r#" | unpack | logfmt | user="bob" or user="pushed""#,
 ];
 const GROUPS: [&str; 10] = [
     "",
