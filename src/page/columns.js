@@ -52,9 +52,10 @@ export class Columns {
   /** Shows the heads. On a narrow screen, a row is two lines, and the chosen columns stand in the second. @param {import("./time.js").DateForm} dates @param {boolean} isNarrow @param {(name: string) => number} chars those of the longest value */
   layout(dates, isNarrow, chars) {
     const { cols } = this.uses.state();
+    const widthOf = (/** @type {string} */ name, /** @type {number} */ head, /** @type {number} */ most) => Math.min(most, Math.max(head, chars(name) + 1)) + "ch";
     this.columns = [
-      { name: "time", head: "Time", width: { "": 12.5, day: 19.5, year: 23.5 }[dates] + "ch", isChosen: false }, { name: "level", head: "Level", width: "8ch", isChosen: false }, { name: "instance", head: "Instance", width: "16ch", isChosen: false },
-      ...(isNarrow ? [] : cols.map((name) => ({ name, head: visible(name), width: Math.min(CHARS.most, Math.max(CHARS.least, name.length + 4, chars(name) + 1)) + "ch", isChosen: true }))),
+      { name: "time", head: "Time", width: { "": 12.5, day: 19.5, year: 23.5 }[dates] + "ch", isChosen: false }, { name: "level", head: "Level", width: "8ch", isChosen: false }, { name: "instance", head: "Instance", width: widthOf("instance", 10, 16), isChosen: false },
+      ...(isNarrow ? [] : cols.map((name) => ({ name, head: visible(name), width: widthOf(name, Math.max(CHARS.least, name.length + 4), CHARS.most), isChosen: true }))),
     ];
     this.scroller.classList.toggle("two-lines", isNarrow);
     this.size();

@@ -10,7 +10,10 @@
 //! A label that parsers found in the line is asked of the line, where the record itself has no such label: the line has parts of
 //! the name and of the value, unless it has escapes.
 
-use super::{DETECTED_LEVEL, KnownStream, LOG_HOST, NO_FIELDS, OWN_LABELS, SELECTED, shown, shown_level, table_name};
+use super::{
+    DETECTED_LEVEL, KnownStream, LOG_HOST, NO_FIELDS, OWN_LABELS, SELECTED, SERVICE_FIELDS, shown, shown_level,
+    table_name,
+};
 use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
 use daytable_logql::labels::label_name;
 use daytable_logql::source::{EntrySelection, LabelCondition, LabelOrigin};
@@ -169,7 +172,18 @@ fn of_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> 
             };
             Some(of_column(name, Matcher::accepting(passes)))
         }
-        "service_name" => None,
+        // One of these names the service, or the instance does; whether another one has priority, the entry says.
+        "service_name" => {
+            let one = |name: &&'static str| {
+                let (of_value, is_instance) = (of_value.clone(), *name == "instance");
+                let passes = move |value: Option<Property<'_>>| {
+                    let text = value.map(|value| value.text().into_owned()).unwrap_or_default();
+                    if text.is_empty() { is_instance } else { of_value.may_pass(Some(&text)) }
+                };
+                of_column(name, Matcher::accepting(passes))
+            };
+            Some(PredicateNode::Or(SERVICE_FIELDS.iter().chain(&["instance"]).map(one).collect()))
+        }
         name => {
             // Another field may have a name that becomes this label.
             let may_lack = name.contains('_') || origin == LabelOrigin::MadeLine || filter.may_pass(None);
