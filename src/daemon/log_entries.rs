@@ -28,7 +28,7 @@ use daytable_query::tables::TableError;
 use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select_while};
 use daytable_store::StoreError;
 use daytable_store::forward::receive::LOG_HOST;
-use folds::{CountFold, SampleFold, SampleReaders, sees};
+use folds::{CountFold, NeededLabels, SampleFold, SampleReaders, sees};
 use selection::predicate_of;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -111,6 +111,27 @@ pub(super) struct EntryMaker {
     forwarded: HashMap<(String, String), Arc<Labels>>,
     /// Label sets of other records, by the values of their labels.
     own: HashMap<[String; 6], Arc<Labels>>,
+    needed_fields: NeededFields,
+}
+
+/// Which fields a question needs, by their names.
+#[derive(Default)]
+struct NeededFields(HashMap<String, bool>);
+
+impl NeededFields {
+    /// Whether the label of a field is needed. A maker has one question.
+    fn has(&mut self, field: &str, needed: Option<&NeededLabels>) -> bool {
+        let Some(needed) = needed else { return true };
+        if let Some(has) = self.0.get(field) {
+            return *has;
+        }
+        let has = needed.needs(&label_name(&shown_name(field)));
+        if self.0.len() >= STREAMS_MAX {
+            self.0.clear();
+        }
+        self.0.insert(field.to_owned(), has);
+        has
+    }
 }
 
 impl EntryMaker {
@@ -135,18 +156,24 @@ impl EntryMaker {
         if !self.seen.is_all() && !self.sees(record) {
             return None;
         }
-        match self.entry_of(record, selector, LevelSearch::Full) {
+        match self.entry_of(record, selector, LevelSearch::Full, None) {
             FoundEntry::Entry(entry) => Some(entry),
             FoundEntry::Unselected | FoundEntry::Open => None,
         }
     }
 
-    /// The entry of a record, or of the values that matter of several.
-    fn entry_of(&mut self, record: &StoredRecord, selector: &Selector, search: LevelSearch) -> FoundEntry {
+    /// The entry of a record, or of the values that matter of several, with the fields that are needed, or all.
+    fn entry_of(
+        &mut self,
+        record: &StoredRecord,
+        selector: &Selector,
+        search: LevelSearch,
+        needed: Option<&NeededLabels>,
+    ) -> FoundEntry {
         let nanos = record.time().unix_nanos();
         let known = record.stream.as_ref().and_then(|note| self.known(&note.text));
         let Some(known) = known else {
-            return self.own_entry(record, selector, nanos, search);
+            return self.own_entry(record, selector, nanos, search, needed);
         };
         let stream = self.stream_of(record, &known);
         let own = OwnValues::of(record, selector, &stream);
@@ -157,7 +184,8 @@ impl EntryMaker {
             let found = name.find_in(|wanted| record.fields.iter().find(|(known, _)| known == wanted));
             found.map(|(_, value)| shown(value))
         };
-        let metadata = known.metadata.iter().filter_map(|(name, field)| Some((name.as_str(), value(field)?)));
+        let metadata = known.metadata.iter().filter(|(name, _)| self.needed_fields.has(name, needed));
+        let metadata = metadata.filter_map(|(name, field)| Some((name.as_str(), value(field)?)));
         let metadata = labels_apart(metadata);
         let mut line = record.line().into_owned();
         line.push_str(&known.end);
@@ -195,14 +223,22 @@ impl EntryMaker {
         Some(known)
     }
 
-    fn own_entry(&mut self, record: &StoredRecord, selector: &Selector, time: i64, search: LevelSearch) -> FoundEntry {
+    fn own_entry(
+        &mut self,
+        record: &StoredRecord,
+        selector: &Selector,
+        time: i64,
+        search: LevelSearch,
+        needed: Option<&NeededLabels>,
+    ) -> FoundEntry {
         let instance = record.instance();
         let service = SERVICE_FIELDS.iter().find_map(|name| field_of(record, name)).unwrap_or_else(|| instance.clone());
         let host = field_of(record, LOG_HOST).unwrap_or_default();
         let level = record.level.map_or("", Level::name).to_owned();
         let values = [instance, level, host, service, record.source.clone(), table_name(&record.table)];
         let stream = self.own_stream(values);
-        let names: Vec<_> = record.fields.iter().map(|(name, value)| (shown_name(name), shown(value))).collect();
+        let fields = record.fields.iter().filter(|(name, _)| self.needed_fields.has(name, needed));
+        let names: Vec<_> = fields.map(|(name, value)| (shown_name(name), shown(value))).collect();
         let pairs = names.iter().filter(|(name, _)| stream.get(&label_name(name)).is_none());
         let metadata = labels_apart(pairs.map(|(name, value)| (&**name, value.clone())));
         if !selector.matches(|name| stream.get(name).or_else(|| metadata.get(name))) {

@@ -57,7 +57,7 @@ impl NeededLabels {
     }
 
     /// Whether a field matters that becomes this label, or the same with a number.
-    fn needs(&self, label: &str) -> bool {
+    pub(super) fn needs(&self, label: &str) -> bool {
         let Some(names) = &self.names else { return true };
         let is_it = |name: &String| {
             let is_numbered = || may_be_numbered(name) && name.rsplit_once('_').is_some_and(|(base, _)| base == label);
@@ -251,7 +251,7 @@ impl EntryFold for SampleFold<'_> {
     }
 
     fn outcome(&self, (maker, samples): &mut Self::State, record: &StoredRecord, line: AlikeLine) -> AlikeOutcome {
-        let entry = match maker.entry_of(record, self.wanted.selector, self.level_search(line)) {
+        let entry = match maker.entry_of(record, self.wanted.selector, self.level_search(line), None) {
             FoundEntry::Entry(entry) => entry,
             FoundEntry::Unselected => return AlikeOutcome::Dropped,
             FoundEntry::Open => return AlikeOutcome::Open,
@@ -276,7 +276,9 @@ impl EntryFold for SampleFold<'_> {
 
     fn add_record(&self, (maker, samples): &mut Self::State, record: &StoredRecord) -> ControlFlow<()> {
         let search = if self.labels.has_detected_level { LevelSearch::Full } else { LevelSearch::Skip };
-        match maker.entry_of(record, self.wanted.selector, search) {
+        // A template may read labels that no stage names.
+        let needed = (!matches!(self.needs.line, LineNeed::Record)).then_some(&self.labels);
+        match maker.entry_of(record, self.wanted.selector, search, needed) {
             FoundEntry::Entry(entry) if (self.wanted.span.from..=self.wanted.span.to).contains(&entry.time) => {
                 self.question.add_entry(samples, &entry, &|| self.clock.stop_reason().is_none())
             }
@@ -418,7 +420,7 @@ impl EntryFold for CountFold<'_> {
     }
 
     fn outcome(&self, counts: &mut EntryCounts, record: &StoredRecord, _line: AlikeLine) -> AlikeOutcome {
-        match counts.maker.entry_of(record, self.wanted.selector, LevelSearch::Skip) {
+        match counts.maker.entry_of(record, self.wanted.selector, LevelSearch::Skip, None) {
             FoundEntry::Entry(entry) => match self.group(counts, &entry.stream) {
                 Some(group) => AlikeOutcome::Group(group, 1.0),
                 None => AlikeOutcome::Ended,
@@ -449,7 +451,9 @@ impl EntryFold for CountFold<'_> {
     }
 
     fn add_record(&self, counts: &mut EntryCounts, record: &StoredRecord) -> ControlFlow<()> {
-        let FoundEntry::Entry(entry) = counts.maker.entry_of(record, self.wanted.selector, LevelSearch::Skip) else {
+        let FoundEntry::Entry(entry) =
+            counts.maker.entry_of(record, self.wanted.selector, LevelSearch::Skip, Some(&self.labels))
+        else {
             return ControlFlow::Continue(());
         };
         if !self.wanted.passes_lines(&entry.line) {
