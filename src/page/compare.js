@@ -1,14 +1,14 @@
 // What is different between two ranges: values and patterns whose share has changed, and whether chance explains it.
 
 import * as api from "./api.js";
-import { blank, button, dash, grid, h, percent, textOf, visible } from "./dom.js";
+import { blank, button, dash, grid, h, percent, plural, textOf, visible } from "./dom.js";
 import { grouped } from "./number.js";
 import { marked } from "./patterns.js";
 import { add, split, term } from "./query.js";
 import { parse } from "./range.js";
 import { dayBegin, full, instant, rfc } from "./time.js";
 
-/** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, range: () => [number, number]}} Uses */
+/** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, range: () => [number, number], extent: () => [number, number]}} Uses */
 /** @typedef {{n: number, of: number, isExact: boolean}} Share the records with a value, of how many */
 /** @typedef {{field: string, value: string, query: string}} Value */
 /** @typedef {Awaited<ReturnType<typeof sharesOf>>} Shares */
@@ -68,13 +68,16 @@ async function listOthers(here, there, signal) {
 }
 
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
-export async function showCompare(place, signal, { state, change, range }) {
+export async function showCompare(place, signal, { state, change, range, extent }) {
   const { since2, until2, utc } = state();
   const [q] = split(state().q);
-  const [from, to] = range();
+  // Before all time there is nothing: its halves are compared.
+  const isHalved = state().since === "all" && !state().until && !since2 && !until2;
+  const [from, to] = isHalved ? [extent()[0], extent()[1] + 1] : range();
   const begins = (/** @type {string} */ text) => dayBegin(text, Date.now(), utc);
   // Without another range, the one before, of the same length.
-  const asks = [{ q, since: rfc(from), until: rfc(to) }, { q, since: begins(since2) || rfc(2 * from - to), until: begins(until2) || rfc(from) }];
+  const middle = isHalved ? Math.round((from + to) / 2) : from;
+  const asks = [{ q, since: rfc(middle), until: rfc(to) }, { q, since: begins(since2) || rfc(isHalved ? from : 2 * from - to), until: begins(until2) || rfc(middle) }];
   const inputs = asks.flatMap(({ since, until }, at) => [["from", since], ["to", until]].map(([name, time]) =>
     h("input", { value: full(instant(time, Date.now()), utc), "aria-label": `${"AB"[at]} ${name}`, spellcheck: false })));
   const wrong = h("p.bad", { role: "alert" });
@@ -99,7 +102,7 @@ export async function showCompare(place, signal, { state, change, range }) {
       shares.get(query) ?? { n: most.get(value.field) ?? 0, of: value.field === "pattern" ? records : of, isExact: !most.get(value.field) });
     return { ...value, x, y, gap: x.n / x.of - y.n / y.of, z: Math.abs(zOf(x, y)) };
   }).filter(({ z }) => z >= SURE).sort((one, other) => Math.abs(other.gap) - Math.abs(one.gap)).slice(0, DIFFERENCES_MAX);
-  result.replaceChildren(h("p.note.lead", `The newest ${grouped(a.records)} records of A and ${grouped(b.records)} of B, for fields ${grouped(a.of)} and ${grouped(b.of)}. Listed is what has a z of ${SURE} or more in a test of two proportions: chance does that once in 15,000.`),
+  result.replaceChildren(h("p.note.lead", `${isHalved ? "The two halves of all time. " : ""}Patterns are of the newest ${plural(a.records, "record")} of A and ${grouped(b.records)} of B, values of fields of ${grouped(a.of)} and ${grouped(b.of)}. Listed is what has a z of ${SURE} or more in a test of two proportions: chance does that once in 15,000.`),
     different.length ? grid("Differences", [
       ["Field", ({ field }) => visible(field)],
       ["Value", ({ field, value }) => h("span.mono", ...(field === "pattern" ? marked(value) : [visible(value.slice(0, 200)) || dash()]))],
@@ -108,5 +111,5 @@ export async function showCompare(place, signal, { state, change, range }) {
       ["Change", ({ x, y, gap }) => h("span.change", changeBar(gap), y.n ? (x.n ? (gap > 0 ? "more" : "less") : "gone") : "new"), ({ gap }) => gap],
       ["z", ({ z }) => z.toFixed(0), ({ z }) => z, true],
       ["Actions", ({ field, value, query, x }) => button("Show", () => change({ q: add(q, query), view: "records", ...(x.n ? {} : asks[1]) }), { class: "quiet", "aria-label": `Show ${visible(field)} ${visible(value.slice(0, 60))}` }), null],
-    ], different) : blank("No difference", a.records && b.records ? "No share differs by more than chance explains." : "One of the ranges has no record: choose others."));
+    ], different) : a.records && b.records ? blank("No difference", "No share differs by more than chance explains.") : blank("Nothing to compare", `Range ${a.records ? "B" : "A"} has no record: write other times above.`));
 }

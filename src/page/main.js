@@ -36,6 +36,8 @@ const SOURCE_ROWS = 100;
 const ROW_HEIGHT = { wide: 22, narrow: 42 };
 /** Rows of a result that are read. */
 const RESULT_MAX = 10000;
+/** Looks for the part of all time that has records. */
+const LOOKS_MAX = 4;
 /** After this a reading is called slow. */
 const SLOW = 1000;
 
@@ -217,7 +219,7 @@ async function showView(signal) {
   showStatus();
   try {
     const show = new Map(Object.entries({ patterns: showPatterns, compare: showCompare, days: showDays, sources: showSources, hosts: showHosts })).get(state.view);
-    await show?.(place, signal, { ...uses, ask, range });
+    await show?.(place, signal, { ...uses, ask, range, extent: () => extent });
     took = performance.now() - began;
   } catch (error) {
     if (!signal.aborted) failed(/** @type {Error} */ (error), place);
@@ -245,16 +247,17 @@ async function showHits(asked, signal) {
   const step = histogram.stepOf(from, to);
   histogram.begin(from, to, step, state.utc);
   try {
-    const hits = await api.hits({ ...asked, step: length(step), zone: state.utc ? "" : zone() }, signal);
-    const near = state.since === "all" ? narrowed(hits.map(({ time }) => time), from, to, step) : undefined;
-    if (!near) histogram.show(hits);
-    else {
-      const finer = histogram.stepOf(...near);
-      const [since, until] = near;
-      const shown = await api.hits({ ...asked, since: rfc(since), until: rfc(until), step: length(finer), zone: state.utc ? "" : zone() }, signal);
-      histogram.begin(since, until, finer, state.utc);
-      histogram.show(shown);
+    const hitsOf = (/** @type {number} */ step, /** @type {Partial<api.Ask>} */ range = {}) => api.hits({ ...asked, ...range, step: length(step), zone: state.utc ? "" : zone() }, signal);
+    let [shown, span, stepOfSpan] = [await hitsOf(step), /** @type {[number, number]} */ ([from, to]), step];
+    // Bars of a month say little of an hour: each look shows where the next one has to be.
+    for (let looks = 0; state.since === "all" && looks < LOOKS_MAX; looks += 1) {
+      const near = narrowed(shown.map(({ time }) => time), ...span, stepOfSpan);
+      if (!near) break;
+      [span, stepOfSpan] = [near, histogram.stepOf(...near)];
+      shown = await hitsOf(stepOfSpan, { since: rfc(near[0]), until: rfc(near[1]) });
     }
+    histogram.begin(...span, stepOfSpan, state.utc);
+    histogram.show(shown);
     showStatus();
   } catch (error) {
     if (!signal.aborted) histogram.show([]);

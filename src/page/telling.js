@@ -28,7 +28,7 @@ export class Telling {
   /** @param {Records} records */
   constructor(records) {
     this.records = records;
-    /** @type {Map<string, {places: Map<string, number>, seen: number, of: number}>} places of fields, by source, with the rows that were seen, and those that there were */
+    /** @type {Map<string, {places: Map<string, number>, same: Map<string, string>, seen: number, of: number}>} places of fields, by source, and the values that all of many rows have, with the rows that were seen, and those that there were */
     this.known = new Map();
   }
 
@@ -43,9 +43,10 @@ export class Telling {
     let known = this.known.get(source);
     // Few rows say little: more of them are looked at once there are.
     if (!known || (known.seen < SURE_ROWS && this.records.length >= 2 * known.of)) this.known.set(source, (known = this.look(source, at)));
-    const { places } = known;
+    const { places, same } = known;
     const place = (/** @type {string} */ name) => places.get(name) ?? PLACES.differs;
-    return fieldsOf(row).filter(([name, value]) => !isBlank(value) && !columns.includes(name) && place(name) < PLACES.isSaid).sort(([a], [b]) => place(a) - place(b));
+    const isTelling = (/** @type {string} */ name, /** @type {unknown} */ value) => !isBlank(value) && same.get(name) !== textOf(value);
+    return fieldsOf(row).filter(([name, value]) => isTelling(name, value) && !columns.includes(name) && place(name) < PLACES.isSaid).sort(([a], [b]) => place(a) - place(b));
   }
 
   /** Looks at rows of a source, from one on. @param {string} source @param {number} at */
@@ -71,8 +72,10 @@ export class Telling {
         seen.set(name, field);
       }
     }
+    const constant = n < SURE_ROWS ? [] : [...seen].filter(([, field]) => field.values.size === 1 && field.n === n);
+    const same = new Map(constant.map(([name, { values: [value] }]) => [name, value]));
     // Of equal places, the field that came first stands first, so all rows have one order.
-    return { places: new Map([...seen].map(([name, field], at) => [name, placeOf(field, n) + at / 1000])), seen: n, of: this.records.length };
+    return { places: new Map([...seen].map(([name, field], at) => [name, placeOf(field, n) + at / 1000])), same, seen: n, of: this.records.length };
   }
 }
 

@@ -619,6 +619,22 @@ def lines_never_become_markup(page):
     expect(page.get_by_role("rowheader", name="field.0999")).to_be_visible()
 
 
+def all_time_shows_the_hours_that_have_records(page):
+    old = json.dumps({"time": "2020-02-03T04:05:06Z", "host": "old-1", "message": "of another decade"})
+    urllib.request.urlopen(urllib.request.Request(ORIGIN + "/ingest", old.encode(), {"content-type": "application/x-ndjson"}), timeout=30).read()
+    push("of all time", "of all time")
+    hits = page.get_by_role("slider", name="Records by time")
+    go(page, "/?since=all&q=%22of another decade%22 or %22of all time%22")
+    expect(hits).to_have_attribute("aria-valuetext", re.compile("^3 records from 20(19|20)"))
+    go(page, "/?since=all&q=%22of all time%22")
+    expect(hits).to_have_attribute("aria-valuetext", re.compile("^2 records"))
+    first, last = (datetime.datetime.fromisoformat(text) for text in re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", hits.get_attribute("aria-valuetext")))
+    assert last - first < datetime.timedelta(days=1), (first, last)
+    page.goto(ORIGIN + "/?since=all&view=compare")
+    expect(page.locator("#other")).to_contain_text("The two halves of all time.")
+    expect(page.locator("#other")).not_to_contain_text("Nothing to compare")
+
+
 def exports_have_everything(page):
     go(page, DAY)
     number = total(page)
@@ -643,7 +659,7 @@ TESTS = [
     typing_goes_on_while_no_answer_comes, new_records_are_followed_without_jumping, a_flood_is_sampled_and_says_so,
     a_million_rows_scroll_like_ten, a_line_of_100_kb_is_whole_in_its_record, an_alert_that_fires_is_listed_with_its_records, what_others_do_not_show, hosts_are_listed, keys_do_everything,
     the_list_scrolls_far_and_wraps, states_say_what_to_do, screens_of_both_themes_and_of_a_phone_are_accessible,
-    lines_never_become_markup, exports_have_everything, a_flood_of_the_daemon_is_followed,
+    lines_never_become_markup, all_time_shows_the_hours_that_have_records, exports_have_everything, a_flood_of_the_daemon_is_followed,
 ]
 
 

@@ -68,16 +68,22 @@ const TESTS = {
     const rows = Array.from({ length: 50 }, (_, n) => record(n + 10));
     const telling = new Telling({ get length() { return rows.length; }, get: (at) => rows[at] });
     const names = (at, columns = []) => telling.fields(at, columns).map(([name]) => name);
-    // What differs, keys, what is always the same; not what the message or a column says.
-    assert.deepEqual(names(0), ["status", "id", "service"]);
-    assert.deepEqual(names(9, ["id"]), ["status", "service"]);
+    // What differs, and keys; not what the message or a column says, nor what all of many records have.
+    assert.deepEqual(names(0), ["status", "id"]);
+    assert.deepEqual(names(9, ["id"]), ["status"]);
+    // One record that has something else shows it.
+    rows.push({ ...record(70), service: "cart" });
+    assert.deepEqual(names(50), ["status", "id", "service"]);
+    rows.pop();
     // A single record has its fields in their order.
     telling.reset();
     rows.splice(1);
     assert.deepEqual(names(0), ["service", "id", "status"]);
-    // Once there are more, more is known.
-    rows.push(...Array.from({ length: 40 }, (_, n) => record(n + 60)));
+    // Of a few, what is always the same stands last; once there are more, more is known.
+    rows.push(...Array.from({ length: 10 }, (_, n) => record(n + 60)));
     assert.deepEqual(names(0), ["status", "id", "service"]);
+    rows.push(...Array.from({ length: 40 }, (_, n) => record(n + 70)));
+    assert.deepEqual(names(0), ["status", "id"]);
     // All rows have one order, also where their fields come in others.
     const turned = Array.from({ length: 40 }, (_, n) => (n % 2 ? { message: "x", one: n, two: n * 7 } : { message: "x", two: n * 7, one: n }));
     const other = new Telling({ length: 40, get: (at) => turned[at] });

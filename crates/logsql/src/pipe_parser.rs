@@ -86,7 +86,8 @@ impl Parser<'_> {
     /// The filter and the pipes, and the columns behind them. Adds the fields of records that they name.
     fn steps(&mut self, fields: &mut Vec<FieldUse>) -> Parsed<(ParsedQuery, ColumnScope)> {
         let named = self.named.len();
-        let filter = match self.is_end() {
+        // Without a filter, all records are meant.
+        let filter = match self.is_end() || self.is("|") {
             true => Expression::All,
             false => self.filter()?,
         };

@@ -200,6 +200,16 @@ fn filters_that_do_not_match() {
 }
 
 #[test]
+fn a_query_that_begins_with_a_pipe_is_about_all_records() {
+    for pipes in ["| stats by (level) count() n", "|fields a | limit 2", " | join by (a) (| stats by (a) count() b)"] {
+        let parsed = ParsedQuery::parse(pipes).expect(pipes);
+        assert_eq!(parsed, ParsedQuery::parse(&format!("* {pipes}")).expect(pipes), "{pipes}");
+    }
+    let error = ParsedQuery::parse("|").expect_err("no pipe");
+    assert!(error.to_string().contains("expected the name of a pipe"), "{error}");
+}
+
+#[test]
 fn an_error_names_the_place_and_the_expected_text() {
     for (query, place, message) in [
         ("status:(", "", "expected a filter, for example error or status:>=500, the query ends"),
