@@ -53,7 +53,9 @@ export class Fields {
       if (isFirst) this.set(sample, names, []);
       const facets = await api.facets(ask, signal, VALUES_MAX);
       this.isReading = false;
-      this.set(sample, names, facets);
+      // Records may have come since the names were read. A record has at most one value of a field.
+      const most = facets.reduce((most, { values }) => Math.max(most, values.reduce((sum, { n }) => sum + n, 0)), sample);
+      this.set(most, names, facets);
     } catch (error) {
       if (signal.aborted) return;
       this.list.replaceChildren(blank("No fields", /** @type {Error} */ (error).message, button("Try again", () => this.load(ask, signal))));

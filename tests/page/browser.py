@@ -619,6 +619,16 @@ def lines_never_become_markup(page):
     expect(page.get_by_role("rowheader", name="field.0999")).to_be_visible()
 
 
+def shares_are_of_what_was_counted(page):
+    push("a share of one", "a share of two")
+    # Records come between the names of the fields and their values.
+    page.route("**/api/facets*", lambda route: (push("a share of three", "a share of four", "a share of five"), route.continue_()))
+    go(page, "/?since=24h&q=%22a share of%22")
+    fields = page.get_by_role("complementary", name="Fields")
+    expect(fields.get_by_role("button", name=re.compile("^notice .*only level$"))).to_contain_text("100%")
+    expect(fields).to_contain_text("Shares are of 5 records.")
+
+
 def all_time_shows_the_hours_that_have_records(page):
     old = json.dumps({"time": "2020-02-03T04:05:06Z", "host": "old-1", "message": "of another decade"})
     urllib.request.urlopen(urllib.request.Request(ORIGIN + "/ingest", old.encode(), {"content-type": "application/x-ndjson"}), timeout=30).read()
@@ -659,7 +669,7 @@ TESTS = [
     typing_goes_on_while_no_answer_comes, new_records_are_followed_without_jumping, a_flood_is_sampled_and_says_so,
     a_million_rows_scroll_like_ten, a_line_of_100_kb_is_whole_in_its_record, an_alert_that_fires_is_listed_with_its_records, what_others_do_not_show, hosts_are_listed, keys_do_everything,
     the_list_scrolls_far_and_wraps, states_say_what_to_do, screens_of_both_themes_and_of_a_phone_are_accessible,
-    lines_never_become_markup, all_time_shows_the_hours_that_have_records, exports_have_everything, a_flood_of_the_daemon_is_followed,
+    lines_never_become_markup, shares_are_of_what_was_counted, all_time_shows_the_hours_that_have_records, exports_have_everything, a_flood_of_the_daemon_is_followed,
 ]
 
 
