@@ -48,10 +48,14 @@ impl Host {
 
 /// What each engine answers to a question about the table, which all must answer equally.
 fn asked(archive: &Path, sql: &str) -> Vec<Value> {
-    let table = archive.join("Log");
+    asked_at(&archive.join("Log").display().to_string(), &[], sql)
+}
+
+/// The same of a table at an address, with variables that the address needs.
+pub(crate) fn asked_at(table: &str, variables: &[(&str, &str)], sql: &str) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/read_lake.py");
     let mut command = Command::new(installed("lake/bin/python"));
-    let output = command.arg(script).arg(&table).arg(sql).output().expect("started");
+    let output = command.arg(script).args([table, sql]).envs(variables.iter().copied()).output().expect("started");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let answers: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

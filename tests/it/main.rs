@@ -37,6 +37,7 @@ mod keys;
 mod kill;
 mod lake;
 mod lake_reading;
+mod lake_writers;
 mod life_of_a_day;
 mod lifecycle;
 mod loki;

@@ -1,8 +1,8 @@
-//! Stores for archives: a folder, S3 played by moto, Azure Blob Storage played by Azurite.
+//! Stores for archives: a folder, S3 played by moto and by SeaweedFS, Azure Blob Storage played by Azurite.
 //!
-//! A test starts its servers once, on their own ports, and ends them. `tests/setup` installs both.
+//! A test starts its servers once, on their own ports, and ends them. `tests/setup` installs them.
 
-use crate::place::installed;
+use crate::place::{PATIENCE, installed, wait_for};
 use crate::server::{Server, free_port};
 use daytable_archive::{Access, Archive, ArchiveUrl, RetryPolicy};
 use object_store::aws::AmazonS3Builder;
@@ -46,7 +46,7 @@ pub(crate) struct Store {
 impl Store {
     /// Every kind of store.
     pub(crate) fn all() -> Vec<Store> {
-        vec![Store::folder(), Store::s3(), Store::azure()]
+        vec![Store::folder(), Store::s3(), Store::seaweed(), Store::azure()]
     }
 
     /// A folder.
@@ -65,7 +65,28 @@ impl Store {
         let port = free_port();
         let mut moto = Command::new(installed("venv/bin/moto_server"));
         moto.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-        let server = Server::start(moto, port);
+        Store::s3_at(Server::start(moto, port), port, folder)
+    }
+
+    /// S3, played by SeaweedFS, which stores what it has and refuses a second creation.
+    pub(crate) fn seaweed() -> Store {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut weed = Command::new(installed("venv/bin/weed"));
+        weed.args(["server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer=true", "-s3=true", "-s3.port.iceberg=0"]);
+        weed.args(["-volume.max=20", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]);
+        weed.arg(format!("-dir={}", folder.path().display()));
+        for service in ["master.port", "volume.port", "filer.port", "s3.port"] {
+            weed.arg(format!("-{service}.grpc={}", free_port()));
+        }
+        for service in ["master.port", "volume.port", "filer.port"] {
+            weed.arg(format!("-{service}={}", free_port()));
+        }
+        let port = free_port();
+        weed.arg(format!("-s3.port={port}"));
+        Store::s3_at(Server::start(weed, port), port, folder)
+    }
+
+    fn s3_at(server: Server, port: u16, folder: tempfile::TempDir) -> Store {
         let endpoint = format!("http://127.0.0.1:{port}");
         let credentials = folder.path().join("s3");
         fs::write(&credentials, "[default]\naws_access_key_id = test\naws_secret_access_key = secret\n")
@@ -140,6 +161,15 @@ impl Store {
         Archive::open_to_write(&self.url, &self.access, &QUICK).expect("opened")
     }
 
+    /// The keys of `[archives]` for a store played by a server of S3.
+    pub(crate) fn s3_keys(&self) -> String {
+        format!(
+            "allow_http = true\ns3_endpoint = \"{}\"\ns3_region = \"us-east-1\"\ns3_credentials_file = \"{}\"\n",
+            self.access.s3_endpoint.as_deref().expect("an endpoint"),
+            self.access.s3_credentials_file.as_deref().expect("a file").display()
+        )
+    }
+
     fn path(&self, object: &str) -> ObjectPath {
         object.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
@@ -194,15 +224,20 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Creates a bucket. moto checks no signatures.
+/// Creates a bucket, once the server has all of its parts. Neither server checks signatures.
 fn make_bucket(port: u16, bucket: &str) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("moto");
     let request =
         format!("PUT /{bucket} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.contains(" 200 "), "{answer}");
+    wait_for("the bucket is made", PATIENCE, || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        // A request that comes before the other parts of the server may have no answer.
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        // The answer to a request before this one may have been lost.
+        (answer.contains(" 200 ") || answer.contains(" 409 ")).then_some(())
+    });
 }
 
 /// Creates a container. An archive never creates containers, because that would hide a misspelt name.
