@@ -81,6 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 bytes_total: before.bytes + progress.bytes_total,
                 records: before.records + progress.records,
                 late_records: before.late_records + progress.late_records,
+                followed: before.followed + progress.followed,
                 untimed: before.untimed.iter().cloned().chain(progress.untimed).take(UNTIMED_FILES_MAX).collect(),
             };
             bar.set_length(done.bytes_total.max(done.bytes));
@@ -234,6 +235,11 @@ fn summary(progress: &ImportProgress) -> String {
     if late_records > 0 {
         summary.push_str(&format!("; {late_records} dated before keep went to today's table"));
     }
+    match progress.followed {
+        0 => {}
+        1 => summary.push_str("; 1 of them is followed by the daemon, which reads it"),
+        followed => summary.push_str(&format!("; {followed} of them are followed by the daemon, which reads them")),
+    }
     for file in &progress.untimed {
         let (path, likely) = (SafeLine(&file.path), SafeLine(&file.likely_time));
         summary.push_str(&format!(
@@ -254,6 +260,11 @@ mod tests {
         assert_eq!(summary(&progress), "12 new records from 1 file (2.0 KiB)");
         let late = ImportProgress { files: 1, records: 3, late_records: 2, ..ImportProgress::default() };
         assert_eq!(summary(&late), "3 new records from 1 file (0 B); 2 dated before keep went to today's table");
+        let followed = ImportProgress { files: 2, followed: 1, ..ImportProgress::default() };
+        assert_eq!(
+            summary(&followed),
+            "0 new records from 2 files (0 B); 1 of them is followed by the daemon, which reads it"
+        );
         let again = ImportProgress { files: 2, ..ImportProgress::default() };
         assert_eq!(summary(&again), "0 new records from 2 files (0 B)");
     }

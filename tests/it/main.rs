@@ -30,6 +30,7 @@ mod forward;
 mod push_auth;
 mod golden;
 mod house;
+mod imported_files;
 mod http;
 mod foreign_changes;
 mod journal;

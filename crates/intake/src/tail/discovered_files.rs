@@ -137,7 +137,7 @@ impl TailFollower {
                 self.follow(state, block, path, content, stat);
                 return Ok(());
             }
-            if state.status != SourceStatus::Ended {
+            if state.kind == SourceKind::Tail && state.status != SourceStatus::Ended {
                 // The file could not be read when the source was resumed.
                 self.resume(state);
                 if self.files.of_file(&stat).is_some() {
@@ -219,11 +219,22 @@ impl TailFollower {
         &mut self,
         block: usize,
         path: PathBuf,
-        content: FileContent,
+        mut content: FileContent,
         stat: FileStat,
         head: &[u8],
         expectation: Expectation<'_>,
     ) -> io::Result<()> {
+        let options = self.blocks.options(block);
+        // It may have been imported since the sources were read.
+        let new = self.sources.begin(SourceKind::Tail, options, path.clone(), &stat, head);
+        if let Some(imported) = self.submissions.imported(new.identity) {
+            let is_same = compare(&mut content, &imported)? == Likeness::Same;
+            self.sources.put(imported.clone());
+            if is_same {
+                self.follow(SourceState::clone(&imported), block, path, content, stat);
+                return Ok(());
+            }
+        }
         let options = self.blocks.options(block);
         let is_rotated = matches!(expectation, Expectation::Complete | Expectation::RotatedFrom { .. });
         let home = match expectation {
@@ -318,6 +329,13 @@ impl TailFollower {
         content: FileContent,
         stat: FileStat,
     ) {
+        let imported = self.submissions.imported(state.identity).map(|state| SourceState::clone(&state));
+        if let Some(imported) = imported.or_else(|| (state.kind == SourceKind::Import).then(|| state.clone())) {
+            // From here on it is a source of this block.
+            let block = self.blocks.options(block).name.clone();
+            let (kind, status) = (SourceKind::Tail, SourceStatus::Live);
+            state = SourceState { kind, status, block, path: path.clone(), ..imported };
+        }
         state.status = match state.status {
             SourceStatus::Rotated => SourceStatus::Rotated,
             // Also where another file was saved at the path.
@@ -333,10 +351,15 @@ impl TailFollower {
         let waited = self.ignored.get(&path).filter(|file| matches!(file.reason, IgnoreReason::Zeros { .. }));
         let zeros_final_before = waited.map_or(0, |file| file.size_since);
         self.ignored.remove(&path);
+        let Some(claim) = self.submissions.claim(reader.state.identity) else {
+            // An import reads it.
+            return self.ignore(path, block, stat, IgnoreReason::Unfinished);
+        };
         let initial = reader.state.clone();
         self.sources.put(initial.clone());
         let mut file = FollowedFile::new(reader, block, path, stat, initial, Instant::now(), &self.timings);
         file.zeros_final_before = zeros_final_before;
+        file.claim = Some(claim);
         self.files.insert(file);
     }
 

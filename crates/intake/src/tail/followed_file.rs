@@ -5,7 +5,7 @@ use super::file_reader::FileReader;
 use super::lag::Lag;
 use super::options::TailTimings;
 use daytable_model::time::Ticks;
-use daytable_store::{SourceState, SourceStatus};
+use daytable_store::{SourceClaim, SourceState, SourceStatus};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub(super) struct FollowedFile {
     waits_at_zeros: Option<(Instant, u64)>,
     /// Zeros before this offset are final: they were there for long enough.
     pub(super) zeros_final_before: u64,
+    /// The right to read the source.
+    pub(super) claim: Option<SourceClaim>,
     /// The last error that was logged.
     pub(super) failed: Option<io::ErrorKind>,
     /// The state with which following began. Reading returns to this state as long as no later state is committed.
@@ -172,6 +174,7 @@ impl FollowedFile {
             read_end: None,
             waits_at_zeros: None,
             zeros_final_before: 0,
+            claim: None,
             failed: None,
             initial_seen: initial.seen,
             initial: Some(initial),

@@ -1,8 +1,9 @@
 //! Files that are read once, from start to end, plain or compressed.
 //!
 //! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
-//! record. A file that has grown adds its new lines. An unfinished last line is a record, because an import does not
-//! wait for the rest. A file that begins as an export of the journal has entries instead of lines. A file of binary data
+//! record. A file that has grown adds its new lines, also one that was followed before. A file that is followed now is left
+//! to its follower. An unfinished last line is a record, because an import does not wait for the rest, unless a follower
+//! did. A file that begins as an export of the journal has entries instead of lines. A file of binary data
 //! is refused.
 //! The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
 
@@ -23,7 +24,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use daytable_parse::{FormatChoice, SourceProfile};
-use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
+use daytable_store::{Ack, CommitQueue, SourceClaim, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -71,6 +72,8 @@ pub struct ImportProgress {
     pub records: u64,
     /// New records that went to today's table, because the day of their time had expired.
     pub late_records: u64,
+    /// Files that are followed, and were left to their follower.
+    pub followed: usize,
     /// The first files with new records of which none has a time although something looks like one; at most
     /// [`UNTIMED_FILES_MAX`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -142,7 +145,8 @@ pub fn import(
         host,
         queue,
         epoch,
-        known: SourceIndex::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import), router.host()),
+        known: SourceIndex::new(sources.into_iter().filter(|state| state.kind != SourceKind::Journal), router.host()),
+        claims: Vec::new(),
         batcher: Batcher::default(),
         newest: None,
         buffer: Vec::new(),
@@ -177,6 +181,8 @@ struct Importer<'a> {
     queue: &'a CommitQueue,
     epoch: u64,
     known: SourceIndex,
+    /// The sources that were read; nobody else reads them before all of it is on disk.
+    claims: Vec<SourceClaim>,
     batcher: Batcher,
     newest: Option<Ticks>,
     buffer: Vec<u8>,
@@ -209,6 +215,23 @@ impl Importer<'_> {
     fn file(&mut self, path: &Path, file: File, progress: &mut impl FnMut(ImportProgress)) -> Result<(), Interrupted> {
         let (mut content, stat) = FileContent::of(file)?;
         let Some(state) = self.source(path, &mut content, &stat)? else { return Ok(()) };
+        // One file may be named twice.
+        let is_claimed = self.claims.iter().any(|claim| claim.identity() == state.identity);
+        let claim = if is_claimed { None } else { self.queue.claim(state.identity) };
+        if claim.is_none() && !is_claimed {
+            self.progress.followed += 1;
+            self.progress.bytes += stat.size;
+            return Ok(());
+        }
+        self.claims.extend(claim);
+        // It may have been followed until now.
+        let committed = self.queue.source(state.identity).filter(|_| !is_claimed);
+        let state = committed.map_or(state, |committed| SourceState::clone(&committed));
+        let was_followed = state.kind == SourceKind::Tail && state.status != SourceStatus::Ended;
+        let end = if was_followed { TailEnd::FinalRecord { size: stat.size } } else { TailEnd::Final };
+        let (kind, block) = (SourceKind::Import, self.options.name.clone());
+        let (device, inode) = (stat.device, stat.inode);
+        let state = SourceState { kind, block, device, inode, ..state };
         let (before, records) = (self.progress.bytes, self.progress.records);
         let known_records = state.ledger.records;
         let reading = &self.options.reading;
@@ -230,7 +253,7 @@ impl Importer<'_> {
                 zeros_final_before: u64::MAX,
                 newest: &mut self.newest,
             };
-            let outcome = reader.read_chunk(TailEnd::Final, &mut context);
+            let outcome = reader.read_chunk(end, &mut context);
             let position = reader.state.position;
             self.progress.records = records + reader.state.ledger.records - known_records;
             self.progress.late_records = self.counters.late_records();
@@ -288,8 +311,7 @@ impl Importer<'_> {
         for identity in same_file.into_iter().chain(beside) {
             let Some(state) = self.known.source(identity) else { continue };
             if compare(content, state)? == Likeness::Same {
-                let state = SourceState { device: stat.device, inode: stat.inode, ..SourceState::clone(state) };
-                return Ok(Some(state));
+                return Ok(Some(SourceState::clone(state)));
             }
         }
         let path = path.to_path_buf();

@@ -12,7 +12,7 @@ use super::search::{CopyCandidate, compare, renamed};
 use super::source_index::NO_INODE;
 use crate::own_output;
 use daytable_model::path_text::PathText;
-use daytable_store::{SourceState, SourceStatus};
+use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::PathBuf;
 
@@ -25,7 +25,9 @@ impl TailFollower {
         let mut open: Vec<SourceState> = self
             .sources
             .sources()
-            .filter(|state| state.status != SourceStatus::Ended && self.files.file(state.identity).is_none())
+            // The file of an import is followed only where it is discovered.
+            .filter(|state| state.kind == SourceKind::Tail && state.status != SourceStatus::Ended)
+            .filter(|state| self.files.file(state.identity).is_none())
             .map(|state| SourceState::clone(state))
             .collect();
         // A source with an unchanged file gets it before other sources search for a copy of theirs.

@@ -6,8 +6,9 @@
 use super::followed_files::FollowedFiles;
 use super::source_index::SourceIndex;
 use crate::batcher::Batcher;
+use daytable_model::source_id::SourceId;
 use daytable_model::time::{self, Ticks};
-use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, Submission, SubmitError};
+use daytable_store::{Ack, CommitQueue, SourceClaim, SourceKind, SourceState, Submission, SubmitError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -56,12 +57,22 @@ impl Submissions {
         self.newest = None;
         self.oldest = None;
         self.detached.clear();
-        sources.into_iter().filter(is_tailed).collect()
+        sources.into_iter().filter(is_of_file).collect()
     }
 
     /// The committed sources.
     pub(super) fn committed_sources(&self) -> Vec<Arc<SourceState>> {
-        self.queue.sources().1.into_iter().filter(is_tailed).collect()
+        self.queue.sources().1.into_iter().filter(is_of_file).collect()
+    }
+
+    /// The right to read a source; none while it is imported.
+    pub(super) fn claim(&self, identity: SourceId) -> Option<SourceClaim> {
+        self.queue.claim(identity)
+    }
+
+    /// The committed state of a source that an import left.
+    pub(super) fn imported(&self, identity: SourceId) -> Option<Arc<SourceState>> {
+        self.queue.source(identity).filter(|state| state.kind == SourceKind::Import)
     }
 
     /// The epoch in which rows are submitted.
@@ -141,8 +152,9 @@ impl Submissions {
     }
 }
 
-fn is_tailed(state: &Arc<SourceState>) -> bool {
-    state.kind == SourceKind::Tail
+/// Sources that are files, also those that were imported: a file that is followed goes on where its import ended.
+fn is_of_file(state: &Arc<SourceState>) -> bool {
+    matches!(state.kind, SourceKind::Tail | SourceKind::Import)
 }
 
 #[cfg(test)]

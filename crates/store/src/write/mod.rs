@@ -9,6 +9,7 @@ pub(crate) mod lifecycle_steps;
 pub(crate) mod options;
 pub(crate) mod outbox_removal;
 pub mod queue;
+pub(crate) mod source_claim;
 pub(crate) mod recovery;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod test_committer;

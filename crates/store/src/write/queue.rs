@@ -5,6 +5,7 @@
 //! again at its committed position ([`WorkQueue::sources`]). The queue refuses submissions of an older epoch, so rows
 //! that were read before the failure cannot arrive after it.
 
+use super::source_claim::{SourceClaim, SourceClaims};
 use crate::entry::PushedEntries;
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
@@ -186,6 +187,7 @@ struct Queue<S> {
     announced: Condvar,
     beats: AtomicU64,
     ended: AtomicBool,
+    claims: SourceClaims,
 }
 
 struct State<S> {
@@ -240,6 +242,7 @@ impl<S> WorkQueue<S> {
                 announced,
                 beats,
                 ended,
+                claims: SourceClaims::default(),
             }),
         }
     }
@@ -328,6 +331,16 @@ impl<S> WorkQueue<S> {
     pub fn sources(&self) -> (u64, Vec<Arc<SourceState>>) {
         let state = self.lock();
         (state.epoch, state.sources.values().cloned().collect())
+    }
+
+    /// The committed state of a source.
+    pub fn source(&self, identity: SourceId) -> Option<Arc<SourceState>> {
+        self.lock().sources.get(&identity).cloned()
+    }
+
+    /// The right to read a source; none while somebody else reads it.
+    pub fn claim(&self, identity: SourceId) -> Option<SourceClaim> {
+        self.queue.claims.claim(identity)
     }
 
     /// Whether work waits in the queue.
