@@ -148,6 +148,12 @@ pub struct ShownAlert {
     pub since: String,
     /// The query of the rule.
     pub query: String,
+    /// The query of the records of the group.
+    #[serde(default)]
+    pub records: String,
+    /// The begin of the first window beyond the limit.
+    #[serde(default)]
+    pub from: String,
 }
 
 impl From<&Alert> for ShownAlert {
@@ -159,6 +165,8 @@ impl From<&Alert> for ShownAlert {
             value: alert.value,
             since: alert.starts_at.to_string(),
             query: alert.query.clone(),
+            records: alert.records.clone(),
+            from: alert.from.unwrap_or(alert.starts_at).to_string(),
         }
     }
 }

@@ -16,6 +16,8 @@ import { dayBegin, full, instant, rfc } from "./time.js";
 const DIFFERENCES_MAX = 60;
 /** Values of a field that are compared. */
 const VALUES = 50;
+/** Records with a value in one of the ranges from which on its share says something. */
+const LEAST = 5;
 /** The z of a difference that chance explains once in 15,000 comparisons. */
 const SURE = 4;
 
@@ -101,7 +103,7 @@ export async function showCompare(place, signal, { state, change, range, extent 
     const [x, y] = [a, b].map(({ records, of, shares, most }) =>
       shares.get(query) ?? { n: most.get(value.field) ?? 0, of: value.field === "pattern" ? records : of, isExact: !most.get(value.field) });
     return { ...value, x, y, gap: x.n / x.of - y.n / y.of, z: Math.abs(zOf(x, y)) };
-  }).filter(({ z }) => z >= SURE).sort((one, other) => Math.abs(other.gap) - Math.abs(one.gap)).slice(0, DIFFERENCES_MAX);
+  }).filter(({ z, x, y }) => z >= SURE && Math.max(x.n, y.n) >= LEAST).sort((one, other) => Math.abs(other.gap) - Math.abs(one.gap)).slice(0, DIFFERENCES_MAX);
   result.replaceChildren(h("p.note.lead", `${isHalved ? "The two halves of all time. " : ""}Patterns are of the newest ${plural(a.records, "record")} of A and ${grouped(b.records)} of B, values of fields of ${grouped(a.of)} and ${grouped(b.of)}. Listed is what has a z of ${SURE} or more in a test of two proportions: chance does that once in 15,000.`),
     different.length ? grid("Differences", [
       ["Field", ({ field }) => visible(field)],

@@ -38,6 +38,8 @@ const ROW_HEIGHT = { wide: 22, narrow: 42 };
 const RESULT_MAX = 10000;
 /** Looks for the part of all time that has records. */
 const LOOKS_MAX = 4;
+/** How often fields are read while records are followed. */
+const FIELDS_INTERVAL = 5000;
 /** After this a reading is called slow. */
 const SLOW = 1000;
 
@@ -62,6 +64,8 @@ const opened = new Set();
 /** Draws the chart of a result anew. */
 let drawChart = () => {};
 let took = 0;
+/** When fields were read while records are followed. */
+let fieldsRead = 0;
 /** @type {Error|undefined} */
 let fault;
 /** @type {number|undefined} rows of a result */
@@ -534,6 +538,11 @@ function countFollowed(lines) {
     else hits.set(found, { time: Date.parse(time), level, n: 1 });
   }
   histogram.add([...hits.values()]);
+  showStatus();
+  // What the fields say grows old.
+  if (performance.now() - fieldsRead < FIELDS_INTERVAL || document.hidden) return;
+  fieldsRead = performance.now();
+  fields.load({ ...ask(), q: split(state.q)[0] }, abort.signal);
 }
 
 /** @param {Error} [error] */
@@ -555,7 +564,7 @@ function showTail(error) {
   notice.querySelector("span").textContent = text;
   const waiting = notice.querySelector(".waiting");
   waiting.hidden = !waits;
-  waiting.textContent = plural(waits, "new record");
+  waiting.textContent = `${plural(waits, "new record")}${tail.isSampled ? " of a sample" : ""}`;
   notice.querySelector(".pause").textContent = tail.isPaused ? "Go on" : "Pause";
 }
 
@@ -666,7 +675,7 @@ async function start() {
     saved = queries;
     showBar();
   });
-  watchAlerts({ utc: () => state.utc, show: (q) => change({ q, view: "records" }) });
+  watchAlerts({ utc: () => state.utc, show: (q, since) => change({ q, since, until: "", view: "records" }) });
 }
 
 start();

@@ -178,7 +178,7 @@ fn message(alerts: &[&Alert], options: &DeliveryOptions, now: Ticks) -> Value {
             "endsAt": until.to_string(),
         });
         if let Some(page) = &options.page_url {
-            shown["generatorURL"] = link(page, &alert.query).into();
+            shown["generatorURL"] = link(page, alert).into();
         }
         shown
     };
@@ -198,6 +198,8 @@ mod tests {
             annotations: BTreeMap::new(),
             query: "level:>=error".into(),
             value: 7.0,
+            records: String::new(),
+            from: None,
             starts_at: Ticks::UNIX_EPOCH,
             ends_at: None,
         };

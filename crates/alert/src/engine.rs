@@ -166,7 +166,7 @@ impl AlertEngine {
                     }
                 }
             }
-            let ended = state.settle(rule, &question.by, now);
+            let ended = state.settle(rule, question, now);
             self.saved.ended.extend(ended);
         }
         self.saved.ended.extend(condition::settle(&mut self.saved.standing, conditions, now));

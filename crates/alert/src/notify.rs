@@ -85,7 +85,7 @@ impl Target {
 
     /// The messages that the target gets about an alert.
     fn notifications(&self, alert: &Alert, options: &DeliveryOptions) -> Vec<Notification> {
-        let url = options.page_url.as_ref().map(|page| link(page, &alert.query));
+        let url = options.page_url.as_ref().map(|page| link(page, alert));
         let is_end = alert.ends_at.is_some() && self.kind.hears_ends();
         let statuses = [Some(Status::Firing), is_end.then_some(Status::Resolved)];
         let notification = |status| Notification { alert: alert.clone(), status, url: url.clone() };
@@ -258,6 +258,8 @@ mod tests {
             annotations: BTreeMap::new(),
             query: "error".into(),
             value: 1.0,
+            records: String::new(),
+            from: None,
             starts_at: Ticks::UNIX_EPOCH,
             ends_at: None,
         }

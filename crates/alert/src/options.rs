@@ -1,5 +1,6 @@
 //! Where and how alerts are sent: options, the client of requests, and what errors show.
 
+use crate::board::Alert;
 use crate::relay::MailRelay;
 use daytable_model::path_text::PathText;
 use daytable_net::http_client;
@@ -144,11 +145,14 @@ pub(crate) async fn check_answer(mut response: reqwest::Response, not_found: &st
     Err(format!("the receiver answered {status}{hint}: {shown}"))
 }
 
-/// The address of the page with a query.
-pub(crate) fn link(page: &str, query: &str) -> String {
+/// The address of the page with the records of an alert, which stays that of these records.
+pub(crate) fn link(page: &str, alert: &Alert) -> String {
     let page = page.trim_end_matches('/');
-    Url::parse_with_params(&format!("{page}/"), [("q", query), ("since", "1h")])
-        .map_or_else(|_| page.into(), String::from)
+    let since = alert.from.unwrap_or(alert.starts_at).to_string();
+    let until = alert.ends_at.map(|until| ("until", until.to_string()));
+    let query = if alert.records.is_empty() { &alert.query } else { &alert.records };
+    let params = [("q", query.clone()), ("since", since)].into_iter().chain(until);
+    Url::parse_with_params(&format!("{page}/"), params).map_or_else(|_| page.into(), String::from)
 }
 
 #[cfg(test)]

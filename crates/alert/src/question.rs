@@ -4,7 +4,7 @@ use crate::rule::{AlertRule, RuleError, label_name};
 use crate::template::placeholders;
 use crate::{GROUPS_MAX, LABEL_BYTES_MAX};
 use daytable_logsql::number::Number;
-use daytable_logsql::query::{Aggregate, Function, GroupField, Times};
+use daytable_logsql::query::{Aggregate, Function, GroupField, Test, Times};
 use daytable_logsql::{Column, Expression, FieldName, Fields, ParsedQuery, Pipe};
 use daytable_model::time::Ticks;
 use daytable_query::answer::{AnswerOptions, answer};
@@ -98,6 +98,21 @@ impl AlertRule {
     }
 }
 
+/// All of these conditions.
+fn joined(parts: Vec<Expression>) -> Expression {
+    let of_part = |part| match part {
+        Expression::All => Vec::new(),
+        Expression::And(parts) => parts,
+        part => vec![part],
+    };
+    let mut parts: Vec<Expression> = parts.into_iter().flat_map(of_part).collect();
+    match parts.pop() {
+        None => Expression::All,
+        Some(only) if parts.is_empty() => only,
+        Some(last) => Expression::And(parts.into_iter().chain([last]).collect()),
+    }
+}
+
 impl Question {
     /// Prepares the query of a rule.
     pub(crate) fn new(rule: &AlertRule) -> Result<Question, RuleError> {
@@ -179,6 +194,27 @@ impl Question {
         };
         let (by, value) = (groups.iter().map(|group| group.field.clone()).collect(), FieldName::new(value));
         Ok(Question { query, by, value, is_count: false })
+    }
+
+    /// The query of the records of a group: its filter and its pipes before `stats`, and the values of the group.
+    pub(crate) fn records_of(&self, group: &[String]) -> String {
+        let of_value = |(field, value): (&FieldName, &String)| {
+            let test = if value.is_empty() { Test::Empty } else { Test::Exact(value.clone()) };
+            Expression::Field(field.clone(), test)
+        };
+        let mut values: Vec<Expression> = self.by.iter().zip(group).map(of_value).collect();
+        let mut pipes: Vec<Pipe> =
+            self.query.pipes.iter().take_while(|pipe| !matches!(pipe, Pipe::Stats { .. })).cloned().collect();
+        // A pipe may have made the field.
+        let mut filter = vec![self.query.filter.clone()];
+        match values.pop() {
+            Some(last) if !pipes.is_empty() => {
+                values.push(last);
+                pipes.push(Pipe::Filter(joined(values)));
+            }
+            last => filter.extend(values.into_iter().chain(last)),
+        }
+        ParsedQuery { filter: joined(filter), pipes }.to_string()
     }
 
     /// The filter of the records.

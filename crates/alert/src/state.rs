@@ -7,7 +7,6 @@ use crate::board::Alert;
 use crate::question::{GroupValues, Question};
 use crate::rule::AlertRule;
 use crate::{GROUPS_MAX, LATE_MAX};
-use daytable_logsql::FieldName;
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,8 +225,8 @@ impl RuleState {
     }
 
     /// Begins and ends alerts by what is known now, and gives the alerts that ended. Forgets what is old.
-    pub(crate) fn settle(&mut self, rule: &AlertRule, by: &[FieldName], now: Ticks) -> Vec<Alert> {
-        let (grid, evaluated) = (Grid::new(rule), self.evaluated);
+    pub(crate) fn settle(&mut self, rule: &AlertRule, question: &Question, now: Ticks) -> Vec<Alert> {
+        let (grid, evaluated, by) = (Grid::new(rule), self.evaluated, &question.by);
         let forgotten = evaluated - grid.ends_within(rule.forget).max(1);
         let kept = evaluated - grid.ends_within(LATE_MAX + rule.period) - 1;
         let (remembers, is_whole) = (rule.below.is_some(), by.is_empty());
@@ -244,6 +243,8 @@ impl RuleState {
                         labels: rule.labels_of(by, name),
                         annotations: annotations(),
                         query: rule.query.clone(),
+                        records: question.records_of(name),
+                        from: Some(grid.window(current.map_or(evaluated, |episode| episode.first)).0),
                         value: group.value,
                         starts_at: current.map_or(now, |episode| grid.time(episode.first)).min(now),
                         ends_at: None,
@@ -335,7 +336,7 @@ mod tests {
                 self.state.note(&self.rule, &self.question, end, &values, at(second));
             }
             let before = self.state.alerts().count();
-            let ended = self.state.settle(&self.rule, &self.question.by, at(second)).len();
+            let ended = self.state.settle(&self.rule, &self.question, at(second)).len();
             let after = self.state.alerts().count();
             if ended > 0 {
                 self.told.push((second, false));
@@ -459,7 +460,7 @@ mod tests {
                 let values: GroupValues = (second <= 100).then(|| (vec!["db-1".to_owned()], 5.0)).into_iter().collect();
                 state.note(&rule, &question, end, &values, at(second));
             }
-            let ended = state.settle(&rule, &question.by, at(second)).len();
+            let ended = state.settle(&rule, &question, at(second)).len();
             told.push((second, state.alerts().count(), ended));
         }
         let first = told.iter().find(|(_, firing, _)| *firing > 0).expect("an alert");

@@ -32,9 +32,12 @@ pub struct LinePattern {
     pub pattern: String,
     /// The records.
     pub records: u64,
-    /// The level of its newest record.
+    /// The level that most of its records have; of two that equally many have, the worse one.
     #[serde(serialize_with = "level_name")]
     pub level: Option<Level>,
+    /// Records by the code of their level; the first have none.
+    #[serde(skip)]
+    levels: [u64; Level::ALL.len() + 1],
     /// The time of its oldest record, RFC 3339.
     #[serde(serialize_with = "text")]
     pub first: Ticks,
@@ -45,6 +48,10 @@ pub struct LinePattern {
     pub example: String,
     /// The filter that finds its records.
     pub query: String,
+}
+
+fn code(level: Option<Level>) -> usize {
+    level.map_or(0, |level| level.code().into())
 }
 
 fn level_name<S: Serializer>(level: &Option<Level>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -71,15 +78,15 @@ impl PatternCounter {
         let time = record.time();
         if let Some(known) = self.patterns.get_mut(&pattern) {
             known.records += 1;
-            if time > known.last {
-                (known.last, known.level) = (time, record.level);
-            }
-            known.first = known.first.min(time);
+            known.levels[code(record.level)] += 1;
+            (known.first, known.last) = (known.first.min(time), known.last.max(time));
         } else if self.patterns.len() < PATTERNS_MAX {
             let example = record.message[..record.message.floor_char_boundary(EXAMPLE_BYTES_MAX)].to_owned();
             let query = query_of(&pattern, is_cut);
             let (first, last, level) = (time, time, record.level);
-            let new = LinePattern { pattern: pattern.clone(), records: 1, level, first, last, example, query };
+            let mut levels = [0; Level::ALL.len() + 1];
+            levels[code(level)] = 1;
+            let new = LinePattern { pattern: pattern.clone(), records: 1, level, levels, first, last, example, query };
             self.patterns.insert(pattern, new);
         } else {
             self.others += 1;
@@ -101,6 +108,10 @@ impl PatternCounter {
         let mut all: Vec<_> = self.patterns.into_values().collect();
         all.sort_by(|a, b| (b.records, &a.pattern).cmp(&(a.records, &b.pattern)));
         all.truncate(count);
+        for pattern in &mut all {
+            let most = [None].into_iter().chain(Level::ALL.map(Some)).max_by_key(|level| pattern.levels[code(*level)]);
+            pattern.level = most.flatten();
+        }
         all
     }
 }
@@ -173,6 +184,29 @@ mod tests {
         }
         let (long, is_cut) = pattern_of(&"é ".repeat(1000));
         assert!(is_cut && long.chars().count() == LINE_CHARS_MAX);
+    }
+
+    #[test]
+    fn a_pattern_has_the_level_of_most_of_its_records() {
+        let level_of = |levels: &[Option<Level>]| {
+            let mut counter = PatternCounter::default();
+            for (n, level) in levels.iter().enumerate() {
+                let mut record = record();
+                (record.level, record.message) = (*level, format!("order {n} done"));
+                counter.add(&record);
+            }
+            counter.top(1).pop().and_then(|pattern| pattern.level)
+        };
+        let [info, error] = [Some(Level::Info), Some(Level::Error)];
+        assert_eq!(level_of(&[info, info, error]), info);
+        assert_eq!(level_of(&[info, error]), error);
+        assert_eq!(level_of(&[None, None, error]), None);
+    }
+
+    fn record() -> StoredRecord {
+        let key = daytable_model::key::RowKey::new(Ticks::UNIX_EPOCH, 0, 0);
+        let row = crate::entity::OwnedRow { partition: "web".into(), key, level: None, properties: Vec::new() };
+        StoredRecord::new("Log20261120".into(), row)
     }
 
     #[test]
