@@ -17,6 +17,7 @@
 //! * [`view`]: reads the input of a plan from the catalog.
 //! * [`executor`]: takes one step. Its long part runs on the caller's thread, its short part in the committer.
 //! * [`run`]: the thread that plans and takes the steps.
+//! * [`publish`]: the thread that puts open days into the table of their archives, in parts. `publish_progress`: what it did.
 //! * [`progress`]: what the lifecycle does now. [`listing`]: each day-table with its next step.
 //!
 //! A table whose name is not a configured name and a date is not a [`DayTable`](daytable_model::key::DayTable), so no
@@ -31,9 +32,11 @@ mod retry;
 pub mod plan_output;
 pub mod view;
 pub mod progress;
+mod publish_progress;
 pub mod executor;
 pub mod listing;
 pub mod run;
+pub mod publish;
 
 pub use executor::{Executor, RemovedArchives, RestoreOutcome, RestoreSpec, StepError};
 pub use plan::{
@@ -42,6 +45,8 @@ pub use plan::{
 };
 pub use plan_output::PlanLine;
 pub use progress::LifecycleProgress;
+pub use publish::Publisher;
+pub use publish_progress::{PublishCounts, PublishProgress};
 pub use reason::{HeldTable, HoldReason, StepReason};
 pub use run::{Lifecycle, RunSummary, Settings};
 pub use schedule::{Schedule, ScheduleError};

@@ -1,6 +1,7 @@
 //! The current work of the lifecycle and the reasons it waits, for metrics, `/api/tables` and the commands.
 
 use super::plan::LifecycleStep;
+use super::publish_progress::PublishProgress;
 use super::reason::HoldReason;
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ pub struct LifecycleProgress {
     shown: Mutex<ProgressSnapshot>,
     /// Bytes that steps have processed, including unfinished steps.
     pub bytes: StepBytes,
+    /// How open days are published.
+    pub publishing: PublishProgress,
 }
 
 /// Bytes by kind of step.
@@ -35,6 +38,8 @@ pub struct StepBytes {
 pub struct ProgressSnapshot {
     /// Failed steps, by day-table.
     pub failed: BTreeMap<String, FailedStep>,
+    /// Tables whose open days cannot be published, by their name.
+    pub unpublished: BTreeMap<String, FailedStep>,
     /// Why expired days stay, by day-table.
     pub held_back: BTreeMap<String, HoldReason>,
     /// The long step in progress.
@@ -76,7 +81,7 @@ impl LifecycleProgress {
 
     /// The current state.
     pub fn read(&self) -> ProgressSnapshot {
-        self.lock().clone()
+        ProgressSnapshot { unpublished: self.publishing.failed(), ..self.lock().clone() }
     }
 
     /// Whether a long step is in progress.
