@@ -102,6 +102,7 @@ fn the_sample_with_every_key() {
         gcs_credentials_file: Some("/run/credentials/daytable.service/gcs".into()),
         allow_http: false,
         table_format: TableFormat::None,
+        publish_open: None,
     };
     expected.alerts = DeliveryOptions {
         token_file: Some("/run/credentials/daytable.service/alerts".into()),
@@ -776,6 +777,22 @@ fn archives_and_their_problems() {
                 .into(),
         ),
         ("archive = \"none\"\n[archives]\nallow_http = 1", "f:6:14: allow_http = 1: must be true or false".into()),
+        (
+            "archive = \"none\"\n[archives]\npublish_open = \"5m\"",
+            "f:5:1: [archives]: `publish_open` puts open days into a table, and the archives are none: write \
+             `table_format = \"delta\"` here, too"
+                .into(),
+        ),
+        (
+            "archive = \"none\"\n[archives]\ntable_format = \"delta\"\npublish_open = \"30s\"",
+            "f:7:16: publish_open = \"30s\": must be at least \"1m\", because each time is a version of the table, which every engine reads \
+             before it answers, and a request for a file or more; ask daytable itself for what came in the last minute, or \"off\""
+                .into(),
+        ),
+        (
+            "archive = \"none\"\n[archives]\ntable_format = \"delta\"\npublish_open = \"2d\"",
+            "f:7:16: publish_open = \"2d\": must be at most \"1d\", or \"off\"".into(),
+        ),
     ] {
         assert_eq!(problems(&block(text)), expected, "{text}");
     }

@@ -47,7 +47,7 @@ impl Host {
 }
 
 /// What each engine answers to a question about the table, which all must answer equally.
-fn asked(archive: &Path, sql: &str) -> Vec<Value> {
+pub(crate) fn asked(archive: &Path, sql: &str) -> Vec<Value> {
     let table = archive.join("Log");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/read_lake.py");
     let mut command = Command::new(installed("lake/bin/python"));

@@ -45,7 +45,7 @@ pub use plan::{
 };
 pub use plan_output::PlanLine;
 pub use progress::LifecycleProgress;
-pub use publish::Publisher;
+pub use publish::{ArchivedTables, Publisher, archived_tables};
 pub use publish_progress::{PublishCounts, PublishProgress};
 pub use reason::{HeldTable, HoldReason, StepReason};
 pub use run::{Lifecycle, RunSummary, Settings};

@@ -24,6 +24,7 @@ mod parts;
 mod positions;
 
 use crate::executor::{Executor, NAMING_TRIES_MAX, StepError, address};
+use crate::plan::{ArchiveRequirement, TableRule};
 use crate::progress::FailedStep;
 use crate::retry;
 use daytable_archive::{
@@ -64,10 +65,24 @@ pub struct Publisher {
     pub executor: Arc<Executor>,
     /// The data folder.
     pub data_dir: PathBuf,
+    /// The tables that have archives.
+    pub tables: ArchivedTables,
 }
+
+/// Tables that have archives, each with the address of these.
+pub type ArchivedTables = BTreeSet<Published>;
 
 /// A table and the address of its archives.
 type Published = (TableName, String);
+
+/// The tables that have archives by these rules.
+pub fn archived_tables(rules: &[TableRule]) -> ArchivedTables {
+    let place = |rule: &TableRule| match &rule.archive {
+        ArchiveRequirement::At(place) => Some((rule.name.clone(), place.to_string())),
+        ArchiveRequirement::None => None,
+    };
+    rules.iter().filter_map(place).collect()
+}
 
 /// State of the thread between rounds.
 #[derive(Default)]
@@ -79,9 +94,9 @@ struct Rounds {
 }
 
 impl Publisher {
-    /// Publishes at once, after each interval, and when `orders` has a message: the configuration changed. Returns when
+    /// Publishes at once, after each interval, and when `orders` has the tables of a changed configuration. Returns when
     /// `orders` disconnects.
-    pub fn work(self, orders: Receiver<()>) {
+    pub fn work(mut self, orders: Receiver<ArchivedTables>) {
         let mut rounds = Rounds::default();
         let mut due = Instant::now();
         loop {
@@ -99,9 +114,9 @@ impl Publisher {
             }
             let wait = next.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
             match orders.recv_timeout(wait.clamp(Duration::from_millis(10), LOOK)) {
-                Ok(()) => {
+                Ok(tables) => {
                     // Several changes are one.
-                    while orders.try_recv().is_ok() {}
+                    self.tables = orders.try_iter().last().unwrap_or(tables);
                     rounds.failed.clear();
                     due = Instant::now();
                 }
@@ -121,10 +136,8 @@ impl Publisher {
     /// Publishes each table, or only those that failed before.
     fn round_of(&self, rounds: &mut Rounds, failed_only: bool) {
         let access = self.executor.access();
-        let wanted = match self.wanted(&access) {
-            Ok(wanted) => wanted,
-            Err(error) => return tracing::error!(%error, "failed to read which tables are published"),
-        };
+        let is_published = access.publish_open.is_some() && access.table_format != TableFormat::None;
+        let wanted = if is_published { self.tables.clone() } else { BTreeSet::new() };
         let noted = match NotedPositions::read(&self.data_dir) {
             Ok(noted) => noted,
             Err(error) => return tracing::error!(%error, "failed to read what was published"),
@@ -170,16 +183,6 @@ impl Publisher {
         }
     }
 
-    /// The tables that are published.
-    fn wanted(&self, access: &Access) -> Result<BTreeSet<Published>, StoreError> {
-        if access.publish_open.is_none() || access.table_format == TableFormat::None {
-            return Ok(BTreeSet::new());
-        }
-        let rules = self.executor.steps().lifecycle_state()?.rules;
-        let archived = rules.into_iter().filter(|rule| !rule.is_removed);
-        Ok(archived.filter_map(|rule| Some((TableName::new(&rule.name).ok()?, rule.archive?))).collect())
-    }
-
     /// The archive at an address. It stays open, because it knows the log of the table then.
     fn archive(&self, rounds: &mut Rounds, access: &Arc<Access>, place: &str) -> Result<Archive, StepError> {
         if let Some((opened_with, archive)) = rounds.archives.get(place)
@@ -216,66 +219,35 @@ impl Publisher {
                 (&day.table, day.state == DayState::Open && !day.files.is_empty() && !is_sealed)
             })
             .collect();
-        let mut changes = Vec::new();
         let days: BTreeSet<&DayTable> = here.keys().copied().chain(open.paths.keys()).collect();
+        let mut log = PublishedLog { publisher: self, published, archive: &archive, home: &home, at: open.position };
+        let (mut changes, mut failed) = (Vec::new(), None);
         for day in days {
             let change = match here.get(day) {
-                Some(true) if !open.archived.contains(day) => writer.change_of(day, &open, is_own)?,
-                _ => self.change_of_past(day, &state, &open, is_own),
+                Some(true) if !open.archived.contains(day) => match writer.change_of(day, &open, is_own) {
+                    // Other days need not wait for a damaged one.
+                    Err(StepError::Store(error)) if !matches!(error, StoreError::Closed) => {
+                        failed = failed.or(Some(error));
+                        None
+                    }
+                    change => change?,
+                },
+                _ => change_of_past(day, &state, &open, is_own),
+            };
+            let change = match change {
+                // What is not its own does not stay.
+                None if !is_own => open.paths.get(day).map(|paths| leaving(day, paths)),
+                change => change,
             };
             changes.extend(change.filter(|change| !change.removed.is_empty() || !change.added.is_empty()));
-        }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let rows: u64 = changes.iter().flat_map(|change| &change.added).map(|part| part.rows).sum();
-        let (added, removed) = count(&changes);
-        self.make(noted, published, &archive, &home, open.position, changes)?;
-        tracing::debug!(%table, place, rows, added, removed, "published open days");
-        self.executor.sweep(&archive, table, place);
-        Ok(())
-    }
-
-    /// What becomes of the parts of a day that is not open here.
-    fn change_of_past(
-        &self,
-        day: &DayTable,
-        state: &LifecycleState,
-        open: &OpenDays,
-        is_own: bool,
-    ) -> Option<DayChange> {
-        let before = open.paths.get(day)?.clone();
-        let of_state = state.days.iter().find(|of| of.table == *day);
-        let waits = of_state.is_some_and(|of| of.state == DayState::Open && !of.files.is_empty());
-        // It is sealed, and its archive will take the place of its parts.
-        if waits && is_own && !open.archived.contains(day) {
-            return None;
-        }
-        Some(DayChange { table: day.clone(), removed: before.clone(), before, added: Vec::new() })
-    }
-
-    /// Notes a change, and makes it.
-    fn make(
-        &self,
-        mut noted: NotedPositions,
-        (table, place): &Published,
-        archive: &Archive,
-        home: &ArchiveHome,
-        before: Option<i64>,
-        days: Vec<DayChange>,
-    ) -> Result<(), StepError> {
-        let after = position(self.executor.steps().committed()?.seq);
-        noted.note(&self.data_dir, (table.as_str(), place), NotedPosition { before, after })?;
-        failpoint!("publish-noted");
-        let is_done = archive.publish(table, home, &PublishedChange { before, after, days })?;
-        failpoint!("publish-in-log");
-        match is_done {
-            true => Ok(()),
-            false => {
-                let what = format!("the table {table} at {place} was changed meanwhile");
-                Err(StoreError::Refused(what).into())
+            // A long way of many days is gone day by day. After a change, all that the table has counts as its own.
+            if is_own {
+                log.make(std::mem::take(&mut changes))?;
             }
         }
+        log.make(changes)?;
+        self.executor.sweep(&archive, table, place);
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Takes the open days of a table out of the table of its archives.
@@ -284,30 +256,67 @@ impl Publisher {
         let archive = self.archive(rounds, access, place)?;
         let home = self.executor.home()?;
         let open = archive.open_days(table, &home)?;
-        let mut noted = NotedPositions::read(&self.data_dir)?;
-        let leaves = |(day, paths): (&DayTable, &BTreeSet<String>)| DayChange {
-            table: day.clone(),
-            before: paths.clone(),
-            removed: paths.clone(),
-            added: Vec::new(),
-        };
-        let changes: Vec<DayChange> = open.paths.iter().map(leaves).collect();
+        let mut log = PublishedLog { publisher: self, published, archive: &archive, home: &home, at: open.position };
+        let changes: Vec<DayChange> = open.paths.iter().map(|(day, paths)| leaving(day, paths)).collect();
         if !changes.is_empty() {
-            let (_, parts) = count(&changes);
-            self.make(noted.clone(), published, &archive, &home, open.position, changes)?;
-            tracing::info!(%table, place, parts, "open days are not published any more: they left the table of the archives");
+            log.make(changes)?;
+            tracing::info!(%table, place, "open days are not published any more: they left the table of the archives");
         }
         rounds.archives.remove(place);
-        // The table keeps the position; without a note and without parts nothing is taken for another's.
-        noted.forget(&self.data_dir, table.as_str(), place)?;
-        Ok(())
+        // Without a note and without parts, nothing is taken for another's.
+        Ok(NotedPositions::read(&self.data_dir)?.forget(&self.data_dir, table.as_str(), place)?)
     }
 }
 
-/// How many parts come and go.
-fn count(changes: &[DayChange]) -> (usize, usize) {
-    let added = changes.iter().map(|change| change.added.len()).sum();
-    (added, changes.iter().map(|change| change.removed.len()).sum())
+/// What becomes of the parts of a day that is not open here.
+fn change_of_past(day: &DayTable, state: &LifecycleState, open: &OpenDays, is_own: bool) -> Option<DayChange> {
+    let paths = open.paths.get(day)?;
+    let of_state = state.days.iter().find(|of| of.table == *day);
+    let waits = of_state.is_some_and(|of| of.state == DayState::Open && !of.files.is_empty());
+    // It is sealed, and its archive will take the place of its parts.
+    let stays = waits && is_own && !open.archived.contains(day);
+    (!stays).then(|| leaving(day, paths))
+}
+
+/// A day whose parts leave the table.
+fn leaving(day: &DayTable, paths: &BTreeSet<String>) -> DayChange {
+    DayChange { table: day.clone(), before: paths.clone(), removed: paths.clone(), added: Vec::new() }
+}
+
+/// The table of the archives, which is changed one version after the other.
+struct PublishedLog<'a> {
+    publisher: &'a Publisher,
+    published: &'a Published,
+    archive: &'a Archive,
+    home: &'a ArchiveHome,
+    /// The position now.
+    at: Option<i64>,
+}
+
+impl PublishedLog<'_> {
+    /// Notes a change, and makes it, if there is anything to change.
+    fn make(&mut self, days: Vec<DayChange>) -> Result<(), StepError> {
+        if days.is_empty() {
+            return Ok(());
+        }
+        let (table, place) = self.published;
+        let data_dir = &self.publisher.data_dir;
+        let (before, after) = (self.at, position(self.publisher.executor.steps().committed()?.seq));
+        let added: usize = days.iter().map(|change| change.added.len()).sum();
+        let removed: usize = days.iter().map(|change| change.removed.len()).sum();
+        let mut noted = NotedPositions::read(data_dir)?;
+        noted.note(data_dir, (table.as_str(), place), NotedPosition { before, after })?;
+        failpoint!("publish-noted");
+        let is_done = self.archive.publish(table, self.home, &PublishedChange { before, after, days })?;
+        failpoint!("publish-in-log");
+        if !is_done {
+            let what = format!("the table {table} at {place} was changed meanwhile");
+            return Err(StoreError::Refused(what).into());
+        }
+        self.at = Some(after);
+        tracing::debug!(%table, place, added, removed, "published open days");
+        Ok(())
+    }
 }
 
 /// A position that no other change has.
