@@ -188,6 +188,33 @@ fn engines_see_open_days_and_each_record_once() {
     daemon.stop();
 }
 
+/// Commits, merges of pages and publications go on beside each other.
+#[test]
+fn every_version_beside_the_intake_has_each_record_once() {
+    let tail = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{stem}\"\n";
+    let publishing = Publishing::new(tail);
+    let place = &publishing.host.place;
+    let daemon = publishing.start();
+    let mut all = 0;
+    for round in 0..12 {
+        for file in 0..30 {
+            // Each file is an instance of a few rows, and one has many.
+            let count = if file == 0 { 900 } else { 7 };
+            place.write(&format!("i{file}.log"), &lines(60 * file + 3 * round, count));
+            all += count;
+        }
+        publishing.reload();
+    }
+    wait_for("stored", PATIENCE, || place.said("count", &[]).trim().eq(&all.to_string()).then_some(()));
+    publishing.reload();
+    publishing.wait_rows(all);
+    assert_eq!(publishing.lake_and_folder("instance:=i3").map(|count| count.trim().to_owned()), ["84", "84"]);
+    daemon.stop();
+    let versions = publishing.versions_from(0);
+    assert!(versions.is_sorted_by_key(|version| version.rows), "{versions:?}");
+    assert_eq!(versions.last().map(|version| version.rows), Some(all));
+}
+
 #[test]
 fn a_kill_at_any_line_of_publishing_leaves_each_record_once() {
     let publishing = Publishing::new("");

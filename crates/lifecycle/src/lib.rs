@@ -18,7 +18,7 @@
 //! * [`executor`]: takes one step. Its long part runs on the caller's thread, its short part in the committer.
 //! * [`run`]: the thread that plans and takes the steps.
 //! * [`publish`]: the thread that puts open days into the table of their archives, in parts. `publish_progress`: what it did.
-//! * [`progress`]: what the lifecycle does now. [`listing`]: each day-table with its next step.
+//! * [`progress`]: what the lifecycle does now; `failed_step`: what failed. [`listing`]: each day-table with its next step.
 //!
 //! A table whose name is not a configured name and a date is not a [`DayTable`](daytable_model::key::DayTable), so no
 //! plan can contain it.
@@ -31,6 +31,7 @@ pub mod retained_rules;
 mod retry;
 pub mod plan_output;
 pub mod view;
+mod failed_step;
 pub mod progress;
 mod publish_progress;
 pub mod executor;
@@ -39,6 +40,7 @@ pub mod run;
 pub mod publish;
 
 pub use executor::{Executor, RemovedArchives, RestoreOutcome, RestoreSpec, StepError};
+pub use failed_step::FailedStep;
 pub use plan::{
     ArchiveRequirement, LifecycleLimits, LifecyclePlan, LifecycleStep, PlannedStep, ShorterKeep, TableRule, TableState,
     TodayExceeds, View, forecast, plan, today_exceeds,

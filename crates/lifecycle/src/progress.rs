@@ -1,9 +1,9 @@
 //! The current work of the lifecycle and the reasons it waits, for metrics, `/api/tables` and the commands.
 
+use super::failed_step::FailedStep;
 use super::plan::LifecycleStep;
 use super::publish_progress::PublishProgress;
 use super::reason::HoldReason;
-use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -46,19 +46,6 @@ pub struct ProgressSnapshot {
     pub working: Option<StepProgress>,
     /// The next step as text: `seal Log20261121 at 2026-11-22T06:00:00Z`.
     pub next: Option<String>,
-}
-
-/// A failed step and the time of its retry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedStep {
-    /// Name of the step.
-    pub step: &'static str,
-    /// The error.
-    pub reason: String,
-    /// Consecutive failures.
-    pub attempts: u32,
-    /// Time of the retry.
-    pub again: Ticks,
 }
 
 /// A long step and its progress.

@@ -1,6 +1,6 @@
 //! What was published of open days, for metrics and the list of day-tables.
 
-use super::progress::FailedStep;
+use super::failed_step::FailedStep;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

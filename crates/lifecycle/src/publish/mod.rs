@@ -24,8 +24,8 @@ mod parts;
 mod positions;
 
 use crate::executor::{Executor, NAMING_TRIES_MAX, StepError, address};
+use crate::failed_step::FailedStep;
 use crate::plan::{ArchiveRequirement, TableRule};
-use crate::progress::FailedStep;
 use crate::retry;
 use daytable_archive::{
     Access, Archive, ArchiveError, DayChange, OpenDayPart, OpenDays, PublishedChange, RetryPolicy, TableFormat,
@@ -33,7 +33,7 @@ use daytable_archive::{
 };
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
-use daytable_platform::failpoint;
+use daytable_platform::{failpoint, lower_priority};
 use daytable_store::catalog::{DayState, FileRole};
 use daytable_store::sealed::{ArchiveHome, Manifest, TimeSlice};
 use daytable_store::{LifecycleState, Reader, SliceJob, StoreError, WrittenSlice, private_file};
@@ -56,6 +56,8 @@ const FOLDER: &str = "publish";
 const LOOK: Duration = Duration::from_secs(30);
 /// A round waits at least so many times as long as the last one took.
 const REST: u32 = 4;
+/// What comes in goes before what goes out.
+const NICENESS: i32 = 10;
 /// Bits of a position that are random. The others are the commit.
 const RANDOM_BITS: u32 = 20;
 
@@ -97,6 +99,7 @@ impl Publisher {
     /// Publishes at once, after each interval, and when `orders` has the tables of a changed configuration. Returns when
     /// `orders` disconnects.
     pub fn work(mut self, orders: Receiver<ArchivedTables>) {
+        lower_priority(NICENESS);
         let mut rounds = Rounds::default();
         let mut due = Instant::now();
         loop {

@@ -232,6 +232,39 @@ mod tests {
         assert_eq!(plan_parts(&parts, &day.minutes(), at(200), &SIZES), []);
     }
 
+    /// Five million records a day, published each five minutes, some of them out of order.
+    #[test]
+    fn a_row_of_a_busy_day_is_written_about_twice() {
+        let (sizes, mut minutes) = (PartSizes::default(), DayMinutes::new(0));
+        let mut rows: Vec<u64> = vec![0; 1440];
+        let (mut parts, mut written): (Vec<OpenDayPart>, u64) = (Vec::new(), 0);
+        for round in 1..=288 {
+            minutes.commit = round;
+            for minute in (round * 5 - 5)..(round * 5) {
+                for (minute, records) in [(minute, 3440), ((minute - 1).max(0), 32)] {
+                    rows[minute as usize] += records;
+                    minutes.add(at(minute), records, round);
+                }
+            }
+            let in_slice = |slice: TimeSlice| (0..1440).filter(move |minute| slice.contains(at(*minute as i64)));
+            for region in plan_parts(&parts, &minutes, at(round * 5), &sizes).into_iter().rev() {
+                let part = |slice: &TimeSlice| OpenDayPart {
+                    path: String::new(),
+                    from: slice.from,
+                    commit: round,
+                    rows: in_slice(*slice).map(|minute| rows[minute]).sum(),
+                };
+                let new: Vec<OpenDayPart> = region.slices.iter().map(part).collect();
+                written += new.iter().map(|part| part.rows).sum::<u64>();
+                parts.splice(region.replaced, new);
+            }
+        }
+        let all: u64 = rows.iter().sum();
+        assert_eq!(parts.iter().map(|part| part.rows).sum::<u64>(), all);
+        assert!(written < all * 3, "{written} rows were written of {all}");
+        assert!(parts.len() < 60, "{}", parts.len());
+    }
+
     #[test]
     fn late_records_cost_some_parts_at_a_time() {
         let (mut day, mut parts) = (Day::default(), Vec::new());

@@ -3,14 +3,16 @@
 //! Who publishes an open day needs to know which of its times have rows of later commits than what was published
 //! ([`Reader::day_minutes`]), and a file of some times ([`Reader::write_slice`]). Both read snapshots of all files of the day
 //! that were opened before the commits that count were read, so a compaction in between takes no row away. The commit that
-//! is told is the last one *before* the snapshots: all rows up to it are there, and only rows that were committed.
+//! is told is the last one *before* the snapshots: all rows up to it are there, and only rows that were committed. A snapshot lasts
+//! while pages are copied as they are, not while they are decoded and written.
 
 use super::Reader;
 use crate::StoreError;
 use crate::format::catalog::{Committed, DayState, FileRole, LiveFile};
 use crate::format::day_file::read_total;
 use crate::format::page::{TableAddress, level_minutes};
-use crate::format::page_rows::{HEADER_COLUMNS, damaged, read_header};
+use crate::format::page_copy::copy_pages;
+use crate::format::page_rows::{HEADER_COLUMNS, PageRow, damaged, read_header};
 use crate::format::sealed::{Manifest, OpenInput, SealJob, SealedSizes, TimeSlice, seal_slice};
 use crate::progress::OnProgress;
 use daytable_model::column_name::KnownNames;
@@ -145,7 +147,8 @@ impl Reader {
         Ok(Some(minutes))
     }
 
-    /// Writes the rows of some times of a day as a sealed file of generation 0. `None` as for [`Reader::day_minutes`].
+    /// Writes the rows of some times of a day as a sealed file of generation 0. `None` as for [`Reader::day_minutes`]. The folder
+    /// of the file is left with copies of pages, which the caller removes.
     ///
     /// # Errors
     ///
@@ -156,16 +159,24 @@ impl Reader {
         progress: &mut OnProgress<'_>,
     ) -> Result<Option<WrittenSlice>, StoreError> {
         let Some(DaySnapshot { files, before, committed }) = self.day_snapshot(&job.table)? else { return Ok(None) };
+        let address = TableAddress::new(&job.table);
+        let is_wanted = |page: &PageRow| committed.includes(page.seq) && job.slice.meets(&page.header);
+        let mut copies = Vec::with_capacity(files.len());
+        for (number, file) in files.into_iter().enumerate() {
+            let path = job.out.with_extension(format!("{number}.db"));
+            let copy = copy_pages((&file.connection, &file.path), &path, &is_wanted)?;
+            copies.push(OpenInput::of(copy, &path, address, &committed)?);
+        }
         let sealing = SealJob {
             table: job.table.clone(),
             generation: 0,
             inputs: Vec::new(),
-            committed,
+            committed: committed.clone(),
             out: job.out.clone(),
             sizes: SealedSizes::default(),
             names: job.names.clone(),
         };
-        let manifest = seal_slice(&sealing, files, job.slice, progress)?;
+        let manifest = seal_slice(&sealing, copies, job.slice, progress)?;
         Ok(Some(WrittenSlice { manifest, commit: before }))
     }
 

@@ -154,7 +154,16 @@ impl OpenInput {
         table_address: TableAddress,
         committed: &Committed,
     ) -> Result<OpenInput, StoreError> {
-        let connection = crate::sqlite::open_to_read(path)?;
+        OpenInput::of(crate::sqlite::open_to_read(path)?, path, table_address, committed)
+    }
+
+    /// A file that is open.
+    pub(crate) fn of(
+        connection: Connection,
+        path: &Path,
+        table_address: TableAddress,
+        committed: &Committed,
+    ) -> Result<OpenInput, StoreError> {
         let read = (|| {
             connection.execute_batch("BEGIN")?;
             let mut names = connection.prepare("SELECT name, id FROM partition")?;
