@@ -280,6 +280,8 @@ fn every_key_is_read() {
         [archives]
         s3_endpoint = "http://127.0.0.1:9000/"
         allow_http = true
+        table_format = "delta"
+        publish_open = "5m"
         [lifecycle]
         schedule = "@hourly"
         grace = "0s"
@@ -375,7 +377,9 @@ fn every_key_is_read() {
     ];
     assert_eq!(config.tables, tables);
     let s3_endpoint = Some("http://127.0.0.1:9000".into());
-    assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
+    let (table_format, publish_open) = (TableFormat::Delta, Some(Duration::from_secs(300)));
+    let archives = Access { s3_endpoint, allow_http: true, table_format, publish_open, ..Access::default() };
+    assert_eq!(config.archives, archives);
     let alerts = DeliveryOptions {
         receivers: vec!["https://am-1:9093".into(), "http://127.0.0.1:9093".into()],
         token_file: Some("/etc/token".into()),

@@ -3,7 +3,7 @@
 
 use crate::client::over_unix;
 use crate::lake::{Host, asked};
-use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, installed, numbered, wait_for};
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, files_below, installed, numbered, wait_for};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -264,6 +264,44 @@ fn a_kill_at_any_line_of_publishing_leaves_each_record_once() {
     let versions = publishing.versions_from(0);
     assert!(versions.is_sorted_by_key(|version| version.rows), "{versions:?}");
     assert!(versions.iter().all(|version| version.rows % 120 == 0), "{versions:?}");
+}
+
+/// What a kill left goes a day later, and what is in the table stays.
+#[test]
+fn a_part_without_its_version_is_swept() {
+    let publishing = Publishing::new("");
+    let place = &publishing.host.place;
+    publishing.host.import("a.log", &lines(600, 100));
+    let mut command = place.command("run");
+    command.args(["--config", &publishing.host.config]).env("DAYTABLE_FAILPOINT", "publish-uploaded");
+    place.spawn_command(command).ended();
+    let parts = || -> Vec<PathBuf> {
+        let files = files_below(&publishing.lake).into_iter();
+        files.filter(|path| path.to_string_lossy().contains(".open-")).collect()
+    };
+    let left = parts();
+    assert_eq!(left.len(), 1);
+    assert!(place.data().join("publish").exists());
+    let aged = |path: &PathBuf| {
+        let status = Command::new("touch").args(["-d", "3 days ago"]).arg(path).status().expect("started");
+        assert!(status.success());
+    };
+    left.iter().for_each(aged);
+    let daemon = publishing.start();
+    publishing.wait_rows(100);
+    wait_for("it is swept", PATIENCE, || (!left[0].exists()).then_some(()));
+    wait_for("what was written is removed", PATIENCE, || (!place.data().join("publish").exists()).then_some(()));
+    daemon.stop();
+    // A part that is old and in the table stays, and so does one that left the table a moment ago.
+    let published = parts();
+    assert_eq!(published.len(), 1);
+    published.iter().for_each(aged);
+    publishing.host.import("b.log", &lines(600, 110).split_off(100));
+    let daemon = publishing.start();
+    publishing.wait_rows(110);
+    daemon.stop();
+    assert!(published[0].exists());
+    assert_eq!(publishing.versions_from(0).last().map(|version| version.rows), Some(110));
 }
 
 /// What was published is then ahead of the folder, or beside it.

@@ -235,3 +235,145 @@ fn changed(
     actions.push(DeltaAction::Txn { app_id: application(home), version: change.after });
     actions
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Access, ArchiveUrl, RetryPolicy, TableFormat};
+    use daytable_model::property::to_hex;
+    use sha2::{Digest, Sha256};
+    use std::collections::BTreeMap;
+    use std::ops::ControlFlow;
+
+    struct Place {
+        folder: tempfile::TempDir,
+        archive: Archive,
+        table: TableName,
+        day: DayTable,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let folder = tempfile::tempdir().expect("a folder");
+            let url: ArchiveUrl = format!("file://{}/lake", folder.path().display()).parse().expect("an address");
+            let access = Access { table_format: TableFormat::Delta, ..Access::default() };
+            let archive = Archive::open_to_write(&url, &access, &RetryPolicy::QUERY).expect("opened");
+            let (table, day) = (TableName::new("Log").expect("a name"), DayTable::parse("Log20261120").expect("a day"));
+            archive.claim_names(&table, &[]).expect("a table");
+            Place { folder, archive, table, day }
+        }
+
+        /// A file and its manifest. What is in it does not matter here.
+        fn file(&self, generation: i64, rows: u64) -> (Manifest, std::path::PathBuf) {
+            let (path, bytes) = (self.folder.path().join("file"), format!("{generation} {rows}"));
+            std::fs::write(&path, &bytes).expect("written");
+            let manifest = Manifest {
+                format: 2,
+                table: self.day.to_string(),
+                generation,
+                rows,
+                records: rows,
+                bytes: bytes.len() as u64,
+                sha256: to_hex(&Sha256::digest(&bytes)),
+                content: String::new(),
+                first_key: None,
+                last_key: None,
+                first_time: Some("2026-11-20T01:00:00Z".into()),
+                last_time: Some("2026-11-20T02:00:00Z".into()),
+                commits: None,
+                levels: BTreeMap::new(),
+                columns: Vec::new(),
+                program: String::new(),
+                home: None,
+            };
+            (manifest, path)
+        }
+
+        fn part(&self, home: &ArchiveHome, from: i64, commit: i64, rows: u64) -> UploadedPart {
+            let (manifest, path) = self.file(0, rows);
+            let at = (Ticks::new(from).expect("a time"), commit);
+            self.archive.put_part((&manifest, home), &path, at, &mut |_| ControlFlow::Continue(())).expect("sent")
+        }
+
+        fn publish(
+            &self,
+            home: &ArchiveHome,
+            (before, after): (Option<i64>, i64),
+            removed: &BTreeSet<String>,
+            added: Vec<UploadedPart>,
+        ) -> bool {
+            let paths = self.open(home).paths.get(&self.day).cloned().unwrap_or_default();
+            let day = DayChange { table: self.day.clone(), before: paths, removed: removed.clone(), added };
+            let change = PublishedChange { before, after, days: vec![day] };
+            self.archive.publish(&self.table, home, &change).expect("an answer")
+        }
+
+        fn open(&self, home: &ArchiveHome) -> OpenDays {
+            self.archive.open_days(&self.table, home).expect("read")
+        }
+
+        fn put(&self, home: &ArchiveHome, generation: i64) {
+            let (mut manifest, path) = self.file(generation, 9);
+            manifest.home = Some(home.clone());
+            self.archive.put(&manifest, &path, &mut |_| ControlFlow::Continue(())).expect("archived");
+        }
+
+        fn files(&self) -> usize {
+            self.archive.table_now(&self.table).expect("read").files().len()
+        }
+    }
+
+    fn home(host: &str) -> ArchiveHome {
+        ArchiveHome::new(host, "0123456789abcdef0123456789abcdef".parse().expect("an origin"))
+    }
+
+    #[test]
+    fn parts_are_known_by_the_log_alone_and_change_where_they_were_planned_for() {
+        let (place, home) = (Place::new(), home("web-1"));
+        assert_eq!(place.open(&home), OpenDays::default());
+        let parts = vec![place.part(&home, 500, 7, 3), place.part(&home, 0, 6, 4)];
+        assert!(place.publish(&home, (None, 1), &BTreeSet::new(), parts));
+        let open = place.open(&home);
+        let found = open.parts[&place.day].clone().expect("parts");
+        let told: Vec<_> = found.iter().map(|part| (part.from.get(), part.commit, part.rows)).collect();
+        assert_eq!((told, open.position), (vec![(0, 6, 4), (500, 7, 3)], Some(1)));
+        // Another position: nothing changes.
+        let late = place.part(&home, 500, 8, 5);
+        let removed = BTreeSet::from([found[1].path.clone()]);
+        assert!(!place.publish(&home, (None, 2), &removed, vec![late.clone()]));
+        assert_eq!(place.open(&home), open);
+        assert!(place.publish(&home, (Some(1), 2), &removed, vec![late]));
+        let rows: Vec<u64> = place.open(&home).parts[&place.day].iter().flatten().map(|part| part.rows).collect();
+        assert_eq!(rows, [4, 5]);
+        // Two parts from one time on are not as this daytable makes them.
+        assert!(place.publish(&home, (Some(2), 3), &BTreeSet::new(), vec![place.part(&home, 500, 9, 1)]));
+        let open = place.open(&home);
+        assert_eq!((&open.parts[&place.day], open.paths[&place.day].len()), (&None, 3));
+    }
+
+    #[test]
+    fn an_archive_takes_the_place_of_all_parts_of_its_day() {
+        let place = Place::new();
+        let (web, renamed) = (home("web-1"), home("web-2"));
+        let other = ArchiveHome::new("web-1", "ffffffffffffffffffffffffffffffff".parse().expect("an origin"));
+        assert!(place.publish(&other, (None, 5), &BTreeSet::new(), vec![place.part(&other, 0, 1, 2)]));
+        assert!(place.publish(&web, (None, 1), &BTreeSet::new(), vec![place.part(&web, 0, 1, 2)]));
+        let of_renamed = place.open(&renamed);
+        assert_eq!((&of_renamed.parts[&place.day], of_renamed.position), (&None, Some(1)));
+        let planned = place.part(&renamed, 0, 2, 3);
+        place.put(&renamed, 1);
+        assert_eq!(place.files(), 2, "the archive, and the part of another daytable");
+        let open = place.open(&renamed);
+        assert!(open.paths.is_empty() && open.archived.contains(&place.day));
+        // What was planned before the archive came is not added.
+        assert!(place.publish(&renamed, (Some(1), 2), &BTreeSet::new(), vec![planned]));
+        assert_eq!(place.files(), 2);
+        assert_eq!(place.open(&other).paths[&place.day].len(), 1);
+        // Parts are no archives.
+        let listing = place.archive.list(std::slice::from_ref(&place.table), &|_, _| true).expect("listed");
+        assert_eq!((listing.archives.len(), listing.faulty.len()), (1, 0));
+        // A later generation takes the place of the archive alone.
+        place.put(&renamed, 2);
+        assert_eq!(place.files(), 2);
+    }
+}

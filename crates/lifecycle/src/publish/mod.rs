@@ -52,8 +52,10 @@ use std::time::{Duration, Instant};
 const PUBLISH: &str = "publish";
 /// The folder below the data folder in which parts are written before they are sent.
 const FOLDER: &str = "publish";
-/// Longest sleep before the thread looks at the configuration and the clock again.
-const LOOK: Duration = Duration::from_secs(30);
+/// The interval while nothing is published. A changed configuration comes as an order.
+const UNPUBLISHED: Duration = Duration::from_secs(86_400);
+/// Shortest sleep.
+const WAIT_MIN: Duration = Duration::from_millis(10);
 /// A round waits at least so many times as long as the last one took.
 const REST: u32 = 4;
 /// What comes in goes before what goes out.
@@ -86,6 +88,14 @@ pub fn archived_tables(rules: &[TableRule]) -> ArchivedTables {
     rules.iter().filter_map(place).collect()
 }
 
+/// Which tables a round publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RoundScope {
+    All,
+    /// Those that failed before, and whose delay is over.
+    Failed,
+}
+
 /// State of the thread between rounds.
 #[derive(Default)]
 struct Rounds {
@@ -100,23 +110,25 @@ impl Publisher {
     /// `orders` disconnects.
     pub fn work(mut self, orders: Receiver<ArchivedTables>) {
         lower_priority(NICENESS);
+        // What a kill left, also where nothing is published any more.
+        drop(PartFolder(self.data_dir.join(FOLDER)));
         let mut rounds = Rounds::default();
         let mut due = Instant::now();
         loop {
             let begun = Instant::now();
-            let mut next = None;
             if begun >= due {
-                self.round(&mut rounds);
-                let every = self.executor.access().publish_open.unwrap_or(LOOK);
+                self.round(&mut rounds, RoundScope::All);
+                let every = self.executor.access().publish_open.unwrap_or(UNPUBLISHED);
                 due = begun + every.max(begun.elapsed() * (REST + 1));
             } else if rounds.failed.values().any(|(_, again)| *again <= begun) {
-                self.round_of(&mut rounds, true);
+                self.round(&mut rounds, RoundScope::Failed);
             }
-            for at in rounds.failed.values().map(|(_, again)| *again).chain([due]) {
-                next = Some(next.map_or(at, |next: Instant| next.min(at)));
+            if self.executor.is_stopped() {
+                return;
             }
-            let wait = next.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
-            match orders.recv_timeout(wait.clamp(Duration::from_millis(10), LOOK)) {
+            let next = rounds.failed.values().map(|(_, again)| *again).fold(due, Instant::min);
+            let wait = next.saturating_duration_since(Instant::now()).max(WAIT_MIN);
+            match orders.recv_timeout(wait) {
                 Ok(tables) => {
                     // Several changes are one.
                     self.tables = orders.try_iter().last().unwrap_or(tables);
@@ -126,18 +138,11 @@ impl Publisher {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.executor.is_stopped() {
-                return;
-            }
         }
     }
 
-    fn round(&self, rounds: &mut Rounds) {
-        self.round_of(rounds, false);
-    }
-
-    /// Publishes each table, or only those that failed before.
-    fn round_of(&self, rounds: &mut Rounds, failed_only: bool) {
+    /// Publishes tables.
+    fn round(&self, rounds: &mut Rounds, scope: RoundScope) {
         let access = self.executor.access();
         let is_published = access.publish_open.is_some() && access.table_format != TableFormat::None;
         let wanted = if is_published { self.tables.clone() } else { BTreeSet::new() };
@@ -157,7 +162,7 @@ impl Publisher {
             }
             let is_due = match rounds.failed.get(published) {
                 Some((_, again)) => *again <= Instant::now(),
-                None => !failed_only,
+                None => scope == RoundScope::All,
             };
             if !is_due {
                 continue;
