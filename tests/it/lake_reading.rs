@@ -234,7 +234,7 @@ fn traffic(told: &str) -> [u64; 4] {
 }
 
 /// The keys of `[archives]` for a store played by moto.
-fn s3_keys(store: &Store) -> String {
+pub(crate) fn s3_keys(store: &Store) -> String {
     let access = &store.access;
     format!(
         "allow_http = true\ns3_endpoint = \"{}\"\ns3_region = \"us-east-1\"\ns3_credentials_file = \"{}\"\n",

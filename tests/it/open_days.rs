@@ -1,8 +1,10 @@
 //! Open days in the table of the archives (`publish_open`): engines see records before their day is over, and each record once in
 //! every version of the table, whatever late records, seals, kills, drops and older copies of the folder do.
 
+use crate::archive::stores::Store;
 use crate::client::over_unix;
 use crate::lake::{Host, asked};
+use crate::lake_reading::s3_keys;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, files_below, installed, numbered, wait_for};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,13 +45,7 @@ impl Publishing {
         let place = Place::new();
         let lake = place.path("lake");
         fs::create_dir(&lake).expect("a folder");
-        let keys = "table_format = \"delta\"\npublish_open = \"1d\"\n";
-        let host = Host::at("web-1", keys, &format!("file://{}", lake.display()));
-        let text = fs::read_to_string(&host.config).expect("read");
-        let text = text + &more.replace("LOGS", &host.place.path("logs").display().to_string());
-        // Days of 2026-11-20 stay open, and are not archived by themselves.
-        let text = text.replace("keep = \"4000d\"\narchive", "keep = \"4000d\"\nperiod = \"month\"\narchive");
-        fs::write(&host.config, text).expect("written");
+        let host = publishing_host("", &format!("file://{}", lake.display()), more);
         Publishing { host, lake, _place: place }
     }
 
@@ -97,6 +93,18 @@ impl Publishing {
         let over_lake = String::from_utf8(output.stdout).expect("text");
         [over_lake, self.host.place.said("count", &[filter])]
     }
+}
+
+/// A host that publishes its open days at an address, with more keys of `[archives]` and more blocks.
+fn publishing_host(keys: &str, address: &str, more: &str) -> Host {
+    let keys = format!("table_format = \"delta\"\npublish_open = \"1d\"\n{keys}");
+    let host = Host::at("web-1", &keys, address);
+    let text = fs::read_to_string(&host.config).expect("read");
+    let text = text + &more.replace("LOGS", &host.place.path("logs").display().to_string());
+    // A month goes on while a test runs, so nothing is sealed by itself.
+    let text = text.replace("keep = \"4000d\"\narchive", "keep = \"4000d\"\nperiod = \"month\"\narchive");
+    fs::write(&host.config, text).expect("written");
+    host
 }
 
 /// The newest version of a table, as its log says.
@@ -205,11 +213,23 @@ fn every_version_beside_the_intake_has_each_record_once() {
         }
         publishing.reload();
     }
-    wait_for("stored", PATIENCE, || place.said("count", &[]).trim().eq(&all.to_string()).then_some(()));
+    let stored = |all: usize| {
+        wait_for("stored", PATIENCE, || place.said("count", &[]).trim().eq(&all.to_string()).then_some(()));
+    };
+    stored(all);
     publishing.reload();
     publishing.wait_rows(all);
     assert_eq!(publishing.lake_and_folder("instance:=i3").map(|count| count.trim().to_owned()), ["84", "84"]);
+    // A publication, and at once the seal and the archive.
+    place.write("i1.log", &lines(30, 90));
+    all += 90;
+    stored(all);
+    publishing.reload();
+    place.said("archive", &["--config", &publishing.host.config, &month()]);
+    publishing.reload();
+    publishing.wait_rows(all);
     daemon.stop();
+    assert_eq!(newest(&publishing.table()), Version { rows: all, files: 1 });
     let versions = publishing.versions_from(0);
     assert!(versions.is_sorted_by_key(|version| version.rows), "{versions:?}");
     assert_eq!(versions.last().map(|version| version.rows), Some(all));
@@ -354,6 +374,31 @@ fn an_older_copy_of_the_folder_publishes_what_it_has() {
 fn copy_folder(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("started");
     assert!(status.success());
+}
+
+#[test]
+fn object_storage_has_open_days() {
+    let store = Store::s3();
+    let address = store.url.to_string();
+    let host = publishing_host(&s3_keys(&store), &address, "");
+    host.import("a.log", &lines(600, 300));
+    let mut command = Command::new(DAYTABLE);
+    command.args(["run", "--config", &host.config]);
+    let daemon = host.place.spawn_command(command);
+    daemon.wait_ready();
+    let count = || {
+        let asked = ["--config", &host.config, "--lake", &address, "status:>=100"];
+        let output =
+            Command::new(DAYTABLE).arg("count").args(asked).env("XDG_CACHE_HOME", host.place.path("cache")).output();
+        String::from_utf8_lossy(&output.expect("started").stdout).trim().to_owned()
+    };
+    wait_for("published", PATIENCE, || (count() == "200").then_some(()));
+    let parts = || store.objects().into_iter().filter(|object| object.contains(".open-")).count();
+    assert!(parts() > 0);
+    daemon.stop();
+    host.archive(&month());
+    assert_eq!(count(), "200");
+    assert!(parts() > 0, "files stay for a day");
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Reader {
         let mut copies = Vec::with_capacity(files.len());
         for (number, file) in files.into_iter().enumerate() {
             let path = job.out.with_extension(format!("{number}.db"));
-            let copy = copy_pages((&file.connection, &file.path), &path, &is_wanted)?;
+            let copy = copy_pages((&file.connection, &file.path), &path, is_wanted)?;
             copies.push(OpenInput::of(copy, &path, address, &committed)?);
         }
         let sealing = SealJob {
