@@ -7,7 +7,7 @@
 //! ```
 //!
 //! * The log is the only place that says which parts there are: what each has is noted at its `add` ([`FROM_TAG`],
-//!   [`COMMIT_TAG`]). A part has the rows of the day from its time on, up to the part after it, so equal keys are in one part.
+//!   [`COMMIT_TAG`], [`RECORDS_TAG`]). A part has the rows of the day from its time on, up to the part after it, so equal keys are in one part.
 //! * The number of the `txn` action is the *position*: it tells the last change of this daytable from all others. A change
 //!   names the position that it was made for, and is not made at another one. So whoever noted the position before the change,
 //!   and the one after it, knows whether what the table has is its own.
@@ -33,6 +33,9 @@ const FROM_TAG: &str = "daytable.from";
 /// The note of a part with the last commit of which it has all rows.
 const COMMIT_TAG: &str = "daytable.commit";
 
+/// The note of a part with the number of its records. Its rows are as many or more: a record may be several.
+const RECORDS_TAG: &str = "daytable.records";
+
 /// A part of an open day that is in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenDayPart {
@@ -44,6 +47,8 @@ pub struct OpenDayPart {
     pub commit: i64,
     /// Its rows.
     pub rows: u64,
+    /// Its records, each with a key of its own.
+    pub records: u64,
 }
 
 /// What of a daytable's open days is in the table of its archives.
@@ -122,7 +127,8 @@ impl Archive {
         let part = Some(std::hash::RandomState::new().build_hasher().finish());
         let name = ArchiveName { table, home: home.clone(), generation: 0, part };
         let mut file = added(&name, manifest);
-        let tags = [(FROM_TAG, from.get().to_string()), (COMMIT_TAG, commit.to_string())];
+        let (from, commit, records) = (from.get().to_string(), commit.to_string(), manifest.records.to_string());
+        let tags = [(FROM_TAG, from), (COMMIT_TAG, commit), (RECORDS_TAG, records)];
         file.tags = tags.map(|(tag, value)| (tag.to_owned(), value)).into();
         let archived = ArchivedDay { name, manifest: manifest.clone() };
         self.wait(self.send_part(&archived, sealed, on))?;
@@ -204,6 +210,7 @@ fn part_of(file: &AddedFile) -> Option<OpenDayPart> {
         from: Ticks::new(tag(FROM_TAG)?)?,
         commit: tag(COMMIT_TAG)?,
         rows: stats["numRecords"].as_u64()?,
+        records: u64::try_from(tag(RECORDS_TAG)?).ok()?,
     })
 }
 
