@@ -3,14 +3,20 @@
 //! No key holds a secret: the keys name files that do. daytable looks for an absent key in the environment, under its usual
 //! name (`AWS_ACCESS_KEY_ID`, `AZURE_STORAGE_CONNECTION_STRING`, `GOOGLE_APPLICATION_CREDENTIALS`, …).
 
-use super::key::{ConfigKey, KeyDraft, choice, optional_text, truth};
+use super::key::{ConfigKey, KeyDraft, choice, optional_text, text, truth};
 use super::options::SectionOptions;
 use super::section::Section;
 use super::table::TableConfig;
-use super::values::{secret_file, service_address};
+use super::values::{or_word, secret_file, service_address};
 use daytable_archive::{Access, TableFormat};
+use daytable_model::units::{parse_duration, show_duration};
+use std::time::Duration;
 
 const TABLE_FORMATS: [(&str, TableFormat); 2] = [("none", TableFormat::None), ("delta", TableFormat::Delta)];
+
+/// How often open days may be published. Each time is a version of the table, which every reader of it has to know.
+const PUBLISH_MIN: Duration = Duration::from_secs(60);
+const PUBLISH_MAX: Duration = Duration::from_secs(86_400);
 
 impl SectionOptions for Access {
     const HEADER: &'static str = "[archives]";
@@ -53,6 +59,17 @@ impl SectionOptions for Access {
                  (`_delta_log`) daytable keeps, so that DuckDB, ClickHouse, Spark, Trino and others read the days of all \
                  hosts that archive to one address. docs/guide/lake.md has an example.",
             ),
+            text(
+                "publish_open",
+                "\"off\", or from \"1m\" to \"1d\"",
+                |access: &mut Access| &mut access.publish_open,
+                |text| or_word("off", text, publish_interval),
+            )
+            .default("\"off\"")
+            .live(
+                "How often open days are put into the Delta table as well, in parts that the archived day replaces. Engines, and `--lake`, \
+                 then see a record after this time instead of after its day, and each record once at any moment. It needs `table_format = \"delta\"`.",
+            ),
         ]
     }
 
@@ -60,6 +77,9 @@ impl SectionOptions for Access {
     fn complete(&mut self, section: &Section<'_>, _: &[TableConfig]) {
         if self.s3_endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://")) && !self.allow_http {
             section.problem("`s3_endpoint` is reached without TLS, which only `allow_http = true` allows");
+        }
+        if self.publish_open.is_some() && self.table_format == TableFormat::None {
+            section.problem("`publish_open` puts open days into a table, and the archives are none: write `table_format = \"delta\"` here, too");
         }
     }
 }
@@ -69,6 +89,19 @@ fn read_endpoint(section: &mut Section<'_>) -> Option<String> {
     let source = section.source_text("s3_endpoint")?;
     let problem = "must be an address without user, key or query, like \"https://s3.example.org:9000\"";
     service_address(source.text).ok_or_else(|| section.report_within(&source, 0, problem)).ok()
+}
+
+fn publish_interval(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(every) if every < PUBLISH_MIN => Err(format!(
+            "must be at least {:?}, because each time is a version of the table, which every engine reads before it answers, and a \
+             request for a file or more; ask daytable itself for what came in the last minute",
+            show_duration(PUBLISH_MIN)
+        )),
+        Ok(every) if every > PUBLISH_MAX => Err(format!("must be at most {:?}", show_duration(PUBLISH_MAX))),
+        Ok(every) => Ok(every),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn region(text: &str) -> Result<String, &'static str> {

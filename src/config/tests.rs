@@ -102,6 +102,7 @@ fn the_sample_with_every_key() {
         gcs_credentials_file: Some("/run/credentials/daytable.service/gcs".into()),
         allow_http: false,
         table_format: TableFormat::None,
+        publish_open: None,
     };
     expected.alerts = DeliveryOptions {
         token_file: Some("/run/credentials/daytable.service/alerts".into()),
@@ -279,6 +280,8 @@ fn every_key_is_read() {
         [archives]
         s3_endpoint = "http://127.0.0.1:9000/"
         allow_http = true
+        table_format = "delta"
+        publish_open = "5m"
         [lifecycle]
         schedule = "@hourly"
         grace = "0s"
@@ -374,7 +377,9 @@ fn every_key_is_read() {
     ];
     assert_eq!(config.tables, tables);
     let s3_endpoint = Some("http://127.0.0.1:9000".into());
-    assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
+    let (table_format, publish_open) = (TableFormat::Delta, Some(Duration::from_secs(300)));
+    let archives = Access { s3_endpoint, allow_http: true, table_format, publish_open, ..Access::default() };
+    assert_eq!(config.archives, archives);
     let alerts = DeliveryOptions {
         receivers: vec!["https://am-1:9093".into(), "http://127.0.0.1:9093".into()],
         token_file: Some("/etc/token".into()),
@@ -776,6 +781,22 @@ fn archives_and_their_problems() {
                 .into(),
         ),
         ("archive = \"none\"\n[archives]\nallow_http = 1", "f:6:14: allow_http = 1: must be true or false".into()),
+        (
+            "archive = \"none\"\n[archives]\npublish_open = \"5m\"",
+            "f:5:1: [archives]: `publish_open` puts open days into a table, and the archives are none: write \
+             `table_format = \"delta\"` here, too"
+                .into(),
+        ),
+        (
+            "archive = \"none\"\n[archives]\ntable_format = \"delta\"\npublish_open = \"30s\"",
+            "f:7:16: publish_open = \"30s\": must be at least \"1m\", because each time is a version of the table, which every engine reads \
+             before it answers, and a request for a file or more; ask daytable itself for what came in the last minute, or \"off\""
+                .into(),
+        ),
+        (
+            "archive = \"none\"\n[archives]\ntable_format = \"delta\"\npublish_open = \"2d\"",
+            "f:7:16: publish_open = \"2d\": must be at most \"1d\", or \"off\"".into(),
+        ),
     ] {
         assert_eq!(problems(&block(text)), expected, "{text}");
     }

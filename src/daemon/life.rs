@@ -108,6 +108,8 @@ impl LifecycleApi {
             names: self.settings.load().rules.iter().map(|rule| rule.name.to_string()).collect(),
             waiting: shown.failed.values().map(|failed| failed.step).collect(),
             bytes: progress.bytes.read().into(),
+            published: progress.publishing.counts(),
+            unpublished: shown.unpublished.keys().cloned().collect(),
         }
     }
 

@@ -67,7 +67,7 @@ use daytable_intake::route::Router;
 use daytable_intake::source::SourceContext;
 use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::progress::LifecycleProgress;
-use daytable_lifecycle::{Executor, Lifecycle, RunSummary, Settings};
+use daytable_lifecycle::{ArchivedTables, Executor, Lifecycle, Publisher, RunSummary, Settings, archived_tables};
 use daytable_model::path_text::PathText;
 use daytable_model::time;
 use daytable_model::units::ByteSize;
@@ -387,9 +387,13 @@ impl Daemon {
             settings: life::settings(&config),
             on_run: metrics_bridge::on_run(&metrics, readers.clone()),
         };
+        let tables = archived_tables(&life::settings(&config).rules);
+        let publisher = Publisher { executor: lifecycle.executor.clone(), data_dir: config.data_dir.clone(), tables };
+        // The folder of a question over a lake has no days.
+        let publisher = Some(publisher).filter(|_| stores_records);
         let on_remote_run = metrics_bridge::on_run(&metrics, readers);
         let remote_lifecycle = remote_lifecycle.map(|lifecycle| (lifecycle, on_remote_run));
-        let background = Background::start(local, remote_lifecycle, verifier, losses)?;
+        let background = Background::start((local, publisher), remote_lifecycle, verifier, losses)?;
         let watched = WatchdogContext { queue: store.commit_queue(), counters, metrics: metrics.clone(), progress };
         let watchdog = watchdog::start(watched)?;
         tracing::info!(data = %config.data_dir.escaped(), local_zone = Zone::Local.described(), "ready");
@@ -480,13 +484,14 @@ impl Daemon {
         tracing::info!("draining");
         let Daemon { mut server, mut servers, sources, source_context, outbox, background, lifecycle, alerts, .. } =
             self;
-        let Background { lifecycle: lifecycle_thread, settings, remote_stop, verify_stop, loss_report } = background;
+        let Background { lifecycle: lifecycle_thread, settings, publish_orders, remote_stop, verify_stop, loss_report } =
+            background;
         self.watchdog.stop();
         self.readiness.drain();
         server.drain();
         source_context.queue.drain();
         // The lifecycle ends without its settings; a request for a reload is refused from now on.
-        drop((self.reloads, settings, remote_stop, verify_stop));
+        drop((self.reloads, settings, publish_orders, remote_stop, verify_stop));
         lifecycle.executor.stop();
         let alerts_thread = alerts.stop();
         if let Some(outbox) = &outbox {
@@ -527,6 +532,8 @@ impl Daemon {
 struct Background {
     lifecycle: JoinHandle<()>,
     settings: mpsc::Sender<Settings>,
+    /// Takes the tables of a changed configuration.
+    publish_orders: mpsc::Sender<ArchivedTables>,
     remote_stop: mpsc::Sender<()>,
     verify_stop: watch::Sender<()>,
     loss_report: LossReport,
@@ -543,13 +550,18 @@ type RemoteWork = (Arc<dyn RemoteLifecycle>, Box<dyn Fn(&RunSummary) + Send>);
 
 impl Background {
     fn start(
-        lifecycle: Lifecycle,
+        (lifecycle, publisher): (Lifecycle, Option<Publisher>),
         remote: Option<RemoteWork>,
         verifier: Verifier,
         losses: LossReporter,
     ) -> Result<Background, DaemonError> {
         let (settings, changed_settings) = mpsc::channel();
         let lifecycle = spawn("lifecycle", move || lifecycle.work(changed_settings))?;
+        let (publish_orders, orders) = mpsc::channel();
+        if let Some(publisher) = publisher {
+            // It may wait long for a store, and what it leaves half done is as after a kill, so a stop does not wait for it.
+            spawn("publish", move || publisher.work(orders))?;
+        }
         let (remote_stop, stop) = mpsc::channel();
         if let Some((lifecycle, on_run)) = remote {
             // The thread may wait long for the service, and a stop does not wait for the thread.
@@ -562,7 +574,7 @@ impl Background {
         let task = tokio::spawn(losses.work(stop));
         tokio::spawn(release_memory());
         let loss_report = LossReport { stop: loss_stop, task };
-        Ok(Background { lifecycle, settings, remote_stop, verify_stop, loss_report })
+        Ok(Background { lifecycle, settings, publish_orders, remote_stop, verify_stop, loss_report })
     }
 }
 

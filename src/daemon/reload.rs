@@ -15,6 +15,7 @@ use super::tcp_listener::PreparedServer;
 use super::verify::Verifying;
 use crate::config::{Changes, Config, ConfigError};
 use daytable_intake::route::Router;
+use daytable_lifecycle::archived_tables;
 use daytable_net::inherited::Inherited;
 use daytable_platform::lock;
 use daytable_query::Archives;
@@ -141,6 +142,8 @@ impl Daemon {
             // The send fails only if the thread has ended.
             let _ = self.background.settings.send(settings(&config));
         }
+        // Sent also where nothing of it changed: who reloads may have mended what it failed for.
+        let _ = self.background.publish_orders.send(archived_tables(&settings(&config).rules));
         self.verifying.store(Verifying::of(&config));
         self.alerts.change(&config);
         self.reading.store(config.reading());

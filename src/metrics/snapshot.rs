@@ -9,6 +9,7 @@ use daytable_alert::AlertBoard;
 use daytable_alert::board::BoardContent;
 use daytable_intake::counters::{IntakeKind, SourceCounters, SourceEvent};
 use daytable_intake::push::Push;
+use daytable_lifecycle::PublishCounts;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
@@ -92,6 +93,10 @@ pub struct LifecycleSample {
     pub names: Vec<String>,
     /// Bytes that steps have processed, by step.
     pub bytes: Vec<(&'static str, u64)>,
+    /// What was published of open days.
+    pub published: PublishCounts,
+    /// The tables whose open days could not be published, and wait for the next attempt.
+    pub unpublished: Vec<String>,
 }
 
 /// The outbox and the remote store at the moment of a scrape. All zero without a remote store.

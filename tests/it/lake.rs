@@ -47,7 +47,7 @@ impl Host {
 }
 
 /// What each engine answers to a question about the table, which all must answer equally.
-fn asked(archive: &Path, sql: &str) -> Vec<Value> {
+pub(crate) fn asked(archive: &Path, sql: &str) -> Vec<Value> {
     asked_at(&archive.join("Log").display().to_string(), &[], sql)
 }
 

@@ -47,6 +47,7 @@ mod multi_line;
 mod names;
 mod newcomer;
 mod idempotency;
+mod open_days;
 mod otlp_out;
 mod outbox;
 mod packaging;

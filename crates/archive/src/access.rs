@@ -44,6 +44,8 @@ pub struct Access {
     pub allow_http: bool,
     /// What archives are beside their files.
     pub table_format: TableFormat,
+    /// How often open days are put into the table of the archives. `None`: only archived days are in it.
+    pub publish_open: Option<Duration>,
 }
 
 /// Timeouts and retries of a store.

@@ -3,6 +3,7 @@
 //! ```text
 //! claim_names: columns of a sealed day ──► names in the schema, before a file has them
 //! put:         file, manifest, Proof of both ──► add (and remove of the generations before) ──► Proof
+//! open_days:   parts of an open day ──► add and remove as the day grows; the `add` of `put` removes them all
 //! drop:        remove ──► manifest deleted ──► the file a day later, by a sweep
 //! ```
 //!
@@ -56,7 +57,7 @@ impl Archive {
         self.0.format != TableFormat::None
     }
 
-    fn log(&self, table: &TableName) -> Option<DeltaLog> {
+    pub(super) fn log(&self, table: &TableName) -> Option<DeltaLog> {
         self.is_table().then(|| self.log_of(table))
     }
 
@@ -132,7 +133,7 @@ impl Archive {
         Ok(true)
     }
 
-    fn commit(
+    pub(super) fn commit(
         &self,
         table: &TableName,
         log: &DeltaLog,
@@ -197,7 +198,7 @@ fn path_in_table(name: &ArchiveName) -> String {
 }
 
 /// Milliseconds since 1970.
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     i64::try_from(time::now().since(Ticks::UNIX_EPOCH).as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -255,20 +256,27 @@ fn entered(snapshot: &TableSnapshot, archived: &ArchivedDay) -> Vec<DeltaAction>
     let (name, manifest) = (&archived.name, &archived.manifest);
     let of_day = |path: &str| {
         let (of, part) = ArchiveName::parse(&format!("{}/{path}", name.table.table()))?;
-        let is_same = (&of.table, &of.home, part) == (&name.table, &name.home, ArchiveObject::Data);
-        is_same.then_some(of.generation)
+        let is_same = (&of.table, of.home.origin(), part) == (&name.table, name.home.origin(), ArchiveObject::Data);
+        // Parts of the open day go, also if the host had another name when they came.
+        (is_same && (of.home == name.home || of.part.is_some())).then_some(of.generation)
     };
     let generations: Vec<_> = snapshot.files().filter_map(|file| Some((of_day(&file.path)?, file))).collect();
     if generations.iter().any(|(generation, _)| *generation >= name.generation) {
         return Vec::new();
     }
+    let file = added(name, manifest);
+    let mut actions = vec![DeltaAction::AddFile(file)];
+    actions.extend(generations.iter().map(|(_, file)| DeltaAction::RemoveFile(file.removal(now()))));
+    actions
+}
+
+/// The file of an archive, or of a part of an open day, as the log adds it.
+pub(super) fn added(name: &ArchiveName, manifest: &Manifest) -> AddedFile {
     let values = [(LOG_DAY, name.day()), (LOG_HOST, name.home.host().to_owned())];
     let values = values.map(|(column, value)| (column.to_owned(), Some(value))).into();
     let mut file = AddedFile::new(&path_in_table(name), values, manifest.bytes, now());
     file.stats = Some(statistics(manifest));
-    let mut actions = vec![DeltaAction::AddFile(file)];
-    actions.extend(generations.iter().map(|(_, file)| DeltaAction::RemoveFile(file.removal(now()))));
-    actions
+    file
 }
 
 /// Numbers and times of a file, so that engines open only files that may have what is asked for. Delta's times have

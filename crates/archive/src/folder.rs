@@ -83,7 +83,7 @@ pub(super) fn sync(folder: &Path) -> Result<(), ArchiveError> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(ArchiveError::io(folder))
 }
 
-/// The objects of a table, with their sizes. Other files are skipped, whatever their name.
+/// The objects of a table's archives, with their sizes. Other files are skipped, whatever their name.
 pub(super) fn objects_of(root: &Path, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
     let mut found = Vec::new();
     for day in names_in(&root.join(table.as_str()))? {
@@ -91,6 +91,9 @@ pub(super) fn objects_of(root: &Path, table: &TableName) -> Result<Vec<FoundObje
             for file in names_in(&root.join(table.as_str()).join(&day).join(&host))? {
                 let object = format!("{table}/{day}/{host}/{file}");
                 let Some((name, part)) = ArchiveName::parse(&object) else { continue };
+                if name.part.is_some() {
+                    continue;
+                }
                 let path = root.join(&object);
                 match fs::metadata(&path) {
                     Ok(metadata) if metadata.is_file() => {

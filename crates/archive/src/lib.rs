@@ -22,7 +22,7 @@
 //!   query.
 //! * [`Archive::drop_archive`]: removes an archive, its manifest first.
 //! * [`lake`]: the archives of all hosts at an address, to be read without a data folder.
-//! * `delta_table`: archives as a table that other engines read.
+//! * `delta_table`: archives as a table that other engines read. [`open_days`]: parts of open days in it.
 //! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: the
 //!   errors.
 //!
@@ -43,6 +43,7 @@ mod identity;
 pub mod lake;
 mod list;
 mod names;
+pub mod open_days;
 mod put;
 pub mod reader;
 pub mod url;
@@ -53,6 +54,7 @@ pub use error::ArchiveError;
 pub use identity::identity;
 pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic};
 pub use list::{FaultyArchive, Listing};
+pub use open_days::{DayChange, OpenDayPart, OpenDays, PublishedChange, UploadedPart};
 pub use put::Proof;
 pub use reader::ArchiveReader;
 pub use url::{ArchiveUrl, UrlError};
@@ -142,7 +144,8 @@ impl ArchivedDay {
     /// If the manifest names no day-table, or not whose day it is.
     pub fn new(manifest: Manifest) -> Result<ArchivedDay, NotArchived> {
         let home = manifest.home.clone().filter(ArchiveHome::is_valid).ok_or(NotArchived::NoHome)?;
-        let name = ArchiveName { table: DayTable::parse(&manifest.table)?, home, generation: manifest.generation };
+        let (table, generation) = (DayTable::parse(&manifest.table)?, manifest.generation);
+        let name = ArchiveName { table, home, generation, part: None };
         Ok(ArchivedDay { name, manifest })
     }
 

@@ -89,7 +89,7 @@ impl Archive {
         }
     }
 
-    /// The objects of a table.
+    /// The objects of a table's archives.
     pub(super) fn objects(&self, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
         match self.url().folder() {
             Some(root) => folder::objects_of(root, table),
@@ -97,7 +97,7 @@ impl Archive {
         }
     }
 
-    /// The objects of a table in a bucket.
+    /// The objects of a table's archives in a bucket.
     async fn objects_of(&self, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
         let folder = self.0.prefix.clone().join(table.as_str());
         let failed = |error| ArchiveError::from_store(format!("{}/{table}", self.url()), error);
@@ -105,7 +105,7 @@ impl Archive {
         let mut found = Vec::new();
         while let Some(object) = poll_fn(|context| objects.as_mut().poll_next(context)).await {
             let ObjectMeta { location, size: bytes, e_tag, .. } = object.map_err(failed)?;
-            let name = self.name_of(&location);
+            let name = self.name_of(&location).filter(|(name, _)| name.part.is_none());
             found.extend(name.map(|(name, part)| FoundObject { name, part, bytes, e_tag }));
         }
         Ok(found)

@@ -4,6 +4,8 @@
 //! Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.ORIGIN.parquet         the sealed day
 //! Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.ORIGIN.manifest.json   its description; written last: only a
 //!                                                                            manifest makes an archive
+//! Log/log_day=2026-11-20/log_host=web-1/Log20261120.open-RANDOM.ORIGIN.parquet   a part of an open day, which a table's log
+//!                                                                            names; it is no archive
 //! ```
 //!
 //! The number behind the day-table is the generation. ORIGIN is the folder of the daytable that archived it
@@ -25,13 +27,19 @@ pub(super) enum ArchiveObject {
     Manifest,
 }
 
-/// One archive of one day. A day with late records has several, of which the latest is valid.
+/// One archive of one day, or a part of an open one. A day with late records has several archives, of which the latest is valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ArchiveName {
     pub(super) table: DayTable,
     pub(super) home: ArchiveHome,
+    /// 0 of a part of an open day.
     pub(super) generation: i64,
+    /// A random number, of a part of an open day: no name is used twice.
+    pub(super) part: Option<u64>,
 }
+
+/// What stands before the number of a part of an open day, in place of a generation.
+const OPEN: &str = "open-";
 
 /// An object of an archive, as a store lists it.
 pub(super) struct FoundObject {
@@ -49,7 +57,11 @@ impl ArchiveName {
             ArchiveObject::Data => DATA,
             ArchiveObject::Manifest => MANIFEST,
         };
-        let (table, home, generation) = (&self.table, &self.home, self.generation);
+        let (table, home) = (&self.table, &self.home);
+        let generation = match self.part {
+            Some(part) => format!("{OPEN}{part:016x}"),
+            None => self.generation.to_string(),
+        };
         let (day, host, origin) = (self.day(), home.host(), home.origin());
         format!("{}/{LOG_DAY}={day}/{LOG_HOST}={host}/{table}.{generation}.{origin}.{end}", table.table())
     }
@@ -70,9 +82,13 @@ impl ArchiveName {
         };
         let (table, rest) = stem.strip_suffix('.')?.split_once('.')?;
         let (generation, origin) = rest.split_once('.')?;
-        let generation = generation.parse().ok().filter(|generation| *generation > 0)?;
+        let (generation, number) = match generation.strip_prefix(OPEN) {
+            Some(number) if part == ArchiveObject::Data => (0, Some(u64::from_str_radix(number, 16).ok()?)),
+            Some(_) => return None,
+            None => (generation.parse().ok().filter(|generation| *generation > 0)?, None),
+        };
         let home = ArchiveHome::new(host, origin.parse().ok()?);
-        let name = ArchiveName { table: DayTable::parse(table).ok()?, home, generation };
+        let name = ArchiveName { table: DayTable::parse(table).ok()?, home, generation, part: number };
         (name.object(part) == object).then_some((name, part))
     }
 }
@@ -97,7 +113,7 @@ mod tests {
             ("Log20261120", "..", 1, "Log/log_day=2026-11-20/log_host=localhost/Log20261120.1"),
         ] {
             let table = DayTable::parse(table).expect("a table");
-            let archive = ArchiveName { table, home: home(host), generation };
+            let archive = ArchiveName { table, home: home(host), generation, part: None };
             assert_eq!(archive.object(ArchiveObject::Data), format!("{name}.{ORIGIN}.parquet"));
             assert_eq!(archive.object(ArchiveObject::Manifest), format!("{name}.{ORIGIN}.manifest.json"));
         }
@@ -108,12 +124,19 @@ mod tests {
         let folder = "Log/log_day=2026-11-20/log_host=web-1";
         let whole = format!("{folder}/Log20261120.1.{ORIGIN}.parquet");
         assert!(ArchiveName::parse(&whole).is_some(), "{whole}");
+        let part = format!("{folder}/Log20261120.open-00000000000000ff.{ORIGIN}.parquet");
+        let (name, object) = ArchiveName::parse(&part).expect("a part");
+        assert_eq!((name.generation, name.part, object), (0, Some(255), ArchiveObject::Data));
+        assert_eq!(name.object(object), part);
         for object in [
             String::new(),
             format!("{folder}/Log20261120.1.parquet"),
             format!("{folder}/Log20261120.{ORIGIN}.parquet"),
             format!("{folder}/Log20261120.0.{ORIGIN}.parquet"),
             format!("{folder}/Log20261120.-1.{ORIGIN}.parquet"),
+            format!("{folder}/Log20261120.open-ff.{ORIGIN}.parquet"),
+            format!("{folder}/Log20261120.open-00000000000000ff.{ORIGIN}.manifest.json"),
+            format!("{folder}/Log20261120.open-00000000000000FF.{ORIGIN}.parquet"),
             format!("{folder}/Log20261120.01.{ORIGIN}.parquet"),
             format!("{folder}/Log20261120.+1.{ORIGIN}.parquet"),
             format!("{folder}/Log20261120.99999999999999999999.{ORIGIN}.parquet"),
@@ -140,11 +163,13 @@ mod tests {
         #[test]
         fn written_and_read_back(
             day in "[A-Za-z]{3,5}20[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|1[0-9])?", generation in 1i64..1000, manifest in any::<bool>(),
-            host in ".{0,70}",
+            host in ".{0,70}", number in proptest::option::of(any::<u64>()),
             text in "Log/log_day=20[0-9]{2}-[01][0-9]-[0-3][0-9]/log_host=[a-z.]{0,2}/Log[0-9]{6,10}[.][0-9]{1,3}[.][0-9a-f]{31,32}[.](parquet|manifest.json)",
         ) {
-            let part = if manifest { ArchiveObject::Manifest } else { ArchiveObject::Data };
-            let name = ArchiveName { table: DayTable::parse(&day).expect("a table"), home: home(&host), generation };
+            let part = if manifest && number.is_none() { ArchiveObject::Manifest } else { ArchiveObject::Data };
+            let generation = if number.is_some() { 0 } else { generation };
+            let table = DayTable::parse(&day).expect("a table");
+            let name = ArchiveName { table, home: home(&host), generation, part: number };
             let object = name.object(part);
             prop_assert_eq!(ArchiveName::parse(&object), Some((name, part)));
             if let Some((name, part)) = ArchiveName::parse(&text) {

@@ -157,7 +157,12 @@ impl Archive {
     }
 
     /// Sends the sealed file. The object gets its name only after all bytes were sent and match the manifest.
-    async fn upload(&self, archived: &ArchivedDay, sealed: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
+    pub(super) async fn upload(
+        &self,
+        archived: &ArchivedDay,
+        sealed: &Path,
+        on: &mut OnProgress<'_>,
+    ) -> Result<(), ArchiveError> {
         let (name, total) = (&archived.name, archived.manifest.bytes);
         let mut file = File::open(sealed).map_err(ArchiveError::io(sealed))?;
         let mut piece = SealedReader { file: &mut file, hash: Sha256::new(), sealed, archived };
@@ -277,7 +282,7 @@ impl Archive {
 }
 
 /// An object that is wrong after an upload was not stored as it was sent.
-fn unproven(error: ArchiveError, object: String) -> ArchiveError {
+pub(super) fn unproven(error: ArchiveError, object: String) -> ArchiveError {
     match error {
         ArchiveError::Missing { .. } => ArchiveError::Unproven { object, what: "it is not there".into() },
         ArchiveError::Damaged { what, .. } => ArchiveError::Unproven { object, what },

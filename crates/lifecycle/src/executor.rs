@@ -35,7 +35,7 @@ pub use archive_now::ArchiveOutcome;
 pub use restore::{RestoreOutcome, RestoreSpec};
 
 /// How often a day is sealed for its archive at most: each time, late rows may bring columns.
-const NAMING_TRIES_MAX: usize = 3;
+pub(crate) const NAMING_TRIES_MAX: usize = 3;
 /// Log interval for the progress of a long step.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
@@ -266,7 +266,7 @@ impl Executor {
 
     /// Deletes files that the table of an archive no longer has, once in a while. Fails without consequence: the next sweep
     /// finds them again.
-    fn sweep(&self, archive: &Archive, table: &TableName, place: &str) {
+    pub(crate) fn sweep(&self, archive: &Archive, table: &TableName, place: &str) {
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (table.clone(), place.to_owned());
         if swept.get(&key).is_some_and(|at| at.elapsed() < archive::REMOVED_FILE_GRACE) {
@@ -284,13 +284,13 @@ impl Executor {
         }
     }
 
-    fn learn(&self, table: &TableName, names: KnownNames) {
+    pub(crate) fn learn(&self, table: &TableName, names: KnownNames) {
         let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(table.clone(), Arc::new(names));
     }
 
     /// How columns are called in the table of the archives.
-    fn names_of(&self, table: &TableName) -> Arc<KnownNames> {
+    pub(crate) fn names_of(&self, table: &TableName) -> Arc<KnownNames> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned().unwrap_or_default()
     }
 

@@ -17,7 +17,8 @@
 //! * [`view`]: reads the input of a plan from the catalog.
 //! * [`executor`]: takes one step. Its long part runs on the caller's thread, its short part in the committer.
 //! * [`run`]: the thread that plans and takes the steps.
-//! * [`progress`]: what the lifecycle does now. [`listing`]: each day-table with its next step.
+//! * [`publish`]: the thread that puts open days into the table of their archives, in parts. `publish_progress`: what it did.
+//! * [`progress`]: what the lifecycle does now; `failed_step`: what failed. [`listing`]: each day-table with its next step.
 //!
 //! A table whose name is not a configured name and a date is not a [`DayTable`](daytable_model::key::DayTable), so no
 //! plan can contain it.
@@ -30,18 +31,24 @@ pub mod retained_rules;
 mod retry;
 pub mod plan_output;
 pub mod view;
+mod failed_step;
 pub mod progress;
+mod publish_progress;
 pub mod executor;
 pub mod listing;
 pub mod run;
+pub mod publish;
 
 pub use executor::{Executor, RemovedArchives, RestoreOutcome, RestoreSpec, StepError};
+pub use failed_step::FailedStep;
 pub use plan::{
     ArchiveRequirement, LifecycleLimits, LifecyclePlan, LifecycleStep, PlannedStep, ShorterKeep, TableRule, TableState,
     TodayExceeds, View, forecast, plan, today_exceeds,
 };
 pub use plan_output::PlanLine;
 pub use progress::LifecycleProgress;
+pub use publish::{ArchivedTables, Publisher, archived_tables};
+pub use publish_progress::{PublishCounts, PublishProgress};
 pub use reason::{HeldTable, HoldReason, StepReason};
 pub use run::{Lifecycle, RunSummary, Settings};
 pub use schedule::{Schedule, ScheduleError};

@@ -61,7 +61,10 @@ fn add_trouble(table: &mut ShownTable, shown: &ProgressSnapshot) {
     // A day that waits in order has no trouble.
     table.error =
         held.filter(|reason| matches!(reason, HoldReason::Interrupted { .. })).map(|reason| reason.to_string());
-    if let Some(failed) = shown.failed.get(&table.table) {
+    // Days that are not over yet, and those that are not sealed, are published.
+    let unpublished = DayTable::parse(&table.table).ok().filter(|_| table.state == "open");
+    let unpublished = unpublished.and_then(|day| shown.unpublished.get(day.table().as_str()));
+    if let Some(failed) = shown.failed.get(&table.table).or(unpublished) {
         table.error = Some(format!("failed to {}: {}", failed.step.replace('_', " "), failed.reason));
         table.retry_at = Some(failed.again.to_string());
     }

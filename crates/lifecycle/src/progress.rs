@@ -1,8 +1,9 @@
 //! The current work of the lifecycle and the reasons it waits, for metrics, `/api/tables` and the commands.
 
+use super::failed_step::FailedStep;
 use super::plan::LifecycleStep;
+use super::publish_progress::PublishProgress;
 use super::reason::HoldReason;
-use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub struct LifecycleProgress {
     shown: Mutex<ProgressSnapshot>,
     /// Bytes that steps have processed, including unfinished steps.
     pub bytes: StepBytes,
+    /// How open days are published.
+    pub publishing: PublishProgress,
 }
 
 /// Bytes by kind of step.
@@ -35,25 +38,14 @@ pub struct StepBytes {
 pub struct ProgressSnapshot {
     /// Failed steps, by day-table.
     pub failed: BTreeMap<String, FailedStep>,
+    /// Tables whose open days cannot be published, by their name.
+    pub unpublished: BTreeMap<String, FailedStep>,
     /// Why expired days stay, by day-table.
     pub held_back: BTreeMap<String, HoldReason>,
     /// The long step in progress.
     pub working: Option<StepProgress>,
     /// The next step as text: `seal Log20261121 at 2026-11-22T06:00:00Z`.
     pub next: Option<String>,
-}
-
-/// A failed step and the time of its retry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedStep {
-    /// Name of the step.
-    pub step: &'static str,
-    /// The error.
-    pub reason: String,
-    /// Consecutive failures.
-    pub attempts: u32,
-    /// Time of the retry.
-    pub again: Ticks,
 }
 
 /// A long step and its progress.
@@ -76,7 +68,7 @@ impl LifecycleProgress {
 
     /// The current state.
     pub fn read(&self) -> ProgressSnapshot {
-        self.lock().clone()
+        ProgressSnapshot { unpublished: self.publishing.failed(), ..self.lock().clone() }
     }
 
     /// Whether a long step is in progress.

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(900);
 
+/// The delay after so many failures in a row.
+pub(super) fn delay(attempts: u32) -> Duration {
+    FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(LAST)
+}
+
 /// A failed step.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
@@ -30,7 +35,7 @@ impl Retries {
     /// Records that `step` failed. Returns its delay.
     pub(super) fn failed(&mut self, step: &LifecycleStep, reason: String, now: Instant) -> Duration {
         let attempts = self.0.get(step).map_or(1, |failure| failure.attempts.saturating_add(1));
-        let wait = FIRST.saturating_mul(1 << (attempts - 1).min(16)).min(LAST);
+        let wait = delay(attempts);
         self.0.insert(step.clone(), Failure { attempts, reason, again: now + wait });
         wait
     }

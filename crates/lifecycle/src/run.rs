@@ -6,10 +6,10 @@
 //! for them. One thread runs, so runs never overlap.
 
 use super::executor::{Executor, StepError};
+use super::failed_step::FailedStep;
 use super::plan::{
     LifecycleLimits, LifecyclePlan, LifecycleStep, NextStep, PlannedStep, TableRule, View, next, plan, today_exceeds,
 };
-use super::progress::FailedStep;
 use super::reason::{HoldReason, StepReason};
 use super::retained_rules::{retain_bytes_max, retain_rules};
 use super::retry::Retries;

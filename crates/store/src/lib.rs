@@ -74,6 +74,7 @@ pub use read::columns::{BatchColumn, ColumnBatch, RowChooser, SealedColumn};
 pub use read::counts::CountBy;
 pub use read::held::release_snapshots;
 pub use read::scan::Scan;
+pub use read::slices::{DayMinutes, MinuteRows, SliceJob, WrittenSlice};
 pub use read::walk::{ColumnTest, CountedRecords, EveryPart, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf};
 pub use read::{FollowPosition, MinuteCount, Range, Reader, Row, SnapshotTimes, TableSummary};
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};

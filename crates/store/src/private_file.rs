@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Creates a folder and its missing parents.
-pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
+pub fn create_folder(path: &Path) -> Result<(), StoreError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io(path))
 }
 

@@ -1,7 +1,8 @@
 //! Small files of state beside the catalog. Whoever owns the state knows its content; this module owns the files.
 //!
 //! A file is replaced as a whole, so it has one state or the next. A backup has none of these files: a folder that comes
-//! from a backup must neither resolve nor repeat what was alerted since, and it was not verified.
+//! from a backup must neither resolve nor repeat what was alerted since, it was not verified, and what was published since is
+//! not its own.
 
 use crate::StoreError;
 use crate::private_file;
@@ -21,6 +22,8 @@ pub enum StateFile {
     AlertDeliveries,
     /// `verified.json`: what the last daily verification found.
     Verified,
+    /// `published.json`: which change of the table of its archives each table made last with its open days.
+    Published,
 }
 
 impl StateFile {
@@ -29,6 +32,7 @@ impl StateFile {
             StateFile::Alerts => "alerts.json",
             StateFile::AlertDeliveries => "alert-deliveries.json",
             StateFile::Verified => "verified.json",
+            StateFile::Published => "published.json",
         })
     }
 

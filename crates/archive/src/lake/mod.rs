@@ -81,13 +81,13 @@ impl std::fmt::Debug for Lake {
 /// The files of all tables at an address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LakeListing {
-    /// One file for each day of each daytable.
+    /// One file for each day of each daytable, or the parts of an open one.
     pub files: Vec<LakeFile>,
     /// What is there and cannot be read, and why.
     pub unread: BTreeMap<String, String>,
 }
 
-/// A day of one daytable.
+/// A day of one daytable, or a part of an open one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LakeFile {
     name: ArchiveName,

@@ -90,6 +90,11 @@ const TABLES: &str = "
     CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL, wide BLOB);   -- its front, and what is apart
 ";
 
+/// The tables of pages, for a file with copies of some.
+pub(super) fn page_tables() -> String {
+    [TABLES, shared_pages::SCHEMA].concat()
+}
+
 /// The number of the next page.
 const NEXT_PAGE: &str = "SELECT 1 + max(last_page, (SELECT coalesce(max(id), 0) FROM page)) FROM total";
 

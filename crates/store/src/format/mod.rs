@@ -6,6 +6,7 @@ pub(crate) mod day_file;
 pub mod forward_position;
 pub(crate) mod listed_rows;
 pub mod page;
+pub(crate) mod page_copy;
 pub(crate) mod page_counts;
 pub(crate) mod page_groups;
 pub(crate) mod page_headers;

@@ -17,6 +17,7 @@ pub(crate) mod open_scan;
 mod overlaps;
 pub(crate) mod scan;
 pub(crate) mod sealed_scan;
+pub(crate) mod slices;
 mod superseded_keys;
 pub(crate) mod walk;
 

@@ -14,6 +14,7 @@ use super::layout::ColumnLayout;
 use super::mapped::{MappedRows, RowSlice};
 use super::open_day::{Chunk, Homes, OpenInput, Scatter, ScatteredPages};
 use super::part::InputRows;
+use super::slice::TimeSlice;
 use super::{SealedSizes, is_sealed};
 use crate::StoreError;
 use crate::format::catalog::Committed;
@@ -36,6 +37,8 @@ const HEADERS: usize = 256;
 /// The files of a day, the oldest generation first.
 pub(super) struct Inputs {
     files: Vec<Input>,
+    /// The times of the rows that are wanted.
+    slice: TimeSlice,
 }
 
 /// The entities that the files of a day claim.
@@ -68,7 +71,18 @@ impl Inputs {
                 OpenInput::open(path, table_address, committed).map(Box::new).map(Input::Open)
             }
         };
-        Ok(Inputs { files: paths.iter().map(open).collect::<Result<_, _>>()? })
+        Ok(Inputs { files: paths.iter().map(open).collect::<Result<_, _>>()?, slice: TimeSlice::ALL })
+    }
+
+    /// The rows of some times alone, of pages that were opened: whatever else their files have is passed over. `committed`
+    /// was read after they were opened.
+    pub(super) fn sliced(pages: Vec<OpenInput>, slice: TimeSlice, committed: &Committed) -> Inputs {
+        let open = |mut day: OpenInput| {
+            day.slice = slice;
+            day.committed = committed.clone();
+            Input::Open(Box::new(day))
+        };
+        Inputs { files: pages.into_iter().map(open).collect(), slice }
     }
 
     /// Every partition, in order.
@@ -191,6 +205,7 @@ impl Inputs {
         PartitionMerge {
             partition: partition.clone(),
             layout,
+            slice: self.slice,
             streams,
             open: BinaryHeap::new(),
             last: None,
@@ -235,7 +250,7 @@ impl InputStream<'_> {
                     if let Some(PageRow { place: PageLocation::Row(id), header, .. }) = read.last() {
                         *after = Some((header.first, *id));
                     }
-                    self.headers.extend(read.into_iter().filter(|page| day.committed.includes(page.seq)));
+                    self.headers.extend(read.into_iter().filter(|page| day.has(page)));
                 }
             }
             Source::Parts(day) => {
@@ -311,10 +326,11 @@ impl Ord for OpenRows {
 pub(super) struct PartitionMerge<'a> {
     partition: Arc<str>,
     layout: &'a ColumnLayout,
+    slice: TimeSlice,
     streams: Vec<InputStream<'a>>,
     open: BinaryHeap<Reverse<OpenRows>>,
     last: Option<RowKey>,
-    /// Rows that a later one with the same key replaced, and the number of their values.
+    /// Rows that a later one with the same key replaced, or that are of other times, and the number of their values.
     pub(super) duplicates: u64,
     pub(super) duplicate_values: u64,
 }
@@ -365,7 +381,14 @@ impl PartitionMerge<'_> {
             }
             if !is_duplicate {
                 self.last = Some(last);
-                return Ok(Some(RowSlice { partition: self.partition.clone(), mapped, rows: at..end }));
+                let rows = self.slice.rows_within(mapped.part.keys(), at..end);
+                for row in (at..rows.start).chain(rows.end..end) {
+                    self.duplicates += 1;
+                    self.duplicate_values += mapped.values(row);
+                }
+                if !rows.is_empty() {
+                    return Ok(Some(RowSlice { partition: self.partition.clone(), mapped, rows }));
+                }
             }
         }
     }

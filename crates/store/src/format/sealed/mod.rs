@@ -69,6 +69,7 @@ mod part;
 mod seal;
 mod sieve;
 mod sieve_search;
+mod slice;
 #[cfg(test)]
 mod sieve_tests;
 mod prefilter;
@@ -88,7 +89,10 @@ pub use file::SealedFile;
 pub use host_fields::HOST_UNLESS_NAMED;
 pub use layout::{FIXED_COLUMNS, PropertyColumn, REST};
 pub use manifest::{ArchiveHome, Manifest, ManifestError};
+pub(crate) use open_day::OpenInput;
+pub(crate) use seal::seal_slice;
 pub use seal::{SealJob, SealedDay, seal};
+pub use slice::TimeSlice;
 pub use sum::ContentChecksum;
 pub use tail::with_sums;
 pub use through::OnBytes;

@@ -10,6 +10,7 @@ use super::gather::Gatherer;
 use super::layout::ColumnLayout;
 use super::mapped::{MappedRows, RowSlice};
 use super::part::InputRows;
+use super::slice::TimeSlice;
 use super::survey::Survey;
 use super::{SealedFile, columns::ColumnSet};
 use crate::StoreError;
@@ -43,10 +44,12 @@ const PAGE_HEAD_BYTES: u64 = 64;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// An open day's file.
-pub(super) struct OpenInput {
-    pub(super) path: PathBuf,
-    pub(super) connection: Connection,
+pub(crate) struct OpenInput {
+    pub(crate) path: PathBuf,
+    pub(crate) connection: Connection,
     pub(super) committed: Committed,
+    /// Pages without a row of these times are passed over.
+    pub(super) slice: TimeSlice,
     pub(super) table_address: TableAddress,
     pub(super) partitions: BTreeMap<Arc<str>, i64>,
     /// Parts of shared pages that are merged with other pages, by partition, in the order of their first keys. The survey
@@ -89,6 +92,7 @@ pub(super) struct ScatteredPages {
     homes: Arc<Homes>,
     file: File,
     buckets: Vec<Vec<Piece>>,
+    slice: TimeSlice,
 }
 
 /// Collects the rows of shared pages of the survey.
@@ -145,12 +149,21 @@ pub(super) struct BucketRows {
 }
 
 impl OpenInput {
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &Path,
         table_address: TableAddress,
         committed: &Committed,
     ) -> Result<OpenInput, StoreError> {
-        let connection = crate::sqlite::open_to_read(path)?;
+        OpenInput::of(crate::sqlite::open_to_read(path)?, path, table_address, committed)
+    }
+
+    /// A file that is open.
+    pub(crate) fn of(
+        connection: Connection,
+        path: &Path,
+        table_address: TableAddress,
+        committed: &Committed,
+    ) -> Result<OpenInput, StoreError> {
         let read = (|| {
             connection.execute_batch("BEGIN")?;
             let mut names = connection.prepare("SELECT name, id FROM partition")?;
@@ -162,6 +175,7 @@ impl OpenInput {
             path: path.into(),
             connection,
             committed: committed.clone(),
+            slice: TimeSlice::ALL,
             table_address,
             partitions,
             parts: HashMap::new(),
@@ -169,6 +183,11 @@ impl OpenInput {
             bodies: RefCell::default(),
             merged: RefCell::default(),
         })
+    }
+
+    /// Whether a page is data, and may have rows that are wanted.
+    pub(super) fn has(&self, page: &PageRow) -> bool {
+        self.committed.includes(page.seq) && self.slice.meets(&page.header)
     }
 
     /// Reads a page of a partition, or its part of a shared page.
@@ -244,7 +263,7 @@ impl OpenInput {
         let (mut pages, mut bodies) = (Vec::new(), Vec::new());
         while let Some(row) = found.next().map_err(sql)? {
             let mut page = read_header(row).map_err(sql)?;
-            if !self.committed.includes(page.seq) {
+            if !self.has(&page) {
                 continue;
             }
             shared_pages::fill(&self.connection, [&mut page]).map_err(sql)?;
@@ -267,7 +286,8 @@ impl OpenInput {
         }
         self.parts.values_mut().for_each(|parts| parts.sort_by_key(|part| part.header.first));
         let Scatter { homes, file, buckets } = scatter;
-        self.scattered = file.map(|(file, _)| Arc::new(ScatteredPages { homes, file, buckets }));
+        let slice = self.slice;
+        self.scattered = file.map(|(file, _)| Arc::new(ScatteredPages { homes, file, buckets, slice }));
     }
 }
 
@@ -441,7 +461,7 @@ impl ScatteredPages {
     }
 
     /// Reads a bucket, and brings its rows in order, without those that are merged. Of equal keys, the row of the later
-    /// commit wins.
+    /// commit wins. Rows of other times count as those that do not.
     pub(super) fn rows(&self, bucket: usize, layout: &ColumnLayout) -> Result<BucketRows, StoreError> {
         let path = &self.homes.path;
         let bytes = self.bytes(bucket)?;
@@ -485,7 +505,7 @@ impl ScatteredPages {
         let mut last = None;
         for (partition, key, _, part, row) in rows {
             let (part, row) = (&parts[part as usize], row as usize);
-            if last.replace((partition, key)) == Some((partition, key)) {
+            if !self.slice.contains(key.time()) || last.replace((partition, key)) == Some((partition, key)) {
                 of_bucket.duplicates += 1;
                 of_bucket.duplicate_values += part.values(row);
             } else {

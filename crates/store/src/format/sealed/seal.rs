@@ -18,9 +18,10 @@ use super::group::{EncodedGroup, GroupFormat, RowGroup};
 use super::index::{FileIndex, MinuteCounts, PartitionRun};
 use super::layout::ColumnLayout;
 use super::mapped::RowSlice;
-use super::merge::Inputs;
-use super::open_day::{BucketRows, Scatter, Surveyed};
+use super::merge::{ClaimedEntities, Inputs};
+use super::open_day::{BucketRows, OpenInput, Scatter, Surveyed};
 use super::sieve::SieveBuilder;
+use super::slice::TimeSlice;
 use super::sum::{ContentChecksum, ContentCounts};
 use super::survey::Survey;
 use super::tail::{TAIL_KEY, sum_of, sum_place, tail_line};
@@ -87,10 +88,40 @@ pub struct SealedDay {
 /// [`StoreError::Closed`] if `progress` breaks, and every error of the inputs or the output. After an error, no file
 /// has the requested name.
 pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<SealedDay, StoreError> {
+    seal_with(sealing, progress, |partial, progress| {
+        let inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed, sealing.sizes)?;
+        let claimed = inputs.entities()?;
+        write(sealing, inputs, Some(claimed), partial, progress)
+    })
+}
+
+/// Seals some times of a day whose files may go on: `pages` hold snapshots of them, and `sealing.committed` was read after
+/// these began. The inputs of `sealing` are not read.
+///
+/// # Errors
+///
+/// As for [`seal`].
+pub(crate) fn seal_slice(
+    sealing: &SealJob,
+    pages: Vec<OpenInput>,
+    slice: TimeSlice,
+    progress: &mut OnProgress<'_>,
+) -> Result<Manifest, StoreError> {
+    let sealed = seal_with(sealing, progress, |partial, progress| {
+        write(sealing, Inputs::sliced(pages, slice, &sealing.committed), None, partial, progress)
+    });
+    Ok(sealed?.manifest)
+}
+
+fn seal_with(
+    sealing: &SealJob,
+    progress: &mut OnProgress<'_>,
+    write: impl FnOnce(&Path, &mut OnProgress<'_>) -> Result<SealedDay, StoreError>,
+) -> Result<SealedDay, StoreError> {
     let mut partial = sealing.out.clone().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let sealed = write(sealing, &partial, progress).and_then(|sealed| {
+    let sealed = write(&partial, progress).and_then(|sealed| {
         daytable_platform::failpoint!("seal-written");
         sealed.manifest.write_beside(&sealing.out)?;
         daytable_platform::failpoint!("seal-manifest");
@@ -106,10 +137,17 @@ pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<SealedDa
     sealed
 }
 
-fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Result<SealedDay, StoreError> {
-    let mut inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed, sealing.sizes)?;
-    let claimed = inputs.entities()?;
-    let (survey, entities) = survey(&mut inputs, claimed.left, sealing, progress)?;
+/// Writes the rows of `inputs`, which say how many entities they have if they are whole files.
+fn write(
+    sealing: &SealJob,
+    mut inputs: Inputs,
+    claimed: Option<ClaimedEntities>,
+    partial: &Path,
+    progress: &mut OnProgress<'_>,
+) -> Result<SealedDay, StoreError> {
+    // How many values are sampled of a part of a day is as for a small day.
+    let (survey, entities) = survey(&mut inputs, claimed.map_or(0, |claimed| claimed.left), sealing, progress)?;
+    let claimed = claimed.unwrap_or(ClaimedEntities { left: entities, written: entities });
     if entities < claimed.left {
         let what = format!("the day's files claim {} entities, but contain {entities}", claimed.left);
         return Err(StoreError::Refused(what));

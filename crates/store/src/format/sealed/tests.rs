@@ -6,7 +6,7 @@ use crate::Range;
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{DayFile, Insert, PageOwner};
-use crate::format::page::{BuiltSharedPage, PageBuilder, build_shared, waiting_rows};
+use crate::format::page::{BuiltSharedPage, PageBuilder, TableAddress, build_shared, waiting_rows};
 use crate::progress::{Phase, Progress};
 use crate::{ColumnBatch, ColumnTest, CountedRecords, EveryPart, Part, PartFilter, PartVisitor};
 use daytable_model::batch::Batch;
@@ -233,6 +233,47 @@ proptest! {
         let all = want(&[first, second, late]);
         prop_assert_eq!(difference(&scanned(&again, &everything()), &all), None);
         prop_assert_eq!(manifest.records, all.iter().filter(|row| row.1.item() == 0).count() as u64);
+    }
+
+    /// A day that is cut at any times has each row in one of the files, whatever pages have rows of several of them, and
+    /// however often a key came.
+    #[test]
+    fn slices_of_a_day_have_each_row_once(
+        first in commits(), second in commits(), mut cuts in prop::collection::vec(0..70_000i64, 0..4), last in 1..4i64,
+    ) {
+        let place = Place::new();
+        let inputs = [place.open_day("Log20261120.1.db", &first), place.open_day("Log20261120.2.db", &second)];
+        cuts.sort_unstable();
+        let tick = |seconds: &i64| Ticks::new(start().get() + seconds * 10_000_000).expect("in range");
+        let starts: Vec<Ticks> = [Ticks::MIN].into_iter().chain(cuts.iter().map(tick)).collect();
+        for (paths, files) in [(&inputs[..1], vec![first.clone()]), (&inputs[..], vec![first, second])] {
+            // Commits after the last one are not there.
+            let files: Vec<Vec<Vec<Given>>> =
+                files.into_iter().map(|commits| commits.into_iter().take(last as usize).collect()).collect();
+            let mut found = Vec::new();
+            for (number, from) in starts.iter().enumerate() {
+                let slice = TimeSlice { from: *from, until: starts.get(number + 1).copied() };
+                let committed = Committed { seq: last, ..Committed::default() };
+                let open = |path: &PathBuf| OpenInput::open(path, TableAddress::new(&table()), &Committed::default());
+                let pages = paths.iter().map(|path| open(path).expect("opened")).collect();
+                let out = place.path("part.parquet");
+                let job = SealJob {
+                    table: table(),
+                    generation: 0,
+                    inputs: Vec::new(),
+                    committed,
+                    out: out.clone(),
+                    sizes: SealedSizes::SMALL,
+                    names: Arc::default(),
+                };
+                let manifest = seal_slice(&job, pages, slice, &mut |_| ControlFlow::Continue(())).expect("sealed");
+                let rows = scanned(&SealedFile::open_local(&out).expect("opened"), &everything());
+                prop_assert_eq!(manifest.rows, rows.len() as u64);
+                prop_assert!(rows.iter().all(|row| slice.contains(row.1.time())));
+                found.splice(0..0, rows);
+            }
+            prop_assert_eq!(difference(&found, &want(&files)), None);
+        }
     }
 
     /// Ranges of time, partitions and text, counts and single rows agree with the whole.
