@@ -405,13 +405,12 @@ impl ForwardIntake {
         let epoch = self.queue.epoch();
         let host =
             self.read(|reader| reader.catalog().forwarding_host(&head.origin))?.ok_or(IntakeError::Credential)?;
-        let is_joining = match host.received.after(head.step()) {
-            AdvanceResult::Moves(next) => {
-                head.mode == AdvanceKind::Commits && host.received.head.is_some() && next.head.is_none()
-            }
+        match host.received.after(head.step()) {
+            AdvanceResult::Moves(_) => {}
             AdvanceResult::Stored => return Ok(RowsAnswer { position: head.to, expired: 0, known: 0 }),
             AdvanceResult::Elsewhere => return Err(misplaced(host.received, head.from)),
-        };
+        }
+        let is_joining = head.mode == AdvanceKind::Commits && host.received.joins(head.from, head.to);
         // All rows, and the page that is being decoded.
         let raw_bytes = || body.pages.iter().map(|page| page.raw_bytes() as usize);
         charge(raw_bytes().sum::<usize>() + raw_bytes().max().unwrap_or(0))?;

@@ -19,10 +19,10 @@ use crate::secret;
 use daytable_model::time;
 use daytable_platform::lock;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HeadInterval, ReceivedCommits};
-use daytable_store::forward::inventory;
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::reader::{Behind, CommitPages, CopyCursor, ForwardError, ForwardReader};
 use daytable_store::forward::wire::{self, WirePage};
+use daytable_store::forward::{inventory, repeated_keys};
 use daytable_store::{CommitQueue, ForwardState, ForwardSteps, Reader, StoreError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -385,6 +385,15 @@ impl Work {
                         "newer commits are forwarded first, and the backlog beside them"
                     );
                 }
+                FeedStep::Pages { from, pages: CommitPages { to, .. } }
+                    if answer.received.joins(from, to) && self.repeats_keys(to.commit)? =>
+                {
+                    tracing::info!(
+                        to = self.options.to,
+                        "newer commits have keys of earlier ones, so pages are compared before the backlog ends"
+                    );
+                    compare = Some(self.comparison(&feed.reader, from.commit, &answer)?);
+                }
                 FeedStep::Pages { from, pages: CommitPages { pages, to, is_all, .. } } => {
                     let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
                     let had_head = answer.received.head.is_some();
@@ -523,6 +532,12 @@ impl Work {
         }
     }
 
+    /// Whether a key is written after a commit that was written before.
+    fn repeats_keys(&self, commit: i64) -> Result<bool, SessionEnd> {
+        let reader = Reader::open(&self.data_dir)?;
+        repeated_keys::repeats_keys(&reader, commit, &|| !self.is_stopping())?.ok_or(SessionEnd::Stopped)
+    }
+
     /// Decides how to go on from the receiver's position: from there (`None`), or by a comparison from a commit on that both
     /// have.
     fn begin(
@@ -651,7 +666,7 @@ impl Work {
             let reason = format!("it has other commits where the request for commit {} begins", to.commit);
             return Err(ClientError::Refused { status: 409, reason, after: None }.into());
         };
-        let is_joining = answer.received.head.is_some() && received.head.is_none() && mode == AdvanceKind::Commits;
+        let is_joining = mode == AdvanceKind::Commits && answer.received.joins(from, to);
         if is_joining {
             daytable_platform::failpoint!("forward-before-join");
         }

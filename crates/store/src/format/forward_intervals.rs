@@ -113,6 +113,11 @@ impl ReceivedCommits {
         }
     }
 
+    /// Whether pages between these ends are the last ones before the head.
+    pub fn joins(&self, from: ForwardPosition, to: ForwardPosition) -> bool {
+        self.head.is_some_and(|head| from == self.position && to == head.begin)
+    }
+
     fn moved(&self, position: ForwardPosition) -> AdvanceResult {
         AdvanceResult::Moves(ReceivedCommits { position, head: None, ..*self })
     }
