@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Bytes of a body with rows, at most: a few pages of the tests below.
+/// Bytes of a body with rows, at most: a few pages of the tests beside.
 const ROWS_BYTES_MAX: usize = 6000;
 /// Commits of a head when it is opened, at most.
 const HEAD_COMMITS_MAX: i64 = 16;
@@ -35,6 +35,8 @@ struct GateState {
     committed: AtomicI64,
     /// Where the head begins.
     head: AtomicI64,
+    /// Whether only requests of the backlog are small.
+    is_wide: AtomicBool,
     /// Requests of the backlog that may pass. `None` is all.
     permits: Mutex<Option<u32>>,
     permitted: Condvar,
@@ -50,6 +52,7 @@ impl Gate {
             central: SocketAddr::from(([127, 0, 0, 1], port)),
             committed: AtomicI64::new(0),
             head: AtomicI64::new(i64::MAX),
+            is_wide: AtomicBool::new(false),
             permits: Mutex::new(None),
             permitted: Condvar::new(),
             passed: Mutex::default(),
@@ -87,6 +90,11 @@ impl Gate {
     pub(super) fn open(&self) {
         *self.state.permits.lock().expect("not poisoned") = None;
         self.state.permitted.notify_all();
+    }
+
+    /// Lets requests of any size pass, but for those of the backlog.
+    pub(super) fn widen(&self) {
+        self.state.is_wide.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn passed(&self) -> Vec<Passed> {
@@ -132,10 +140,11 @@ impl GateState {
         let (from, to) = (commit("from").unwrap_or(0), commit("to").unwrap_or(0));
         let is_open = mode == "open_head";
         let is_early = is_open && self.committed.load(Ordering::SeqCst) - to > HEAD_COMMITS_MAX;
-        if request.len() - body > ROWS_BYTES_MAX || is_early {
+        let is_backlog = mode == "commits" && from < self.head.load(Ordering::SeqCst);
+        let is_limited = is_backlog || !self.is_wide.load(Ordering::SeqCst);
+        if is_limited && request.len() - body > ROWS_BYTES_MAX || is_early {
             return Ok(b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 2\r\n\r\n{}".to_vec());
         }
-        let is_backlog = mode == "commits" && from < self.head.load(Ordering::SeqCst);
         if is_backlog {
             let mut permits = self.permits.lock().expect("not poisoned");
             while *permits == Some(0) {

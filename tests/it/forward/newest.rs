@@ -280,3 +280,38 @@ fn a_host_that_is_put_back_while_there_are_two_intervals_goes_on() {
     running.stop();
     wait_for_all(&central, &[&host], ALL + 420);
 }
+
+#[test]
+fn of_a_key_that_is_written_again_the_later_record_counts() {
+    let outage = Outage::new();
+    let (central, host, gate) = outage.copy();
+    let (running, daemon) = begun(&central, &host, &gate);
+    daemon.stop();
+    gate.widen();
+    // The positions of the files are lost, and their lines are read again by another rule: other content of the same keys.
+    let catalog = rusqlite::Connection::open(host.place.data().join("catalog.db")).expect("a catalog");
+    catalog.execute_batch("DELETE FROM source; DELETE FROM source_log").expect("forgotten");
+    drop(catalog);
+    let config = fs::read_to_string(host.file()).expect("a configuration");
+    let [own, first] = [&host, &outage.host].map(|host| host.place.path("logs").display().to_string());
+    let redact = "redact = [{ name = \"took\", regex = 'took=(\\d+)', replace = \"0\" }]\n";
+    fs::write(host.file(), redact.to_owned() + &config.replace(&own, &first)).expect("written");
+    let daemon = host.start();
+    let is_again = |record: &Value| {
+        record["took"] == "0ms" || record["message"].as_str().is_some_and(|said| said.contains("took=0ms"))
+    };
+    wait_for("read again", PATIENCE, || {
+        let records = host.place.records();
+        (records.len() == ALL && records.iter().all(is_again)).then_some(())
+    });
+    gate.open();
+    wait_for("one interval", PATIENCE, || {
+        central.host("web-1").filter(|host| host["behind_records"] == 0 && host["backlog_records"] == 0)
+    });
+    assert!(gate.passed().iter().any(|passed| passed.mode == "adopt"), "pages are compared before the backlog ends");
+    wait_for_all(&central, &[&host], ALL);
+    assert!(central.place.records().iter().all(is_again));
+    assert_eq!(commands(&central), (Some(0), format!("whole: 1 hosts, {ALL} records")));
+    daemon.stop();
+    running.stop();
+}
