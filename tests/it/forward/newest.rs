@@ -315,3 +315,34 @@ fn of_a_key_that_is_written_again_the_later_record_counts() {
     daemon.stop();
     running.stop();
 }
+
+#[test]
+fn a_page_that_is_damaged_at_the_host_does_not_stop_the_others() {
+    let outage = Outage::new();
+    let (central, host, gate) = outage.copy();
+    gate.widen();
+    let day = host.place.data().join("tables").join(day_file(&host));
+    let file = rusqlite::Connection::open(&day).expect("a day");
+    let damage =
+        "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = (SELECT min(id) + 5 FROM page) RETURNING page";
+    let page: i64 = file.query_row(damage, [], |row| row.get(0)).expect("damaged");
+    let records: u32 =
+        file.query_row("SELECT records FROM page WHERE id = ?1", [page], |row| row.get(0)).expect("a page");
+    drop(file);
+    let (running, daemon) = (central.start(), host.start());
+    let wanted = ALL - records as usize;
+    wait_for("all others", PATIENCE, || (count(&central, "outage number") == wanted).then_some(()));
+    host.write("now.log", &lines("now", 0..5));
+    wait_for("what comes later", PATIENCE, || (count(&central, "now number") == 5).then_some(()));
+    assert!(daemon.said().contains("a page is damaged"));
+    central.place.assert_no_key_twice();
+    daemon.stop();
+    running.stop();
+}
+
+/// The name of the file of the only day.
+fn day_file(host: &Host) -> String {
+    let names = fs::read_dir(host.place.data().join("tables")).expect("a folder").map(|entry| entry.expect("an entry"));
+    let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.find(|name| name.ends_with(".db")).expect("a day")
+}
