@@ -225,6 +225,34 @@ fn begun(central: &Central, host: &Host, gate: &Gate) -> (Daemon, Daemon) {
 }
 
 #[test]
+fn a_host_that_always_has_something_new_sends_its_backlog_as_well() {
+    let outage = Outage::new();
+    let (central, host, gate) = outage.copy();
+    let (running, daemon) = begun(&central, &host, &gate);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                host.write("busy.log", &lines("busy", written..written + 1));
+                written += 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            written
+        });
+        wait_for("a new record", PATIENCE, || (count(&central, "busy number") > 0).then_some(()));
+        gate.open();
+        daemon.wait_said("the backlog is forwarded");
+        assert_eq!(count(&central, "outage number"), ALL);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.join().expect("no panic")
+    });
+    wait_for_all(&central, &[&host], ALL + written);
+    daemon.stop();
+    running.stop();
+}
+
+#[test]
 fn a_central_that_is_put_back_to_two_intervals_asks_for_what_it_lacks() {
     let outage = Outage::new();
     let (central, host, gate) = outage.copy();

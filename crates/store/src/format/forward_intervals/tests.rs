@@ -147,7 +147,11 @@ impl Receiver {
         match self.received.after(*step) {
             AdvanceResult::Moves(received) => {
                 self.received = received;
-                pages.iter().for_each(|page| *self.rows.entry(*page).or_insert(0) += 1);
+                for page in pages {
+                    let copies = self.rows.entry(*page).or_insert(0);
+                    // What is compared is left out if it is there.
+                    *copies = if step.kind == AdvanceKind::Compare { 1 } else { *copies + 1 };
+                }
                 true
             }
             AdvanceResult::Stored => true,
@@ -166,7 +170,14 @@ impl Receiver {
             pages.retain(|(commit, number)| *commit <= end.commit || *number < end.pages);
             wanted.extend(pages.into_iter().map(|page| (page, 1)));
         }
-        assert_eq!(self.rows, wanted, "{:?}", self.received);
+        if position.copies > 0 {
+            // Some of what follows was compared.
+            assert!(
+                self.rows.values().all(|copies| *copies == 1) && wanted.keys().all(|page| self.rows.contains_key(page))
+            );
+        } else {
+            assert_eq!(self.rows, wanted, "{:?}", self.received);
+        }
         assert!(head.is_none_or(|head| position.commit < head.begin.commit));
     }
 }
@@ -183,6 +194,11 @@ enum Event {
         arrives: bool,
         is_answered: bool,
     },
+    /// Compares all pages, so many at once, and ends after some requests.
+    Compare {
+        most: usize,
+        requests: usize,
+    },
     /// An earlier request arrives.
     Again(prop::sample::Index),
     Backup,
@@ -195,6 +211,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => any::<prop::sample::Index>().prop_map(Event::Open),
         12 => (any::<bool>(), 1usize..5, prop::bool::weighted(0.8), prop::bool::weighted(0.8))
             .prop_map(|(is_head, most, arrives, is_answered)| Event::Send { is_head, most, arrives, is_answered }),
+        1 => (1usize..5, 0usize..12).prop_map(|(most, requests)| Event::Compare { most, requests }),
         4 => any::<prop::sample::Index>().prop_map(Event::Again),
         1 => Just(Event::Backup),
         1 => Just(Event::PutBack),
@@ -226,6 +243,10 @@ impl Exchange {
     /// The next request, if there is something to send.
     fn next(&self, is_head: bool, most: usize) -> Option<Request> {
         let known = &self.known;
+        // A comparison that was begun is ended first.
+        if known.position.copies > 0 {
+            return None;
+        }
         let (from, until) = match known.head {
             Some(head) if is_head => (head.end, self.sender.last()),
             Some(head) => (known.position, head.begin.commit),
@@ -233,6 +254,26 @@ impl Exchange {
         };
         let (pages, to) = self.sender.take(from, until, most);
         (from != to).then_some((step(AdvanceKind::Commits, known.epoch, from, to), pages))
+    }
+
+    /// Compares from the position on. Returns whether all was compared.
+    fn compare(&mut self, most: usize, requests: usize) -> bool {
+        self.known = self.receiver.received;
+        let last = self.sender.last();
+        let (pages, end) = self.sender.take(self.sender.end_of(self.known.position.commit), last, usize::MAX);
+        for (number, pages) in pages.chunks(most).enumerate() {
+            if number == requests {
+                return false;
+            }
+            let sum =
+                pages.iter().fold(0, |sum, (commit, page)| sum * 31 + commit.unsigned_abs() * 7 + u64::from(*page));
+            let ReceivedCommits { epoch, position, .. } = self.known;
+            let copy = step(AdvanceKind::Compare, epoch, position, position.after_copy(sum));
+            self.send((copy, pages.to_vec()), true, true);
+        }
+        let ReceivedCommits { epoch, position, .. } = self.known;
+        self.send((step(AdvanceKind::Adopt, epoch + 1, position, end), Vec::new()), true, true);
+        true
     }
 
     fn happen(&mut self, event: Event, backup: &mut Receiver) {
@@ -250,6 +291,7 @@ impl Exchange {
                     self.send(request, arrives, is_answered);
                 }
             }
+            Event::Compare { most, requests } => _ = self.compare(most, requests),
             Event::Again(_) if self.sent.is_empty() => {}
             Event::Again(at) => _ = self.receiver.receive(&self.sent[at.index(self.sent.len())]),
             Event::Backup => *backup = self.receiver.clone(),
@@ -273,6 +315,9 @@ proptest! {
             exchange.receiver.check(&exchange.sender);
         }
         // In the end all is there, as one interval.
+        if exchange.receiver.received.position.copies > 0 {
+            assert!(exchange.compare(3, usize::MAX));
+        }
         exchange.known = exchange.receiver.received;
         while let Some(request) = exchange.next(true, 3).or_else(|| exchange.next(false, 3)) {
             exchange.send(request, true, true);
