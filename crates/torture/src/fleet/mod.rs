@@ -156,10 +156,10 @@ enum Event {
 /// than those of the other side.
 const EVENTS: [(u64, Event); 18] = [
     (1, Event::BackUpHost(0)),
-    (2, Event::BackUpCentral),
+    (2, Event::CentralAway),
+    (3, Event::BackUpCentral),
     (3, Event::FillHost(2)),
     (4, Event::FreeHost(2)),
-    (4, Event::CentralAway),
     (5, Event::PutCentralBack),
     (6, Event::BackUpHost(1)),
     (6, Event::FillCentral),
@@ -168,8 +168,8 @@ const EVENTS: [(u64, Event); 18] = [
     (8, Event::BackUpCentral),
     (9, Event::BackUpHost(0)),
     (10, Event::PutHostBack(1)),
-    (10, Event::CentralAway),
     (11, Event::PutCentralBack),
+    (12, Event::CentralAway),
     (13, Event::BackUpHost(1)),
     (14, Event::PutHostBack(0)),
     (14, Event::PutHostBack(1)),

@@ -218,6 +218,9 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// Requests until all is there, at most.
+const REQUESTS_MAX: usize = 200;
+
 /// A request with its pages.
 type Request = (AdvanceStep, Vec<PageName>);
 
@@ -319,7 +322,8 @@ proptest! {
             assert!(exchange.compare(3, usize::MAX));
         }
         exchange.known = exchange.receiver.received;
-        while let Some(request) = exchange.next(true, 3).or_else(|| exchange.next(false, 3)) {
+        for _ in 0..REQUESTS_MAX {
+            let Some(request) = exchange.next(true, 3).or_else(|| exchange.next(false, 3)) else { break };
             exchange.send(request, true, true);
             exchange.receiver.check(&exchange.sender);
         }
