@@ -230,9 +230,10 @@ fn shown(host: &HostLine, silent_after: Duration) -> String {
     let behind = match behind_records {
         0 => "behind by nothing".to_owned(),
         _ => format!(
-            "behind by {behind_records} records, {}, {}",
+            "behind by {behind_records} records, {}, {}{}",
             ByteSize::new(*behind_bytes),
-            show_duration(Duration::from_secs(*behind_seconds))
+            show_duration(Duration::from_secs(*behind_seconds)),
+            if host.backlog_records > 0 { " (the newest are here, the backlog follows)" } else { "" },
         ),
     };
     let lost: u64 = host.lost.values().sum();

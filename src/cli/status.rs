@@ -60,10 +60,11 @@ fn screen(status: &DaemonStatus) -> Vec<String> {
 }
 
 fn forward(receiver: &ForwardStatus) -> String {
-    let ForwardStatus { to, behind_records, behind_seconds, records, refused, refusal } = receiver;
+    let ForwardStatus { to, behind_records, backlog_records, behind_seconds, records, refused, refusal } = receiver;
+    let newest = if *backlog_records > 0 { ", but has the newest" } else { "" };
     let behind = match behind_records {
         0 => "has all".to_owned(),
-        _ => format!("lacks {behind_records} records, {behind_seconds} s behind"),
+        _ => format!("lacks {behind_records} records, {behind_seconds} s behind{newest}"),
     };
     let refusal = refusal.as_ref().map_or_else(String::new, |refusal| format!(": {refusal}"));
     let refused = if *refused > 0 { format!(", {refused} refused{refusal}") } else { String::new() };
@@ -127,6 +128,7 @@ mod tests {
                 ForwardStatus {
                     to: "otlp+https://otlp".into(),
                     behind_records: 40,
+                    backlog_records: 30,
                     behind_seconds: 3,
                     records: 11_000,
                     refused: 2,
@@ -159,7 +161,7 @@ mod tests {
 daemon    ready, since 2026-11-21T08:00:00Z (version 0.1.0, process 7)
 records   40/s, 12000 since the start, 90 s behind
 forward   https://logs:7878 has all, 12000 since the start
-          otlp+https://otlp lacks 40 records, 3 s behind, 11000 since the start, 2 refused: web/1: too old
+          otlp+https://otlp lacks 40 records, 3 s behind, but has the newest, 11000 since the start, 2 refused: web/1: too old
 disk      /var/lib/daytable: 1.0 GiB, max_bytes 20.0 GiB, 30.0 GiB free, 512.0 MiB a day
           at this pace max_bytes is reached at 2026-12-29T08:00:00Z, and the oldest days go before their time
 next      seal Log20261120 at 2026-11-21T06:00:00Z

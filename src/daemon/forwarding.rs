@@ -32,6 +32,9 @@ pub struct ForwardStatus {
     pub to: String,
     /// Records that it lacks.
     pub behind_records: u64,
+    /// Those of them that are older than records which it has: the newest are sent first.
+    #[serde(default)]
+    pub backlog_records: u64,
     /// Seconds since the first of them was committed.
     pub behind_seconds: u64,
     /// Records that it got since the start.
@@ -84,6 +87,7 @@ impl ForwardingView {
                 records: status.records.load(Ordering::Relaxed),
                 failures: status.failures.load(Ordering::Relaxed),
                 behind_records: state.behind.records,
+                backlog_records: state.behind.backlog,
                 behind_seconds: state.behind.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
                 refused: status.expired.load(Ordering::Relaxed) + status.refused.load(Ordering::Relaxed),
                 to: state.to,
@@ -95,6 +99,7 @@ impl ForwardingView {
         let host = |listed: daytable_forward::intake::ListedHost| HostSample {
             records: listed.host.records,
             behind_records: listed.report.behind_records,
+            backlog_records: listed.report.backlog_records,
             silent_seconds: listed.silent.unwrap_or_else(|| now.since(listed.host.seen)).as_secs_f64(),
             host: listed.host.name,
         };
@@ -110,6 +115,7 @@ impl ForwardingView {
                 records: status.records.load(Ordering::Relaxed),
                 refused: status.expired.load(Ordering::Relaxed) + status.refused.load(Ordering::Relaxed),
                 behind_records: state.behind.records,
+                backlog_records: state.behind.backlog,
                 behind_seconds: state.behind.oldest.map_or(0, |oldest| now.since(oldest).as_secs()),
                 refusal: state.refusal,
                 to: state.to,

@@ -95,7 +95,10 @@ pub struct HostLine {
     pub records: u64,
     /// Records that it has and that were not received.
     pub behind_records: u64,
-    /// Bytes of their rows.
+    /// Those of them that are older than records which are here: a host sends its newest records first.
+    #[serde(default)]
+    pub backlog_records: u64,
+    /// Bytes of the rows of all of them.
     pub behind_bytes: u64,
     /// Seconds since the oldest of them was committed there.
     pub behind_seconds: u64,
@@ -125,12 +128,13 @@ impl HostLine {
             silent_seconds: silent.map(|silent| silent.as_secs()),
             records: host.records,
             behind_records: report.behind_records,
+            backlog_records: report.backlog_records,
             behind_bytes: report.behind_bytes,
             behind_seconds: report.behind_ms / 1000,
             expired: host.expired,
             lost: report.lost.clone(),
             version: report.version.clone(),
-            commit: host.position.commit,
+            commit: host.received.position.commit,
             revoked: host.is_revoked,
         }
     }

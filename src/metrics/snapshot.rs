@@ -58,6 +58,8 @@ pub struct SenderSample {
     pub failures: u64,
     /// Records that the receiver lacks.
     pub behind_records: u64,
+    /// Those of them that are older than records which it has.
+    pub backlog_records: u64,
     /// Seconds since the first of them was committed.
     pub behind_seconds: f64,
     /// Records that the receiver refused for good.
@@ -72,6 +74,8 @@ pub struct HostSample {
     pub records: u64,
     /// Records that it has and that were not received, by its last report.
     pub behind_records: u64,
+    /// Those of them that are older than records which were received.
+    pub backlog_records: u64,
     /// Seconds since it was heard of.
     pub silent_seconds: f64,
 }

@@ -109,6 +109,8 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| s.sources.iter().for_each(|SourceSample { counters, events, .. }| {
             f.count(&[&counters.name], events.get(&SourceEvent::Rewrite).copied().unwrap_or(0));
         })),
+    gauge("daytable_forward_backlog_records", &["to"], "records", Configured, "Records that the receiver of a [[forward]] lacks although it has newer ones: after an outage the newest are sent first.",
+        |s, f| s.forward.senders.iter().for_each(|sender| f.count(&[&sender.to], sender.backlog_records))),
     gauge("daytable_forward_behind_records", &["to"], "records", Configured, "Records that the receiver of a [[forward]] lacks.",
         |s, f| s.forward.senders.iter().for_each(|sender| f.count(&[&sender.to], sender.behind_records))),
     gauge("daytable_forward_behind_seconds", &["to"], "seconds", Configured, "Age of the oldest record that the receiver of a [[forward]] lacks.",
@@ -121,6 +123,8 @@ pub(super) const TABLE: &[Metric] = &[
         "Records that the receiver of a [[forward]] refused for good: a daytable, because their day is gone there; a backend of OpenTelemetry, for what they are.",
         |s, f| s.forward.senders.iter().for_each(|sender| f.count(&[&sender.to], sender.refused))),
     histogram("daytable_fsync_seconds", "seconds", "Seconds an fsync took.", |s, f| f.histogram(&s.commits.fsync_seconds)),
+    gauge("daytable_host_backlog_records", &["host"], "records", Configured, "Records of a host that were not received of it although newer ones were, by its last report.",
+        |s, f| hosts(s, f, |hosts| hosts.iter().map(|host| host.backlog_records).sum::<u64>() as f64)),
     gauge("daytable_host_behind_records", &["host"], "records", Configured, "Records that a host has and that were not received of it, by its last report. Hosts of one name count together.",
         |s, f| hosts(s, f, |hosts| hosts.iter().map(|host| host.behind_records).sum::<u64>() as f64)),
     counter("daytable_host_records_total", &["host"], "records", Configured, "Records that were received of a host.",

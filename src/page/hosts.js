@@ -13,7 +13,7 @@ import { full, rfc, roughly, stepAfter, stepsOf, stepStart, UNITS, zone } from "
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void}} Uses */
 
 /** Records that are not here yet. @param {Row} host */
-const lacking = (host) => (host.behind_records ? `${plural(host.behind_records, "record")}, ${size(host.behind_bytes)}, the oldest of ${roughly(host.behind_seconds * 1000)} ago` : "nothing");
+const lacking = (host) => (host.behind_records ? `${plural(host.behind_records, "record")}, ${size(host.behind_bytes)}, the oldest of ${roughly(host.behind_seconds * 1000)} ago${host.backlog_records ? "; the newest are here" : ""}` : "nothing");
 
 /** @param {Row} host */
 function lost(host) {

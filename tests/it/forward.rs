@@ -1,5 +1,8 @@
 //! A host is a source of a central daytable: every record of it is there once, whatever is killed, repeated or put back.
 
+mod gate;
+mod newest;
+
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, wait_for};
 use crate::syslog::Authority;

@@ -3,7 +3,6 @@
 use crate::activity::{Activity, Unheard};
 use crate::protocol::{
     CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RowsAnswer, RowsHead,
-    RowsMode,
 };
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
@@ -12,8 +11,9 @@ use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash};
+use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
 use daytable_store::forward::inventory;
-use daytable_store::forward::position::{FolderOrigin, ForwardPosition, HostAdvance, checksum_with};
+use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::receive::{ReceiveError, Receiver};
 use daytable_store::forward::wire::{self, BodyError, BodyLimits};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
@@ -353,7 +353,7 @@ impl ForwardIntake {
         // Its credential was bound a moment ago.
         let host = host.ok_or(IntakeError::Credential)?;
         let asked = lock(&self.question).as_ref().map_or(0, |question| question.number);
-        Ok(HelloAnswer { name: host.name, epoch: host.epoch, position: host.position, history, asked })
+        Ok(HelloAnswer { name: host.name, received: host.received, history, asked })
     }
 
     /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much more memory before it is used;
@@ -405,17 +405,20 @@ impl ForwardIntake {
         let epoch = self.queue.epoch();
         let host =
             self.read(|reader| reader.catalog().forwarding_host(&head.origin))?.ok_or(IntakeError::Credential)?;
-        if (host.epoch, host.position) == (head.epoch, head.to) {
-            return Ok(RowsAnswer { position: host.position, expired: 0, known: 0 });
+        match host.received.after(head.step()) {
+            AdvanceResult::Moves(_) => {}
+            AdvanceResult::Stored => return Ok(RowsAnswer { position: head.to, expired: 0, known: 0 }),
+            AdvanceResult::Elsewhere => return Err(misplaced(host.received, head.from)),
         }
-        if host.position != head.from {
-            return Err(misplaced(host.position, head.from));
-        }
+        let is_joining = head.mode == AdvanceKind::Commits && host.received.joins(head.from, head.to);
         // All rows, and the page that is being decoded.
         let raw_bytes = || body.pages.iter().map(|page| page.raw_bytes() as usize);
         charge(raw_bytes().sum::<usize>() + raw_bytes().max().unwrap_or(0))?;
-        check_positions(&head, host.epoch, body.pages.iter().map(|page| (page.seq, page.stored_checksum())))?;
+        check_positions(&head, host.received.epoch, body.pages.iter().map(|page| (page.seq, page.stored_checksum())))?;
         daytable_platform::failpoint!("forward-received");
+        if is_joining {
+            daytable_platform::failpoint!("forward-received-join");
+        }
 
         let places = self.places.load();
         let place_of = |table: &DayTable, key: RowKey| places.of(table, key);
@@ -425,9 +428,9 @@ impl ForwardIntake {
             Ok(receiver.finish())
         };
         let received = match head.mode {
-            RowsMode::Commits => receive(None),
-            RowsMode::Adopt => Ok(Default::default()),
-            RowsMode::Compare => {
+            AdvanceKind::Commits => receive(None),
+            AdvanceKind::OpenHead | AdvanceKind::Adopt => Ok(Default::default()),
+            AdvanceKind::Compare => {
                 let mut received = None;
                 self.readers.with_reader(&mut |reader| {
                     received = Some(receive(Some(reader)));
@@ -451,8 +454,7 @@ impl ForwardIntake {
             losses,
             ..SourceReceipt::records("forward", host.name.as_str(), records)
         };
-        let advance =
-            HostAdvance { origin: head.origin, epoch: head.epoch, from: head.from, to: head.to, records, expired };
+        let advance = HostAdvance { origin: head.origin, step: head.step(), records, expired };
         let (sent, outcome) = mpsc::sync_channel(1);
         let submission = Submission {
             batches: received.batches,
@@ -472,6 +474,9 @@ impl ForwardIntake {
         match outcome.recv() {
             Ok(CommitOutcome::Committed) => {
                 daytable_platform::failpoint!("forward-stored");
+                if is_joining {
+                    daytable_platform::failpoint!("forward-stored-join");
+                }
                 for (counter, count) in [
                     (&self.counters.records, records),
                     (&self.counters.bytes, bytes.len() as u64),
@@ -484,7 +489,7 @@ impl ForwardIntake {
             }
             Ok(CommitOutcome::Misplaced) => {
                 let host = self.read(|reader| reader.catalog().forwarding_host(&head.origin))?;
-                Err(misplaced(host.map(|host| host.position).unwrap_or_default(), head.from))
+                Err(misplaced(host.map(|host| host.received).unwrap_or_default(), head.from))
             }
             _ => Err(busy()),
         }
@@ -503,8 +508,10 @@ impl ForwardIntake {
         self.bind(hash, &credential, message.origin)?;
         let origin = message.origin;
         let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?.ok_or(IntakeError::Credential)?;
-        if !host.position.is_between_commits() || host.position.commit > message.commit {
-            return Err(misplaced(host.position, ForwardPosition { commit: message.commit, ..host.position }));
+        // The records of a head are of later commits than those that were counted.
+        let ReceivedCommits { position, head, .. } = host.received;
+        if !position.is_between_commits() || position.commit > message.commit || head.is_some() {
+            return Err(misplaced(host.received, ForwardPosition { commit: message.commit, ..position }));
         }
         let places = self.places.load();
         let mut compared = Compared::default();
@@ -646,15 +653,17 @@ fn unheard(why: Unheard) -> IntakeError {
     }
 }
 
-fn misplaced(is: ForwardPosition, from: ForwardPosition) -> IntakeError {
-    IntakeError::Misplaced(format!("it is at commit {}, and the request begins at {}", is.commit, from.commit))
+fn misplaced(is: ReceivedCommits, from: ForwardPosition) -> IntakeError {
+    let head = is.head.map(|head| format!(" and has commits {} to {}", head.begin.commit + 1, head.end.commit));
+    let (at, head) = (is.position.commit, head.unwrap_or_default());
+    IntakeError::Misplaced(format!("it is at commit {at}{head}, and the request begins at {}", from.commit))
 }
 
 /// Checks that the positions of a request are those of its pages.
 fn check_positions(head: &RowsHead, epoch: i64, pages: impl Iterator<Item = (i64, u64)>) -> Result<(), IntakeError> {
     let RowsHead { mode, from, to, .. } = head;
     let is_right = match mode {
-        RowsMode::Commits => {
+        AdvanceKind::Commits => {
             let (mut checksum, mut last, mut ascends) = (from.checksum, from.commit.saturating_add(1), true);
             for (commit, stored) in pages {
                 ascends &= commit >= last;
@@ -665,11 +674,15 @@ fn check_positions(head: &RowsHead, epoch: i64, pages: impl Iterator<Item = (i64
                 if to.pages == 0 { to.commit >= last || to.commit >= from.commit } else { to.commit >= from.commit };
             ascends && is_behind && checksum == to.checksum && from.copies == 0 && to.copies == 0 && head.epoch == epoch
         }
-        RowsMode::Compare => {
+        AdvanceKind::OpenHead => {
+            let is_later = to.is_between_commits() && to.commit > from.commit;
+            is_later && from.copies == 0 && head.epoch == epoch && pages.count() == 0
+        }
+        AdvanceKind::Compare => {
             let body = pages.fold(0, |sum, (_, stored)| checksum_with(sum, stored));
             *to == from.after_copy(body) && head.epoch == epoch
         }
-        RowsMode::Adopt => {
+        AdvanceKind::Adopt => {
             to.is_between_commits() && to.commit >= 0 && head.epoch == epoch.saturating_add(1) && pages.count() == 0
         }
     };

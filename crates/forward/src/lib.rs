@@ -9,7 +9,8 @@
 //! ```
 //!
 //! * [`protocol`]: the messages. [`secret`]: codes and credentials. [`options`]: where a host sends.
-//! * [`client`]: requests of a host. [`sender`]: a thread for each receiver. `request_size`: how much it sends at once.
+//! * [`client`]: requests of a host. [`sender`]: a thread for each receiver. `feed`: what it sends next. `request_size`: how much
+//!   at once.
 //! * [`otlp`]: records for a backend of OpenTelemetry, which is no daytable, at least once.
 //! * [`intake`]: the receiver, without its HTTP. [`activity`]: which host was heard of when, and two folders of one origin.
 //!
@@ -18,6 +19,7 @@
 
 pub mod activity;
 pub mod client;
+mod feed;
 pub mod intake;
 pub mod options;
 pub mod otlp;

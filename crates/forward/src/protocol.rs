@@ -1,5 +1,6 @@
 //! The messages between a host and its receiver: JSON, but for the bodies with rows ([`daytable_store::forward::wire`]).
 
+use daytable_store::forward::intervals::{AdvanceKind, AdvanceStep, ReceivedCommits};
 use daytable_store::forward::inventory::DayCount;
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition};
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,9 @@ pub struct HostReport {
     pub records: u64,
     /// Records that wait to be forwarded here.
     pub behind_records: u64,
-    /// Bytes of their rows before they are encoded.
+    /// Those of them that are older than records which are there: the newest are sent first.
+    pub backlog_records: u64,
+    /// Bytes of all their rows before they are encoded.
     pub behind_bytes: u64,
     /// Milliseconds since the first of them was committed.
     pub behind_ms: u64,
@@ -81,10 +84,9 @@ pub struct HelloRequest {
 pub struct HelloAnswer {
     /// The name under which its records are stored.
     pub name: String,
-    /// The epoch.
-    pub epoch: i64,
-    /// The position.
-    pub position: ForwardPosition,
+    /// The commits that were received, with the epoch.
+    #[serde(flatten)]
+    pub received: ReceivedCommits,
     /// Earlier positions: commits and their checksums.
     pub history: Vec<(i64, u64)>,
     /// The number of the last question for the records of the host; 0 if there was none.
@@ -115,18 +117,6 @@ pub struct CountsAnswer {
     pub lacking: u64,
 }
 
-/// What a request with rows is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RowsMode {
-    /// The pages of the commits after the position.
-    Commits,
-    /// Pages that may have rows which are here already.
-    Compare,
-    /// The end of a comparison: the receiver has all commits up to a position.
-    Adopt,
-}
-
 /// The head of a body with rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RowsHead {
@@ -135,7 +125,7 @@ pub struct RowsHead {
     /// The process.
     pub instance: u64,
     /// What it is for.
-    pub mode: RowsMode,
+    pub mode: AdvanceKind,
     /// The epoch after it.
     pub epoch: i64,
     /// Where it begins.
@@ -144,10 +134,17 @@ pub struct RowsHead {
     pub to: ForwardPosition,
 }
 
+impl RowsHead {
+    /// The step that the request takes.
+    pub fn step(&self) -> AdvanceStep {
+        AdvanceStep { kind: self.mode, epoch: self.epoch, from: self.from, to: self.to }
+    }
+}
+
 /// The answer after rows were stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RowsAnswer {
-    /// The position of the host now.
+    /// Where the request ended, which is stored.
     pub position: ForwardPosition,
     /// Records of the request whose day is gone at the receiver.
     pub expired: u64,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! hello ──► where both are at the same commit ──► pages after it, request by request ──┐
-//!   ▲              │                                                                    │
+//!   ▲              │            (the newest first, if much waits for long: `feed`)      │
 //!   │              └─ nowhere: compare whole pages and days, then adopt ────────────────┤
 //!   └───────── an answer that was not expected, an error (after a pause) ◄──────────────┘
 //! ```
@@ -11,16 +11,18 @@
 //! days from being dropped; it is written once a second while the position moves.
 
 use crate::client::{ClientError, ReceiverClient};
+use crate::feed::{CommitFeed, FeedStep};
 use crate::options::ForwardOptions;
-use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead, RowsMode};
+use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead};
 use crate::request_size::RequestSize;
 use crate::secret;
 use daytable_model::time;
 use daytable_platform::lock;
-use daytable_store::forward::inventory;
+use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HeadInterval, ReceivedCommits};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::reader::{Behind, CommitPages, CopyCursor, ForwardError, ForwardReader};
 use daytable_store::forward::wire::{self, WirePage};
+use daytable_store::forward::{inventory, repeated_keys};
 use daytable_store::{CommitQueue, ForwardState, ForwardSteps, Reader, StoreError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -141,6 +143,7 @@ impl Sender {
             process,
             answered: 0,
             noted: None,
+            head: None,
             losses: None,
             counted: 0,
             size: RequestSize::default(),
@@ -201,6 +204,8 @@ struct Work {
     answered: u64,
     /// The position in the catalog, and when it was written.
     noted: Option<(ForwardPosition, Instant)>,
+    /// Later commits that the receiver has.
+    head: Option<HeadInterval>,
     losses: Option<(BTreeMap<String, u64>, Instant)>,
     /// The last question for the records of this host that was answered, or could not be.
     counted: u64,
@@ -249,14 +254,6 @@ enum SessionEnd {
     Store(#[from] StoreError),
     #[error("stopping")]
     Stopped,
-}
-
-/// The next commits, or a comparison.
-enum Next {
-    Pages(CommitPages),
-    /// There are no pages up to this position.
-    Nothing(ForwardPosition),
-    Compare(i64),
 }
 
 impl Work {
@@ -349,59 +346,88 @@ impl Work {
     /// Sends until something is not as expected.
     fn session(&mut self, runtime: &tokio::runtime::Runtime) -> Result<(), SessionEnd> {
         let client = ReceiverClient::new(&self.options)?;
-        let mut reader = ForwardReader::open(&self.data_dir)?;
-        let (mut answer, mut said) = (self.hello(runtime, &client, &reader)?, Instant::now());
-        let mut compare = self.begin(&mut reader, &answer)?;
+        let mut feed = CommitFeed::open(self.data_dir.clone())?;
+        let (mut answer, mut said) = (self.hello(runtime, &client, &feed.reader)?, Instant::now());
+        let mut compare = self.begin(&mut feed.reader, &answer)?;
         {
             let mut state = lock(&self.status.state);
             if state.error.take().is_some() || state.name.is_none() {
-                tracing::info!(to = self.options.to, name = answer.name, commit = answer.position.commit, "forwarding");
+                let commit = answer.received.position.commit;
+                tracing::info!(to = self.options.to, name = answer.name, commit, "forwarding");
             }
             state.name = Some(answer.name.clone());
         }
+        // Whether the last report of this host does not know what the receiver has.
+        let mut is_news = answer.received.head.is_some();
         loop {
             if self.is_stopping() {
-                self.note(answer.position, true)?;
+                self.note(answer.received.position, true)?;
                 return Err(SessionEnd::Stopped);
             }
             if let Some(mut comparison) = compare.take() {
-                let ended = self.compare(runtime, &client, &mut reader, &mut answer, &mut comparison);
+                let ended = self.compare(runtime, &client, &mut feed.reader, &mut answer, &mut comparison);
+                feed.rewind();
                 // The next session goes on there, if the receiver is where it says.
                 self.comparison = ended.is_err().then_some(comparison);
                 ended?;
                 continue;
             }
-            match self.next(&mut reader, answer.position)? {
-                Next::Compare(common) => compare = Some(self.comparison(&reader, common, &answer)?),
-                Next::Pages(CommitPages { pages, to, damaged, is_all }) => {
+            match feed.next(&answer.received, self.size.limits(), time::now())? {
+                FeedStep::Compare(common) => compare = Some(self.comparison(&feed.reader, common, &answer)?),
+                FeedStep::OpenHead(begin) => {
+                    let from = answer.received.position;
+                    self.send(runtime, &client, &mut answer, (AdvanceKind::OpenHead, from, begin), &[])?;
+                    is_news = true;
+                    tracing::info!(
+                        to = self.options.to,
+                        from = from.commit,
+                        until = begin.commit,
+                        "newer commits are forwarded first, and the backlog beside them"
+                    );
+                }
+                FeedStep::Pages { from, pages: CommitPages { to, .. } }
+                    if answer.received.joins(from, to) && self.repeats_keys(to.commit)? =>
+                {
+                    tracing::info!(
+                        to = self.options.to,
+                        "newer commits have keys of earlier ones, so pages are compared before the backlog ends"
+                    );
+                    compare = Some(self.comparison(&feed.reader, from.commit, &answer)?);
+                }
+                FeedStep::Pages { from, pages: CommitPages { pages, to, is_all, .. } } => {
                     let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
-                    self.status.damaged_pages.fetch_add(damaged, Ordering::Relaxed);
-                    let epoch = answer.epoch;
-                    self.send(runtime, &client, &mut answer, RowsMode::Commits, (epoch, to), &pages)?;
+                    let had_head = answer.received.head.is_some();
+                    self.send(runtime, &client, &mut answer, (AdvanceKind::Commits, from, to), &pages)?;
                     self.status.records.fetch_add(records, Ordering::Relaxed);
-                    self.note(answer.position, false)?;
+                    self.note(answer.received.position, false)?;
+                    let is_one = answer.received.head.is_none();
+                    if had_head && is_one {
+                        feed.join();
+                        is_news = true;
+                        tracing::info!(to = self.options.to, until = to.commit, "the backlog is forwarded");
+                    }
                     // A host that is busy always has something to send.
-                    if is_all && answer.asked > self.counted {
-                        self.count(runtime, &client, &reader, &answer, to)?;
+                    if is_all && !had_head && answer.asked > self.counted {
+                        self.count(runtime, &client, &feed.reader, &answer, to)?;
                     }
                 }
-                Next::Nothing(up_to) => {
+                FeedStep::Nothing(up_to) => {
                     // The receiver has all rows of the commits up to there.
                     self.note(up_to, true)?;
                     lock(&self.status.state).behind = Behind::default();
                     if answer.asked > self.counted {
-                        self.count(runtime, &client, &reader, &answer, up_to)?;
+                        self.count(runtime, &client, &feed.reader, &answer, up_to)?;
                     }
                     let left = HELLO_EVERY.saturating_sub(said.elapsed());
                     self.queue.wait_for_commit(up_to.commit, left, || !self.stop.load(Ordering::Relaxed));
                 }
             }
-            if said.elapsed() >= HELLO_EVERY {
+            if said.elapsed() >= HELLO_EVERY || std::mem::take(&mut is_news) {
                 said = Instant::now();
-                reader.forget_gone()?;
-                let now = self.hello(runtime, &client, &reader)?;
+                feed.forget_gone()?;
+                let now = self.hello(runtime, &client, &feed.reader)?;
                 answer.asked = now.asked;
-                if (now.epoch, now.position) != (answer.epoch, answer.position) {
+                if now.received != answer.received {
                     // Another position than the one that was answered: begin anew.
                     return Err(
                         ClientError::Refused { status: 409, reason: "its position moved".into(), after: None }.into()
@@ -419,7 +445,7 @@ impl Work {
     ) -> Result<HelloAnswer, SessionEnd> {
         let state = reader.state()?;
         let known = self.noted.map_or(0, |(noted, _)| noted.commit);
-        let behind = reader.behind(known)?;
+        let behind = reader.behind(known, self.head)?;
         lock(&self.status.state).behind = behind;
         let now = time::now();
         let report = HostReport {
@@ -427,6 +453,7 @@ impl Work {
             committed: state.committed,
             records: state.records,
             behind_records: behind.records,
+            backlog_records: behind.backlog,
             behind_bytes: behind.bytes,
             behind_ms: behind.oldest.map_or(0, |oldest| u64::try_from(now.since(oldest).as_millis()).unwrap_or(0)),
             lost: self.losses()?,
@@ -441,6 +468,9 @@ impl Work {
             Err(_) => false,
         } {
             self.answered = turn;
+        }
+        if let Ok(answer) = &answer {
+            self.head = answer.received.head;
         }
         answer
     }
@@ -491,7 +521,7 @@ impl Work {
                 return Ok(());
             }
         };
-        let later = sent.behind(up_to.commit)?.records;
+        let later = sent.behind(up_to.commit, None)?.records;
         let message = CountsMessage { origin: self.origin, asked: answer.asked, commit: up_to.commit, days, later };
         match self.request(runtime, client.counts(&message)) {
             Err(SessionEnd::Client(error)) => {
@@ -502,6 +532,12 @@ impl Work {
         }
     }
 
+    /// Whether a key is written after a commit that was written before.
+    fn repeats_keys(&self, commit: i64) -> Result<bool, SessionEnd> {
+        let reader = Reader::open(&self.data_dir)?;
+        repeated_keys::repeats_keys(&reader, commit, &|| !self.is_stopping())?.ok_or(SessionEnd::Stopped)
+    }
+
     /// Decides how to go on from the receiver's position: from there (`None`), or by a comparison from a commit on that both
     /// have.
     fn begin(
@@ -509,13 +545,17 @@ impl Work {
         reader: &mut ForwardReader,
         answer: &HelloAnswer,
     ) -> Result<Option<FolderComparison>, SessionEnd> {
-        let position = answer.position;
+        let ReceivedCommits { epoch, position, head } = answer.received;
         reader.rewind();
-        let known = self.comparison.take().and_then(|known| known.resumed_at((answer.epoch, position)));
+        let known = self.comparison.take().and_then(|known| known.resumed_at((epoch, position)));
         if known.is_some() {
             return Ok(known);
         }
-        if position.copies == 0 && is_own(reader, position)? {
+        let mut are_own = position.copies == 0;
+        for end in [Some(position), head.map(|head| head.begin), head.map(|head| head.end)].into_iter().flatten() {
+            are_own = are_own && is_own(reader, end)?;
+        }
+        if are_own {
             self.note(position, true)?;
             return Ok(None);
         }
@@ -549,7 +589,7 @@ impl Work {
     ) -> Result<FolderComparison, SessionEnd> {
         self.hold(common, reader)?;
         let (last, cursor) = (reader.state()?, CopyCursor::default());
-        let at = (answer.epoch, answer.position);
+        let at = (answer.received.epoch, answer.received.position);
         Ok(FolderComparison { common, last, cursor, at, unanswered: None, is_void: false })
     }
 
@@ -557,16 +597,6 @@ impl Work {
     fn hold(&mut self, commit: i64, reader: &ForwardReader) -> Result<(), SessionEnd> {
         let checksum = reader.checksum_of(commit)?.unwrap_or(0);
         self.note(ForwardPosition { commit, checksum, ..ForwardPosition::default() }, true)
-    }
-
-    fn next(&self, reader: &mut ForwardReader, position: ForwardPosition) -> Result<Next, SessionEnd> {
-        match reader.pages_after(position, self.size.limits()) {
-            // Commits without pages move positions of sources. The receiver needs no request for them.
-            Ok(taken) if taken.pages.is_empty() && taken.damaged == 0 => Ok(Next::Nothing(taken.to)),
-            Ok(taken) => Ok(Next::Pages(taken)),
-            Err(ForwardError::Incomplete(_)) => Ok(Next::Compare(position.commit)),
-            Err(ForwardError::Store(error)) => Err(error.into()),
-        }
     }
 
     /// Sends whole pages and days since a commit, and then goes on from the last commit of this folder.
@@ -600,11 +630,12 @@ impl Work {
             self.status.damaged_pages.fetch_add(copied.damaged, Ordering::Relaxed);
             if !copied.pages.is_empty() {
                 let sum = copied.pages.iter().fold(0, |sum, page| checksum_with(sum, page.stored_checksum()));
-                let (epoch, to) = (answer.epoch, answer.position.after_copy(sum));
+                let from = answer.received.position;
+                let to = from.after_copy(sum);
                 comparison.unanswered = Some((to, cursor.clone()));
-                self.send(runtime, client, answer, RowsMode::Compare, (epoch, to), &copied.pages)?;
+                self.send(runtime, client, answer, (AdvanceKind::Compare, from, to), &copied.pages)?;
             }
-            (comparison.cursor, comparison.at) = (cursor, (answer.epoch, answer.position));
+            (comparison.cursor, comparison.at) = (cursor, (answer.received.epoch, answer.received.position));
             comparison.unanswered = None;
             if said.elapsed() >= HELLO_EVERY {
                 said = Instant::now();
@@ -613,10 +644,9 @@ impl Work {
         }
         let last = comparison.last;
         let to = ForwardPosition { commit: last.committed, checksum: last.checksum, ..ForwardPosition::default() };
-        let epoch = answer.epoch.saturating_add(1);
-        self.send(runtime, client, answer, RowsMode::Adopt, (epoch, to), &[])?;
+        let from = answer.received.position;
+        self.send(runtime, client, answer, (AdvanceKind::Adopt, from, to), &[])?;
         self.note(to, true)?;
-        reader.rewind();
         lock(&self.status.state).is_comparing = false;
         Ok(())
     }
@@ -626,12 +656,20 @@ impl Work {
         runtime: &tokio::runtime::Runtime,
         client: &ReceiverClient,
         answer: &mut HelloAnswer,
-        mode: RowsMode,
-        (epoch, to): (i64, ForwardPosition),
+        (mode, from, to): (AdvanceKind, ForwardPosition, ForwardPosition),
         pages: &[WirePage],
     ) -> Result<(), SessionEnd> {
-        let head =
-            RowsHead { origin: self.origin, instance: self.process.instance, mode, epoch, from: answer.position, to };
+        // A comparison ends in the next epoch.
+        let epoch = answer.received.epoch.saturating_add(i64::from(mode == AdvanceKind::Adopt));
+        let head = RowsHead { origin: self.origin, instance: self.process.instance, mode, epoch, from, to };
+        let AdvanceResult::Moves(received) = answer.received.after(head.step()) else {
+            let reason = format!("it has other commits where the request for commit {} begins", to.commit);
+            return Err(ClientError::Refused { status: 409, reason, after: None }.into());
+        };
+        let is_joining = mode == AdvanceKind::Commits && answer.received.joins(from, to);
+        if is_joining {
+            daytable_platform::failpoint!("forward-before-join");
+        }
         let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), pages);
         let bytes = body.len() as u64;
         daytable_platform::failpoint!("forward-before-send");
@@ -640,7 +678,10 @@ impl Work {
         if stored.position != to {
             return Err(ClientError::Network("the answer is for another request".into()).into());
         }
-        (answer.epoch, answer.position) = (epoch, to);
+        if is_joining {
+            daytable_platform::failpoint!("forward-after-join");
+        }
+        (answer.received, self.head) = (received, received.head);
         self.size.accepted();
         self.status.bytes.fetch_add(bytes, Ordering::Relaxed);
         if stored.expired > 0 {

@@ -21,6 +21,7 @@ mod intervals;
 mod journals;
 mod lives;
 mod source_log;
+mod two_intervals;
 mod outbox;
 mod prefilter;
 mod unnamed;

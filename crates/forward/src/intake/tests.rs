@@ -4,7 +4,7 @@ use super::*;
 
 const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
 
-fn head(mode: RowsMode, epoch: i64, from: ForwardPosition, to: ForwardPosition) -> RowsHead {
+fn head(mode: AdvanceKind, epoch: i64, from: ForwardPosition, to: ForwardPosition) -> RowsHead {
     RowsHead { origin: ORIGIN, instance: 1, mode, epoch, from, to }
 }
 
@@ -18,7 +18,7 @@ fn positions_are_those_of_the_pages() {
     let sum = pages.iter().fold(5, |sum, (_, stored)| checksum_with(sum, *stored));
     let (from, to) = (at(7, 0, 5), at(9, 0, sum));
     let check = |head: &RowsHead| check_positions(head, 3, pages.into_iter()).is_ok();
-    assert!(check(&head(RowsMode::Commits, 3, from, to)));
+    assert!(check(&head(AdvanceKind::Commits, 3, from, to)));
     for (epoch, from, to) in [
         (4, from, to),
         (2, from, to),
@@ -29,16 +29,25 @@ fn positions_are_those_of_the_pages() {
         (3, from, to.after_copy(1)),
         (3, from.after_copy(1), to),
     ] {
-        assert!(!check(&head(RowsMode::Commits, epoch, from, to)), "{epoch} {from:?} {to:?}");
+        assert!(!check(&head(AdvanceKind::Commits, epoch, from, to)), "{epoch} {from:?} {to:?}");
     }
     let body = pages.iter().fold(0, |sum, (_, stored)| checksum_with(sum, *stored));
-    assert!(check(&head(RowsMode::Compare, 3, from, from.after_copy(body))));
-    assert!(!check(&head(RowsMode::Compare, 3, from, from.after_copy(body + 1))));
-    assert!(!check(&head(RowsMode::Compare, 4, from, from.after_copy(body))));
-    let adopt = |epoch, to| check_positions(&head(RowsMode::Adopt, epoch, from, to), 3, std::iter::empty()).is_ok();
+    assert!(check(&head(AdvanceKind::Compare, 3, from, from.after_copy(body))));
+    assert!(!check(&head(AdvanceKind::Compare, 3, from, from.after_copy(body + 1))));
+    assert!(!check(&head(AdvanceKind::Compare, 4, from, from.after_copy(body))));
+    let adopt = |epoch, to| check_positions(&head(AdvanceKind::Adopt, epoch, from, to), 3, std::iter::empty()).is_ok();
     assert!(adopt(4, at(2, 0, 9)));
     assert!(!adopt(3, at(2, 0, 9)) && !adopt(4, at(2, 1, 9)) && !adopt(4, at(-1, 0, 9)));
-    assert!(!check(&head(RowsMode::Adopt, 4, from, to)), "it has no pages");
+    assert!(!check(&head(AdvanceKind::Adopt, 4, from, to)), "it has no pages");
+    let open =
+        |epoch, from, to| check_positions(&head(AdvanceKind::OpenHead, epoch, from, to), 3, std::iter::empty()).is_ok();
+    assert!(open(3, from, at(9, 0, 1)));
+    assert!(!open(4, from, at(9, 0, 1)) && !open(3, from, at(9, 1, 1)) && !open(3, from, at(7, 0, 1)));
+    assert!(!open(3, from.after_copy(1), at(9, 0, 1)) && !open(3, from, at(9, 0, 1).after_copy(1)));
+    assert!(!check(&head(AdvanceKind::OpenHead, 3, from, to)), "it has no pages");
+    // The backlog may reach the head by commits without pages.
+    let commits = |to| check_positions(&head(AdvanceKind::Commits, 3, from, to), 3, std::iter::empty()).is_ok();
+    assert!(commits(at(9, 0, 5)) && !commits(at(9, 0, 6)));
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Work {
     /// Counts what the backend lacks, at once or if that is due.
     fn count(&mut self, reader: &ForwardReader, position: ForwardPosition, is_due: bool) -> Result<(), StoreError> {
         if is_due || self.counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
-            lock(&self.status.state).behind = reader.behind(position.commit)?;
+            lock(&self.status.state).behind = reader.behind(position.commit, None)?;
             self.counted = Some(Instant::now());
         }
         Ok(())
@@ -266,7 +266,7 @@ impl Work {
         let status = self.status.clone();
         let mut while_waiting = || {
             // What cannot be counted now is counted later.
-            if let Ok(behind) = reader.behind(position.commit) {
+            if let Ok(behind) = reader.behind(position.commit, None) {
                 lock(&status.state).behind = behind;
             }
         };

@@ -83,23 +83,6 @@ pub fn checksum_with(checksum: u64, stored: u64) -> u64 {
     xxh3_64_with_seed(&stored.to_le_bytes(), checksum)
 }
 
-/// Rows of a host, and how far it was received with them: a part of a [`Submission`](crate::Submission).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostAdvance {
-    /// The host.
-    pub origin: FolderOrigin,
-    /// The epoch after it.
-    pub epoch: i64,
-    /// The position that the request begins at.
-    pub from: ForwardPosition,
-    /// The position after it.
-    pub to: ForwardPosition,
-    /// Records in it that are stored.
-    pub records: u64,
-    /// Records in it whose day is gone here.
-    pub expired: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 pub mod catalog;
 pub(crate) mod commit_range;
 pub(crate) mod day_file;
+pub mod forward_intervals;
 pub mod forward_position;
 pub(crate) mod listed_rows;
 pub mod page;

@@ -1,6 +1,6 @@
 //! Forwarding: the pages of commits are read in the order of the commits ([`reader`]), cross a wire as they are
 //! ([`wire`]), and become rows of another folder ([`receive`]), which stores how far it received the commits
-//! ([`position`]) in the commit that has the rows.
+//! ([`position`], [`intervals`]) in the commit that has the rows.
 //!
 //! | | the sender | the receiver |
 //! |---|---|---|
@@ -15,9 +15,11 @@
 pub mod inventory;
 pub mod reader;
 pub mod receive;
+pub mod repeated_keys;
 pub mod rows;
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;
 pub mod wire;
 
+pub use crate::format::forward_intervals as intervals;
 pub use crate::format::forward_position as position;

@@ -6,6 +6,7 @@
 //! that has read a commit knows whether it has all of it: [`ForwardError::Incomplete`] means that pages were merged or sealed,
 //! and that the receiver has to compare.
 
+use super::intervals::HeadInterval;
 use super::position::{ForwardPosition, checksum_with};
 use super::wire::{WireOwner, WirePage};
 use crate::StoreError;
@@ -79,7 +80,7 @@ pub struct CommitPages {
     pub to: ForwardPosition,
     /// Pages whose bytes are damaged here. They are not sent.
     pub damaged: u64,
-    /// Whether these are all that were committed when they were read.
+    /// Whether these are all that were committed when they were read, or all up to the commit that was asked for.
     pub is_all: bool,
 }
 
@@ -133,7 +134,17 @@ impl ForwardReader {
 
     /// The pages after `from`, about as many as `limits` says. `to` equals `from` if there are none.
     pub fn pages_after(&mut self, from: ForwardPosition, limits: RequestLimits) -> Result<CommitPages, ForwardError> {
-        let taken = self.with_headers_after(from, limits.pages, |reader, opened, headers, horizon| {
+        self.pages_between(from, i64::MAX, limits)
+    }
+
+    /// The pages after `from` of commits up to `until`, about as many as `limits` says. `to` equals `from` if there are none.
+    pub fn pages_between(
+        &mut self,
+        from: ForwardPosition,
+        until: i64,
+        limits: RequestLimits,
+    ) -> Result<CommitPages, ForwardError> {
+        let taken = self.with_headers_after((from, until), limits.pages, |reader, opened, headers, horizon| {
             reader.take(opened, headers, horizon, from, limits)
         })?;
         Ok(taken.unwrap_or(CommitPages { pages: Vec::new(), to: from, damaged: 0, is_all: true }))
@@ -142,7 +153,7 @@ impl ForwardReader {
     /// The checksum after so many pages of the next commit, if it has as many.
     pub fn checksum_within(&mut self, from: ForwardPosition, pages: u32) -> Result<Option<u64>, ForwardError> {
         let count = pages as usize;
-        let found = self.with_headers_after(from, count, |_, _, headers, _| {
+        let found = self.with_headers_after((from, i64::MAX), count, |_, _, headers, _| {
             let of_one =
                 headers.len() >= count && headers.iter().take(count).all(|(_, page)| page.seq == headers[0].1.seq);
             let sum = |sum, (_, page): &(usize, PageRow)| checksum_with(sum, page.header.checksum);
@@ -152,26 +163,27 @@ impl ForwardReader {
     }
 
     /// Passes the headers of pages after `from`, so many at least if there are as many, with the last commit that they have as a
-    /// whole, and the last one that there is. `None` without a later commit.
+    /// whole, and the last one that there is up to `until`. `None` without a later commit.
     fn with_headers_after<T>(
         &mut self,
-        from: ForwardPosition,
+        (from, until): (ForwardPosition, i64),
         pages: usize,
         pass: impl Fn(&ForwardReader, &[OpenDayFile], Vec<(usize, PageRow)>, (i64, i64)) -> Result<T, ForwardError>,
     ) -> Result<Option<T>, ForwardError> {
         // Before the files, so that their snapshots have all of these commits.
         let committed = self.reader.catalog().committed()?;
-        if committed.seq <= from.commit {
+        let last = committed.seq.min(until);
+        if last <= from.commit {
             return Ok(None);
         }
         let files = self.files_after(from.commit)?;
         let mut limit = HEADERS_AT_ONCE.max(pages);
         loop {
             let mut opened = Vec::with_capacity(files.len());
-            let found = self.headers_after(&files, &committed, from, limit, &mut opened);
+            let found = self.headers_after(&files, (&committed, last), from, limit, &mut opened);
             let result = found.and_then(|found| match found {
                 None => Ok(None),
-                Some((headers, horizon)) => pass(self, &opened, headers, (horizon, committed.seq)).map(Some),
+                Some((headers, horizon)) => pass(self, &opened, headers, (horizon, last)).map(Some),
             });
             opened.into_iter().for_each(|file| self.reader.release(file));
             match result? {
@@ -199,12 +211,12 @@ impl ForwardReader {
     fn headers_after(
         &mut self,
         files: &[LiveFile],
-        committed: &Committed,
+        (committed, last): (&Committed, i64),
         from: ForwardPosition,
         limit: usize,
         opened: &mut Vec<OpenDayFile>,
     ) -> Result<Option<(Vec<(usize, PageRow)>, i64)>, ForwardError> {
-        let (mut headers, mut horizon) = (Vec::new(), committed.seq);
+        let (mut headers, mut horizon) = (Vec::new(), last);
         for file in files {
             let open = match self.reader.acquire(file) {
                 Ok(open) => open,
@@ -247,7 +259,7 @@ impl ForwardReader {
         &self,
         opened: &[OpenDayFile],
         headers: Vec<(usize, PageRow)>,
-        (horizon, committed): (i64, i64),
+        (horizon, last): (i64, i64),
         from: ForwardPosition,
         limits: RequestLimits,
     ) -> Result<CommitPages, ForwardError> {
@@ -299,9 +311,43 @@ impl ForwardReader {
             // Commits without pages move positions of sources only.
             taken.to.commit = horizon;
             self.check(taken.to)?;
-            taken.is_all = horizon == committed;
+            taken.is_all = horizon == last;
         }
         Ok(taken)
+    }
+
+    /// The end of the commit after which the newest pages begin, about as many as a request has. `None` if all pages after `from`
+    /// are no more than that.
+    pub fn before_newest(&self, from: i64, limits: RequestLimits) -> Result<Option<ForwardPosition>, StoreError> {
+        let committed = self.reader.catalog().committed()?;
+        // Of each file, the commits and bytes of its last pages.
+        let mut newest: Vec<(i64, usize)> = Vec::new();
+        let files = self.reader.catalog().files()?.into_iter();
+        for file in files.filter(|file| file.role != FileRole::Sealed && file.last_seq > from) {
+            let opened = match self.reader.acquire(&file) {
+                Ok(opened) => opened,
+                Err(StoreError::TableGone(_)) => continue,
+                Err(error) => return Err(error),
+            };
+            let select = "SELECT seq, raw_bytes FROM page WHERE seq > ?1 AND seq <= ?2 ORDER BY id DESC LIMIT ?3";
+            let pages = opened.connection.prepare_cached(select).and_then(|mut statement| {
+                let limit = i64::try_from(limits.pages.saturating_add(1)).unwrap_or(i64::MAX);
+                let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize));
+                statement.query_map(params![from, committed.seq, limit], read)?.collect::<rusqlite::Result<Vec<_>>>()
+            });
+            let pages = pages.map_err(StoreError::sqlite(&opened.path));
+            self.reader.release(opened);
+            newest.extend(pages?.into_iter().filter(|(seq, _)| committed.includes(*seq)));
+        }
+        newest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut raw_bytes = 0usize;
+        let is_over = |(at, (_, bytes)): &(usize, &(i64, usize))| {
+            raw_bytes = raw_bytes.saturating_add(*bytes);
+            raw_bytes > limits.raw_bytes || *at >= limits.pages
+        };
+        let Some((_, (commit, _))) = newest.iter().enumerate().find(is_over) else { return Ok(None) };
+        let checksum = self.checksum_of(*commit)?;
+        Ok(checksum.map(|checksum| ForwardPosition { commit: *commit, checksum, ..ForwardPosition::default() }))
     }
 
     /// Compares the checksum of the pages that were read with that of the commit.
@@ -451,9 +497,10 @@ impl ForwardReader {
         self.reader.forget_gone()
     }
 
-    /// Records and bytes of open files that a receiver lacks, about: the commits between its position and the last one, and
-    /// the time of the first of them.
-    pub fn behind(&self, from: i64) -> Result<Behind, StoreError> {
+    /// Records and bytes of open files that a receiver lacks, about: the commits between its position and the last one, without
+    /// those of its head, and the time of the first of them.
+    pub fn behind(&self, from: i64, head: Option<HeadInterval>) -> Result<Behind, StoreError> {
+        let (after, up_to) = head.map_or((i64::MAX, i64::MAX), |head| (head.begin.commit, head.end.commit));
         let mut behind = Behind::default();
         let committed = self.reader.catalog().committed()?;
         if committed.seq <= from {
@@ -468,18 +515,24 @@ impl ForwardReader {
                 Err(error) => return Err(error),
             };
             let read_to = self.read.get(&file.name).copied().unwrap_or(0);
-            let select =
-                "SELECT coalesce(sum(records), 0), coalesce(sum(raw_bytes), 0), min(arrived - arrived_span) FROM page
-                          WHERE id > ?1 AND seq > ?2 AND seq <= ?3";
+            let select = "SELECT coalesce(sum(records), 0), coalesce(sum(raw_bytes), 0), min(arrived - arrived_span),
+                               coalesce(sum(records) FILTER (WHERE seq <= ?4), 0) FROM page
+                          WHERE id > ?1 AND seq > ?2 AND seq <= ?3 AND (seq <= ?4 OR seq > ?5)";
             let sums = opened.connection.prepare_cached(select).and_then(|mut statement| {
-                statement.query_row(params![read_to, from, committed.seq], |row| {
-                    Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?))
+                statement.query_row(params![read_to, from, committed.seq, after, up_to], |row| {
+                    Ok((
+                        row.get::<_, i64>(0)?,
+                        row.get::<_, i64>(1)?,
+                        row.get::<_, Option<i64>>(2)?,
+                        row.get::<_, i64>(3)?,
+                    ))
                 })
             });
             let sums = sums.map_err(StoreError::sqlite(&opened.path));
             self.reader.release(opened);
-            let (records, bytes, oldest) = sums?;
+            let (records, bytes, oldest, backlog) = sums?;
             behind.records += records.unsigned_abs();
+            behind.backlog += if head.is_some() { backlog.unsigned_abs() } else { 0 };
             behind.bytes += bytes.unsigned_abs();
             let oldest = oldest.and_then(Ticks::new);
             behind.oldest = behind.oldest.into_iter().chain(oldest).min();
@@ -493,7 +546,9 @@ impl ForwardReader {
 pub struct Behind {
     /// Records.
     pub records: u64,
-    /// Bytes of their rows before they were encoded.
+    /// Those of them that are older than records which the receiver has: the newest were sent first.
+    pub backlog: u64,
+    /// Bytes of the rows before they were encoded.
     pub bytes: u64,
     /// When the first of them was committed.
     pub oldest: Option<Ticks>,

@@ -63,6 +63,8 @@ pub struct Receiver<'a> {
     existing: Option<&'a Reader>,
     /// Tables here that have rows of days that were too far ahead, once they are needed.
     ahead: Option<Vec<DayTable>>,
+    /// Keys that have another content here, and in an earlier page: the row that is here counts no more.
+    replaced: HashSet<(DayTable, Arc<str>, RowKey)>,
     open: HashMap<(DayTable, Arc<str>), Batch>,
     rows: ReceivedRows,
 }
@@ -71,7 +73,7 @@ impl<'a> Receiver<'a> {
     /// A receiver of pages of the host with this name. With `existing`, rows are compared with those that are there.
     pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Option<&'a Reader>) -> Receiver<'a> {
         let (open, rows) = (HashMap::new(), ReceivedRows::default());
-        Receiver { log_host, place_of, existing, ahead: None, open, rows }
+        Receiver { log_host, place_of, existing, ahead: None, replaced: HashSet::new(), open, rows }
     }
 
     /// Adds the rows of a page.
@@ -156,9 +158,17 @@ impl<'a> Receiver<'a> {
                 };
                 *known = Some(KnownRows::of(reader, &day, ahead, partition, (keys, row))?);
             }
-            if known.as_mut().map_or(Ok(false), |known| known.has(key, level, properties))? {
-                self.rows.known += u64::from(is_record);
-                return Ok(());
+            let found = known.as_mut().map_or(Ok(KnownRow::Absent), |known| known.find(key, level, properties))?;
+            let is_replaced = |replaced: &HashSet<_>| {
+                !replaced.is_empty() && replaced.contains(&(day.clone(), partition.clone(), key))
+            };
+            match found {
+                KnownRow::Same if !is_replaced(&self.replaced) => {
+                    self.rows.known += u64::from(is_record);
+                    return Ok(());
+                }
+                KnownRow::Other => drop(self.replaced.insert((day.clone(), partition.clone(), key))),
+                KnownRow::Same | KnownRow::Absent => {}
             }
         }
         self.write((day, partition.clone()), key, level, properties);
@@ -286,6 +296,15 @@ fn layout_of_own(properties: &[(&str, Property<'_>)], own: &OwnField) -> Option<
     renamed_layout(layout, |name| (name == LOG_HOST).then(|| own.name.clone()))
 }
 
+/// A row, and the one with its key that is here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KnownRow {
+    Absent,
+    Same,
+    /// It has another content.
+    Other,
+}
+
 /// The rows that a partition of this folder has in the range of a page, in the order of their keys.
 struct KnownRows<'r> {
     table: DayTable,
@@ -318,36 +337,43 @@ impl<'r> KnownRows<'r> {
         Ok(known)
     }
 
-    /// Whether the partition has this row. Keys have to be asked for in their order.
-    fn has(
+    /// The row that the partition has of this key. Keys have to be asked for in their order.
+    fn find(
         &mut self,
         key: RowKey,
         level: Option<Level>,
         properties: &[(&str, Property<'_>)],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<KnownRow, StoreError> {
+        let mut found = KnownRow::Absent;
         for scan in &mut self.scans {
-            if has_row(scan, key, level, properties)? {
-                return Ok(true);
+            match find_row(scan, key, level, properties)? {
+                KnownRow::Same => return Ok(KnownRow::Same),
+                KnownRow::Other => found = KnownRow::Other,
+                KnownRow::Absent => {}
             }
         }
-        Ok(false)
+        Ok(found)
     }
 }
 
-fn has_row(
+fn find_row(
     scan: &mut std::iter::Peekable<crate::read::scan::Scan<'_>>,
     key: RowKey,
     level: Option<Level>,
     properties: &[(&str, Property<'_>)],
-) -> Result<bool, StoreError> {
+) -> Result<KnownRow, StoreError> {
     loop {
         match scan.peek() {
-            None => return Ok(false),
+            None => return Ok(KnownRow::Absent),
             Some(Ok(row)) if row.key() < key => drop(scan.next()),
-            Some(Ok(row)) => return Ok(row.key() == key && row.level() == level && is_same(row, properties)),
+            Some(Ok(row)) if row.key() > key => return Ok(KnownRow::Absent),
+            Some(Ok(row)) => {
+                let is_same = row.level() == level && is_same(row, properties);
+                return Ok(if is_same { KnownRow::Same } else { KnownRow::Other });
+            }
             Some(Err(_)) => match scan.next() {
                 // The day was dropped since: its rows are gone, and the commit will say so.
-                Some(Err(StoreError::TableGone(_))) | None => return Ok(false),
+                Some(Err(StoreError::TableGone(_))) | None => return Ok(KnownRow::Absent),
                 Some(Err(error)) => return Err(error),
                 Some(Ok(_)) => {}
             },

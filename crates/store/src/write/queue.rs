@@ -9,7 +9,7 @@ use super::source_claim::{SourceClaim, SourceClaims};
 use crate::entry::PushedEntries;
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
-use crate::forward::position::HostAdvance;
+use crate::forward::intervals::HostAdvance;
 use crate::source::SourceState;
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;

@@ -17,8 +17,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The failpoints of forwarding, of each side, and those of each commit. A program without failpoints knows none.
-const POINTS: [&str; 6] =
-    ["forward-before-send", "forward-sent", "forward-received", "forward-stored", "commit-between", "commit-after"];
+const POINTS: [&str; 10] = [
+    "forward-before-send",
+    "forward-sent",
+    "forward-received",
+    "forward-stored",
+    "commit-between",
+    "commit-after",
+    "forward-before-join",
+    "forward-after-join",
+    "forward-received-join",
+    "forward-stored-join",
+];
 /// How long a failpoint is waited for: the side may have nothing to do.
 const POINT_PATIENCE: Duration = Duration::from_millis(700);
 /// How long a command of a member may take on a busy machine.

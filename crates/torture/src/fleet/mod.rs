@@ -7,8 +7,9 @@
 //! ```
 //!
 //! * Either side is killed, at random and at failpoints of forwarding; stopped, and held for a while; started with another clock.
-//! * A proxy before each host cuts requests and answers at any byte, delays them, repeats them, and delivers them after
-//!   those that were sent later.
+//! * A proxy before each host cuts requests and answers at any byte, delays them, repeats them, delivers them after
+//!   those that were sent later, and refuses them for their size.
+//! * The central is away for so long that hosts send their newest records first, and the backlog beside them.
 //! * The disks of the central and of a host are full for a while.
 //! * The central is put back to an earlier backup of itself, and so are hosts.
 //! * Meanwhile each side compacts, seals and archives its days as soon as it may.
@@ -29,7 +30,7 @@ use crate::{Options, in_parallel};
 use daytable_crash::random::Random;
 use member::{Central, Host, Member, Start};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Kills per folder, at most.
@@ -37,7 +38,7 @@ const ROUND: u64 = 100;
 
 /// Kills the daytables of a fleet `options.fleet_kills` times.
 pub(crate) fn tortured(options: &Options) -> Found {
-    let (tally, hosts) = (Tally::begin(), options.hosts);
+    let (tally, heads, hosts) = (Tally::begin(), AtomicU64::new(0), options.hosts);
     if options.collector.name() != "daytable" {
         return tally.found(options, "fleet", "0 kills, as it forwards nothing", &[]);
     }
@@ -47,13 +48,20 @@ pub(crate) fn tortured(options: &Options) -> Found {
     let jobs = options.jobs.min(2);
     let faults = in_parallel(jobs, options.seed..options.seed + rounds, |seed| {
         let again = format!("--count {round} --hosts {hosts} --seed {seed}");
-        run::in_place(options, |place| play(options, place, (seed, round), &tally))
+        run::in_place(options, |place| play(options, place, (seed, round), (&tally, &heads)))
             .map_err(|fault| format!("{}\n  {fault}", options.again("fleet", &again)))
     });
-    tally.found(options, "fleet", &format!("{} kills of {hosts} hosts and their central", rounds * round), &faults)
+    let heads = heads.load(Ordering::Relaxed);
+    let what = format!("{} kills of {hosts} hosts and their central, the newest first {heads} times", rounds * round);
+    tally.found(options, "fleet", &what, &faults)
 }
 
-fn play(options: &Options, place: &Place, (seed, kills): (u64, u64), tally: &Tally) -> Result<(), String> {
+fn play(
+    options: &Options,
+    place: &Place,
+    (seed, kills): (u64, u64),
+    (tally, heads): (&Tally, &AtomicU64),
+) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let mut random = Random::new(seed.rotate_left(32) ^ 0x666c_6565);
     let mut central = Central::new(options, &place.home()).map_err(failed)?;
@@ -77,6 +85,7 @@ fn play(options: &Options, place: &Place, (seed, kills): (u64, u64), tally: &Tal
         disturbed.map_err(failed)?;
         worlds.iter_mut().try_for_each(World::finish).map_err(failed)?;
         for (host, world) in hosts.iter().zip(&mut worlds) {
+            heads.fetch_add(host.proxy.heads(), Ordering::Relaxed);
             tally.played(world);
             if host.number < PUT_BACK {
                 permit_again(world);
@@ -122,6 +131,9 @@ fn under_way(worlds: &mut [World], seed: u64, act: impl FnOnce() -> io::Result<(
     })
 }
 
+/// How long the central is away.
+const AWAY: Duration = Duration::from_secs(12);
+
 /// The first hosts, which are put back. The others have the same folder all the time.
 const PUT_BACK: u64 = 2;
 
@@ -134,15 +146,18 @@ enum Event {
     PutHostBack(usize),
     FillCentral,
     FreeCentral,
+    /// Longer than a host waits before the newest records go first.
+    CentralAway,
     FillHost(usize),
     FreeHost(usize),
 }
 
 /// In sixteenths of the kills. A host is put back before the central is and after it, and both at once; backups are older or newer
 /// than those of the other side.
-const EVENTS: [(u64, Event); 16] = [
+const EVENTS: [(u64, Event); 18] = [
     (1, Event::BackUpHost(0)),
-    (2, Event::BackUpCentral),
+    (2, Event::CentralAway),
+    (3, Event::BackUpCentral),
     (3, Event::FillHost(2)),
     (4, Event::FreeHost(2)),
     (5, Event::PutCentralBack),
@@ -154,6 +169,7 @@ const EVENTS: [(u64, Event); 16] = [
     (9, Event::BackUpHost(0)),
     (10, Event::PutHostBack(1)),
     (11, Event::PutCentralBack),
+    (12, Event::CentralAway),
     (13, Event::BackUpHost(1)),
     (14, Event::PutHostBack(0)),
     (14, Event::PutHostBack(1)),
@@ -185,6 +201,12 @@ fn happen(event: Event, central: &mut Central, hosts: &mut [Host]) -> io::Result
         Event::PutHostBack(number) => hosts[number % count].member.put_back(),
         Event::FillCentral => central.member.fill(),
         Event::FreeCentral => central.member.free(),
+        Event::CentralAway => {
+            central.member.kill()?;
+            std::thread::sleep(AWAY);
+            hosts.iter().for_each(|host| host.proxy.narrow());
+            central.member.start(Start::Usual)
+        }
         Event::FillHost(number) => hosts[number % count].member.fill(),
         Event::FreeHost(number) => hosts[number % count].member.free(),
     }

@@ -1,10 +1,11 @@
-//! A proxy between a host and the central: it cuts, delays, repeats and reorders requests and answers, until it is told to be calm.
+//! A proxy between a host and the central: it cuts, delays, repeats, reorders and refuses requests and answers, until it is told to
+//! be calm.
 
 use daytable_crash::random::Random;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +15,12 @@ const ONE_IN: u64 = 3;
 const REMEMBERED_MAX: usize = 12;
 /// How long the central may take for an answer. It may be held or killed.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(20);
+/// Refusals after which a request has two pages instead of 1,024.
+const NARROW: u64 = 9;
+/// How requests with rows begin, a refusal of their size, and what those have that ask for the newest records to go first.
+const ROWS: &[u8] = b"POST /forward/v1/rows";
+const TOO_LARGE: &[u8] = b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 2\r\n\r\n{}";
+const OPEN_HEAD: &[u8] = b"\"mode\":\"open_head\"";
 /// Bytes of a message at most.
 const BYTES_MAX: usize = 128 << 20;
 
@@ -28,6 +35,10 @@ struct State {
     random: Mutex<Random>,
     /// Earlier requests.
     earlier: Mutex<VecDeque<Vec<u8>>>,
+    /// Requests with rows that are refused for their size, to come.
+    refusals: AtomicU64,
+    /// Requests that asked for the newest records to go first.
+    heads: AtomicU64,
     is_calm: AtomicBool,
     is_over: AtomicBool,
 }
@@ -48,6 +59,8 @@ enum Trouble {
     Late(Duration),
     /// An earlier request comes again, before this one or after it.
     Earlier(bool),
+    /// The request is too large. The host sends half as much.
+    TooLarge,
 }
 
 impl Proxy {
@@ -58,6 +71,8 @@ impl Proxy {
             central,
             random: Mutex::new(Random::new(seed ^ 0x7072_6f78)),
             earlier: Mutex::default(),
+            refusals: AtomicU64::new(0),
+            heads: AtomicU64::new(0),
             is_calm: AtomicBool::new(true),
             is_over: AtomicBool::new(false),
         });
@@ -80,9 +95,20 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
+    /// Refuses requests until they have few pages.
+    pub(super) fn narrow(&self) {
+        self.state.refusals.store(NARROW, Ordering::SeqCst);
+    }
+
+    /// How often the host asked for the newest records to go first.
+    pub(super) fn heads(&self) -> u64 {
+        self.state.heads.load(Ordering::Relaxed)
+    }
+
     /// Passes everything as it comes, or disturbs.
     pub(super) fn set_calm(&self, is_calm: bool) {
         self.state.is_calm.store(is_calm, Ordering::SeqCst);
+        self.state.refusals.store(0, Ordering::SeqCst);
     }
 }
 
@@ -104,13 +130,14 @@ impl State {
         }
         let flag = self.below(2) == 0;
         let most = if self.below(4) == 0 { 2500 } else { 250 };
-        Some(match self.below(7) {
+        Some(match self.below(8) {
             0 => Trouble::CutRequest(self.below(1024)),
             1 => Trouble::CutAnswer(self.below(1024)),
             2 => Trouble::Delayed(Duration::from_millis(self.below(most))),
             3 => Trouble::Repeated(flag),
             4 => Trouble::Twins,
             5 => Trouble::Late(Duration::from_millis(self.below(most))),
+            6 => Trouble::TooLarge,
             _ => Trouble::Earlier(flag),
         })
     }
@@ -119,6 +146,9 @@ impl State {
         let mut requests = BufReader::new(client);
         loop {
             let Some(request) = read_message(&mut requests)? else { return Ok(()) };
+            if request.windows(OPEN_HEAD.len()).any(|part| part == OPEN_HEAD) {
+                self.heads.fetch_add(1, Ordering::Relaxed);
+            }
             let answer = self.pass(&request);
             self.remember(request);
             match answer {
@@ -143,6 +173,12 @@ impl State {
     /// What the host gets of an answer, and whether the connection goes on.
     fn pass(self: &Arc<State>, request: &[u8]) -> io::Result<(Vec<u8>, bool)> {
         let share = |bytes: &[u8], share: u64| bytes.len() * share as usize / 1024;
+        let is_refused = |left: u64| left.checked_sub(1);
+        if request.starts_with(ROWS)
+            && self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_refused).is_ok()
+        {
+            return Ok((TOO_LARGE.to_vec(), true));
+        }
         match self.trouble() {
             None => Ok((self.ask(request)?, true)),
             Some(Trouble::CutRequest(part)) => {
@@ -156,6 +192,8 @@ impl State {
                 answer.truncate(share(&answer, part));
                 Ok((answer, false))
             }
+            Some(Trouble::TooLarge) if request.starts_with(ROWS) => Ok((TOO_LARGE.to_vec(), true)),
+            Some(Trouble::TooLarge) => Ok((self.ask(request)?, true)),
             Some(Trouble::Delayed(time)) => {
                 std::thread::sleep(time);
                 Ok((self.ask(request)?, true))

@@ -19,7 +19,8 @@
 use super::database::Catalog;
 use super::source_log::latest as latest_deltas;
 use crate::StoreError;
-use crate::format::forward_position::{FolderOrigin, HostAdvance};
+use crate::format::forward_intervals::{HostAdvance, ReceivedCommits};
+use crate::format::forward_position::FolderOrigin;
 use crate::source::Ledger;
 use daytable_model::key::DayTable;
 use daytable_model::source_id::SourceId;
@@ -82,7 +83,7 @@ pub(crate) struct CommitEntry<'t> {
     /// The checksum of all commits, with this one.
     pub(crate) checksum: u64,
     /// Hosts that forwarded rows of it.
-    pub(crate) hosts: Option<&'t HashMap<FolderOrigin, HostAdvance, foldhash::quality::RandomState>>,
+    pub(crate) hosts: Option<&'t HashMap<FolderOrigin, HostAdvance<ReceivedCommits>, foldhash::quality::RandomState>>,
 }
 
 /// All accounts, at one moment.

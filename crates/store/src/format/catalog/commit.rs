@@ -156,7 +156,7 @@ impl Catalog {
             }
             forwarding::put_checksum(&transaction, seq, entry.checksum)?;
             let mut advances = entry.hosts.into_iter().flat_map(HashMap::values);
-            advances.try_for_each(|advance| hosts::put_position(&transaction, advance, time::now()))?;
+            advances.try_for_each(|advance| hosts::put_received(&transaction, advance, time::now()))?;
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }

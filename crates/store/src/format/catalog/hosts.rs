@@ -6,7 +6,8 @@
 
 use super::database::Catalog;
 use crate::StoreError;
-use crate::format::forward_position::{FolderOrigin, ForwardPosition, HostAdvance};
+use crate::format::forward_intervals::{HeadInterval, HostAdvance, ReceivedCommits};
+use crate::format::forward_position::{FolderOrigin, ForwardPosition};
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -49,10 +50,8 @@ pub struct ForwardingHost {
     pub name: String,
     /// Its folder; `None` if it was not heard of yet.
     pub origin: Option<FolderOrigin>,
-    /// Raised whenever both sides went back to a common commit.
-    pub epoch: i64,
-    /// How far it was received.
-    pub position: ForwardPosition,
+    /// What was received of it.
+    pub received: ReceivedCommits,
     /// Records that were received of it.
     pub records: u64,
     /// Records that were refused because their day is gone here.
@@ -91,15 +90,20 @@ pub enum JoinRefusal {
     Many,
 }
 
-/// Moves the position of a host, in the transaction of the commit that stores its rows.
-pub(super) fn put_position(connection: &Connection, advance: &HostAdvance, now: Ticks) -> rusqlite::Result<()> {
-    let HostAdvance { origin, epoch, to, records, expired, .. } = advance;
+/// Moves the ends of what was received of a host, in the transaction of the commit that stores its rows.
+pub(super) fn put_received(
+    connection: &Connection,
+    advance: &HostAdvance<ReceivedCommits>,
+    now: Ticks,
+) -> rusqlite::Result<()> {
+    let HostAdvance { origin, step: ReceivedCommits { epoch, position: to, head }, records, expired } = advance;
     let select = "SELECT history FROM host WHERE origin = ?1";
     let history = connection.prepare_cached(select)?.query_row([origin.0], |row| row.get(0)).optional()?;
     let history: Vec<u8> = history.unwrap_or_default();
     let history = if to.is_between_commits() { with_entry(&history, to.commit, to.checksum) } else { history };
     let update = "UPDATE host SET epoch = ?2, commits = ?3, pages = ?4, checksum = ?5, copies = ?6, copied = ?7,
-                  history = ?8, records = records + ?9, expired = expired + ?10, seen = max(seen, ?11) WHERE origin = ?1";
+                  history = ?8, records = records + ?9, expired = expired + ?10, seen = max(seen, ?11), head_after = ?12,
+                  head_after_checksum = ?13, head_commits = ?14, head_pages = ?15, head_checksum = ?16 WHERE origin = ?1";
     let changed = connection.prepare_cached(update)?.execute(params![
         origin.0,
         epoch,
@@ -112,6 +116,11 @@ pub(super) fn put_position(connection: &Connection, advance: &HostAdvance, now: 
         records.cast_signed(),
         expired.cast_signed(),
         now.get(),
+        head.map(|head| head.begin.commit),
+        head.map(|head| head.begin.checksum.cast_signed()),
+        head.map(|head| head.end.commit),
+        head.map(|head| head.end.pages),
+        head.map(|head| head.end.checksum.cast_signed()),
     ])?;
     super::values::one(changed)
 }
@@ -145,20 +154,24 @@ fn entries_of(history: &[u8]) -> Vec<(i64, u64)> {
 
 const HOSTS: &str = "
     SELECT name, origin, epoch, commits, pages, checksum, copies, copied, records, expired, report, seen,
-           NOT EXISTS (SELECT 1 FROM host_credential WHERE host_credential.origin = host.origin) FROM host";
+           NOT EXISTS (SELECT 1 FROM host_credential WHERE host_credential.origin = host.origin),
+           head_after, head_after_checksum, head_commits, head_pages, head_checksum FROM host";
 
 fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
     let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(ForwardingHost {
         name: row.get(0)?,
         origin: Some(FolderOrigin(row.get(1)?)),
-        epoch: row.get(2)?,
-        position: ForwardPosition {
-            commit: row.get(3)?,
-            pages: row.get(4)?,
-            checksum: count(5)?,
-            copies: count(6)?,
-            copied: count(7)?,
+        received: ReceivedCommits {
+            epoch: row.get(2)?,
+            position: ForwardPosition {
+                commit: row.get(3)?,
+                pages: row.get(4)?,
+                checksum: count(5)?,
+                copies: count(6)?,
+                copied: count(7)?,
+            },
+            head: read_head(row, 13)?,
         },
         records: count(8)?,
         expired: count(9)?,
@@ -166,6 +179,15 @@ fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
         seen: Ticks::new(row.get(11)?).unwrap_or(Ticks::MIN),
         is_revoked: row.get(12)?,
     })
+}
+
+/// The head of a host, in five columns from `at` on.
+fn read_head(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<HeadInterval>> {
+    let Some(after) = row.get::<_, Option<i64>>(at)? else { return Ok(None) };
+    let checksum = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    let begin = ForwardPosition { commit: after, checksum: checksum(at + 1)?, ..ForwardPosition::default() };
+    let (commit, pages, checksum) = (row.get(at + 2)?, row.get(at + 3)?, checksum(at + 4)?);
+    Ok(Some(HeadInterval { begin, end: ForwardPosition { commit, pages, checksum, ..ForwardPosition::default() } }))
 }
 
 impl Catalog {
@@ -205,8 +227,7 @@ impl Catalog {
                 hosts.push(ForwardingHost {
                     name,
                     origin: None,
-                    epoch: 0,
-                    position: ForwardPosition::default(),
+                    received: ReceivedCommits::default(),
                     records: 0,
                     expired: 0,
                     report: String::new(),

@@ -197,6 +197,11 @@ const FORWARDING: &str = "
         records INTEGER NOT NULL DEFAULT 0,  -- that were received
         expired INTEGER NOT NULL DEFAULT 0,  -- that were refused, because their day is gone here
         report TEXT NOT NULL DEFAULT '',     -- the last one, JSON
-        seen INTEGER NOT NULL                -- ticks
+        seen INTEGER NOT NULL,               -- ticks
+        head_after INTEGER,                  -- later commits that were received: the one after which they begin
+        head_after_checksum INTEGER,         -- (forward/intervals.rs); NULL if there are none
+        head_commits INTEGER,                -- how far they were received, as above
+        head_pages INTEGER,
+        head_checksum INTEGER
     ) WITHOUT ROWID;
 ";

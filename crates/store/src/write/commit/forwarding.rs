@@ -7,6 +7,7 @@ use crate::format::catalog::LiveFile;
 use crate::format::catalog::accounting::{self, SourceReceipt};
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
 use crate::format::day_file::WrittenPages;
+use crate::forward::intervals::{AdvanceResult, ReceivedCommits};
 use crate::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use crate::write::queue::{CommitOutcome, Submission};
 use daytable_model::batch::Batch;
@@ -15,6 +16,16 @@ use daytable_model::time;
 
 /// The pages that a commit wrote to one day: the day, the name of its file with other counts, and the pages.
 type WrittenDay<T> = (DayTable, (String, i64, T), WrittenPages);
+
+/// Where a submission goes that may be of a host.
+pub(super) enum HostPlace {
+    /// It is of another source.
+    NoHost,
+    /// It follows on what was received, and this is received with it.
+    Follows(ReceivedCommits),
+    /// It does not follow, and its outcome was told.
+    Nowhere,
+}
 
 impl Committer {
     /// The checksum of all commits, with the one that wrote these pages: by the names of the files, and in the order of the
@@ -66,36 +77,33 @@ impl Committer {
         self.hold_for_receivers()
     }
 
-    /// Whether a submission of a host begins elsewhere than the host was received. Its outcome is told then: a repeat of what
-    /// is stored, or of what the next commit has, is committed.
-    pub(super) fn is_misplaced(&mut self, submission: &mut Submission) -> bool {
-        let Some(advance) = &submission.host else { return false };
-        let pending = self.pending.hosts.get(&advance.origin).map(|known| (known.epoch, known.to));
+    /// How a submission of a host follows on what was received of it. The outcome of one that does not follow is told: a repeat of
+    /// what is stored, or of what the next commit has, is committed.
+    pub(super) fn place_host(&mut self, submission: &mut Submission) -> HostPlace {
+        let Some(advance) = &submission.host else { return HostPlace::NoHost };
+        let pending = self.pending.hosts.get(&advance.origin).map(|known| known.step);
         let current = match pending {
             Some(current) => current,
             None => match self.catalog.forwarding_host(&advance.origin) {
-                Ok(Some(host)) => (host.epoch, host.position),
+                Ok(Some(host)) => host.received,
                 // It was forgotten since.
                 Ok(None) => {
                     std::mem::take(&mut submission.ack).complete(CommitOutcome::Misplaced);
-                    return true;
+                    return HostPlace::Nowhere;
                 }
                 Err(error) => {
                     self.fail(&error);
-                    return true;
+                    return HostPlace::Nowhere;
                 }
             },
         };
-        let is_stored = current == (advance.epoch, advance.to);
-        // A new epoch begins by a request that moves the position.
-        let begins_here = current.1 == advance.from && (advance.epoch == current.0 || advance.epoch == current.0 + 1);
-        match (is_stored, pending.is_some()) {
-            (true, true) => self.pending.acks.push(std::mem::take(&mut submission.ack)),
-            (true, false) => std::mem::take(&mut submission.ack).complete(CommitOutcome::Committed),
-            (false, _) if begins_here => return false,
-            (false, _) => std::mem::take(&mut submission.ack).complete(CommitOutcome::Misplaced),
+        match (current.after(advance.step), pending) {
+            (AdvanceResult::Moves(received), _) => return HostPlace::Follows(received),
+            (AdvanceResult::Stored, Some(_)) => self.pending.acks.push(std::mem::take(&mut submission.ack)),
+            (AdvanceResult::Stored, None) => std::mem::take(&mut submission.ack).complete(CommitOutcome::Committed),
+            (AdvanceResult::Elsewhere, _) => std::mem::take(&mut submission.ack).complete(CommitOutcome::Misplaced),
         }
-        true
+        HostPlace::Nowhere
     }
 
     /// Leaves out the rows of days that are gone here. They are counted for the host that sent them. Rows of other sources go

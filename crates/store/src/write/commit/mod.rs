@@ -50,6 +50,7 @@ mod outbox_model;
 pub use lifecycle::{RestoreTarget, SealTarget};
 pub(crate) use step::{CommitStep, StepAnswer};
 
+use forwarding::HostPlace;
 use pending::Pending;
 
 /// Waiting records from which the next commit starts [`INTERVAL_OF_MANY`] after the last one: then its cost is shared by
@@ -295,12 +296,14 @@ impl Committer {
     fn receive(&mut self, mut submission: Submission) {
         self.queue.release(submission.bytes());
         self.make_room_for_entries(&submission);
-        if submission.epoch != self.queue.epoch()
-            || self.is_repeat(&mut submission)
-            || self.is_misplaced(&mut submission)
-        {
+        if submission.epoch != self.queue.epoch() || self.is_repeat(&mut submission) {
             return;
         }
+        let received = match self.place_host(&mut submission) {
+            HostPlace::Nowhere => return,
+            HostPlace::NoHost => None,
+            HostPlace::Follows(received) => Some(received),
+        };
         // A dropped or restored day accepts no records. Its records go to today's table and keep their times.
         if submission.host.is_some() {
             self.leave_out_closed(&mut submission);
@@ -313,7 +316,7 @@ impl Committer {
         if !self.leave_out_repeats(&mut submission) {
             return;
         }
-        self.pending.add(submission);
+        self.pending.add(submission, received);
         if !self.is_busy && self.pending.records >= MANY_RECORDS {
             self.is_busy = true;
             self.reserve(true);

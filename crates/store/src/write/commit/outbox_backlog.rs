@@ -170,7 +170,7 @@ impl Committer {
 
     /// Adds rows of a local table, even if the outbox is full.
     pub(crate) fn keep(&mut self, submission: Submission) {
-        self.pending.add(submission);
+        self.pending.add(submission, None);
     }
 
     /// Updates the level if it is due.

@@ -6,7 +6,8 @@
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
 use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder, RowOfMany, WaitingRows};
-use crate::forward::position::{FolderOrigin, HostAdvance};
+use crate::forward::intervals::{HostAdvance, ReceivedCommits};
+use crate::forward::position::FolderOrigin;
 use crate::source::SourceState;
 use crate::write::idempotency::PendingKeys;
 use crate::write::options::CommitReport;
@@ -37,8 +38,8 @@ pub(super) struct Pending {
     pub(super) sources: HashMap<SourceId, Arc<SourceState>, foldhash::quality::RandomState>,
     pub(super) acks: Vec<Ack>,
     pub(super) keys: PendingKeys,
-    /// Hosts that forward here, with their last position in this commit.
-    pub(super) hosts: HashMap<FolderOrigin, HostAdvance, foldhash::quality::RandomState>,
+    /// Hosts that forward here, with what is received of them by this commit.
+    pub(super) hosts: HashMap<FolderOrigin, HostAdvance<ReceivedCommits>, foldhash::quality::RandomState>,
     /// Whether a caller waits for this commit.
     pub(super) is_awaited: bool,
     pub(super) newest: Option<Ticks>,
@@ -76,7 +77,8 @@ impl Pending {
         self.since.is_none()
     }
 
-    pub(super) fn add(&mut self, submission: Submission) {
+    /// Adds a submission. Of a host's, `received` is what is received of it with this one.
+    pub(super) fn add(&mut self, submission: Submission, received: Option<ReceivedCommits>) {
         self.since.get_or_insert_with(Instant::now);
         let Submission { batches, advances, ack, newest, idempotency, receipts, kept, host, .. } = submission;
         self.kept.extend(kept);
@@ -100,8 +102,8 @@ impl Pending {
         if let Some(key) = idempotency {
             self.keys.add(key);
         }
-        if let Some(advance) = host {
-            self.advance_host(advance);
+        if let Some((HostAdvance { origin, records, expired, .. }, step)) = host.zip(received) {
+            self.advance_host(HostAdvance { origin, step, records, expired });
         }
         self.is_awaited |= ack.is_awaited();
         if ack.has_callback() {
@@ -109,11 +111,11 @@ impl Pending {
         }
     }
 
-    fn advance_host(&mut self, advance: HostAdvance) {
+    fn advance_host(&mut self, advance: HostAdvance<ReceivedCommits>) {
         match self.hosts.get_mut(&advance.origin) {
             Some(known) => {
                 let (records, expired) = (known.records + advance.records, known.expired + advance.expired);
-                *known = HostAdvance { from: known.from, records, expired, ..advance };
+                *known = HostAdvance { records, expired, ..advance };
             }
             None => drop(self.hosts.insert(advance.origin, advance)),
         }
