@@ -27,7 +27,7 @@ fn archive(host: &Host, table: &str, number: usize) {
         thread::sleep(Duration::from_millis((number * 97 + attempt * 211) as u64 % 700));
         let _ = archiving.kill();
         archiving.wait().expect("a child");
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             break;
         }
     }
