@@ -2,8 +2,8 @@
 
 use super::asked::AskedDaemon;
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::{self, load_config, load_named_config};
-use super::output::hint;
 use super::zone::ReaderZone;
 use crate::config::{AccountConfig, Config, ConfigError, TableConfig};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};

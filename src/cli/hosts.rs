@@ -3,8 +3,9 @@
 use super::args::{DataArgs, JsonArgs};
 use super::control::Control;
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::{config_of, connect, load_named_config};
-use super::output::{Output, hint};
+use super::output::Output;
 use crate::config::{Config, HostsConfig, Listen};
 use crate::http::{HostLine, InviteLine};
 use clap::Subcommand;

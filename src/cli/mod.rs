@@ -35,6 +35,7 @@ pub mod exit;
 mod export;
 mod folder;
 mod healthcheck;
+mod hint;
 mod hosts;
 mod import;
 mod join;
@@ -65,7 +66,7 @@ mod zone;
 
 pub use exit::{CliError, Exit};
 
-use self::output::hint;
+use self::hint::hint;
 use crate::log::LogOptions;
 use clap::{FromArgMatches, Parser, Subcommand};
 use daytable_model::did_you_mean::did_you_mean;

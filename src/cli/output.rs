@@ -51,11 +51,6 @@ impl Output {
     }
 }
 
-/// Writes a line of a hint or an error to standard error, whose reader may be gone.
-pub(super) fn hint(line: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
-}
-
 /// Writes one or several lines, and nothing else.
 pub(super) fn print(line: impl Display) -> Result<(), CliError> {
     let mut output = Output::new();

@@ -13,8 +13,9 @@ mod parsed_record;
 mod summary;
 
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::{self, load_named_config};
-use super::output::{Output, hint};
+use super::output::Output;
 use crate::config::Config;
 use daytable_intake::tail::{PathPatterns, TailOptions};
 use daytable_model::path_text::PathText;

@@ -11,7 +11,7 @@ use super::args::{
 };
 use super::asked::{AskedDaemon, AskedPart};
 use super::exit::CliError;
-use super::output::hint;
+use super::hint::hint;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use crate::http::QuestionForm;
 use daytable_logsql::ParsedQuery;

@@ -1,8 +1,9 @@
 //! `daytable stress`: measures the throughput of the remote store with a peak load.
 
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::load_named_config;
-use super::output::{Output, TextTable, hint};
+use super::output::{Output, TextTable};
 use crate::config::AccountConfig;
 use crate::remote::{RemoteError, account_options};
 use daytable_remote::outbox::Client;

@@ -5,8 +5,8 @@ use super::args::{DOUBTS_TIME_MAX, FilterArgs, FolderArgs, is_denied, report_end
 use super::asked::{AskedDaemon, AskedPart};
 use super::control::Control;
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate;
-use super::output::hint;
 use crate::http::QuestionForm;
 use daytable_logsql::ParsedQuery;
 use daytable_model::safe_text::{SafeLine, SafeLines};

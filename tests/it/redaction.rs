@@ -261,6 +261,7 @@ fn the_pattern_that_is_shown_hides_a_password_in_pairs_and_in_json() {
     let cut = r#"2026-11-20T00:00:00Z INFO marker {"password":"SECRET"#.to_owned();
     let lines: Vec<String> = of_pairs.into_iter().chain(of_json).chain([inner, cut]).collect();
     place.write("app.log", &lines.iter().map(|line| line.replace("SECRET", HIDDEN)).collect::<Vec<_>>());
+    fs::create_dir_all(place.path("archive")).expect("a folder");
     let redact = format!("redact = [{{ name = \"password\", regex = '{regex}' }}]\n");
     let daemon = place.start_with(&format!("[[tail]]\ninclude = [\"LOGS/*.log\"]\n{redact}"));
     wait_for("the records", PATIENCE, || (place.records().len() == lines.len()).then_some(()));
