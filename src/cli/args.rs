@@ -2,6 +2,7 @@
 
 use super::asked::AskedDaemon;
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::{self, load_config, load_named_config};
 use super::zone::ReaderZone;
 use crate::config::{AccountConfig, Config, ConfigError, TableConfig};
@@ -60,7 +61,7 @@ pub(super) struct FolderArgs {
     #[command(flatten)]
     data: DataArgs,
     /// The configuration whose data folder is meant, unless --data names it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
 }
 
@@ -126,7 +127,7 @@ pub(super) struct ReadSources {
     #[arg(long)]
     quiet: bool,
     /// The configuration with the data folder, unless --data names it, and the access to archives and to the remote store. Without a file, /etc/daytable/daytable.toml, or the environment
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
 }
 
@@ -165,7 +166,9 @@ impl LakeArgs {
                     .map_err(|source| CliError::Write { path: dir.clone(), source })?,
             ),
             (None, Some(dir)) => LakeCache::open(&dir, CACHE_BYTES_MAX)
-                .inspect_err(|error| eprintln!("daytable: no cache in {}, so all is fetched: {error}", dir.escaped()))
+                .inspect_err(|error| {
+                    hint(format_args!("daytable: no cache in {}, so all is fetched: {error}", dir.escaped()))
+                })
                 .ok(),
             (None, None) => None,
         };
@@ -366,14 +369,14 @@ pub(super) fn end_of(
 pub(super) fn report_end(end: &AnswerEnd) -> Result<(), CliError> {
     let AnswerEnd { given: _, archives, warnings, incomplete, nothing } = end;
     if let Some(notice) = archives {
-        eprintln!("daytable: {}", SafeLines(notice));
+        hint(format_args!("daytable: {}", SafeLines(notice)));
     }
     warn_of(warnings);
     if let Some(incomplete) = incomplete {
         return Err(CliError::Incomplete(incomplete.clone()));
     }
     if let Some(nothing) = nothing {
-        eprintln!("daytable: {}", SafeLines(nothing));
+        hint(format_args!("daytable: {}", SafeLines(nothing)));
     }
     Ok(())
 }
@@ -381,14 +384,14 @@ pub(super) fn report_end(end: &AnswerEnd) -> Result<(), CliError> {
 /// Prints warnings on standard error.
 pub(super) fn warn_of(warnings: &[impl Display]) {
     for warning in warnings {
-        eprintln!("daytable: warning: {}", SafeLines(warning));
+        hint(format_args!("daytable: warning: {}", SafeLines(warning)));
     }
 }
 
 /// Reports on standard error which archives a query read. A missing archive makes the answer incomplete.
 pub(super) fn report_archives(report: &ArchiveReport) -> Result<(), CliError> {
     if let Some(notice) = report.notice() {
-        eprintln!("daytable: {}", SafeLines(notice));
+        hint(format_args!("daytable: {}", SafeLines(notice)));
     }
     report.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
 }
@@ -429,6 +432,11 @@ pub(super) struct FilterArgs {
 }
 
 impl FilterArgs {
+    /// The query as it was written.
+    pub(super) fn query(&self) -> Option<&str> {
+        self.query.as_deref()
+    }
+
     /// The only condition, if it is one source without `*`.
     pub(super) fn only_source(&self) -> Option<&str> {
         let FilterArgs { utc: _, query, instance, source, table, also, since, until, level, contains } = self;

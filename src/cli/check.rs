@@ -5,6 +5,7 @@ use super::locate::{self, load_config};
 use super::output::{self, bytes};
 use super::written_places::{Unwritten, written_places};
 use crate::config::{BlockSummary, Config, FolderBound};
+use crate::daemon::{StartFile, StartFileState, start_files};
 use daytable_alert::{WouldAlert, preview};
 use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
@@ -37,12 +38,16 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let file = args.file.as_deref().or(args.config.as_deref()).or(locate::installed_file());
     let config = load_config(file)?;
     config.sources.tails.iter().for_each(warn_of_path_fields);
+    let unseen = files_of_start(&config)?;
     let (tails, syslogs, tables) = (config.sources.tails.len(), config.sources.syslogs.len(), config.tables.len());
     let file = file.map_or_else(|| "the environment".into(), |path| path.text().into_owned());
     let syslogs = if syslogs > 0 { format!("[[syslog]]: {syslogs}, ") } else { String::new() };
     let rules = config.alert_rules.len();
     let rules = if rules > 0 { format!(", [[alert]]: {rules}") } else { String::new() };
     output::print(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}{rules}"))?;
+    for unseen in unseen {
+        output::print(format_args!("warning: {unseen}"))?;
+    }
     output::print(format_args!("times without a zone: {}", zones(&config)))?;
     if let Some(doubt) = host_zone_doubt() {
         output::print(format_args!("warning: {doubt}; {ZONE_ADVICE}"))?;
@@ -53,6 +58,25 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         evaluate(&config)?;
     }
     is_written
+}
+
+/// Refuses what the start of the daemon refuses. Whoever checks need not be who may read the secrets, so it gives the files that this
+/// user cannot look at.
+fn files_of_start(config: &Config) -> Result<Vec<String>, CliError> {
+    let mut unseen = Vec::new();
+    for StartFile { key, path, state } in start_files(config) {
+        match state {
+            StartFileState::Good => {}
+            StartFileState::Unseen(error) => {
+                unseen.push(format!(
+                    "{key}: {}: {error}: this user cannot look whether the daemon starts with it",
+                    path.escaped()
+                ));
+            }
+            StartFileState::Refused(error) => return Err(error.into()),
+        }
+    }
+    Ok(unseen)
 }
 
 /// Says by whom the remote store and the archives are written, and, if asked, whether that identity may.

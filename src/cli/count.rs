@@ -11,8 +11,10 @@ use super::zone::ReaderZone;
 use crate::http::QuestionForm;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, now};
+use daytable_model::units::show_duration;
 use daytable_query::answer::{AnswerEnd, QueryConditions, count_answer};
 use daytable_query::{Count, Grouping};
+use std::convert::Infallible;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -37,35 +39,76 @@ pub(super) struct Args {
     output: JsonArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum By {
     Level,
     Instance,
+    /// Another field, which only a query counts by.
+    Field(String),
 }
 
 impl By {
-    fn name(self) -> &'static str {
+    fn name(&self) -> &str {
         match self {
             By::Level => "level",
             By::Instance => "instance",
+            By::Field(name) => name,
         }
     }
 
-    fn parse(text: &str) -> Result<By, String> {
-        match text {
-            "level" => Ok(By::Level),
-            "instance" => Ok(By::Instance),
-            other => Err(format!(
-                "records are counted by level and instance; by a field they are by \
-                 `daytable query '* | stats by ({other}) count() n'`"
-            )),
+    fn parse(text: &str) -> Result<By, Infallible> {
+        Ok(match text {
+            "level" => By::Level,
+            "instance" => By::Instance,
+            other => By::Field(other.to_owned()),
+        })
+    }
+}
+
+/// The query that counts by any field: with the filter, the options and the interval of the command, as `words` of the command line
+/// have them.
+fn query_instead(
+    by: &[By],
+    every: Option<Duration>,
+    query: Option<&str>,
+    words: impl Iterator<Item = String>,
+) -> String {
+    let mut words = words.skip_while(|word| word != "count").skip(1);
+    let (mut kept, mut is_query_left) = (String::new(), query.is_some());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--by" | "--every" => drop(words.next()),
+            "--json" => {}
+            _ if word.starts_with("--by=") || word.starts_with("--every=") => {}
+            _ if is_query_left && query == Some(&word) => is_query_left = false,
+            _ => kept = format!("{kept} {}", quoted(&word)),
         }
+    }
+    let every = every.map(|every| format!("_time:{}", show_duration(every)));
+    let by: Vec<String> = every.into_iter().chain(by.iter().map(|by| by.name().to_owned())).collect();
+    let query = format!("{} | stats by ({}) count() n", query.unwrap_or("*"), by.join(", "));
+    format!("daytable query {}{kept}", quoted(&query))
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let mut by = args.by;
     by.dedup();
+    if by.iter().any(|by| matches!(by, By::Field(_))) {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let instead = query_instead(&by, args.every, args.filters.query(), words);
+        return Err(CliError::Usage(format!(
+            "records are counted by level and instance; by a field they are by: {instead}"
+        )));
+    }
     let is_terminal = io::stdout().is_terminal();
     let zone = args.filters.zone();
     let grouping = Grouping {
@@ -142,6 +185,7 @@ fn table(counts: &[Count], by: &[By], grouping: &Grouping, time: &dyn Fn(Ticks) 
         let value = |by: &By| match by {
             By::Level => cell(count.level.flatten().map(Level::name)),
             By::Instance => cell(count.instance.as_deref()),
+            By::Field(_) => String::new(),
         };
         rows.push(
             count.time.map(time).into_iter().chain(by.iter().map(value)).chain([count.records.to_string()]).collect(),

@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long)]
     archives: bool,
     /// The configuration with the access to archives where no daemon runs, whose data folder is meant unless --data names it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// Drop every day-table that ended longer ago than this: 30d, 12h; 0s means every one that is over
     #[arg(long, value_name = "AGE", value_parser = parse_duration, conflicts_with = "tables")]

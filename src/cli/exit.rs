@@ -3,7 +3,7 @@
 use super::control::ControlError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
-use crate::http::BindError;
+use crate::http::{BindError, PushAuthError};
 use crate::remote::RemoteError;
 use daytable_archive::ArchiveError;
 use daytable_intake::adopt::AdoptError;
@@ -232,6 +232,9 @@ impl CliError {
             CliError::Daemon(DaemonError::ReadToken(_) | DaemonError::TenantToken(_)) => {
                 "make one: openssl rand -hex 32 >FILE && chmod 600 FILE"
             }
+            CliError::Daemon(DaemonError::PushAuth(PushAuthError::File(ConfigError::Read { .. }))) => {
+                "correct `credentials_file` of [http], or make the file: docs/guide/credentials.md"
+            }
             CliError::Daemon(DaemonError::Store(error)) => return of_store_error(error),
             CliError::Daemon(DaemonError::Bind(BindError::Io { source, .. })) => match source.kind() {
                 io::ErrorKind::AddrInUse => "`ss -lntup` says by whom: stop it, or choose another `listen`",
@@ -353,6 +356,7 @@ fn of_daemon(error: &DaemonError) -> Exit {
         DaemonError::ReadToken(_)
         | DaemonError::TenantToken(_)
         | DaemonError::Tls(_)
+        | DaemonError::BlockTls { .. }
         | DaemonError::PushAuth(_)
         | DaemonError::Activation(_) => Exit::Config,
         DaemonError::Remote(RemoteError::File { .. }) => Exit::Config,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[derive(Debug, clap::Args)]
 pub(super) struct RuleArgs {
     /// The configuration to use where no daemon runs, whose data folder is meant unless --data names it. Without a file, /etc/daytable/daytable.toml, or the rules of the last daemon
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
 }
 

@@ -3,9 +3,10 @@
 use super::args::{DataArgs, JsonArgs};
 use super::control::Control;
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::{config_of, connect, load_named_config};
 use super::output::Output;
-use crate::config::{Config, Listen};
+use crate::config::{Config, HostsConfig, Listen};
 use crate::http::{HostLine, InviteLine};
 use clap::Subcommand;
 use daytable_forward::intake::{ListedHost, invite};
@@ -24,7 +25,7 @@ pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
     /// The configuration, whose data folder is meant unless --data names it, and whose remote store may be shared
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// Forget this daytable of a shared remote store, and stop waiting for the rows in its outbox
     #[arg(long, value_name = "NAME")]
@@ -121,9 +122,9 @@ fn print_invitation(data: &DataArgs, name: &str, url: Option<&str>, life: Option
     output.line(format_args!("daytable join {} {}", url.trim_end_matches('/'), invited.code))?;
     output.flush()?;
     if url.contains("://127.") || url.contains("://localhost") {
-        eprintln!(
+        hint(format_args!(
             "  other hosts do not see this address: set `listen` and `tls` of [http], or name another one by --url"
-        );
+        ));
     }
     Ok(())
 }
@@ -180,20 +181,19 @@ fn list(args: &Args) -> Result<(), CliError> {
         return shared(args, config.as_ref(), &mut output);
     }
     let hosts = hosts(&data_dir, config.as_ref());
-    let silent_after = config.as_ref().map_or(Duration::from_secs(600), |config| config.hosts.silent_after);
     match hosts {
         Ok(hosts) => {
             for host in &hosts {
                 if args.output.json {
                     output.json(host)?;
                 } else {
-                    output.line(shown(host, silent_after))?;
+                    output.line(shown(host))?;
                 }
             }
             let is_shared = config.as_ref().is_some_and(|config| config.store.remote().is_some());
             if hosts.is_empty() && !is_shared && !args.output.json {
                 output.flush()?;
-                eprintln!("  no host forwards here: `daytable hosts invite NAME` prints the command for one");
+                hint(format_args!("  no host forwards here: `daytable hosts invite NAME` prints the command for one"));
             }
         }
         // The folder of a shared store may be on another host.
@@ -214,20 +214,29 @@ pub(super) fn hosts(data_dir: &Path, named: Option<&Config>) -> Result<Vec<HostL
         return Ok(control.fetch("/-/hosts")?.all("it has no hosts")?);
     }
     let hosts = Reader::open(data_dir)?.catalog().forwarding_hosts()?;
+    let installed = config_of(data_dir);
+    let silent_after =
+        named.or(installed.as_ref()).map_or(HostsConfig::default().silent_after, |config| config.hosts.silent_after);
     let listed = |host: daytable_store::catalog::hosts::ForwardingHost| {
         let report: HostReport = serde_json::from_str(&host.report).unwrap_or_default();
-        HostLine::new(&ListedHost { host, report, silent: None })
+        HostLine::new(&ListedHost { host, report, silent: None }, silent_after)
     };
     Ok(hosts.into_iter().map(listed).collect())
 }
 
-fn shown(host: &HostLine, silent_after: Duration) -> String {
+fn shown(host: &HostLine) -> String {
     let HostLine { host: name, seen, silent_seconds, records, behind_records, behind_bytes, behind_seconds, .. } = host;
     if host.origin.is_none() {
         return format!("{name}  forwards: invited, and not heard of yet");
     }
     let seen = seen.as_deref().unwrap_or("never");
+    // Before all numbers, because they are of the time when it was heard of last.
+    let silent = match (host.silent, silent_seconds) {
+        (true, Some(seconds)) => format!("silent for {}  ", show_duration(Duration::from_secs(*seconds))),
+        _ => String::new(),
+    };
     let behind = match behind_records {
+        0 if host.silent => "behind by nothing when it was heard of last".to_owned(),
         0 => "behind by nothing".to_owned(),
         _ => format!(
             "behind by {behind_records} records, {}, {}{}",
@@ -238,7 +247,7 @@ fn shown(host: &HostLine, silent_after: Duration) -> String {
     };
     let lost: u64 = host.lost.values().sum();
     let mut line = format!(
-        "{name}  forwards: seen {seen}  {records} records  {behind}  lost there {lost}  version {}",
+        "{name}  {silent}forwards: seen {seen}  {records} records  {behind}  lost there {lost}  version {}",
         host.version
     );
     if host.expired > 0 {
@@ -246,8 +255,6 @@ fn shown(host: &HostLine, silent_after: Duration) -> String {
     }
     if host.revoked {
         line.push_str("  revoked");
-    } else if silent_seconds.is_some_and(|silent| silent > silent_after.as_secs()) {
-        line.push_str("  silent");
     }
     line
 }

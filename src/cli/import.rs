@@ -36,7 +36,7 @@ pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
     /// The configuration with the data folder, unless --data names it, the tables, and the secrets to replace. Without a file, /etc/daytable/daytable.toml, or a table Log that keeps 30 days. A running daemon uses its own configuration
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// The instance of the records: {host}, {path}, {stem}, {field:NAME}, or text
     #[arg(long, value_name = "TEMPLATE", default_value = "{host}")]

@@ -16,7 +16,7 @@ use daytable_forward::protocol::{JoinAnswer, JoinRequest};
 use daytable_model::path_text::PathText;
 use daytable_store::{Reader, Store, StoreOptions, private_file};
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(value_name = "CODE")]
     code: Code,
     /// The configuration that gets the block [[forward]]. Without a file, /etc/daytable/daytable.toml; without that, the block is printed
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// The file for the credential, where the configuration does not name it
     #[arg(long, value_name = "FILE")]
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let appended = match (&known, file) {
         (None, Some(file)) => {
             let opened = File::options().append(true).open(file);
-            Some((file, opened.map_err(|source| CliError::Write { path: file.into(), source })?))
+            Some((file, opened.map_err(|source| unwritable(file, source, &options))?))
         }
         _ => None,
     };
@@ -126,6 +126,20 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         output.line(DROP_IN)?;
     }
     output.flush()
+}
+
+/// Why the block cannot be appended. A file that another program keeps, as in a container, gets the block by variables.
+fn unwritable(file: &Path, source: std::io::Error, options: &ForwardOptions) -> CliError {
+    if source.kind() != ErrorKind::ReadOnlyFilesystem {
+        return CliError::Write { path: file.into(), source };
+    }
+    CliError::Unavailable(format!(
+        "{} cannot be written, so the block [[forward]] has to come from elsewhere, and then join again: by the variables \
+         DAYTABLE_FORWARD_TO={} and DAYTABLE_FORWARD_CREDENTIAL_FILE=FILE of the daemon and of this command, with a FILE in the \
+         data folder (docs/guide/kubernetes.md)",
+        file.escaped(),
+        options.to
+    ))
 }
 
 /// The shipped unit permits no address but those of this host.

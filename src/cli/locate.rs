@@ -10,6 +10,7 @@ use daytable_model::path_text::PathText;
 use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The configuration that packages install.
 const CONFIG_FILE: &str = "/etc/daytable/daytable.toml";
@@ -30,9 +31,13 @@ pub(super) fn load_named_config(path: Option<&Path>) -> Result<Option<Config>, C
     path.map(|path| load_config(Some(path))).transpose()
 }
 
-/// The installed configuration, if it exists.
+/// The configuration of `DAYTABLE_CONFIG`, or the installed one if it exists.
 pub(super) fn installed_file() -> Option<&'static Path> {
-    Some(Path::new(CONFIG_FILE)).filter(|path| path.exists())
+    static NAMED: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+        let named = std::env::var_os("DAYTABLE_CONFIG").filter(|named| !named.is_empty());
+        named.map(PathBuf::from)
+    });
+    NAMED.as_deref().or_else(|| Some(Path::new(CONFIG_FILE)).filter(|path| path.exists()))
 }
 
 /// The installed configuration; without it, the environment and the defaults.

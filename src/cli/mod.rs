@@ -35,6 +35,7 @@ pub mod exit;
 mod export;
 mod folder;
 mod healthcheck;
+mod hint;
 mod hosts;
 mod import;
 mod join;
@@ -65,6 +66,7 @@ mod zone;
 
 pub use exit::{CliError, Exit};
 
+use self::hint::hint;
 use crate::log::LogOptions;
 use clap::{FromArgMatches, Parser, Subcommand};
 use daytable_model::did_you_mean::did_you_mean;
@@ -295,9 +297,9 @@ fn option_elsewhere(name: &str) -> Option<&'static str> {
 
 /// Prints an error on standard error. Text from outside in the error cannot control the terminal.
 pub fn say(error: &CliError) {
-    eprintln!("daytable: {}", SafeLines(error));
+    hint(format_args!("daytable: {}", SafeLines(error)));
     if let Some(step) = error.next_step() {
-        eprintln!("  {}", SafeLines(step));
+        hint(format_args!("  {}", SafeLines(step)));
     }
 }
 
@@ -307,7 +309,7 @@ pub fn say_usage(error: &clap::Error) {
     let text = error.render().to_string();
     // The text quotes arguments, which may be file names.
     if error.use_stderr() && text.contains(|c: char| c != '\n' && safe_text::is_unsafe(c)) {
-        eprint!("{}", SafeLines(text));
+        hint(SafeLines(text.trim_end()));
     } else {
         // A closed pipe has no reader.
         let _ = error.print();

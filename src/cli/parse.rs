@@ -13,6 +13,7 @@ mod parsed_record;
 mod summary;
 
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::{self, load_named_config};
 use super::output::Output;
 use crate::config::Config;
@@ -37,7 +38,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = super::args::format)]
     format: Option<String>,
     /// Parse each file like the first [[tail]] block of this configuration that includes the file. Without it, /etc/daytable/daytable.toml
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// Print each record with the bytes of its parts
     #[arg(long)]
@@ -62,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()?;
     if args.summary || io::stderr().is_terminal() {
         for (path, summary) in summaries {
-            eprintln!("{}: {summary}", daytable_model::safe_text::SafeLine(&path.text()));
+            hint(format_args!("{}: {summary}", daytable_model::safe_text::SafeLine(&path.text())));
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use super::args::{
 };
 use super::asked::{AskedDaemon, AskedPart};
 use super::exit::CliError;
+use super::hint::hint;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use crate::http::QuestionForm;
 use daytable_logsql::ParsedQuery;
@@ -296,6 +297,6 @@ fn report_limit(limited: bool, options: &AnswerOptions, given: u64, is_quiet: bo
         && !is_quiet
     {
         let all = if std::io::stdout().is_terminal() { ", and a pipe all of them" } else { "" };
-        eprintln!("daytable: these are the newest {limit} records; -n N prints more{all}");
+        hint(format_args!("daytable: these are the newest {limit} records; -n N prints more{all}"));
     }
 }

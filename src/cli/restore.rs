@@ -7,6 +7,7 @@ use super::output;
 use crate::http::RestoreRequest;
 use daytable_lifecycle::{ArchiveRequirement, RestoreOutcome, RestoreSpec};
 use daytable_model::key::{DayTable, TableName};
+use std::path::Path;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -24,9 +25,20 @@ pub(super) struct Args {
     /// How long the restored table stays, such as 12h or 7d
     #[arg(long, value_name = "TIME", default_value = "2d", value_parser = interval)]
     keep: Duration,
-    /// The archived day-table, such as Log20261121
-    #[arg(value_parser = day_table)]
+    /// The archived day-table, such as Log20261121. A backup of a folder is put back by `mv`, and then `daytable repair`
+    #[arg(value_parser = archived_table)]
     table: DayTable,
+}
+
+/// A day-table. A folder is taken for a backup, which is put back in another way.
+fn archived_table(text: &str) -> Result<DayTable, String> {
+    day_table(text).map_err(|error| match Path::new(text).is_dir() {
+        true => format!(
+            "this is a folder, and `restore` is for a day of an archive; a backup is put back with the daemon stopped: \
+             move it to the place of the data folder (mv {text} DIR), then daytable repair --data DIR"
+        ),
+        false => error.to_string(),
+    })
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {

@@ -8,16 +8,16 @@ use crate::config::environment;
 use crate::config::{Config, Listen, PushAccess};
 use daytable_intake::glob::Pattern;
 use daytable_intake::instance_template::InstanceTemplate;
-use daytable_intake::tail::TailOptions;
+use daytable_intake::tail::{TailOptions, UnreadReason, survey};
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
 mod lake;
 
 /// The name of the block that `--tail` makes.
-const BLOCK: &str = "command-line";
+pub(super) const BLOCK: &str = "command-line";
 /// The name of the block that `--docker` makes.
-const DOCKER_BLOCK: &str = "docker";
+pub(super) const DOCKER_BLOCK: &str = "docker";
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
@@ -56,6 +56,7 @@ pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError
     }
     let config = read()?;
     init_log(&config);
+    warn_of_unread(&config);
     Ok(crate::daemon::run(config, Box::new(read), None)?)
 }
 
@@ -64,6 +65,38 @@ fn init_log(config: &Config) {
     config.log.init();
     for name in environment::unknown_variables() {
         tracing::warn!(name, "ignoring a variable that is not a key of the configuration");
+    }
+}
+
+/// Warns of each pattern of the command line that gives nothing to read. Those of a file are for `daytable doctor`, because a file
+/// is written for times to come.
+fn warn_of_unread(config: &Config) {
+    let Some(block) = config.sources.tails.iter().find(|tail| tail.name == BLOCK) else { return };
+    for found in survey(block).unwrap_or_default() {
+        let path = found.path;
+        match found.reason {
+            Some(UnreadReason::Folder) => {
+                let folder = path.trim_end_matches('/');
+                tracing::warn!(
+                    "--tail {path} is a folder and no file, so nothing in it is read: name the files in it: \
+                     --tail '{folder}/*.log', or '{folder}/**/*.log' for all folders below"
+                );
+            }
+            Some(UnreadReason::NoMatch(beside)) if beside.is_empty() => {
+                tracing::warn!("--tail {path} matches no file: what matches later is read then");
+            }
+            Some(UnreadReason::NoMatch(beside)) => {
+                let beside = beside.join(", ");
+                tracing::warn!(
+                    "--tail {path} matches no file, but there are {beside}: * matches within a name, ** any number of folders"
+                );
+            }
+            Some(UnreadReason::NoFolder) => {
+                tracing::warn!("--tail: there is no folder {path}: its files are read once it is there");
+            }
+            Some(UnreadReason::Denied) => tracing::warn!("--tail: no permission for {path}"),
+            _ => {}
+        }
     }
 }
 

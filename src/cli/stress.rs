@@ -1,6 +1,7 @@
 //! `daytable stress`: measures the throughput of the remote store with a peak load.
 
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate::load_named_config;
 use super::output::{Output, TextTable};
 use crate::config::AccountConfig;
@@ -58,14 +59,14 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let measured = runtime.block_on(async {
         let tell = |table: &str, partitions: u16| {
             let (of, seconds) = (if partitions == 1 { "partition" } else { "partitions" }, args.lasts.as_secs_f64());
-            eprintln!(
+            hint(format_args!(
                 "daytable: {} entities/s for {seconds} s to {partitions} {of} of {table} at {endpoint}",
                 args.peak
-            );
+            ));
         };
         // If the tables cannot be listed, the run reports the error.
         for table in left_behind(&client).await.unwrap_or_default() {
-            eprintln!("daytable: {table} exists from another run: if none is running, drop it");
+            hint(format_args!("daytable: {table} exists from another run: if none is running, drop it"));
         }
         // The signal handlers exist before the table, so no signal is missed.
         stress(&client, load, stop_signal(), tell).await

@@ -5,6 +5,7 @@ use super::args::{DOUBTS_TIME_MAX, FilterArgs, FolderArgs, is_denied, report_end
 use super::asked::{AskedDaemon, AskedPart};
 use super::control::Control;
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate;
 use crate::http::QuestionForm;
 use daytable_logsql::ParsedQuery;
@@ -92,7 +93,7 @@ impl FollowPlan {
             let shown = || SafeLine(&program.to_string_lossy()).to_string();
             match act(program, &input) {
                 Ok(status) if status.success() => {}
-                Ok(status) => eprintln!("daytable: {} ended with {status}", shown()),
+                Ok(status) => hint(format_args!("daytable: {} ended with {status}", shown())),
                 Err(source) => return Err(CliError::Input { path: program.clone(), source }),
             }
         }
@@ -157,10 +158,10 @@ pub(super) fn follow(
 ) -> Result<(), CliError> {
     // A daemon that this user must not speak to runs.
     if matches!(Control::connect(data_dir), Ok(None)) {
-        eprintln!(
+        hint(format_args!(
             "daytable: {}. New records appear once a daemon commits them",
             SafeLines(locate::no_daemon(data_dir))
-        );
+        ));
     }
     let mut options = options.clone();
     options.filter.limit = plan.limit;

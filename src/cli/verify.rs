@@ -37,7 +37,7 @@ pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
     /// The configuration with the data folder, unless --data names it, the access to archives, the tailed files, and the field with a sequence of numbers. Without a file, /etc/daytable/daytable.toml; or the access comes from the environment, and the others are unknown
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// Read archives to the last byte. Otherwise daytable only checks that they exist
     #[arg(long)]
@@ -178,12 +178,22 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
         _ => "not whole",
     };
     if !args.output.json {
-        output.line(format_args!("{verdict}: {} hosts, {records} records", hosts.len()))?;
+        output.line(format_args!(
+            "{verdict}: {}, {}",
+            counted(hosts.len() as u64, "host"),
+            counted(records, "record")
+        ))?;
     }
     output.flush()?;
     match (lacking, silent) {
         (0, 0) => Ok(()),
-        (0, silent) => Err(CliError::Incomplete(format!("{silent} hosts did not answer"))),
+        (0, silent) => Err(CliError::Incomplete(format!("{} did not answer", counted(silent as u64, "host")))),
+        (1, _) => Err(CliError::NotWhole("1 day-table lacks records".into())),
         (lacking, _) => Err(CliError::NotWhole(format!("{lacking} day-tables lack records"))),
     }
+}
+
+/// A number of things in words.
+fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

@@ -149,7 +149,8 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
         .live(
             "Secrets to replace in messages, fields and field names before anything is stored: any of \"credit-card\", \"email\", \"bearer-token\" \
              (Authorization headers and JSON web tokens) and \"private-key\", and your own patterns: \
-             { name = \"password\", regex = 'password=(\\S+)', replace = \"***\" }. daytable_redactions_total{pattern} counts the replacements.",
+             { name = \"password\", regex = '(?i)password\"?\\s*[=:]\\s*(?:\"((?:[^\"\\\\]|\\\\.)*)|([^\\s\"&,;}]+))', replace = \"***\" }. \
+             This one finds password=\u{2026} and \"password\": \"\u{2026}\"; of 'password=(\\S+)' the line of JSON has no match. daytable_redactions_total{pattern} counts the replacements.",
         ),
     ]
 }

@@ -3,7 +3,8 @@
 use super::Config;
 use super::environment::{AppendedVariables, Variable};
 use super::error::{ConfigError, Problem, line_and_column};
-use super::parts::parts;
+use super::key::SectionDoc;
+use super::parts::{parts, sections};
 use super::section::{ProblemList, Section};
 use daytable_model::path_text::PathText;
 use std::io::Read;
@@ -15,6 +16,8 @@ use toml::de::{DeTable, DeValue};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The message of the crate `toml` for a key or a section that stands twice.
 const DUPLICATE: &str = "duplicate key";
+/// The beginning of its message for a backslash before a letter that is no escape.
+const BAD_ESCAPE: &str = "missing escaped value";
 
 impl Config {
     /// Reads a file, and the variables that replace its keys. Without a file, only the variables.
@@ -64,7 +67,7 @@ impl Config {
                     let first = first.or_else(|| first_place(file.get_ref(), name, span.start));
                     problems.add(span.start, duplicate(text, name, first));
                 }
-                _ => problems.add(span.start, error.message()),
+                _ => problems.add(span.start, in_plain_words(error.message())),
             }
         }
         let config = if errors.is_empty() {
@@ -79,7 +82,7 @@ impl Config {
                 (problem.file, problem.line, problem.column) = (variable.into(), 0, 0);
             }
         }
-        let problems: Vec<Problem> = problems.into_iter().map(|(_, problem)| problem).collect();
+        let problems: Vec<Problem> = problems.into_iter().map(|(_, problem)| with_section(problem)).collect();
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
@@ -88,6 +91,32 @@ impl Config {
         parts().iter().for_each(|part| part.read(&mut file, &mut config));
         file.finish();
         config
+    }
+}
+
+/// A problem of a key before the first section, with the sections that have such a key.
+fn with_section(mut problem: Problem) -> Problem {
+    let name = problem.text.strip_prefix("unknown key \"").and_then(|rest| rest.strip_suffix("\" in the file"));
+    let Some(name) = name else { return problem };
+    let sections = sections();
+    let has_it = |section: &&SectionDoc| {
+        let is_named = section.name.starts_with('[');
+        is_named && section.keys.iter().any(|key| key.name == name)
+    };
+    let owners: Vec<&str> = sections.iter().filter(has_it).map(|section| section.name).collect();
+    if !owners.is_empty() {
+        problem.text = format!("{}: it is a key of {}, whose header stands before it", problem.text, owners.join(", "));
+    }
+    problem
+}
+
+/// What is wrong with the text of a file. A pattern in double quotes is the usual mistake of a backslash.
+fn in_plain_words(message: &str) -> String {
+    match message.starts_with(BAD_ESCAPE) {
+        true => "a backslash within \"\u{2026}\" begins an escape, and this one is none: write the text in single quotes, as in \
+                 'password=(\\S+)'"
+            .into(),
+        false => message.into(),
     }
 }
 

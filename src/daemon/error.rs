@@ -34,6 +34,14 @@ pub enum DaemonError {
     /// The certificates of the HTTP listener cannot be used.
     #[error("failed to read http.tls: {0}")]
     Tls(#[from] TlsError),
+    /// The certificates of a block cannot be used.
+    #[error("failed to read the certificates of {block}: {error}")]
+    BlockTls {
+        /// The block, by its header and name.
+        block: String,
+        /// Why.
+        error: TlsError,
+    },
     /// The remote store cannot be used.
     #[error("failed to reach the remote store: {0}")]
     Remote(#[from] RemoteError),

@@ -36,6 +36,7 @@ mod reader_pool;
 mod reload;
 mod routing;
 mod sources;
+mod start_files;
 mod status;
 mod stop_signal;
 mod tcp_listener;
@@ -49,6 +50,7 @@ pub use forwarding::ForwardStatus;
 pub(crate) use queries::filter;
 pub use reload::Reloaded;
 pub use routing::{router, router_of};
+pub use start_files::{StartFile, StartFileState, start_files};
 pub use status::{DaemonStatus, DiskStatus, Trouble, VerifyStatus};
 
 use crate::config::{Config, ConfigError, SavedQuery};
@@ -334,6 +336,7 @@ impl Daemon {
         };
         let server_context = ServerContext::new(api, metrics.http.clone(), readiness.clone(), server.limits());
         server_context.tenants.store(Tenants::new(&config.tenants).map_err(DaemonError::TenantToken)?);
+        server_context.silent_after.store(config.hosts.silent_after);
         if stores_records {
             // The context was made above, so it has no receiver yet.
             let _ = server_context.forward.set(hosts);

@@ -152,6 +152,7 @@ impl Daemon {
         self.server.apply(&config.http, prepared.server, &self.server_context, &self.push, &mut self.servers);
         self.places.store(super::forwarding::places(&config.tables));
         self.forwarding_view.change(config.hosts.silent_after);
+        self.server_context.silent_after.store(config.hosts.silent_after);
         let applied = self.apply_sources(&config).await;
         let (forwarding, forwarded) = (self.forwarding.clone(), config.clone());
         let forwarded = tokio::task::spawn_blocking(move || forwarding.apply(&forwarded)).await;

@@ -10,9 +10,11 @@ use super::readiness::Readiness;
 use super::scans::Scans;
 use super::session::Sessions;
 use super::tenants::Tenants;
+use crate::config::HostsConfig;
 use daytable_forward::intake::ForwardIntake;
 use daytable_platform::reloadable::Reloadable;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The listener of a client, and so the client's permissions.
@@ -41,6 +43,8 @@ pub struct ServerContext {
     pub(super) sessions: Sessions,
     /// The tenants of the routes of Loki.
     pub tenants: Reloadable<Tenants>,
+    /// After how long without a word a host is silent.
+    pub silent_after: Reloadable<Duration>,
     /// The receiver of hosts, once the daemon has one.
     pub forward: OnceLock<Arc<ForwardIntake>>,
     pub(super) scans: Scans,
@@ -60,6 +64,7 @@ impl ServerContext {
         Arc::new(ServerContext {
             sessions: Sessions::default(),
             tenants: Reloadable::new(Tenants::default()),
+            silent_after: Reloadable::new(HostsConfig::default().silent_after),
             forward: OnceLock::new(),
             scans: Scans::new(&limits),
             followers: Arc::new(Semaphore::new(limits.followers)),

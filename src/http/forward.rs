@@ -91,6 +91,9 @@ pub struct HostLine {
     pub seen: Option<String>,
     /// Seconds since then.
     pub silent_seconds: Option<u64>,
+    /// Whether these are more than `silent_after` of `[hosts]`, of a host that is expected to speak.
+    #[serde(default)]
+    pub silent: bool,
     /// Records that were received of it.
     pub records: u64,
     /// Records that it has and that were not received.
@@ -115,8 +118,8 @@ pub struct HostLine {
 }
 
 impl HostLine {
-    /// A host of the list.
-    pub fn new(listed: &ListedHost) -> HostLine {
+    /// A host of the list, which is silent after this time without a word.
+    pub fn new(listed: &ListedHost, silent_after: Duration) -> HostLine {
         let ListedHost { host, report, silent } = listed;
         let now = daytable_model::time::now();
         let is_known = host.origin.is_some();
@@ -126,6 +129,7 @@ impl HostLine {
             origin: host.origin.map(|origin| origin.to_string()),
             seen: silent.map(|silent| now.minus(silent).to_string()),
             silent_seconds: silent.map(|silent| silent.as_secs()),
+            silent: is_known && !host.is_revoked && silent.is_some_and(|silent| silent > silent_after),
             records: host.records,
             behind_records: report.behind_records,
             backlog_records: report.backlog_records,
@@ -300,9 +304,10 @@ async fn command<T: Send + 'static>(
 async fn list(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
     let intake = intake(&context)?;
     let hosts = command(move || Ok(intake.hosts()?)).await?;
+    let silent_after = *context.silent_after.load();
     let lines: Vec<String> = hosts
         .iter()
-        .filter_map(|host| serde_json::to_string(&HostLine::new(host)).ok())
+        .filter_map(|host| serde_json::to_string(&HostLine::new(host, silent_after)).ok())
         .map(|line| line + "\n")
         .collect();
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines.concat()).into_response())

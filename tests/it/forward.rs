@@ -645,6 +645,14 @@ fn a_silent_host_is_an_alert_without_a_rule() {
     };
     let wanted = ["\"HostSilent\" \"web-1\"".to_owned()];
     wait_for("the alert", 2 * PATIENCE, || (silent(&running) == wanted).then_some(()));
+    // The list says it as well, without being told of the configuration.
+    let said = ["web-1", "web-2"].map(|name| central.host(name).expect("listed")["silent"].clone());
+    assert_eq!(said, [Value::Bool(true), Value::Bool(false)]);
+    let listed = String::from_utf8(central.place.ask("hosts", &[]).stdout).expect("text");
+    let of = |name: &str| listed.lines().find(|line| line.starts_with(name)).expect("a line").to_owned();
+    assert!(of("web-1").starts_with("web-1  silent for "), "{listed}");
+    assert!(of("web-1").contains("behind by nothing when it was heard of last"), "{listed}");
+    assert!(!of("web-2").contains("silent"), "{listed}");
     // A central that was away knows of no silence of its own accord, and forgets none.
     running.stop();
     let running = central.place.start_with(&config);
@@ -724,4 +732,48 @@ fn two_centrals_each_get_everything_and_no_day_is_sealed_before() {
     for daemon in [daemon, near, far] {
         daemon.stop();
     }
+}
+
+/// A container mounts its configuration read-only: variables have the block, and the credential is in the data folder.
+#[test]
+fn a_host_with_a_read_only_configuration_joins_by_variables() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::new("node-7");
+    let folder = host.place.path("etc");
+    let Some(disk) = SmallDisk::mount(&folder, "1m") else {
+        eprintln!("NOT SHOWN: a read-only configuration. It takes a mount; run the tests as root.");
+        return running.stop();
+    };
+    let file = folder.join("daytable.toml");
+    fs::write(&file, host.base().replace("host = \"node-7\"\n", "")).expect("a configuration");
+    disk.remount("ro");
+    let program = |arguments: &[&str]| {
+        let mut command = Command::new(DAYTABLE);
+        command.args(arguments).arg("--config").arg(&file);
+        command
+    };
+    let mut enrol = Command::new(DAYTABLE);
+    enrol.args(["hosts", "enrol", "node-*", "--expires", "1d", "--data"]).arg(central.place.data());
+    let enrolled = String::from_utf8(enrol.output().expect("run").stdout).expect("text");
+    let words: Vec<&str> = enrolled.split_whitespace().collect();
+    let (url, code) = (words[2], words[3]);
+    let refused = program(&["join", url, code]).output().expect("run");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains(&format!("DAYTABLE_FORWARD_TO={url}")), "{said}");
+    let credential = host.place.data().join("forward");
+    let with_variables = |mut command: Command| {
+        command.env("DAYTABLE_FORWARD_TO", url).env("DAYTABLE_FORWARD_CREDENTIAL_FILE", &credential);
+        command.env("DAYTABLE_HOST", "node-7");
+        command
+    };
+    let daemon = host.place.spawn_command(with_variables(program(&["run"])));
+    daemon.wait_ready();
+    host.write("app.log", &lines("request", 0..5));
+    let joined = with_variables(program(&["join", url, code])).output().expect("run");
+    assert!(joined.status.success(), "{joined:?}");
+    assert!(String::from_utf8_lossy(&joined.stdout).contains("the configuration has its block already"), "{joined:?}");
+    wait_for_all(&central, &[&host], 5);
+    daemon.stop();
+    running.stop();
 }

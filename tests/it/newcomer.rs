@@ -294,3 +294,138 @@ fn a_token_for_reading_is_read_again_when_its_file_changes_and_a_reload_says_so(
     wait_for("the third token", Duration::from_secs(60), || is_read("/api/query", "the-third-token"));
     daemon.stop();
 }
+
+#[test]
+fn a_pattern_of_the_command_line_that_follows_nothing_is_told_at_the_start_and_by_the_doctor() {
+    let place = Place::new();
+    let logs = place.path("logs");
+    fs::write(logs.join("app.log"), "2026-11-21T10:00:00Z INFO here\n").expect("written");
+    let folder = logs.display().to_string();
+    for (pattern, said, found) in [
+        (folder.clone(), format!("--tail {folder} is a folder and no file"), "a folder and no file"),
+        (
+            format!("{folder}/nope*.log"),
+            format!("--tail {folder}/nope*.log matches no file, but there are app.log"),
+            "no file matches",
+        ),
+    ] {
+        let mut run = place.command("run");
+        run.args(["--listen", "off", "--tail", &pattern]);
+        let daemon = place.spawn_command(run);
+        daemon.wait_ready();
+        daemon.wait_said(&said);
+        let doctor = String::from_utf8(place.ask("doctor", &[]).stdout).expect("text");
+        let warned: Vec<&str> =
+            doctor.lines().filter(|line| line.starts_with("warn  files: --tail of the command line")).collect();
+        assert!(warned.iter().any(|line| line.contains("finds no file to read")), "{doctor}");
+        assert!(warned.iter().any(|line| line.contains(found)), "{doctor}");
+        daemon.stop();
+    }
+    let mut run = place.command("run");
+    run.args(["--listen", "off", "--tail", &format!("{folder}/*.log")]);
+    let daemon = place.spawn_command(run);
+    daemon.wait_ready();
+    place.wait_until_messages(&["here"]);
+    assert!(!daemon.said().contains("--tail"), "{}", daemon.said());
+    let doctor = String::from_utf8(place.ask("doctor", &[]).stdout).expect("text");
+    assert!(doctor.contains("ok    files: --tail of the command line: the daemon can read 1"), "{doctor}");
+    daemon.stop();
+}
+
+#[test]
+fn a_word_that_is_a_part_of_words_is_told_with_the_number_that_its_pattern_finds() {
+    let place = Place::new();
+    let lines: Vec<String> = ["IllegalStateException", "ValueError", "IOException", "Connected", "ValueError again"]
+        .iter()
+        .map(|word| format!(r#"{{"time":"2026-11-21T10:00:00Z","msg":"it was {word}"}}"#))
+        .collect();
+    fs::write(place.path("words.ndjson"), lines.join("\n") + "\n").expect("written");
+    place.said("import", &[&place.path("words.ndjson").display().to_string()]);
+    for (query, said, instead) in [
+        ("Exception", "2 records have Exception as a part of a word: *Exception*", Some(("*Exception*", 2))),
+        (
+            "it Error",
+            "records of a level are level:=error; 2 records have Error as a part of a word: *Error*",
+            Some(("it *Error*", 2)),
+        ),
+        ("again Error", "1 record has Error as a part of a word: *Error*", Some(("again *Error*", 1))),
+        (
+            "CONNECTED",
+            "words are compared with their case: 1 record has i(CONNECTED), the word in any case",
+            Some(("i(CONNECTED)", 1)),
+        ),
+        (
+            "exception",
+            "2 records have it as a part of a word in another case: ~\"(?i)exception\"",
+            Some(("~\"(?i)exception\"", 2)),
+        ),
+        ("Nowhere", "nothing found in 1 day with 5 records\n", None),
+    ] {
+        let output = place.ask("query", &[query]);
+        assert!(error_of(&output).contains(said), "{query}: {}", error_of(&output));
+        if let Some((instead, records)) = instead {
+            assert_eq!(place.json("query", &[instead]).len(), records, "{instead}");
+        }
+    }
+    // The page asks the route.
+    let daemon = place.start();
+    let answer = over_unix(daemon.socket(), "GET", "/api/query?q=Exception", "").expect("an answer");
+    assert!(answer.head.contains("2 records have exception as a part of a word"), "{}", answer.head);
+    daemon.stop();
+}
+
+#[test]
+fn a_hint_to_a_reader_that_is_gone_is_no_fault() {
+    let place = shop();
+    for words in [
+        &["query", "nowhere"][..],
+        &["query", "staus:500"],
+        &["count", "nowhere"],
+        &["drop", "--nothing"],
+        &["query", "a AND"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = place.command(words[0]);
+        command.args(&words[1..]).stdout(Stdio::null());
+        let piped = command.stderr(writer).status().expect("run").code();
+        assert_eq!(piped, place.ask(words[0], &words[1..]).status.code(), "{words:?}");
+    }
+}
+
+#[test]
+fn the_variable_names_the_configuration_of_each_command() {
+    let place = shop();
+    let config = place.path("own.toml");
+    fs::write(&config, format!("data_dir = {:?}\n[http]\nlisten = \"off\"\n", place.data())).expect("written");
+    let asked = |words: &[&str]| {
+        let mut daytable = Command::new(DAYTABLE);
+        daytable.args(words).current_dir(place.path("")).env_remove("DAYTABLE_DATA").env("DAYTABLE_CONFIG", &config);
+        daytable.stdin(Stdio::null()).output().expect("run")
+    };
+    let mut run = Command::new(DAYTABLE);
+    run.arg("run").env("DAYTABLE_CONFIG", &config);
+    let daemon = place.spawn_command(run);
+    daemon.wait_ready();
+    for words in [
+        &["query", "refused"][..],
+        &["count"],
+        &["tables"],
+        &["sources"],
+        &["status"],
+        &["hosts"],
+        &["hosts", "invite", "web-2", "--url", "http://127.0.0.1:1"],
+        &["plan"],
+        &["export"],
+        &["verify"],
+        &["doctor"],
+        &["healthcheck"],
+        &["reload"],
+        &["check"],
+    ] {
+        let output = asked(words);
+        assert!(output.status.success(), "{words:?}: {}", error_of(&output));
+    }
+    daemon.stop();
+    assert_eq!(String::from_utf8_lossy(&asked(&["count"]).stdout), "4\n");
+}

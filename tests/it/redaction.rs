@@ -241,3 +241,30 @@ fn no_spelling_of_a_secret_is_kept_of_any_source_in_any_state() {
         assert_hidden("what the daemon says", &log);
     }
 }
+
+/// The pattern that the configuration and the guide show hides a password however it is written.
+#[test]
+fn the_pattern_that_is_shown_hides_a_password_in_pairs_and_in_json() {
+    let place = Place::new();
+    let sample = fs::read_to_string("config/daytable.toml").expect("the sample");
+    let words: Vec<&str> = sample.lines().map(|line| line.trim_start_matches("# ")).collect();
+    let shown = words.join(" ");
+    let regex = shown.split_once("regex = '").and_then(|(_, rest)| rest.split_once('\'')).expect("a pattern").0;
+    let guide = fs::read_to_string("docs/guide/redaction.md").expect("the guide");
+    assert!(guide.contains(&format!("regex = '{regex}'")), "the guide has {regex}");
+    let pairs = ["password=SECRET", "password: SECRET,", "Password=\"SECRET SECRET\"", "a?password=SECRET&b=1"];
+    let values = ["SECRET", r#"a \"SECRET"#, r"a \\SECRET", "SECRET {}, SECRET"];
+    let of_pairs = pairs.map(|pair| format!("2026-11-20T00:00:00Z INFO marker {pair}"));
+    let of_json =
+        values.map(|value| format!(r#"{{"msg":"marker","db":{{"password": "{value}"}},"PASSWORD":"{value}"}}"#));
+    let inner = r#"{"msg":"marker {\"password\":\"SECRET\"}"}"#.to_owned();
+    let cut = r#"2026-11-20T00:00:00Z INFO marker {"password":"SECRET"#.to_owned();
+    let lines: Vec<String> = of_pairs.into_iter().chain(of_json).chain([inner, cut]).collect();
+    place.write("app.log", &lines.iter().map(|line| line.replace("SECRET", HIDDEN)).collect::<Vec<_>>());
+    fs::create_dir_all(place.path("archive")).expect("a folder");
+    let redact = format!("redact = [{{ name = \"password\", regex = '{regex}' }}]\n");
+    let daemon = place.start_with(&format!("[[tail]]\ninclude = [\"LOGS/*.log\"]\n{redact}"));
+    wait_for("the records", PATIENCE, || (place.records().len() == lines.len()).then_some(()));
+    daemon.stop();
+    assert_nowhere(&place, "with the pattern that is shown", lines.len());
+}

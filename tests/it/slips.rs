@@ -19,10 +19,12 @@ const LONG: &str =
     "long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long";
 
 /// Configurations with one mistake each, by the name of their file.
-const CONFIGURATIONS: [(&str, &str); 25] = [
+const CONFIGURATIONS: [(&str, &str); 27] = [
     ("syntax", "data_dir = /var/lib/daytable\n"),
     ("key", "data_dri = \"/tmp\"\n"),
     ("section", "[lifecyle]\nmax_bytes = \"off\"\n"),
+    ("escape", "redact = [{ name = \"password\", regex = \"password=(\\S+)\" }]\n"),
+    ("top", "keep = \"7d\"\n"),
     ("kind", "drain_timeout = 25\n"),
     ("duration", "[[table]]\nname = \"Log\"\nkeep = \"30 days\"\n"),
     ("unit", "[[table]]\nname = \"Log\"\nkeep = \"30y\"\n"),
@@ -64,7 +66,7 @@ const IDLE: [(&str, &[&str]); 42] = [
         "a wrong duration",
         &["count --every 5", "count --every 5minutes", "drop --older-than month", "healthcheck --timeout 5"],
     ),
-    ("a wrong day-table", &["drop --yes Log", "archive 2026-11-20", "restore Log20261340"]),
+    ("a wrong day-table", &["drop --yes Log", "archive 2026-11-20", "restore Log20261340", "restore data"]),
     (
         "an unknown day-table",
         &["drop --yes --data DATA Log19990101", "archive --data DATA Log19990101", "restore --data DATA Log19990101"],
@@ -83,7 +85,14 @@ const IDLE: [(&str, &[&str]); 42] = [
     ),
     ("a wrong pattern in a query", &["query --data DATA 'path:~\"(\"'"]),
     ("an option after the query", &["query --data DATA error --instanse web", "query --data DATA -- --error"]),
-    ("a wrong column", &["count --data DATA --by colour --every 1h", "query --data DATA --key Log20261121"]),
+    (
+        "a wrong column",
+        &[
+            "count --data DATA --by colour --every 1h",
+            "count --by colour,level level:error --since 1h --data DATA",
+            "query --data DATA --key Log20261121",
+        ],
+    ),
     (
         "a query that finds no record",
         &[
@@ -114,8 +123,8 @@ const IDLE: [(&str, &[&str]); 42] = [
     ("no daemon", &["status --data DATA", "reload --data DATA", "open --data DATA"]),
     ("no daemon to check", &["healthcheck --config unheard.toml", "healthcheck --address 127.0.0.1:1"]),
     ("no configuration", &["check nowhere.toml", "run --config nowhere.toml", "run --config LOGS"]),
-    ("a configuration that is no TOML", &["check syntax.toml", "check LOGS/app.log.gz"]),
-    ("a wrong key", &["check key.toml", "check section.toml", "check kind.toml"]),
+    ("a configuration that is no TOML", &["check syntax.toml", "check escape.toml", "check LOGS/app.log.gz"]),
+    ("a wrong key", &["check key.toml", "check section.toml", "check kind.toml", "check top.toml"]),
     ("a wrong value with a unit", &["check duration.toml", "check unit.toml", "check size.toml", "check small.toml"]),
     ("a wrong name", &["check table.toml", "check level.toml", "check format.toml"]),
     ("a wrong pattern for lines", &["check regex.toml", "check grok.toml"]),

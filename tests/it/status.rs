@@ -1,6 +1,7 @@
 //! The state of the daemon on one screen, and commands that say what is not so.
 
 use crate::place::{DAYTABLE, PATIENCE, Place, numbered, wait_for};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// `status` shows the daemon's records, disk, next step, troubles and losses. Without a daemon, it fails and names the next step.
@@ -47,4 +48,57 @@ fn check_takes_the_file_as_its_argument() {
     let wrong = place.path("wrong.toml").display().to_string();
     let output = Command::new(DAYTABLE).args(["check", &wrong]).env("DAYTABLE_CONFIG", &config).output().expect("run");
     assert_eq!(output.status.code(), Some(78), "{output:?}");
+}
+
+/// What the start refuses, `check` and `doctor` refuse with the same words.
+#[test]
+fn check_refuses_the_files_that_the_start_refuses() {
+    let place = Place::new();
+    let file = |name: &str, text: &str| {
+        let path = place.path(name);
+        std::fs::write(&path, text).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("set");
+        path.display().to_string()
+    };
+    let short = file("short.toml", "[[credential]]\nname = \"web\"\ntoken = \"short\"\n");
+    let good = file("good.toml", "[[credential]]\nname = \"web\"\ntoken = \"0123456789abcdef\"\n");
+    let elsewhere =
+        file("table.toml", "[[credential]]\nname = \"web\"\ntoken = \"0123456789abcdef\"\ntables = [\"Nowhere\"]\n");
+    let words = file("words", "two words\n");
+    let absent = place.path("absent").display().to_string();
+    let tls = format!("tls = {{ cert_file = \"{words}\", key_file = \"{words}\" }}\n");
+    let run = |arguments: &[&str]| Command::new(DAYTABLE).args(arguments).output().expect("run");
+    for (http, also, said) in [
+        (format!("credentials_file = \"{short}\"\n"), "", "short.toml:3:9: token: must have 16 characters at least"),
+        (format!("credentials_file = \"{absent}\"\n"), "", "absent"),
+        (format!("credentials_file = \"{elsewhere}\"\n"), "", "is bound to a table that is not configured"),
+        (format!("token_file = \"{words}\"\n"), "", "must be one word of printable ASCII"),
+        (format!("token_file = \"{absent}\"\n"), "", "absent"),
+        (tls.clone(), "", "http.tls"),
+        (String::new(), "[[tenant]]\nname = \"acme\"\ninstances = [\"a-*\"]\ntoken_file = \"ABSENT\"\n", "absent"),
+    ] {
+        let text = format!("[http]\nlisten = \"127.0.0.1:0\"\n{http}{}", also.replace("ABSENT", &absent));
+        let config = place.configure(&text).display().to_string();
+        let [checked, started] = ["check", "run"].map(|command| run(&[command, "--config", &config]));
+        for output in [&checked, &started] {
+            assert_eq!(output.status.code(), Some(78), "{text}{output:?}");
+        }
+        let error = String::from_utf8(checked.stderr).expect("text");
+        assert!(error.contains(said), "{text}{error}");
+        assert!(String::from_utf8_lossy(&started.stderr).contains(error.lines().next().expect("a line")), "{error}");
+        let doctor = String::from_utf8(run(&["doctor", "--config", &config]).stdout).expect("text");
+        assert!(
+            doctor.lines().any(|line| line.starts_with("FAIL  secrets: ") && line.contains(said)),
+            "{text}{doctor}"
+        );
+    }
+    let http = format!("[http]\nlisten = \"127.0.0.1:0\"\ncredentials_file = \"{good}\"\n");
+    let config = place.configure(&http).display().to_string();
+    assert!(run(&["check", &config]).status.success());
+    // A credential of systemd is there for the daemon alone.
+    let of_unit = http.replace(&good, "%d/credentials.toml");
+    let config = place.configure(&of_unit).display().to_string();
+    let output = run(&["check", &config]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("cannot look whether the daemon starts with it"), "{output:?}");
 }

@@ -2,12 +2,13 @@
 
 use super::super::check::ZONE_ADVICE;
 use super::super::locate;
-use super::CheckResult;
 use super::files::{files, surveyed};
 use super::identities::identities;
 use super::receivers::receivers;
 use super::times::{behind, times};
+use super::{CheckResult, CheckStatus};
 use crate::config::{Config, Listen};
+use crate::daemon::{StartFile, StartFileState, start_files};
 use crate::remote::{local_limits, local_rules};
 use daytable_intake::journal::JournalOptions;
 use daytable_intake::syslog::ListenAddress;
@@ -25,7 +26,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Free bytes below which a disk is nearly full, and below which it is full.
@@ -340,8 +341,11 @@ fn secrets(config: &Config) -> Vec<CheckResult> {
         account.into_iter().flat_map(|account| [&account.connection_string_file, &account.client_secret_file]);
     let headers = config.forward.iter().filter_map(|receiver| receiver.headers_file.as_ref());
     let files = http.token_file.iter().chain(&http.credentials_file).chain(keys);
-    let files = files.chain(of_store.flatten()).chain(headers);
-    files
+    let files: Vec<_> = files.chain(of_store.flatten()).chain(headers).collect();
+    let refused = refused(config, &files);
+    let is_refused = |path: &Path| refused.iter().any(|(file, _)| file == path);
+    let of_each = files
+        .into_iter()
         .map(|path| match std::fs::metadata(path) {
             Err(error) => CheckResult::fail(
                 "secrets",
@@ -360,7 +364,22 @@ fn secrets(config: &Config) -> Vec<CheckResult> {
             ),
             Ok(_) => CheckResult::ok("secrets", path.text().into_owned()),
         })
-        .collect()
+        .filter(|result| result.verdict != CheckStatus::Ok || !is_refused(Path::new(&result.found)));
+    let mut results: Vec<CheckResult> = of_each.collect();
+    let fail = |(_, error)| CheckResult::fail("secrets", error, "the daemon does not start with it: correct the file");
+    results.extend(refused.into_iter().map(fail));
+    results
+}
+
+/// The files with which the daemon does not start, and why. Those of `listed` that are not there are told of already.
+fn refused(config: &Config, listed: &[&PathBuf]) -> Vec<(PathBuf, String)> {
+    // The warning of a file that others can read is one of the results.
+    let files = tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || start_files(config));
+    let refused = files.into_iter().filter_map(|StartFile { path, state, .. }| match state {
+        StartFileState::Refused(error) if path.exists() || !listed.contains(&&path) => Some((path, error.to_string())),
+        _ => None,
+    });
+    refused.collect()
 }
 
 /// Whether there is the group of readers, and its socket while the daemon runs.
@@ -468,7 +487,6 @@ impl ListedTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CheckStatus;
     use super::*;
 
     fn verdicts(results: &[CheckResult]) -> Vec<CheckStatus> {

@@ -6,6 +6,7 @@
 use super::super::control::Control;
 use super::super::exit::CliError;
 use super::CheckResult;
+use crate::cli::run::{BLOCK, DOCKER_BLOCK};
 use crate::config::Config;
 use daytable_intake::tail::{SurveyedPath, UnreadReason, survey};
 use daytable_model::time::Ticks;
@@ -31,15 +32,24 @@ pub(super) fn surveyed(config: &Config, control: Option<Control>) -> Result<Vec<
 pub(super) fn files(config: &Config, surveyed: &[SurveyedPath], is_of_daemon: bool, now: Ticks) -> Vec<CheckResult> {
     let reader = if is_of_daemon { "the daemon" } else { "this user" };
     let mut results = Vec::new();
-    for tail in &config.sources.tails {
-        let block = format!("[[tail]] {:?}", tail.name);
-        let of_block = || surveyed.iter().filter(|found| found.block == tail.name);
+    for name in blocks(config, surveyed) {
+        // The command line of the daemon has blocks that its configuration has not.
+        let is_configured = config.sources.tails.iter().any(|tail| tail.name == name);
+        let block = match name {
+            BLOCK if !is_configured => "--tail of the command line".to_owned(),
+            DOCKER_BLOCK if !is_configured => "--docker of the command line".to_owned(),
+            _ => format!("[[tail]] {name:?}"),
+        };
+        let of_block = || surveyed.iter().filter(|found| found.block == name);
         let read: Vec<&SurveyedPath> = of_block().filter(|found| found.reason.is_none()).collect();
         results.push(match read.len() {
             0 => CheckResult::warn(
                 CHECK,
                 format!("{block} finds no file to read"),
-                "look at the next lines, and at `include`; after a change: daytable reload",
+                match is_configured {
+                    true => "look at the next lines, and at `include`; after a change: daytable reload",
+                    false => "look at the next lines; then stop the daemon, and start it with another pattern",
+                },
             ),
             count => CheckResult::ok(CHECK, format!("{block}: {reader} can read {count}")),
         });
@@ -76,6 +86,17 @@ pub(super) fn files(config: &Config, surveyed: &[SurveyedPath], is_of_daemon: bo
         }
     }
     results
+}
+
+/// The blocks of the configuration, and those that the daemon has beside it.
+fn blocks<'a>(config: &'a Config, surveyed: &'a [SurveyedPath]) -> Vec<&'a str> {
+    let mut blocks: Vec<&str> = config.sources.tails.iter().map(|tail| tail.name.as_str()).collect();
+    for found in surveyed {
+        if !blocks.contains(&found.block.as_str()) {
+            blocks.push(&found.block);
+        }
+    }
+    blocks
 }
 
 /// The reasons that paths share.

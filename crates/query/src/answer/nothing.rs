@@ -4,8 +4,9 @@
 //! range without records, or records without a level. Names within the query are told by [`doubts`](super::doubts).
 
 use super::plan::pushed_down;
-use super::{AnswerOptions, ParsedQuery};
+use super::{AnswerOptions, ParsedQuery, count_answer};
 use crate::archived::{ArchiveSession, Archives};
+use crate::count::Grouping;
 use crate::filter::Filter;
 use crate::select::select;
 use crate::stores::Stores;
@@ -19,9 +20,12 @@ use daytable_store::StoreError;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 /// Records whose fields are looked at for the reason.
 const SAMPLE: u64 = 1000;
+/// How long records are asked whether they have a word in another form.
+const HINT_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// What was searched without finding a record, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,9 +119,13 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         nothing.reason = Some(format!("there is no instance {wanted}{}", hint(wanted, &known)));
         return Ok(nothing);
     }
-    if let Some(hint) = words_of(&query.planned().filter).into_iter().find_map(|word| other_meaning(word, &instances)) {
-        nothing.reason = Some(hint);
-        return Ok(nothing);
+    let planned = query.planned().filter;
+    let asked = Asked { stores, options, filter: &planned, started: Instant::now() };
+    for word in words_of(&planned) {
+        if let Some(hint) = other_meaning(word, &instances, &asked)? {
+            nothing.reason = Some(hint);
+            return Ok(nothing);
+        }
     }
     // Of the data folder, `doubts` tells which fields no record has.
     let required = if stores.remote.is_some() { required_fields(predicate.root()) } else { Vec::new() };
@@ -191,22 +199,91 @@ fn words_of(filter: &Expression) -> Vec<&str> {
     }
 }
 
-/// What else a word may have meant: an instance, a level, or the word in another case.
-fn other_meaning(word: &str, instances: &BTreeSet<String>) -> Option<String> {
+/// What else a word may have meant: an instance, a level, a part of a word, or the word in another case. What is said of records is
+/// asked of them before.
+fn other_meaning(word: &str, instances: &BTreeSet<String>, asked: &Asked<'_>) -> Result<Option<String>, TableError> {
     let is_word = word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
     if !is_word {
-        return None;
+        return Ok(None);
     }
     if let Some(instance) = instances.iter().find(|instance| instance.contains(word)) {
-        return Some(format!(
+        return Ok(Some(format!(
             "{word} is taken for a word; an instance is called {instance}: write instance:={instance}"
-        ));
+        )));
     }
-    if let Some(level) = Level::from_word(word) {
-        return Some(format!("{word} is taken for a word; records of a level are level:={}", level.name()));
+    let level = Level::from_word(word)
+        .map(|level| format!("{word} is taken for a word; records of a level are level:={}", level.name()));
+    let has = |n: u64| if n == 1 { "1 record has".to_owned() } else { format!("{n} records have") };
+    let any_case = Test::Phrase { text: word.to_owned(), any_case: true };
+    let part = Test::Part(word.to_owned());
+    let part_in_any_case = Test::Regexp(format!("(?i){}", word.replace('.', "\\.")));
+    let said: [(Test, &dyn Fn(u64, &str) -> String); 3] = [
+        (part, &|n, test| format!("{} {word} as a part of a word: {test}", has(n))),
+        (any_case, &|n, test| format!("words are compared with their case: {} {test}, the word in any case", has(n))),
+        (part_in_any_case, &|n, test| format!("{} it as a part of a word in another case: {test}", has(n))),
+    ];
+    // A level is known to be one, and is written in lines in many ways.
+    let tried = if level.is_some() { 1 } else { said.len() };
+    for (test, say) in said.into_iter().take(tried) {
+        let Some((records, notation)) = asked.records_with(word, test)? else { break };
+        if records > 0 {
+            let of_records = say(records, &notation);
+            return Ok(Some(level.map_or_else(|| of_records.clone(), |level| format!("{level}; {of_records}"))));
+        }
     }
-    let has_case = word.chars().any(char::is_uppercase);
-    has_case.then(|| format!("words are compared with their case: i({word}) is the word in any case"))
+    Ok(level)
+}
+
+/// The question that found nothing, to be asked again in other words.
+struct Asked<'a> {
+    stores: &'a Stores<'a>,
+    options: &'a AnswerOptions,
+    filter: &'a Expression,
+    started: Instant,
+}
+
+impl Asked<'_> {
+    /// How many records match where another test stands for a word, and its notation. `None` if that is not known in time.
+    fn records_with(&self, word: &str, test: Test) -> Result<Option<(u64, String)>, TableError> {
+        if self.stores.remote.is_some() {
+            return Ok(None);
+        }
+        let (filter, Some(notation)) = with_other_test(self.filter, word, &test) else { return Ok(None) };
+        let go_on = || self.started.elapsed() < HINT_TIME_MAX;
+        let query = ParsedQuery { filter, pipes: Vec::new() };
+        let filter = Filter { limit: None, ..self.options.filter.clone() };
+        let options = AnswerOptions { filter, ..self.options.clone() };
+        match count_answer(self.stores, &query, &options, Grouping::default(), &go_on) {
+            Ok((counts, report)) if go_on() && report.incomplete().is_none() => {
+                Ok(Some((counts.iter().map(|count| count.records).sum(), notation)))
+            }
+            Ok(_) | Err(TableError::Interrupted) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The filter with another test of its bare word, and the notation of that test.
+fn with_other_test(filter: &Expression, word: &str, test: &Test) -> (Expression, Option<String>) {
+    match filter {
+        Expression::And(parts) => {
+            let mut notation = None;
+            let parts = parts.iter().map(|part| {
+                let (part, changed) = with_other_test(part, word, test);
+                notation = notation.take().or(changed);
+                part
+            });
+            (Expression::And(parts.collect()), notation)
+        }
+        Expression::Field(name, Test::Phrase { text, any_case: false })
+            if text == word && matches!(name.column(), Column::Line | Column::Anywhere) =>
+        {
+            let changed = Expression::Field(name.clone(), test.clone());
+            let notation = ParsedQuery { filter: changed.clone(), pipes: Vec::new() }.to_string();
+            (changed, Some(notation))
+        }
+        other => (other.clone(), None),
+    }
 }
 
 fn hint(name: &str, known: &[&str]) -> String {
