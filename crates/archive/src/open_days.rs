@@ -6,8 +6,8 @@
 //! put:       one version: remove all parts, add the day     the same for the day itself
 //! ```
 //!
-//! * The log is the only place that says which parts there are: what each has is noted at its `add` ([`FROM_TAG`],
-//!   [`COMMIT_TAG`], [`RECORDS_TAG`]). A part has the rows of the day from its time on, up to the part after it, so equal keys are in one part.
+//! * The log is the only place that says which parts there are: what each has is noted at its `add` (`FROM_TAG`,
+//!   `COMMIT_TAG`, `RECORDS_TAG`). A part has the rows of the day from its time on, up to the part after it, so equal keys are in one part.
 //! * The number of the `txn` action is the *position*: it tells the last change of this daytable from all others. A change
 //!   names the position that it was made for, and is not made at another one. So whoever noted the position before the change,
 //!   and the one after it, knows whether what the table has is its own.
