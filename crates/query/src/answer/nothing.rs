@@ -213,25 +213,32 @@ fn other_meaning(word: &str, instances: &BTreeSet<String>, asked: &Asked<'_>) ->
     }
     let level = Level::from_word(word)
         .map(|level| format!("{word} is taken for a word; records of a level are level:={}", level.name()));
-    let has = |n: u64| if n == 1 { "1 record has".to_owned() } else { format!("{n} records have") };
-    let any_case = Test::Phrase { text: word.to_owned(), any_case: true };
-    let part = Test::Part(word.to_owned());
-    let part_in_any_case = Test::Regexp(format!("(?i){}", word.replace('.', "\\.")));
-    let said: [(Test, &dyn Fn(u64, &str) -> String); 3] = [
-        (part, &|n, test| format!("{} {word} as a part of a word: {test}", has(n))),
-        (any_case, &|n, test| format!("words are compared with their case: {} {test}, the word in any case", has(n))),
-        (part_in_any_case, &|n, test| format!("{} it as a part of a word in another case: {test}", has(n))),
+    let text = word.to_owned();
+    let tests = [
+        Test::Part(text.clone()),
+        Test::Phrase { text, any_case: true },
+        Test::Regexp(format!("(?i){}", word.replace('.', "\\."))),
     ];
     // A level is known to be one, and is written in lines in many ways.
-    let tried = if level.is_some() { 1 } else { said.len() };
-    for (test, say) in said.into_iter().take(tried) {
-        let Some((records, notation)) = asked.records_with(word, test)? else { break };
+    let tried = if level.is_some() { 1 } else { tests.len() };
+    for test in tests.into_iter().take(tried) {
+        let Some((records, notation)) = asked.records_with(word, test.clone())? else { break };
         if records > 0 {
-            let of_records = say(records, &notation);
-            return Ok(Some(level.map_or_else(|| of_records.clone(), |level| format!("{level}; {of_records}"))));
+            let found = found_by(&test, word, records, &notation);
+            return Ok(Some(level.map_or_else(|| found.clone(), |level| format!("{level}; {found}"))));
         }
     }
     Ok(level)
+}
+
+/// What is said of the records that another test of a word finds.
+fn found_by(test: &Test, word: &str, records: u64, notation: &str) -> String {
+    let have = if records == 1 { "1 record has".to_owned() } else { format!("{records} records have") };
+    match test {
+        Test::Part(_) => format!("{have} {word} as a part of a word: {notation}"),
+        Test::Phrase { .. } => format!("words are compared with their case: {have} {notation}, the word in any case"),
+        _ => format!("{have} it as a part of a word in another case: {notation}"),
+    }
 }
 
 /// The question that found nothing, to be asked again in other words.
