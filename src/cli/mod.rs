@@ -383,7 +383,6 @@ mod tests {
             "query --key Log20261121/web",
             "adopt --dry-run",
             "count --every 5",
-            "count --by colour",
             "drop Log",
             "drop",
             "drop --older-than 90d Log20261121",

@@ -70,14 +70,8 @@ export async function showHosts(place, signal, uses) {
   const hosts = await api.hosts(signal);
   if (!hosts.length) return place.replaceChildren(blank("No hosts", "A host forwards its records here after `daytable hosts invite NAME` on this one, and the command that it prints on the other."));
   const behind = hosts.reduce((sum, host) => sum + (host.behind_records ?? 0), 0);
-  const heard = (/** @type {Row} */ { revoked, silent, silent_seconds }) => {
-    if (revoked) return h("span.bad", "revoked");
-    if (isEmpty(silent_seconds)) return "not yet";
-    return silent ? h("span.bad", `silent for ${roughly(silent_seconds * 1000)}`) : `${roughly(silent_seconds * 1000)} ago`;
-  };
+  const heard = (/** @type {Row} */ { revoked, silent, silent_seconds }) => (revoked ? h("span.bad", "revoked") : isEmpty(silent_seconds) ? "not yet" : silent ? h("span.bad", `silent for ${roughly(silent_seconds * 1000)}`) : `${roughly(silent_seconds * 1000)} ago`);
   const silent = hosts.filter(({ silent }) => silent).length;
-  // What a host lacks here is as it was when the host was heard of last.
-  const unknown = silent ? h("span.bad", ` ${plural(silent, "host")} ${silent === 1 ? "is" : "are"} silent: what ${silent === 1 ? "it has" : "they have"} since is not known.`) : "";
   const side = h("div");
   const open = (/** @type {Row} */ host) => {
     const row = /** @type {HTMLElement|null} */ (document.activeElement);
@@ -87,7 +81,7 @@ export async function showHosts(place, signal, uses) {
     }));
   };
   place.replaceChildren(h("div.split", h("div",
-    h("p.note.lead", `${plural(hosts.length, "host")}. ${behind ? `${plural(behind, "record")} of them ${behind === 1 ? "is" : "are"} not here yet.` : "Everything that they had when they were heard of last is here."}`, unknown),
+    h("p.note.lead", `${plural(hosts.length, "host")}${silent ? `, ${silent} silent` : ""}. ${behind ? `${plural(behind, "record")} of them ${behind === 1 ? "is" : "are"} not here yet.` : "Everything that they had when they were heard of last is here."}`),
     grid("Hosts", [
       ["Host", (host) => button(visible(host.host), () => open(host), { class: "cell", title: "All that is known of it" }), (host) => host.host],
       ["Heard of", heard, (host) => host.silent_seconds],

@@ -36,10 +36,6 @@ const SOURCE_ROWS = 100;
 const ROW_HEIGHT = { wide: 22, narrow: 42 };
 /** Rows of a result that are read. */
 const RESULT_MAX = 10000;
-/** Looks for the part of all time that has records. */
-const LOOKS_MAX = 4;
-/** How often fields are read while records are followed. */
-const FIELDS_INTERVAL = 5000;
 /** After this a reading is called slow. */
 const SLOW = 1000;
 
@@ -253,10 +249,8 @@ async function showHits(asked, signal) {
   try {
     const hitsOf = (/** @type {number} */ step, /** @type {Partial<api.Ask>} */ range = {}) => api.hits({ ...asked, ...range, step: length(step), zone: state.utc ? "" : zone() }, signal);
     let [shown, span, stepOfSpan] = [await hitsOf(step), /** @type {[number, number]} */ ([from, to]), step];
-    // Bars of a month say little of an hour: each look shows where the next one has to be.
-    for (let looks = 0; state.since === "all" && looks < LOOKS_MAX; looks += 1) {
-      const near = narrowed(shown.map(({ time }) => time), ...span, stepOfSpan);
-      if (!near) break;
+    // Bars of a month say little of an hour: each look shows where the next one has to be, in a quarter of the span at most.
+    for (let near; state.since === "all" && (near = narrowed(shown.map(({ time }) => time), ...span, stepOfSpan)); ) {
       [span, stepOfSpan] = [near, histogram.stepOf(...near)];
       shown = await hitsOf(stepOfSpan, { since: rfc(near[0]), until: rfc(near[1]) });
     }
@@ -539,8 +533,8 @@ function countFollowed(lines) {
   }
   histogram.add([...hits.values()]);
   showStatus();
-  // What the fields say grows old.
-  if (performance.now() - fieldsRead < FIELDS_INTERVAL || document.hidden) return;
+  // What the fields say grows old: they are read every five seconds.
+  if (performance.now() - fieldsRead < 5e3 || document.hidden) return;
   fieldsRead = performance.now();
   fields.load({ ...ask(), q: split(state.q)[0] }, abort.signal);
 }
@@ -564,7 +558,7 @@ function showTail(error) {
   notice.querySelector("span").textContent = text;
   const waiting = notice.querySelector(".waiting");
   waiting.hidden = !waits;
-  waiting.textContent = `${plural(waits, "new record")}${tail.isSampled ? " of a sample" : ""}`;
+  waiting.textContent = plural(waits, "new record");
   notice.querySelector(".pause").textContent = tail.isPaused ? "Go on" : "Pause";
 }
 

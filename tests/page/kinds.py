@@ -336,7 +336,7 @@ def both_ranges_of_a_comparison_are_chosen_there(page):
     page.get_by_role("textbox", name="B from").fill("yesterday")
     page.get_by_role("textbox", name="B to").fill("today")
     page.get_by_role("button", name="Compare").last.click()
-    expect(page.locator("#other")).to_contain_text("of the newest")
+    expect(page.locator("#other")).to_contain_text("The newest")
     params = query_of(page)
     assert (params["since"], params["since2"], params["until2"]) == (["6h"], ["yesterday"], ["today"]) and "until" not in params, params
     accessible(page, "compare")
@@ -345,7 +345,7 @@ def both_ranges_of_a_comparison_are_chosen_there(page):
 def a_field_of_many_values_is_compared_by_its_own_numbers(page):
     # The last day has more values of `path` than are listed, and the few hours before have not.
     page.goto(ORIGIN + address(since="24h", view="compare"))
-    expect(page.locator("#other")).to_contain_text("of the newest")
+    expect(page.locator("#other")).to_contain_text("The newest")
     found = page.get_by_role("region", name="Differences").get_by_role("row").filter(has_text="path").filter(has_text=re.compile("gone|new"))
     expect(found).to_have_count(0)
 

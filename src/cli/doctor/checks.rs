@@ -545,7 +545,7 @@ mod tests {
     fn secrets_that_others_can_read_are_said() {
         let folder = tempfile::tempdir().expect("a folder");
         let token = folder.path().join("token");
-        std::fs::write(&token, "a token of some length").expect("written");
+        std::fs::write(&token, "a-token-of-some-length").expect("written");
         let mut config = Config::default();
         config.http.token_file = Some(token.clone());
         for (mode, verdict) in [(0o600, CheckStatus::Ok), (0o640, CheckStatus::Warn)] {

@@ -72,7 +72,15 @@ impl Store {
     pub(crate) fn seaweed() -> Store {
         let folder = tempfile::tempdir().expect("a folder");
         let mut weed = Command::new(installed("venv/bin/weed"));
-        weed.args(["server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer=true", "-s3=true", "-s3.port.iceberg=0"]);
+        weed.args([
+            "server",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            "-filer=true",
+            "-s3=true",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+        ]);
         weed.args(["-volume.max=20", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]);
         weed.arg(format!("-dir={}", folder.path().display()));
         for service in ["master.port", "volume.port", "filer.port", "s3.port"] {

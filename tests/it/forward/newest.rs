@@ -130,7 +130,7 @@ fn what_happens_now_is_there_before_the_backlog() {
         wait_for_all(&central, &[&host], ALL + 5);
         verified.join().expect("no panic")
     });
-    assert_eq!(verified, (Some(0), format!("whole: 1 hosts, {} records", ALL + 5)));
+    assert_eq!(verified, (Some(0), format!("whole: 1 host, {} records", ALL + 5)));
     for old in [open, head] {
         gate.repeat(old);
     }
@@ -339,7 +339,7 @@ fn of_a_key_that_is_written_again_the_later_record_counts() {
     assert!(gate.passed().iter().any(|passed| passed.mode == "adopt"), "pages are compared before the backlog ends");
     wait_for_all(&central, &[&host], ALL);
     assert!(central.place.records().iter().all(is_again));
-    assert_eq!(commands(&central), (Some(0), format!("whole: 1 hosts, {ALL} records")));
+    assert_eq!(commands(&central), (Some(0), format!("whole: 1 host, {ALL} records")));
     daemon.stop();
     running.stop();
 }
