@@ -54,7 +54,9 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let is_inline = |section: &SectionDoc| section.place == SectionPlace::Inline && section.name != "redact";
     let is_table = |key: &str| sections.iter().any(|section| is_inline(section) && section.name == key);
     for section in sections.iter().filter(|section| section.place != SectionPlace::Inline) {
-        let within = section.keys.iter().filter(|key| is_table(key.name));
+        // Of two keys of one name, that of `[log]` is a word.
+        let is_word = |key: &str| section.bare_name() == "log" && key == "format";
+        let within = section.keys.iter().filter(|key| is_table(key.name) && !is_word(key.name));
         inline.extend(within.map(|key| (section.bare_name(), key.name)));
         match section.place {
             SectionPlace::Top => top.extend(section.keys.iter().map(|key| key.name)),

@@ -213,7 +213,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| s.http.pushes_refused().iter().for_each(|(reason, count)| f.count(&[reason], *count))),
     counter("daytable_pushes_repeated_total", SOURCE, "requests", Source, "Pushes that repeated one of the same idempotency key.",
         |s, f| event_of(s, f, SourceEvent::PushRepeated)),
-    counter("daytable_read_errors_total", &[], "reads", Always, "Reads of a source that failed.",
+    counter("daytable_read_errors_total", &[], "reads", Always, "Reads of a source, and listings of a folder, that failed.",
         |s, f| f.count(&[], s.sum(|source| source.event(SourceEvent::ReadError)))),
     counter("daytable_records_committed_total", &[], "records", Always, "Records that are on disk.",
         |s, f| f.count(&[], s.commits.records)),
