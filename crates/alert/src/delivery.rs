@@ -211,9 +211,9 @@ mod tests {
             made.to_string(),
             concat!(
                 r#"[{"labels":{"alertname":"Errors"},"annotations":{},"startsAt":"1970-01-01T00:00:00Z","#,
-                r#""endsAt":"1970-01-01T00:05:00Z","generatorURL":"https://logs.example.org/?q=level%3A%3E%3Derror&since=1h"},"#,
+                r#""endsAt":"1970-01-01T00:05:00Z","generatorURL":"https://logs.example.org/?q=level%3A%3E%3Derror&since=1970-01-01T00%3A00%3A00Z"},"#,
                 r#"{"labels":{"alertname":"Errors"},"annotations":{},"startsAt":"1970-01-01T00:00:00Z","#,
-                r#""endsAt":"1970-01-01T00:00:09Z","generatorURL":"https://logs.example.org/?q=level%3A%3E%3Derror&since=1h"}]"#,
+                r#""endsAt":"1970-01-01T00:00:09Z","generatorURL":"https://logs.example.org/?q=level%3A%3E%3Derror&since=1970-01-01T00%3A00%3A00Z&until=1970-01-01T00%3A00%3A09Z"}]"#,
             )
         );
     }
