@@ -149,10 +149,8 @@ pub struct ShownAlert {
     /// The query of the rule.
     pub query: String,
     /// The query of the records of the group.
-    #[serde(default)]
     pub records: String,
     /// The begin of the first window beyond the limit.
-    #[serde(default)]
     pub from: String,
 }
 
@@ -166,7 +164,7 @@ impl From<&Alert> for ShownAlert {
             since: alert.starts_at.to_string(),
             query: alert.query.clone(),
             records: alert.records.clone(),
-            from: alert.from.unwrap_or(alert.starts_at).to_string(),
+            from: alert.from.to_string(),
         }
     }
 }

@@ -19,11 +19,10 @@ pub struct Alert {
     /// The query of the rule.
     pub query: String,
     /// The query of the records that the value is of: those of the group.
-    #[serde(default)]
     pub records: String,
     /// The begin of the first window beyond the limit.
-    #[serde(default, with = "optional_ticks")]
-    pub from: Option<Ticks>,
+    #[serde(with = "ticks")]
+    pub from: Ticks,
     /// The value of the last window beyond the limit.
     pub value: f64,
     /// The end of the first window beyond the limit.

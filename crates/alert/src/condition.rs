@@ -46,7 +46,7 @@ pub(crate) fn settle(standing: &mut Vec<Alert>, conditions: &[StandingCondition]
             annotations: BTreeMap::from([("summary".to_owned(), condition.summary.clone())]),
             query: condition.query.clone(),
             records: condition.query.clone(),
-            from: Some(condition.since),
+            from: condition.since,
             value: condition.value,
             starts_at: condition.since,
             ends_at: None,

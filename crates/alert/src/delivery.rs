@@ -198,8 +198,8 @@ mod tests {
             annotations: BTreeMap::new(),
             query: "level:>=error".into(),
             value: 7.0,
-            records: String::new(),
-            from: None,
+            records: "level:>=error".into(),
+            from: Ticks::UNIX_EPOCH,
             starts_at: Ticks::UNIX_EPOCH,
             ends_at: None,
         };

@@ -258,8 +258,8 @@ mod tests {
             annotations: BTreeMap::new(),
             query: "error".into(),
             value: 1.0,
-            records: String::new(),
-            from: None,
+            records: "error".into(),
+            from: Ticks::UNIX_EPOCH,
             starts_at: Ticks::UNIX_EPOCH,
             ends_at: None,
         }

@@ -148,10 +148,8 @@ pub(crate) async fn check_answer(mut response: reqwest::Response, not_found: &st
 /// The address of the page with the records of an alert, which stays that of these records.
 pub(crate) fn link(page: &str, alert: &Alert) -> String {
     let page = page.trim_end_matches('/');
-    let since = alert.from.unwrap_or(alert.starts_at).to_string();
     let until = alert.ends_at.map(|until| ("until", until.to_string()));
-    let query = if alert.records.is_empty() { &alert.query } else { &alert.records };
-    let params = [("q", query.clone()), ("since", since)].into_iter().chain(until);
+    let params = [("q", alert.records.clone()), ("since", alert.from.to_string())].into_iter().chain(until);
     Url::parse_with_params(&format!("{page}/"), params).map_or_else(|_| page.into(), String::from)
 }
 

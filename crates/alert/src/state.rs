@@ -244,7 +244,7 @@ impl RuleState {
                         annotations: annotations(),
                         query: rule.query.clone(),
                         records: question.records_of(name),
-                        from: Some(grid.window(current.map_or(evaluated, |episode| episode.first)).0),
+                        from: grid.window(current.map_or(evaluated, |episode| episode.first)).0,
                         value: group.value,
                         starts_at: current.map_or(now, |episode| grid.time(episode.first)).min(now),
                         ends_at: None,

@@ -79,8 +79,8 @@ mod tests {
             annotations: BTreeMap::new(),
             query: "error".into(),
             value: 7.5,
-            records: String::new(),
-            from: None,
+            records: "error".into(),
+            from: Ticks::UNIX_EPOCH,
             starts_at: Ticks::UNIX_EPOCH,
             ends_at: None,
         };
