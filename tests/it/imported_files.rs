@@ -99,6 +99,30 @@ fn a_file_is_imported_into_a_daemon_that_follows_it_later() {
     daemon.stop();
 }
 
+/// What was read a moment ago may not be committed yet when its file is imported.
+#[test]
+fn a_file_that_is_followed_no_longer_is_imported_from_its_last_line() {
+    let place = Place::new();
+    let nothing = kept().replace("LOGS/*.log", "LOGS/*.nothing");
+    let daemon = place.start_with(&kept());
+    let mut expected = Vec::new();
+    for round in 0..6 {
+        let lines = numbered(&format!("round {round}"), 50);
+        place.write("plain.log", &lines);
+        expected.extend(lines);
+        if round % 2 == 0 {
+            wait_for("some of it is there", PATIENCE, || (place.try_records().len() > round * 50).then_some(()));
+        }
+        place.configure(&nothing);
+        place.said("reload", &[]);
+        import(&place, &["plain.log"]);
+        place.configure(&kept());
+        place.said("reload", &[]);
+    }
+    assert_each_once(&place, &expected);
+    daemon.stop();
+}
+
 /// The usual block, and a table that keeps old days.
 fn kept() -> String {
     format!("{TAIL}[[table]]\nname = \"Log\"\nkeep = \"4000d\"\n")

@@ -86,7 +86,7 @@ pub use write::lifecycle_steps::LifecycleSteps;
 pub use write::options::{CommitReport, KNOWN_ENTRIES, StoreOptions};
 pub use write::outbox_removal::OutboxRemover;
 pub use write::queue::{self, Ack, CommitOutcome, Submission, SubmitError};
-pub use write::source_claim::SourceClaim;
+pub use write::source_claim::{SourceClaim, SourceReader};
 pub use write::store::Store;
 #[cfg(any(test, feature = "testing"))]
 pub use write::test_committer::TestCommitter;

@@ -225,24 +225,23 @@ impl TailFollower {
         expectation: Expectation<'_>,
     ) -> io::Result<()> {
         let options = self.blocks.options(block);
-        // It may have been imported since the sources were read.
-        let new = self.sources.begin(SourceKind::Tail, options, path.clone(), &stat, head);
-        if let Some(imported) = self.submissions.imported(new.identity) {
-            let is_same = compare(&mut content, &imported)? == Likeness::Same;
-            self.sources.put(imported.clone());
-            if is_same {
-                self.follow(SourceState::clone(&imported), block, path, content, stat);
-                return Ok(());
-            }
-        }
-        let options = self.blocks.options(block);
         let is_rotated = matches!(expectation, Expectation::Complete | Expectation::RotatedFrom { .. });
         let home = match expectation {
             Expectation::RotatedFrom { home } => home.to_path_buf(),
             _ => self.ignored.get(&path).and_then(|ignored| ignored.home.clone()).unwrap_or_else(|| path.clone()),
         };
         let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
-        let state = SourceState { status, ..self.sources.begin(SourceKind::Tail, options, home, &stat, head) };
+        let mut state = self.sources.begin(SourceKind::Tail, options, home.clone(), &stat, head);
+        // It may have been imported since the sources were read.
+        if let Some(imported) = self.submissions.imported(state.identity) {
+            self.sources.put(imported.clone());
+            if compare(&mut content, &imported)? == Likeness::Same {
+                self.follow(SourceState::clone(&imported), block, path, content, stat);
+                return Ok(());
+            }
+            state = self.sources.begin(SourceKind::Tail, options, home, &stat, head);
+        }
+        state.status = status;
         let identity = state.identity;
         let is_old = options.is_older(&stat, state.seen);
         let is_at_end = self.is_first_discovery && self.blocks.begins_at_end(block);
@@ -329,12 +328,17 @@ impl TailFollower {
         content: FileContent,
         stat: FileStat,
     ) {
-        let imported = self.submissions.imported(state.identity).map(|state| SourceState::clone(&state));
-        if let Some(imported) = imported.or_else(|| (state.kind == SourceKind::Import).then(|| state.clone())) {
+        // An import may have read on since the sources were read. What is known of a source that is followed again is as far, or further.
+        if let Some(imported) = self.submissions.imported(state.identity)
+            && imported.position > state.position
+        {
+            state = SourceState::clone(&imported);
+        }
+        if state.kind == SourceKind::Import {
             // From here on it is a source of this block.
             let block = self.blocks.options(block).name.clone();
-            let (kind, status) = (SourceKind::Tail, SourceStatus::Live);
-            state = SourceState { kind, status, block, path: path.clone(), ..imported };
+            state =
+                SourceState { kind: SourceKind::Tail, status: SourceStatus::Live, block, path: path.clone(), ..state };
         }
         state.status = match state.status {
             SourceStatus::Rotated => SourceStatus::Rotated,

@@ -24,7 +24,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
 use daytable_parse::{FormatChoice, SourceProfile};
-use daytable_store::{Ack, CommitQueue, SourceClaim, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
+use daytable_store::{Ack, CommitQueue, SourceKind, SourceReader, SourceState, SourceStatus, Submission, SubmitError};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -146,7 +146,7 @@ pub fn import(
         queue,
         epoch,
         known: SourceIndex::new(sources.into_iter().filter(|state| state.kind != SourceKind::Journal), router.host()),
-        claims: Vec::new(),
+        sources: queue.source_reader(),
         batcher: Batcher::default(),
         newest: None,
         buffer: Vec::new(),
@@ -181,8 +181,7 @@ struct Importer<'a> {
     queue: &'a CommitQueue,
     epoch: u64,
     known: SourceIndex,
-    /// The sources that were read; nobody else reads them before all of it is on disk.
-    claims: Vec<SourceClaim>,
+    sources: SourceReader,
     batcher: Batcher,
     newest: Option<Ticks>,
     buffer: Vec<u8>,
@@ -215,18 +214,14 @@ impl Importer<'_> {
     fn file(&mut self, path: &Path, file: File, progress: &mut impl FnMut(ImportProgress)) -> Result<(), Interrupted> {
         let (mut content, stat) = FileContent::of(file)?;
         let Some(state) = self.source(path, &mut content, &stat)? else { return Ok(()) };
-        // One file may be named twice.
-        let is_claimed = self.claims.iter().any(|claim| claim.identity() == state.identity);
-        let claim = if is_claimed { None } else { self.queue.claim(state.identity) };
-        if claim.is_none() && !is_claimed {
+        let Some(_claim) = self.sources.claim(state.identity) else {
             self.progress.followed += 1;
             self.progress.bytes += stat.size;
             return Ok(());
-        }
-        self.claims.extend(claim);
-        // It may have been followed until now.
-        let committed = self.queue.source(state.identity).filter(|_| !is_claimed);
-        let state = committed.map_or(state, |committed| SourceState::clone(&committed));
+        };
+        // It may have been followed until now. Of a file that is named twice, what was submitted is further than what is committed.
+        let followed = self.queue.source(state.identity).filter(|committed| committed.position > state.position);
+        let state = followed.map_or(state, |followed| SourceState::clone(&followed));
         let was_followed = state.kind == SourceKind::Tail && state.status != SourceStatus::Ended;
         let end = if was_followed { TailEnd::FinalRecord { size: stat.size } } else { TailEnd::Final };
         let (kind, block) = (SourceKind::Import, self.options.name.clone());
@@ -327,8 +322,9 @@ impl Importer<'_> {
 
     fn submit(&mut self, state: &SourceState) -> Result<(), SubmitError> {
         let state = SourceState { seen: daytable_model::time::now(), ..state.clone() };
-        let outcomes = self.outcomes.clone();
+        let (outcomes, claim) = (self.outcomes.clone(), self.sources.claim(state.identity));
         let done = Ack::new(move |is_committed| {
+            drop(claim);
             // The receiver may be dropped when the import was cancelled.
             let _ = outcomes.send(is_committed);
         });

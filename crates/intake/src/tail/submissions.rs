@@ -8,7 +8,7 @@ use super::source_index::SourceIndex;
 use crate::batcher::Batcher;
 use daytable_model::source_id::SourceId;
 use daytable_model::time::{self, Ticks};
-use daytable_store::{Ack, CommitQueue, SourceClaim, SourceKind, SourceState, Submission, SubmitError};
+use daytable_store::{Ack, CommitQueue, SourceClaim, SourceKind, SourceReader, SourceState, Submission, SubmitError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ const SUBMISSION_BYTES: usize = 4 << 20;
 /// The rows that were read, and the submissions before them.
 pub(super) struct Submissions {
     queue: CommitQueue,
+    sources: SourceReader,
     epoch: u64,
     batcher: Batcher,
     /// The newest time that a line gave.
@@ -36,6 +37,7 @@ impl Submissions {
     /// No rows yet; and the sources that are committed.
     pub(super) fn new(queue: CommitQueue) -> (Submissions, Vec<Arc<SourceState>>) {
         let mut submissions = Submissions {
+            sources: queue.source_reader(),
             queue,
             epoch: 0,
             batcher: Batcher::default(),
@@ -67,10 +69,10 @@ impl Submissions {
 
     /// The right to read a source; none while it is imported.
     pub(super) fn claim(&self, identity: SourceId) -> Option<SourceClaim> {
-        self.queue.claim(identity)
+        self.sources.claim(identity)
     }
 
-    /// The committed state of a source that an import left.
+    /// The state of a source as an import left it.
     pub(super) fn imported(&self, identity: SourceId) -> Option<Arc<SourceState>> {
         self.queue.source(identity).filter(|state| state.kind == SourceKind::Import)
     }
@@ -136,7 +138,9 @@ impl Submissions {
         }
         self.last = number;
         let committed = self.committed.clone();
+        let claims: Vec<_> = advances.iter().map(|state| self.sources.claim(state.identity)).collect();
         let ack = Ack::new(move |is_committed| {
+            drop(claims);
             if is_committed {
                 committed.fetch_max(number, Ordering::Release);
             }

@@ -5,7 +5,7 @@
 //! again at its committed position ([`WorkQueue::sources`]). The queue refuses submissions of an older epoch, so rows
 //! that were read before the failure cannot arrive after it.
 
-use super::source_claim::{SourceClaim, SourceClaims};
+use super::source_claim::{SourceClaims, SourceReader};
 use crate::entry::PushedEntries;
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
@@ -338,9 +338,9 @@ impl<S> WorkQueue<S> {
         self.lock().sources.get(&identity).cloned()
     }
 
-    /// The right to read a source; none while somebody else reads it.
-    pub fn claim(&self, identity: SourceId) -> Option<SourceClaim> {
-        self.queue.claims.claim(identity)
+    /// Another reader of sources.
+    pub fn source_reader(&self) -> SourceReader {
+        self.queue.claims.reader()
     }
 
     /// Whether work waits in the queue.

@@ -1,14 +1,30 @@
 //! Who reads a source: one reader at a time, so that its rows and positions follow each other.
 
 use daytable_model::source_id::SourceId;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The sources that are being read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SourceClaims(Arc<Mutex<HashSet<SourceId>>>);
+pub(crate) struct SourceClaims(Arc<ClaimTable>);
 
-/// The right to read a source and to submit its rows and positions. Dropping it gives it back.
+#[derive(Debug, Default)]
+struct ClaimTable {
+    readers: AtomicU64,
+    /// The reader that has a source, and how many claims of it.
+    claimed: Mutex<HashMap<SourceId, (u64, usize)>>,
+}
+
+/// Whoever reads sources.
+#[derive(Debug)]
+pub struct SourceReader {
+    claims: SourceClaims,
+    number: u64,
+}
+
+/// The right of a reader to read a source. Who submits rows or a position of it keeps one until their commit is known: so who gets
+/// the source next finds its last position committed.
 #[derive(Debug)]
 pub struct SourceClaim {
     claims: SourceClaims,
@@ -16,27 +32,40 @@ pub struct SourceClaim {
 }
 
 impl SourceClaims {
-    /// The right to read a source; none while somebody else has it.
-    pub(crate) fn claim(&self, identity: SourceId) -> Option<SourceClaim> {
-        self.lock().insert(identity).then(|| SourceClaim { claims: self.clone(), identity })
+    /// Another reader.
+    pub(crate) fn reader(&self) -> SourceReader {
+        let number = self.0.readers.fetch_add(1, Ordering::Relaxed);
+        SourceReader { claims: self.clone(), number }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashSet<SourceId>> {
-        // A panic leaves no half-made set.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, HashMap<SourceId, (u64, usize)>> {
+        // A panic leaves no half-made table.
+        self.0.claimed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl SourceClaim {
-    /// The source.
-    pub fn identity(&self) -> SourceId {
-        self.identity
+impl SourceReader {
+    /// The right to read a source, also where this reader has it; none while another one has it.
+    pub fn claim(&self, identity: SourceId) -> Option<SourceClaim> {
+        let mut claimed = self.claims.lock();
+        let (reader, claims) = claimed.entry(identity).or_insert((self.number, 0));
+        if *reader != self.number {
+            return None;
+        }
+        *claims += 1;
+        Some(SourceClaim { claims: self.claims.clone(), identity })
     }
 }
 
 impl Drop for SourceClaim {
     fn drop(&mut self) {
-        self.claims.lock().remove(&self.identity);
+        let mut claimed = self.claims.lock();
+        if let Some((_, claims)) = claimed.get_mut(&self.identity) {
+            *claims -= 1;
+            if *claims == 0 {
+                claimed.remove(&self.identity);
+            }
+        }
     }
 }
 
@@ -47,10 +76,14 @@ mod tests {
     #[test]
     fn a_source_has_one_reader() {
         let claims = SourceClaims::default();
-        let first = claims.claim(7.into()).expect("free");
-        assert!(claims.claim(7.into()).is_none());
-        assert!(claims.claim(8.into()).is_some());
+        let (one, other) = (claims.reader(), claims.reader());
+        let first = one.claim(7.into()).expect("free");
+        let submitted = one.claim(7.into()).expect("its own");
+        assert!(other.claim(7.into()).is_none());
+        assert!(other.claim(8.into()).is_some());
         drop(first);
-        assert!(claims.claim(7.into()).is_some());
+        assert!(other.claim(7.into()).is_none(), "its commit is not known");
+        drop(submitted);
+        assert!(other.claim(7.into()).is_some());
     }
 }
