@@ -91,6 +91,11 @@ impl KnownStream {
         let metadata = names.into_iter().map(|name| (name.clone(), FieldName::new(&name))).collect();
         Some(KnownStream { labels: Arc::new(labels), metadata, end, takes_host })
     }
+
+    /// Whether a label is the name of the host or metadata, whose values only a record has.
+    fn is_of_record(&self, label: &str) -> bool {
+        label == LOG_HOST && self.takes_host || self.metadata.iter().any(|(name, _)| label_name(name) == label)
+    }
 }
 
 /// The names of the labels of records that were pushed to no stream, in their order.

@@ -15,7 +15,6 @@ use super::{
     table_name,
 };
 use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
-use daytable_logql::labels::label_name;
 use daytable_logql::source::{EntrySelection, LabelCondition, LabelOrigin};
 use daytable_logsql::query::Test;
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
@@ -31,11 +30,14 @@ pub(super) fn predicate_of(wanted: &EntrySelection<'_>) -> Predicate {
         let of_selector = restricting
             .into_iter()
             .filter_map(|matcher| of_label(&LabelFilter::Text(matcher.clone()), LabelOrigin::Nowhere));
-        let of_conditions =
-            wanted.labels.iter().filter_map(|condition| of_condition(condition.filter, condition.origin));
-        let own = PredicateNode::And([is_own].into_iter().chain(of_selector).chain(of_conditions).collect());
-        let of_lines = wanted.labels.iter().filter_map(|condition| of_pushed_line(condition.filter, condition.origin));
-        let pushed = PredicateNode::And([of_note(wanted)].into_iter().chain(of_lines).collect());
+        let of_each = |of_one: fn(&LabelFilter, LabelOrigin) -> Option<PredicateNode>| {
+            let of_condition = move |LabelCondition { filter, origin }: &LabelCondition<'_>| {
+                of_condition(filter, &|one| of_one(one, *origin))
+            };
+            wanted.labels.iter().filter_map(of_condition)
+        };
+        let own = PredicateNode::And([is_own].into_iter().chain(of_selector).chain(of_each(of_label)).collect());
+        let pushed = PredicateNode::And([of_note(wanted)].into_iter().chain(of_each(of_pushed_line)).collect());
         nodes.push(PredicateNode::Or(vec![own, pushed]));
     }
     PredicateNode::And(nodes).reduced(&|_| None).into()
@@ -102,47 +104,36 @@ fn of_found_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<Predicate
     Some(PredicateNode::Or(vec![has_texts, line_with("\\")]))
 }
 
-/// What the line of a record that was pushed to a stream satisfies; `None` if any does.
-fn of_pushed_line(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
-    match filter {
+/// What satisfies a condition, by what satisfies its conditions on one label; `None` if that cannot be decided.
+fn of_condition(
+    condition: &LabelFilter,
+    of_one: &dyn Fn(&LabelFilter) -> Option<PredicateNode>,
+) -> Option<PredicateNode> {
+    match condition {
         LabelFilter::And(left, right) => {
-            let parts: Vec<_> = [left, right].into_iter().filter_map(|side| of_pushed_line(side, origin)).collect();
-            (!parts.is_empty()).then_some(PredicateNode::And(parts))
-        }
-        LabelFilter::Or(left, right) => {
-            Some(PredicateNode::Or(vec![of_pushed_line(left, origin)?, of_pushed_line(right, origin)?]))
-        }
-        filter => {
-            let name = filter
-                .label()
-                .filter(|name| is_decidable(name) && !filter.may_pass(None) && *name != DETECTED_LEVEL)?;
-            let (found, name) = (of_found_label(filter, origin)?, name.to_owned());
-            let is_pushed = of_stream(move |note| {
-                note.and_then(KnownStream::parse).is_some_and(|known| {
-                    known.labels.get(&name).is_some()
-                        || name == LOG_HOST && known.takes_host
-                        || known.metadata.iter().any(|(pushed, _)| label_name(pushed) == name)
-                })
-            });
-            Some(PredicateNode::Or(vec![is_pushed, found]))
-        }
-    }
-}
-
-/// What the labels of a record that was pushed to no stream satisfy; `None` if columns cannot decide it.
-fn of_condition(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
-    match filter {
-        LabelFilter::And(left, right) => {
-            let parts = [left, right].into_iter().filter_map(|side| of_condition(side, origin));
+            let parts = [left, right].into_iter().filter_map(|side| of_condition(side, of_one));
             Some(PredicateNode::And(parts.collect()))
         }
         LabelFilter::Or(left, right) => {
-            Some(PredicateNode::Or(vec![of_condition(left, origin)?, of_condition(right, origin)?]))
+            Some(PredicateNode::Or(vec![of_condition(left, of_one)?, of_condition(right, of_one)?]))
         }
-        filter => of_label(filter, origin),
+        one => of_one(one),
     }
 }
 
+/// What the line of a record that was pushed to a stream satisfies; `None` if any does.
+fn of_pushed_line(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
+    let is_asked = |name: &&str| is_decidable(name) && !filter.may_pass(None) && *name != DETECTED_LEVEL;
+    let name = filter.label().filter(is_asked)?.to_owned();
+    let found = of_found_label(filter, origin)?;
+    let is_pushed = of_stream(move |note| {
+        let known = note.and_then(KnownStream::parse);
+        known.is_some_and(|known| known.labels.get(&name).is_some() || known.is_of_record(&name))
+    });
+    Some(PredicateNode::Or(vec![is_pushed, found]))
+}
+
+/// What the labels of a record that was pushed to no stream satisfy; `None` if columns cannot decide it.
 fn of_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
     let name = filter.label()?;
     if !is_decidable(name) {
@@ -242,9 +233,7 @@ fn may_pass(filter: &LabelFilter, known: &KnownStream, is_parsed: bool) -> bool 
             }
             match known.labels.get(name) {
                 Some(value) => filter.may_pass(Some(value)),
-                None if name == LOG_HOST && known.takes_host => true,
-                // Only the record has the values of its metadata.
-                None if known.metadata.iter().any(|(pushed, _)| label_name(pushed) == name) => true,
+                None if known.is_of_record(name) => true,
                 None => is_parsed || filter.may_pass(None),
             }
         }
