@@ -248,13 +248,7 @@ impl Executor {
                 let what = "it is that of another file".to_owned();
                 return Err(StepError::Manifest(table.clone(), what));
             }
-            let Some(names) = archive.claim_names(table.table(), &manifest.columns)? else {
-                return Ok((path, seal, manifest));
-            };
-            let is_named = |column: &PropertyColumn| names.get(&column.property, column.kind) == Some(&*column.name);
-            let fits = manifest.columns.iter().all(is_named);
-            self.learn(table.table(), names);
-            if fits {
+            if self.claim_names(archive, table.table(), &manifest.columns)? {
                 return Ok((path, seal, manifest));
             }
             tracing::info!(%table, "is sealed again: columns are called otherwise in the table of its archive");
@@ -284,9 +278,23 @@ impl Executor {
         }
     }
 
-    pub(crate) fn learn(&self, table: &TableName, names: KnownNames) {
-        let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(table.clone(), Arc::new(names));
+    /// Claims names of columns in the table of an archive, and learns them. Whether the columns are called so; also if the archive is
+    /// no table.
+    pub(crate) fn claim_names(
+        &self,
+        archive: &Archive,
+        table: &TableName,
+        columns: &[PropertyColumn],
+    ) -> Result<bool, StepError> {
+        let Some(names) = archive.claim_names(table, columns)? else { return Ok(true) };
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(table.clone(), Arc::new(names));
+        Ok(self.are_named(table, columns))
+    }
+
+    /// Whether columns are called as those of the table are known to be.
+    pub(crate) fn are_named(&self, table: &TableName, columns: &[PropertyColumn]) -> bool {
+        let names = self.names_of(table);
+        columns.iter().all(|column| names.get(&column.property, column.kind) == Some(&*column.name))
     }
 
     /// How columns are called in the table of the archives.

@@ -35,7 +35,7 @@ use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
 use daytable_platform::{failpoint, lower_priority};
 use daytable_store::catalog::{DayState, FileRole};
-use daytable_store::sealed::{ArchiveHome, Manifest, TimeSlice};
+use daytable_store::sealed::{ArchiveHome, TimeSlice};
 use daytable_store::{LifecycleState, Reader, SliceJob, StoreError, WrittenSlice, private_file};
 use parts::{PartRegion, PartSizes, plan_parts};
 use positions::{NotedPosition, NotedPositions};
@@ -146,7 +146,7 @@ impl Publisher {
         let access = self.executor.access();
         let is_published = access.publish_open.is_some() && access.table_format != TableFormat::None;
         let wanted = if is_published { self.tables.clone() } else { BTreeSet::new() };
-        let noted = match NotedPositions::read(&self.data_dir) {
+        let mut noted = match NotedPositions::read(&self.data_dir) {
             Ok(noted) => noted,
             Err(error) => return tracing::error!(%error, "failed to read what was published"),
         };
@@ -168,8 +168,8 @@ impl Publisher {
                 continue;
             }
             let done = match wanted.contains(published) {
-                true => self.publish(rounds, &access, published),
-                false => self.withdraw(rounds, &access, published),
+                true => self.publish(rounds, &mut noted, &access, published),
+                false => self.withdraw(rounds, &mut noted, &access, published),
             };
             let (table, place) = published;
             match done {
@@ -206,14 +206,19 @@ impl Publisher {
     }
 
     /// Publishes the open days of a table.
-    fn publish(&self, rounds: &mut Rounds, access: &Arc<Access>, published: &Published) -> Result<(), StepError> {
+    fn publish(
+        &self,
+        rounds: &mut Rounds,
+        noted: &mut NotedPositions,
+        access: &Arc<Access>,
+        published: &Published,
+    ) -> Result<(), StepError> {
         let (table, place) = published;
         let archive = self.archive(rounds, access, place)?;
         let home = self.executor.home()?;
         let reader = Reader::open(&self.data_dir)?;
         let state = LifecycleState::of(reader.catalog())?;
         let open = archive.open_days(table, &home)?;
-        let noted = NotedPositions::read(&self.data_dir)?;
         let is_own = noted.is_own(table.as_str(), place, open.position);
         if !is_own && !open.paths.is_empty() {
             tracing::warn!(%table, place, "what the table of the archives has of open days is not what this folder published last: it is replaced");
@@ -228,7 +233,8 @@ impl Publisher {
             })
             .collect();
         let days: BTreeSet<&DayTable> = here.keys().copied().chain(open.paths.keys()).collect();
-        let mut log = PublishedLog { publisher: self, published, archive: &archive, home: &home, at: open.position };
+        let mut log =
+            PublishedLog { publisher: self, published, archive: &archive, home: &home, noted, at: open.position };
         let (mut changes, mut failed) = (Vec::new(), None);
         for day in days {
             let change = match here.get(day) {
@@ -259,12 +265,19 @@ impl Publisher {
     }
 
     /// Takes the open days of a table out of the table of its archives.
-    fn withdraw(&self, rounds: &mut Rounds, access: &Arc<Access>, published: &Published) -> Result<(), StepError> {
+    fn withdraw(
+        &self,
+        rounds: &mut Rounds,
+        noted: &mut NotedPositions,
+        access: &Arc<Access>,
+        published: &Published,
+    ) -> Result<(), StepError> {
         let (table, place) = published;
         let archive = self.archive(rounds, access, place)?;
         let home = self.executor.home()?;
         let open = archive.open_days(table, &home)?;
-        let mut log = PublishedLog { publisher: self, published, archive: &archive, home: &home, at: open.position };
+        let mut log =
+            PublishedLog { publisher: self, published, archive: &archive, home: &home, noted, at: open.position };
         let changes: Vec<DayChange> = open.paths.iter().map(|(day, paths)| leaving(day, paths)).collect();
         if !changes.is_empty() {
             log.make(changes)?;
@@ -272,7 +285,7 @@ impl Publisher {
         }
         rounds.archives.remove(place);
         // Without a note and without parts, nothing is taken for another's.
-        Ok(NotedPositions::read(&self.data_dir)?.forget(&self.data_dir, table.as_str(), place)?)
+        Ok(noted.forget(&self.data_dir, table.as_str(), place)?)
     }
 }
 
@@ -297,6 +310,7 @@ struct PublishedLog<'a> {
     published: &'a Published,
     archive: &'a Archive,
     home: &'a ArchiveHome,
+    noted: &'a mut NotedPositions,
     /// The position now.
     at: Option<i64>,
 }
@@ -312,8 +326,7 @@ impl PublishedLog<'_> {
         let (before, after) = (self.at, position(self.publisher.executor.steps().committed()?.seq));
         let added: usize = days.iter().map(|change| change.added.len()).sum();
         let removed: usize = days.iter().map(|change| change.removed.len()).sum();
-        let mut noted = NotedPositions::read(data_dir)?;
-        noted.note(data_dir, (table.as_str(), place), NotedPosition { before, after })?;
+        self.noted.note(data_dir, (table.as_str(), place), NotedPosition { before, after })?;
         failpoint!("publish-noted");
         let is_done = self.archive.publish(table, self.home, &PublishedChange { before, after, days })?;
         failpoint!("publish-in-log");
@@ -396,19 +409,9 @@ impl PartWriter<'_> {
     fn write(&self, day: &DayTable, slice: TimeSlice) -> Result<Option<WrittenSlice>, StepError> {
         let executor = &self.publisher.executor;
         let table = day.table();
-        let is_named = |manifest: &Manifest| {
-            let names = executor.names_of(table);
-            manifest.columns.iter().all(|column| names.get(&column.property, column.kind) == Some(&*column.name))
-        };
-        let claim = |manifest: Option<&Manifest>| {
-            let columns = manifest.map_or(&[][..], |manifest| &manifest.columns);
-            let names = self.archive.claim_names(table, columns)?;
-            names.into_iter().for_each(|names| executor.learn(table, names));
-            Ok::<_, StepError>(())
-        };
         if executor.names_of(table).names().next().is_none() {
             // Makes the table, if it is the first one here.
-            claim(None)?;
+            executor.claim_names(self.archive, table, &[])?;
         }
         for _ in 0..NAMING_TRIES_MAX {
             let job = SliceJob { table: day.clone(), slice, out: self.folder.file(), names: executor.names_of(table) };
@@ -421,11 +424,8 @@ impl PartWriter<'_> {
                 written => written?,
             };
             let Some(written) = written else { return Ok(None) };
-            if is_named(&written.manifest) {
-                return Ok(Some(written));
-            }
-            claim(Some(&written.manifest))?;
-            if is_named(&written.manifest) {
+            let columns = &written.manifest.columns;
+            if executor.are_named(table, columns) || executor.claim_names(self.archive, table, columns)? {
                 return Ok(Some(written));
             }
         }
