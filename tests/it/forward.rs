@@ -321,6 +321,34 @@ fn every_record_arrives_once_whatever_is_killed() {
     hosts[0].place.said("verify", &[]);
 }
 
+/// Starts both sides, of which the central or the host is killed at a point, and that one again after `meanwhile`. Returns its daemon, and
+/// that of the other side.
+fn killed_and_started(
+    central: &Central,
+    host: &Host,
+    (point, at_central): (&str, bool),
+    meanwhile: impl FnOnce(),
+) -> (Daemon, Daemon) {
+    let mut run = Command::new(DAYTABLE);
+    let config = central.place.configure(&central.config());
+    run.arg("run").arg("--config").arg(if at_central { config } else { host.file() });
+    run.env("DAYTABLE_FAILPOINT", point);
+    let (mut dying, other) = match at_central {
+        true => {
+            let dying = central.place.spawn_command(run);
+            dying.wait_ready();
+            (dying, host.spawn())
+        }
+        false => {
+            let running = central.start();
+            (host.place.spawn_command(run), running)
+        }
+    };
+    dying.ended();
+    meanwhile();
+    (if at_central { central.start() } else { host.spawn() }, other)
+}
+
 #[test]
 fn a_kill_between_the_steps_neither_loses_nor_repeats() {
     for (point, at_central) in [
@@ -339,20 +367,7 @@ fn a_kill_between_the_steps_neither_loses_nor_repeats() {
             host
         };
         host.write("app.log", &lines("step", 0..200));
-        let mut run = Command::new(DAYTABLE);
-        let config = central.place.configure(&central.config());
-        run.arg("run").arg("--config").arg(if at_central { config } else { host.file() });
-        run.env("DAYTABLE_FAILPOINT", point);
-        let (mut dying, other) = match at_central {
-            true => {
-                let dying = central.place.spawn_command(run);
-                dying.wait_ready();
-                (dying, host.spawn())
-            }
-            false => (host.place.spawn_command(run), central.start()),
-        };
-        dying.ended();
-        let again = if at_central { central.start() } else { host.spawn() };
+        let (again, other) = killed_and_started(&central, &host, (point, at_central), || ());
         wait_for_all(&central, &[&host], 200);
         again.stop();
         other.stop();

@@ -33,7 +33,7 @@ impl Server {
     }
 }
 
-/// The head and the body of the next HTTP request; `None` if the client has gone.
+/// The head and the body of the next HTTP request or answer; `None` at the end of the connection.
 pub(crate) fn next_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {

@@ -82,9 +82,10 @@ impl CommitFeed {
         let pages = self.reader.pages_after(position, limits)?;
         let Some(oldest) = pages.pages.first() else {
             // Commits without pages move positions of sources. The receiver needs no request for them.
-            let is_nothing = pages.damaged == 0;
-            let next = if is_nothing { FeedStep::Nothing(pages.to) } else { FeedStep::Pages { from: position, pages } };
-            return Ok(next);
+            return Ok(match pages.damaged {
+                0 => FeedStep::Nothing(pages.to),
+                _ => FeedStep::Pages { from: position, pages },
+            });
         };
         if !pages.is_all
             && now.since(oldest.arrived()) > HEAD_AFTER

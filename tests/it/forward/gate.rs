@@ -1,5 +1,6 @@
 //! A proxy before a central daytable: it lets requests of the backlog pass one by one, refuses large ones, and knows what passed.
 
+use crate::server::next_request;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -118,7 +119,7 @@ impl Drop for Gate {
 impl GateState {
     fn relay(&self, client: &TcpStream) -> io::Result<()> {
         let mut requests = BufReader::new(client);
-        while let Some((request, body)) = read_message(&mut requests)? {
+        while let Some((request, body)) = read_message(&mut requests) {
             let answer = if request.starts_with(b"POST /forward/v1/rows") {
                 self.rows(request, body)?
             } else {
@@ -166,7 +167,7 @@ impl GateState {
         let mut central = TcpStream::connect(self.central)?;
         central.set_read_timeout(Some(Duration::from_secs(30)))?;
         central.write_all(request)?;
-        let answer = read_message(&mut BufReader::new(&central))?;
+        let answer = read_message(&mut BufReader::new(&central));
         answer.map(|(answer, _)| answer).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
@@ -190,23 +191,9 @@ fn rows_head(body: &[u8]) -> Value {
 }
 
 /// A whole message, and where its body begins. `None` at the end of the connection.
-fn read_message(from: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, usize)>> {
-    let (mut message, mut length) = (Vec::new(), 0);
-    loop {
-        let begin = message.len();
-        if from.read_until(b'\n', &mut message)? == 0 {
-            return if message.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
-        }
-        let line = String::from_utf8_lossy(&message[begin..]).to_ascii_lowercase();
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().map_err(io::Error::other)?;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let body = message.len();
-    message.resize(body + length, 0);
-    from.read_exact(&mut message[body..])?;
-    Ok(Some((message, body)))
+fn read_message(from: &mut impl BufRead) -> Option<(Vec<u8>, usize)> {
+    let (head, body) = next_request(from)?;
+    let head = head + "\r\n";
+    let at = head.len();
+    Some(([head.into_bytes(), body].concat(), at))
 }

@@ -186,24 +186,8 @@ fn a_kill_between_the_steps_of_a_head_neither_loses_nor_repeats() {
 
 fn killed(outage: &Outage, (point, at_central): Kill) {
     let (central, host, gate) = outage.copy();
-    let mut run = Command::new(DAYTABLE);
-    let config = central.place.configure(&central.config());
-    run.arg("run").arg("--config").arg(if at_central { config } else { host.file() });
-    run.env("DAYTABLE_FAILPOINT", point);
-    let (mut dying, other) = match at_central {
-        true => {
-            let dying = central.place.spawn_command(run);
-            dying.wait_ready();
-            (dying, host.spawn())
-        }
-        false => {
-            let running = central.start();
-            (host.place.spawn_command(run), running)
-        }
-    };
-    dying.ended();
-    host.write("later.log", &lines("later", 0..20));
-    let again = if at_central { central.start() } else { host.spawn() };
+    let later = || host.write("later.log", &lines("later", 0..20));
+    let (again, other) = killed_and_started(&central, &host, (point, at_central), later);
     wait_for_all(&central, &[&host], ALL + 20);
     let passed = gate.passed();
     assert!(passed.iter().any(|passed| passed.mode == "open_head"), "{point}: the newest went first");
