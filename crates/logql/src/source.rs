@@ -75,9 +75,9 @@ pub struct LabelCondition<'q> {
 pub enum LabelOrigin {
     /// Nowhere.
     Nowhere,
-    /// The line as it was written, in which parsers found them. Those that know no other names take the names of the line.
+    /// The line as it was written: parsers read them from it.
     Line {
-        /// Whether all parsers do so.
+        /// Whether they have the names that the line has, so that neither an expression nor a pattern names them.
         is_named: bool,
     },
     /// A line that stages made.

@@ -93,7 +93,7 @@ fn line_with(text: &str) -> PredicateNode {
     PredicateNode::Field(line, matcher.into())
 }
 
-/// What the line satisfies in which parsers found the label of a condition on one label; `None` if any line may have it, or none.
+/// What a line satisfies from which parsers read the label of a condition on one label; `None` if any line may have it, or none.
 fn of_found_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
     let LabelOrigin::Line { is_named } = origin else { return None };
     let texts = filter.texts_in_line(is_named);

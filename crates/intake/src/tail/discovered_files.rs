@@ -328,7 +328,7 @@ impl TailFollower {
         content: FileContent,
         stat: FileStat,
     ) {
-        // An import may have read on since the sources were read. What is known of a source that is followed again is as far, or further.
+        // An import may have read further since. What this thread read itself is never behind what is committed.
         if let Some(imported) = self.submissions.imported(state.identity)
             && imported.position > state.position
         {

@@ -74,10 +74,10 @@ pub struct Publisher {
 }
 
 /// Tables that have archives, each with the address of these.
-pub type ArchivedTables = BTreeSet<Published>;
+pub type ArchivedTables = BTreeSet<ArchivedTable>;
 
 /// A table and the address of its archives.
-type Published = (TableName, String);
+type ArchivedTable = (TableName, String);
 
 /// The tables that have archives by these rules.
 pub fn archived_tables(rules: &[TableRule]) -> ArchivedTables {
@@ -102,7 +102,7 @@ struct Rounds {
     /// Open archives, with the access that they were opened with.
     archives: HashMap<String, (Arc<Access>, Archive)>,
     /// Failures in a row, and when to try again.
-    failed: HashMap<Published, (u32, Instant)>,
+    failed: HashMap<ArchivedTable, (u32, Instant)>,
 }
 
 impl Publisher {
@@ -152,7 +152,7 @@ impl Publisher {
         };
         // What is not to be published any more leaves its table.
         let left = noted.iter().filter_map(|(table, place)| Some((TableName::new(table).ok()?, place.to_owned())));
-        let left: BTreeSet<Published> = left.filter(|published| !wanted.contains(published)).collect();
+        let left: BTreeSet<ArchivedTable> = left.filter(|published| !wanted.contains(published)).collect();
         rounds.failed.retain(|published, _| wanted.contains(published) || left.contains(published));
         let progress = &self.executor.progress().publishing;
         progress.keep(|name| wanted.iter().chain(&left).any(|(table, _)| table.as_str() == name));
@@ -211,7 +211,7 @@ impl Publisher {
         rounds: &mut Rounds,
         noted: &mut NotedPositions,
         access: &Arc<Access>,
-        published: &Published,
+        published: &ArchivedTable,
     ) -> Result<(), StepError> {
         let (table, place) = published;
         let archive = self.archive(rounds, access, place)?;
@@ -270,7 +270,7 @@ impl Publisher {
         rounds: &mut Rounds,
         noted: &mut NotedPositions,
         access: &Arc<Access>,
-        published: &Published,
+        published: &ArchivedTable,
     ) -> Result<(), StepError> {
         let (table, place) = published;
         let archive = self.archive(rounds, access, place)?;
@@ -307,7 +307,7 @@ fn leaving(day: &DayTable, paths: &BTreeSet<String>) -> DayChange {
 /// The table of the archives, which is changed one version after the other.
 struct PublishedLog<'a> {
     publisher: &'a Publisher,
-    published: &'a Published,
+    published: &'a ArchivedTable,
     archive: &'a Archive,
     home: &'a ArchiveHome,
     noted: &'a mut NotedPositions,

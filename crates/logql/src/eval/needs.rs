@@ -155,8 +155,8 @@ impl LabelFilter {
         }
     }
 
-    /// What the line has if parsers found the label of a condition on one label in it, and the entry passes: parts of the name and of
-    /// the value. A line with escapes may have them in another form.
+    /// Texts of a line from which parsers read the label of this condition on one label, if the entry passes: the longest part of
+    /// the name, and that of the value. A line with escapes may write them otherwise.
     pub fn texts_in_line(&self, is_named: bool) -> Vec<&str> {
         // Of a name, other characters became `_`.
         let name = self.label().filter(|_| is_named).and_then(|name| longest_run(name, |c| c.is_ascii_alphanumeric()));
