@@ -215,7 +215,11 @@ pub(super) fn command_line() -> Command {
             root = root.mut_subcommand(name, |command| command.after_help(examples(lines)));
         }
     }
-    root
+    // What is followed has no end, which the other forms need.
+    root.mut_subcommand("tail", |command| {
+        let help = "The form of the records: text for people, json, or raw, the bytes as they were read";
+        command.mut_arg("format", |format| format.help(help).hide_possible_values(true))
+    })
 }
 
 /// The page as Markdown.
@@ -226,9 +230,21 @@ pub(super) fn reference() -> String {
     for (name, examples) in EXAMPLES {
         if let Some(command) = root.find_subcommand_mut(name) {
             section(&mut page, command, &examples);
+            for part in command.get_subcommands_mut().filter(|part| part.get_name() != "help") {
+                part_of_command(&mut page, name, part);
+            }
         }
     }
     page
+}
+
+/// A command of a command, such as `hosts invite`.
+fn part_of_command(page: &mut String, name: &str, part: &mut Command) {
+    let usage = part.render_usage().to_string();
+    let about = part.get_about().map(ToString::to_string).unwrap_or_default();
+    // Writing to a string cannot fail.
+    let _ = write!(page, "\n### `{name} {}`\n\n{about}.\n\n```text\n{}\n```\n", part.get_name(), usage.trim());
+    arguments_of(page, part);
 }
 
 fn section(page: &mut String, command: &mut Command, examples: &[&str]) {
@@ -237,6 +253,11 @@ fn section(page: &mut String, command: &mut Command, examples: &[&str]) {
     // Writing to a string cannot fail.
     let _ = write!(page, "\n## `{}`\n\n{about}.\n\n```text\n{}", command.get_name(), usage.trim());
     let _ = write!(page, "\n```\n\nExamples:\n\n```text\n{}\n```\n", examples.join("\n"));
+    arguments_of(page, command);
+}
+
+/// The arguments of a command as a table.
+fn arguments_of(page: &mut String, command: &Command) {
     let arguments: Vec<&Arg> = command.get_arguments().filter(|argument| is_listed(argument)).collect();
     if !arguments.is_empty() {
         page.push_str("\n| argument | meaning | default |\n|---|---|---|\n");
@@ -246,7 +267,8 @@ fn section(page: &mut String, command: &mut Command, examples: &[&str]) {
             argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|").replace('\n', " ");
         let values: Vec<_> =
             argument.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
-        let values = if values.is_empty() || !takes_value(argument) {
+        let is_hidden = argument.is_hide_possible_values_set();
+        let values = if values.is_empty() || is_hidden || !takes_value(argument) {
             String::new()
         } else {
             format!(" ({})", values.join(", "))
@@ -268,17 +290,24 @@ fn takes_value(argument: &Arg) -> bool {
     matches!(argument.get_action(), ArgAction::Set | ArgAction::Append)
 }
 
-/// An argument as it is typed: `--since TIME`, `-n N`, `FILE`.
+/// An argument as it is typed: `-i, --instance NAME`, `--docker[=DIR]`, `-n N`, `FILE`.
 fn spelled(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let names: Vec<&str> = names.iter().map(clap::builder::Str::as_str).collect();
-    let value = if takes_value(argument) { names.join(" ") } else { String::new() };
-    let flag = match (argument.get_long(), argument.get_short()) {
-        (Some(long), _) => format!("--{long}"),
-        (None, Some(short)) => format!("-{short}"),
-        (None, None) => String::new(),
-    };
-    [flag, value].iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ")
+    let flags: Vec<String> =
+        [argument.get_short().map(|short| format!("-{short}")), argument.get_long().map(|long| format!("--{long}"))]
+            .into_iter()
+            .flatten()
+            .collect();
+    let (flags, value) = (flags.join(", "), names.join(" "));
+    let is_optional = argument.get_num_args().is_some_and(|number| number.min_values() == 0);
+    match (takes_value(argument), flags.is_empty()) {
+        (false, _) => flags,
+        (true, true) => value,
+        (true, false) if is_optional && argument.is_require_equals_set() => format!("{flags}[={value}]"),
+        (true, false) if is_optional => format!("{flags} [{value}]"),
+        (true, false) => format!("{flags} {value}"),
+    }
 }
 
 #[cfg(all(test, feature = "azure"))]

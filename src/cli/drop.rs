@@ -10,7 +10,7 @@ use super::control::Control;
 use super::exit::CliError;
 use super::folder::DataFolder;
 use super::locate::{config_of, load_named_config};
-use super::output::{self, Output};
+use super::output::{self, Output, asked, can_ask};
 use crate::config::Config;
 use daytable_intake::glob::Pattern;
 use daytable_lifecycle::listing::table_list;
@@ -22,7 +22,6 @@ use daytable_model::time::{self, Ticks};
 use daytable_model::units::{ByteSize, UnitError, parse_duration};
 use daytable_store::{LifecycleState, Reader};
 use serde::Deserialize;
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -237,7 +236,7 @@ fn describe(table: &DayTable, listed: &[ListedTable], with_archives: bool) -> St
 
 /// Asks on a terminal.
 fn confirm(lines: &[String], args: &Args) -> Result<(), CliError> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !can_ask() {
         let call = match args.is_by_rule() {
             true => "with the same options and --yes".to_owned(),
             false => {
@@ -251,16 +250,9 @@ fn confirm(lines: &[String], args: &Args) -> Result<(), CliError> {
             lines.join("; ")
         )));
     }
-    let mut error = io::stderr().lock();
-    let asked = lines
-        .iter()
-        .try_for_each(|line| writeln!(error, "{line}"))
-        .and_then(|()| write!(error, "Drop for good? [y/N] ").and_then(|()| error.flush()));
-    let mut answer = String::new();
-    asked.and_then(|()| io::stdin().read_line(&mut answer)).map_err(CliError::Output)?;
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(CliError::Unconfirmed("nothing was dropped: the answer was not yes".into())),
+    match asked(&format!("{}\nDrop for good?", lines.join("\n")))? {
+        true => Ok(()),
+        false => Err(CliError::Unconfirmed("nothing was dropped: the answer was not yes".into())),
     }
 }
 

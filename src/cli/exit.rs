@@ -263,7 +263,10 @@ fn of_path(path: &Path, error: &io::Error) -> Option<String> {
         io::ErrorKind::PermissionDenied => {
             Some(format!("`namei -l {shown}` shows which part is closed; call this as its owner, or by sudo"))
         }
-        io::ErrorKind::IsADirectory => Some(format!("name the files in it, as in {shown}/*.log")),
+        io::ErrorKind::IsADirectory => {
+            let shown = shown.to_string();
+            Some(format!("name the files in it, as in {}/*.log or {0}/*", shown.trim_end_matches('/')))
+        }
         _ => None,
     }
 }

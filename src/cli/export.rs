@@ -5,16 +5,19 @@ use super::args::{FilterArgs, LakeArgs, ReadSources, RecordStores, end_of, repor
 use super::aside::AtomicFile;
 use super::asked::AskedPart;
 use super::exit::CliError;
+use super::output::{asked, bytes, can_ask, print};
 use super::source_file;
 use crate::http::QuestionForm;
 use clap::ValueEnum;
 use daytable_logsql::{ParsedQuery, Remarks};
+use daytable_model::path_text::PathText;
 use daytable_model::safe_text;
 use daytable_model::time::now;
 use daytable_platform::budget::QuestionBudget;
 use daytable_platform::scratch::create_unnamed;
 use daytable_query::answer::{AnswerEnd, AnswerItem, AnswerOptions, QueryConditions, answer};
 use daytable_query::export::{CsvReader, RowSpool, SpoolError, write_csv, write_parquet};
+use std::fmt;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -39,6 +42,9 @@ pub(super) struct Args {
     /// The file to write, instead of standard output. It gets its name once it is whole, and only its user reads it
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the file of --output without asking, as it is where nobody can be asked
+    #[arg(long, requires = "output")]
+    yes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -51,6 +57,11 @@ enum ExportForm {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
+    if let Some(path) = &args.output
+        && !args.yes
+    {
+        ask_to_replace(path)?;
+    }
     if args.raw
         && args.n.is_none()
         && let Some(path) = args.filters.only_source()
@@ -95,12 +106,47 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     };
     let stores = args.sources.open_or_ask(&args.lake)?;
     let file = AtomicFile::create(path)?;
-    let end = exported.write(stores, format, &file, path)?;
+    let (items, end) = exported.write(stores, format, &file, path)?;
     if let Some(missing) = end.incomplete {
         return Err(CliError::Incomplete(format!("{missing}; {} is not written", path.display())));
     }
+    let written = file.file().metadata().ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
     file.finish()?;
+    if let Some(written) = written {
+        print(format!("{items} in {}, {}", path.escaped(), bytes(written)))?;
+    }
     report_end(&end)
+}
+
+/// How much was written.
+#[derive(Default)]
+struct WrittenItems {
+    count: u64,
+    /// Whether one of them is a row of columns, and not a record.
+    has_rows: bool,
+}
+
+impl WrittenItems {
+    fn add(&mut self, item: &AnswerItem) {
+        self.count += 1;
+        self.has_rows |= matches!(item, AnswerItem::Row(_));
+    }
+}
+
+impl fmt::Display for WrittenItems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.has_rows { "row" } else { "record" };
+        write!(f, "{} {noun}{}", self.count, if self.count == 1 { "" } else { "s" })
+    }
+}
+
+/// Asks whether a file is to be replaced. Where nobody can be asked it is, as by the `>` of a shell.
+fn ask_to_replace(path: &Path) -> Result<(), CliError> {
+    let Some(file) = path.metadata().ok().filter(|file| file.is_file() && file.len() > 0) else { return Ok(()) };
+    if !can_ask() || asked(&format!("{} is there, {}. Replace it?", path.escaped(), bytes(file.len())))? {
+        return Ok(());
+    }
+    Err(CliError::Unconfirmed("nothing was written: the answer was not yes".into()))
 }
 
 /// What is exported.
@@ -139,14 +185,15 @@ impl Exported {
         end_of(&sources, &query, &remarks, &options, &report)
     }
 
-    /// Writes an answer to a file.
+    /// Writes an answer to a file. Returns how much it has as well.
     fn write(
         self,
         stores: RecordStores,
         format: AnswerFormat,
         file: &AtomicFile,
         path: &Path,
-    ) -> Result<AnswerEnd, CliError> {
+    ) -> Result<(WrittenItems, AnswerEnd), CliError> {
+        let mut items = WrittenItems::default();
         let failed = |source| CliError::Write { path: path.to_owned(), source };
         let spool_failed = |error| match error {
             SpoolError::Io(source) => failed(source),
@@ -156,22 +203,26 @@ impl Exported {
         if matches!(format, AnswerFormat::Csv | AnswerFormat::Parquet) {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let mut rows = RowSpool::new(create_unnamed(folder).map_err(failed)?, u64::MAX);
-            let end = self.give(stores, &mut |item| rows.push(&item.into_row()).map_err(spool_failed))?;
+            let end = self.give(stores, &mut |item| {
+                items.add(&item);
+                rows.push(&item.into_row()).map_err(spool_failed)
+            })?;
             match format {
                 AnswerFormat::Csv => write_csv(&mut rows, CsvReader::Program, &mut out),
                 _ => write_parquet(&mut rows, &mut out, &QuestionBudget::unlimited()),
             }
             .map_err(spool_failed)?;
-            return Ok(end);
+            return Ok((items, end));
         }
         let end = self.give(stores, &mut |item| {
             let written = match &item {
                 AnswerItem::Record(record) if format == AnswerFormat::Raw => out.write_all(&record.record().raw()),
                 item => safe_text::to_json(&mut out, item).map_err(Into::into),
             };
+            items.add(&item);
             written.and_then(|()| out.write_all(b"\n")).map_err(failed)
         })?;
         out.flush().map_err(failed)?;
-        Ok(end)
+        Ok((items, end))
     }
 }

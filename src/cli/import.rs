@@ -176,6 +176,7 @@ struct OfflineImport {
     store: Store,
     options: TailOptions,
     router: Router,
+    host: String,
 }
 
 impl OfflineImport {
@@ -208,7 +209,7 @@ impl OfflineImport {
             TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
         let router = daemon::router_of(&config.tables, data_dir)?.of_host(config.host_id());
         let router = if args.keep_expired { router.clone().keeping_expired().unwrap_or(router) } else { router };
-        Ok(OfflineImport { store, options, router })
+        Ok(OfflineImport { store, options, router, host: config.host_name() })
     }
 }
 
@@ -217,9 +218,8 @@ fn import_offline(
     files: Vec<ImportFile>,
     show: &mut dyn FnMut(ImportProgress),
 ) -> Result<(), CliError> {
-    let OfflineImport { store, options, router } = offline;
-    let host = daytable_platform::host::name();
-    tail::import(files, options, router, &host, &store.commit_queue(), show)?.complete()?;
+    let OfflineImport { store, options, router, host } = offline;
+    tail::import(files, options, router, host, &store.commit_queue(), show)?.complete()?;
     Ok(())
 }
 

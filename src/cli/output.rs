@@ -8,7 +8,7 @@ use super::exit::CliError;
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
 use serde::Serialize;
 use std::fmt::{self, Display};
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 /// Standard output.
 pub(super) struct Output {
@@ -49,6 +49,22 @@ impl Output {
     pub(super) fn flush(&mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::output)
     }
+}
+
+/// Whether somebody can be asked: at a terminal.
+pub(super) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a question on the terminal. Whether the answer is yes.
+pub(super) fn asked(question: &str) -> Result<bool, CliError> {
+    let mut error = io::stderr().lock();
+    let mut answer = String::new();
+    write!(error, "{question} [y/N] ")
+        .and_then(|()| error.flush())
+        .and_then(|()| io::stdin().read_line(&mut answer))
+        .map_err(CliError::Output)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Writes one or several lines, and nothing else.

@@ -113,8 +113,8 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
             .default("\"/var/lib/daytable\"")
             .at_restart("The folder for all data: day-tables, catalog, control socket. A folder has one daemon."),
         optional_text("host", "a name", |config: &mut Config| &mut config.host, name).example("\"web-1\"").at_restart(
-            "The name of this host. It is part of the key of every record, so two hosts with equal logs have different keys, and may share an \
-             account. Without a name here, /etc/machine-id names the host, and where that is missing, its host name. Set a name where machines \
+            "The name of this host, which `{host}` stands for. It is part of the key of every record, so two hosts with equal logs have different \
+             keys, and may share an account. Without a name here, {host} is the name of the machine, and in keys /etc/machine-id names the host, and where that is missing, the same name. Set a name where machines \
              are clones that share a machine id, and where containers are made anew. Records that are read again under another name get other keys.",
         ),
         optional_text("read_group", "the name of a group", |config: &mut Config| &mut config.read_group, group_name)
@@ -164,6 +164,11 @@ impl Config {
     /// The limits of the lifecycle, with the bound of this data folder.
     pub fn limits(&self) -> LifecycleLimits {
         LifecycleLimits { max_bytes: self.lifecycle.max_bytes.bytes(&self.data_dir), ..self.lifecycle.limits }
+    }
+
+    /// The name of this host, which `{host}` stands for: the configured one, else that of the machine.
+    pub fn host_name(&self) -> String {
+        self.host.clone().unwrap_or_else(daytable_platform::host::name)
     }
 
     /// This host in the keys of records: the configured name, else the machine's id, else the machine's name.

@@ -39,6 +39,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// The parts of the daemon that answer requests.
 pub(super) struct ApiContext {
+    /// The name of this host, which `{host}` stands for.
+    pub(super) host: String,
     /// The memory of all questions.
     pub(super) questions: MemoryBudget,
     pub(super) readers: Arc<ReaderPool>,
@@ -263,11 +265,10 @@ impl Api for ApiContext {
             reading.set_format(format).map_err(|e| ApiError::parameter("format", e.to_string()))?;
         }
         let options = TailOptions { instance, reading, ..TailOptions::new("import", Vec::new()) };
-        let host = daytable_platform::host::name();
         let progress = |progress| {
             out.line(&progress);
         };
-        let imported = tail::import(files, &options, &router, &host, &self.queue, progress);
+        let imported = tail::import(files, &options, &router, &self.host, &self.queue, progress);
         imported.and_then(ImportSummary::complete).map(drop).map_err(|error| match error {
             ImportError::Refused(_) => ApiError::Busy(error.to_string()),
             ImportError::Read { .. } => ApiError::Refused(error.to_string()),

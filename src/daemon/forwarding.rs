@@ -204,7 +204,7 @@ impl Senders {
     pub(super) fn new(config: &Config, store: &Store, view: &ForwardingView) -> Result<Senders, StoreError> {
         let forwarding = Senders {
             process: OnceLock::new(),
-            host: config.host.clone().unwrap_or_else(daytable_platform::host::name),
+            host: config.host_name(),
             data_dir: config.data_dir.clone(),
             steps: store.forwarding(),
             queue: store.commit_queue(),

@@ -269,7 +269,7 @@ impl Daemon {
         let lifecycle = LifecycleApi::new(&config, executor, readers.clone(), remote_lifecycle.clone());
         let outbox = remote.map(|remote| remote.start(store, &metrics, &readiness)).transpose()?;
 
-        let host = daytable_platform::host::name();
+        let host = config.host_name();
         let push_limits = budget.push(config.http.limits);
         let push = Push::new(
             router.clone(),
@@ -308,6 +308,7 @@ impl Daemon {
         verify::restore_last(&config.data_dir, &mut lock(&metrics.verify));
         let (reload_requests, reloads) = unbounded_channel();
         let api = ApiContext {
+            host: host.clone(),
             questions: server.limits().questions,
             readers: readers.clone(),
             lifecycle: lifecycle.clone(),

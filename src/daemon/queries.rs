@@ -143,7 +143,8 @@ fn explain_nothing(
     out: &mut ResponseWriter,
 ) -> ApiResult {
     if report.matched == 0 && report.incomplete().is_none() && !out.is_gone() {
-        out.warn_of_all(&explain(stores, query, options)?.to_string());
+        let nothing = explain(stores, query, options)?;
+        out.warn_of_all(&nothing.to_string(), nothing.instead.as_deref());
     }
     Ok(())
 }

@@ -30,10 +30,10 @@ pub(super) const ROWS: &str = protocol::ROWS;
 pub(super) const COUNTS: &str = protocol::COUNTS;
 pub(super) const HOSTS: &str = "/api/hosts";
 pub(super) const CONTROL_HOSTS: &str = "/-/hosts";
-const INVITE: &str = "/-/hosts/invite";
-const REVOKE: &str = "/-/hosts/revoke";
-const FORGET: &str = "/-/hosts/forget";
-const VERIFY: &str = "/-/hosts/verify";
+pub(super) const INVITE: &str = "/-/hosts/invite";
+pub(super) const REVOKE: &str = "/-/hosts/revoke";
+pub(super) const FORGET: &str = "/-/hosts/forget";
+pub(super) const VERIFY: &str = "/-/hosts/verify";
 /// How long a comparison waits for hosts. The command waits for an answer of the daemon a little longer.
 const VERIFY_MAX: Duration = Duration::from_secs(50);
 

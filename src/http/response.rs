@@ -72,6 +72,9 @@ pub(super) struct ResponseWarning {
     /// The bytes of the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<WarningPlace>,
+    /// The query that was probably meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instead: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -105,18 +108,19 @@ impl ResponseWriter {
     /// Says in the head of the response what looks wrong at a place of the query. After the first part it is too late.
     pub fn warn(&mut self, warning: &SyntaxError) {
         let place = WarningPlace { from: warning.at().start, to: warning.at().end };
-        self.add_warning(warning.message(), Some(place));
+        self.add_warning(warning.message(), Some(place), warning.instead());
     }
 
-    /// Says in the head of the response what is to be known about all of the request.
-    pub fn warn_of_all(&mut self, message: &str) {
-        self.add_warning(message, None);
+    /// Says in the head of the response what is to be known about all of the request, and the query that was probably meant.
+    pub fn warn_of_all(&mut self, message: &str, instead: Option<&str>) {
+        self.add_warning(message, None, instead);
     }
 
-    fn add_warning(&mut self, message: &str, at: Option<WarningPlace>) {
+    fn add_warning(&mut self, message: &str, at: Option<WarningPlace>, instead: Option<&str>) {
         if self.warnings.len() < WARNINGS_MAX {
             let cut = message.floor_char_boundary(WARNING_BYTES_MAX);
-            self.warnings.push(ResponseWarning { message: message[..cut].to_owned(), at });
+            let instead = instead.filter(|query| query.len() <= WARNING_BYTES_MAX).map(str::to_owned);
+            self.warnings.push(ResponseWarning { message: message[..cut].to_owned(), at, instead });
         }
     }
 

@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 48] = [
+const PATHS: [&str; 53] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -49,6 +49,7 @@ const PATHS: [&str; 48] = [
     control::ARCHIVE,
     control::RESTORE,
     control::RELOAD,
+    control::FILES,
     control::LEDGERS,
     control::VERIFY,
     ask::ASK,
@@ -63,6 +64,10 @@ const PATHS: [&str; 48] = [
     forward::COUNTS,
     forward::HOSTS,
     forward::CONTROL_HOSTS,
+    forward::INVITE,
+    forward::REVOKE,
+    forward::FORGET,
+    forward::VERIFY,
     loki::COUNTED,
 ];
 
@@ -134,4 +139,31 @@ async fn count_request(State(context): State<Arc<ServerContext>>, request: Reque
     let response = next.run(request).await;
     context.counters.count_request(response.status().as_u16(), path);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PATHS;
+    use std::fs;
+    use std::path::Path;
+
+    /// A route that is not listed would be counted as `other`.
+    #[test]
+    fn the_path_of_every_route_is_counted() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+        let mut found = 0;
+        for file in fs::read_dir(folder).expect("the folder").filter_map(Result::ok) {
+            let Ok(text) = fs::read_to_string(file.path()) else { continue };
+            for route in text.split(".route(").skip(1) {
+                let name = route.trim_start().split(',').next().unwrap_or_default();
+                // The paths of Elasticsearch are counted by their beginning, and other modules have theirs.
+                let value =
+                    text.split(&format!("const {name}: &str = \"")).nth(1).filter(|_| !name.starts_with("ELASTIC"));
+                let Some(path) = value.and_then(|value| value.split('"').next()) else { continue };
+                found += 1;
+                assert!(PATHS.contains(&path), "{name} of {}", file.path().display());
+            }
+        }
+        assert!(found > 35, "{found}");
+    }
 }

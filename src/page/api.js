@@ -34,13 +34,13 @@ function placeIn(at, q) {
 /** The error in an answer. @param {number} status @param {any} answer @param {string} q */
 const errorOf = (status, answer, q) => new ApiError(status, String(answer?.error ?? `the answer has status ${status}`), placeIn(answer?.at, q));
 
-/** @typedef {{message: string, at: {from: number, to: number}|undefined}} Warning what looks wrong in a query that is answered */
+/** @typedef {{message: string, at: {from: number, to: number}|undefined, instead: string|undefined}} Warning what looks wrong in a query that is answered, and the one that was probably meant */
 
 /** Is told of the warnings of a query. @type {{warn: (warnings: Warning[]) => void}} */
 export const listener = { warn: () => {} };
 
 /** @param {Response} response @param {string} q @returns {Warning[]} */
-const warningsOf = (response, q) => JSON.parse(response.headers.get("daytable-warnings") ?? "[]").map((/** @type {any} */ { message, at }) => ({ message, at: placeIn(at, q) }));
+const warningsOf = (response, q) => JSON.parse(response.headers.get("daytable-warnings") ?? "[]").map((/** @type {any} */ { message, at, instead }) => ({ message, at: placeIn(at, q), instead }));
 
 /** The longest address. A head has 16 KiB at most, so parameters that are longer are sent as a form. */
 const URL_CHARS_MAX = 8000;
@@ -120,7 +120,11 @@ const document = async (path, ask, signal) => parseJson(await (await get(target(
 /** @typedef {{rows: Row[], groups: string[], step_seconds: unknown}} Result rows, the columns by which they are groups, and the step of their time */
 
 /** The rows of a query with pipes. @param {Ask & {limit: number}} ask @param {AbortSignal} signal @returns {Promise<Result>} */
-export const result = (ask, signal) => document("stats", ask, signal);
+export async function result(ask, signal) {
+  const response = await get(target("stats", ask), signal, ask.q);
+  listener.warn(warningsOf(response, ask.q));
+  return /** @type {any} */ (parseJson(await response.text()));
+}
 
 /**
  * Counts by level and step. Days and hours begin by the clocks of a zone, or of UTC without one.

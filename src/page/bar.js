@@ -1,7 +1,7 @@
 // The query line: completion of fields, values and pipes, history, and errors at their place.
 
 import * as api from "./api.js";
-import { byId, h, visible } from "./dom.js";
+import { button, byId, h, visible } from "./dom.js";
 import { short } from "./number.js";
 import { nameOf, PIPES, place, quote } from "./query.js";
 import { keep, kept } from "./state.js";
@@ -65,14 +65,14 @@ export class QueryBar {
     if (at && document.activeElement === this.input && this.input.value === this.asked) this.input.setSelectionRange(at.from, at.to);
   }
 
-  /** Shows what is to be said about the query, and its place. @param {string} [text] @param {{from: number, to: number}} [at] */
-  say(text, at) {
+  /** Shows what is to be said about the query, its place, and the query that was probably meant. @param {string} [text] @param {{from: number, to: number}} [at] @param {string} [instead] */
+  say(text, at, instead) {
     const box = byId("fault");
     box.hidden = !text;
     if (!text) return box.replaceChildren();
     const q = this.asked;
     const end = at && Math.max(at.to, at.from + 1);
-    box.replaceChildren(at ? h("code", visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", text), h("a", { href: "/page/language.html", target: "_blank" }, "The language"));
+    box.replaceChildren(at ? h("code", visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", text), instead ? button("Ask " + visible(instead), () => this.uses.run(instead), { class: "quiet" }) : "", h("a", { href: "/page/language.html", target: "_blank" }, "The language"));
   }
 
   typed() {

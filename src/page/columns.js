@@ -71,7 +71,7 @@ export class Columns {
   /** @param {ListColumn} column */
   head({ name, head, isChosen }) {
     const { state, change } = this.uses;
-    const edge = h("span.edge", { role: "separator", tabIndex: 0, "aria-orientation": "vertical", "aria-label": `Width of ${head}`, "aria-valuemin": String(WIDTH.least), "aria-valuemax": String(WIDTH.most), title: "Drag, or arrows, for another width; a double click for the first one" });
+    const edge = h("span.edge", { role: "separator", tabIndex: 0, "aria-orientation": "vertical", "aria-label": `Width of ${head}`, "aria-valuemin": String(WIDTH.least), "aria-valuemax": String(WIDTH.most), title: "Drag, or arrows; a double click for the first width" });
     const cell = h("div", { role: "columnheader", class: "cell", dir: "auto" }, h("span.head", head), isChosen ? sign("\u2715", columnWords(head, true), () => change({ cols: toggled(state().cols, name) })) : "", edge);
     const set = (/** @type {number} */ width) => {
       const round = Math.round(Math.min(WIDTH.most, Math.max(WIDTH.least, width)));

@@ -104,7 +104,7 @@ export async function showCompare(place, signal, { state, change, range, extent 
       shares.get(query) ?? { n: most.get(value.field) ?? 0, of: value.field === "pattern" ? records : of, isExact: !most.get(value.field) });
     return { ...value, x, y, gap: x.n / x.of - y.n / y.of, z: Math.abs(zOf(x, y)) };
   }).filter(({ z, x, y }) => z >= SURE && Math.max(x.n, y.n) >= LEAST).sort((one, other) => Math.abs(other.gap) - Math.abs(one.gap)).slice(0, DIFFERENCES_MAX);
-  result.replaceChildren(h("p.note.lead", `${isHalved ? "The two halves of all time. " : ""}The newest ${plural(a.records, "record")} of A and ${grouped(b.records)} of B, for fields ${grouped(a.of)} and ${grouped(b.of)}. Listed is what has a z of ${SURE} or more in a test of two proportions: chance does that once in 15,000.`),
+  result.replaceChildren(h("p.note.lead", `${isHalved ? "The two halves of all time. " : ""}The newest ${plural(a.records, "record")} of A and ${grouped(b.records)} of B, for fields ${grouped(a.of)} and ${grouped(b.of)}. Listed is a z of ${SURE} or more, which chance gives once in 15,000.`),
     different.length ? grid("Differences", [
       ["Field", ({ field }) => visible(field)],
       ["Value", ({ field, value }) => h("span.mono", ...(field === "pattern" ? marked(value) : [visible(value.slice(0, 200)) || dash()]))],
@@ -113,5 +113,5 @@ export async function showCompare(place, signal, { state, change, range, extent 
       ["Change", ({ x, y, gap }) => h("span.change", changeBar(gap), y.n ? (x.n ? (gap > 0 ? "more" : "less") : "gone") : "new"), ({ gap }) => gap],
       ["z", ({ z }) => z.toFixed(0), ({ z }) => z, true],
       ["Actions", ({ field, value, query, x }) => button("Show", () => change({ q: add(q, query), view: "records", ...(x.n ? {} : asks[1]) }), { class: "quiet", "aria-label": `Show ${visible(field)} ${visible(value.slice(0, 60))}` }), null],
-    ], different) : blank(a.records && b.records ? "No difference" : "Nothing to compare", a.records && b.records ? "No share differs by more than chance explains." : "One of the ranges has no record: choose others."));
+    ], different) : blank(a.records && b.records ? "No difference" : "Nothing to compare", a.records && b.records ? "No share differs by more than chance." : "One of the ranges has no record: choose others."));
 }

@@ -9,7 +9,7 @@ import { dateForm, full, length, onAxis, stepAfter, stepFor, stepsOf, stepStart 
 export const LEVELS = ["fatal", "alert", "critical", "error", "warn", "notice", "info", "debug", "trace", ""];
 
 /** The colour of a level's bar. @param {string} level */
-const barOf = (level) => (level === "alert" || level === "fatal" ? "critical" : level || "none");
+export const barOf = (level) => (level === "alert" || level === "fatal" ? "critical" : level || "none");
 
 /** The class of a level in page.css. @param {string|null|undefined} level */
 export const levelClass = (level) => "level-" + (level || "none");
@@ -216,7 +216,7 @@ export class Histogram {
       }));
       this.choices.replaceChildren(
         some || uses.has(ERRORS) ? button("Errors only", () => uses.onfilter(ERRORS), { class: "quiet", "aria-pressed": uses.has(ERRORS), title: "Only records of the level error and above" }) : "",
-        button("Log", () => uses.onlog(), { class: "quiet", "aria-pressed": uses.isLog(), title: "A step of the axis is a power of ten, so that few are seen beside many" }));
+        button("Log", () => uses.onlog(), { class: "quiet", "aria-pressed": uses.isLog(), title: "A step of the axis is a power of ten" }));
     }
     [...this.legend.querySelectorAll("b")].forEach((place, at) => {
       const n = sums.get(known[at]) ?? 0;

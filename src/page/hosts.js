@@ -68,7 +68,7 @@ function hostView(host, signal, uses, close) {
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
 export async function showHosts(place, signal, uses) {
   const hosts = await api.hosts(signal);
-  if (!hosts.length) return place.replaceChildren(blank("No hosts", "A host forwards its records here after `daytable hosts invite NAME` on this one, and the command that it prints on the other."));
+  if (!hosts.length) return place.replaceChildren(blank("No hosts", "`daytable hosts invite NAME` prints what a host runs to forward its records here."));
   const behind = hosts.reduce((sum, host) => sum + (host.behind_records ?? 0), 0);
   const heard = (/** @type {Row} */ { revoked, silent, silent_seconds }) => (revoked ? h("span.bad", "revoked") : isEmpty(silent_seconds) ? "not yet" : silent ? h("span.bad", `silent for ${roughly(silent_seconds * 1000)}`) : `${roughly(silent_seconds * 1000)} ago`);
   const silent = hosts.filter(({ silent }) => silent).length;

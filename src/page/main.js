@@ -5,7 +5,7 @@ import { watchAlerts } from "./alerts.js";
 import { QueryBar } from "./bar.js";
 import { showCompare } from "./compare.js";
 import { Columns, recall, remember } from "./columns.js";
-import { blank, button, byId, dialog, h, isBlank, plural, textOf, toast } from "./dom.js";
+import { blank, button, byId, dialog, h, isBlank, plural, textOf, toast, visible } from "./dom.js";
 import { Fields } from "./fields.js";
 import { Histogram } from "./histogram.js";
 import { showHosts } from "./hosts.js";
@@ -272,7 +272,9 @@ async function showResult(asked, signal) {
     if (signal.aborted) return;
     took = performance.now() - began;
     resultRows = result.rows.length;
-    drawChart = showTable(place, result, {
+    drawChart = () => {};
+    if (!resultRows) place.replaceChildren(why.message ? nothing() : blank("No rows", "The pipes leave none of what matches."));
+    else drawChart = showTable(place, result, {
       ...uses,
       filter: (name, value) => change({ q: add(split(state.q)[0], term(name, value)) }),
       zoom: (time, step) => change({ q: split(state.q)[0], since: rfc(time), until: rfc(stepAfter(time, step, state.utc)) }),
@@ -298,7 +300,7 @@ function failed(error, place) {
     place.replaceChildren(blank("The query cannot be understood", "", button("Edit the query", () => byId("q").focus(), { class: "primary" })));
   } else {
     const title = status === 0 ? "No connection" : status === 503 ? "The daemon is busy" : "The answer failed";
-    const advice = status === 0 ? "The daemon does not answer. Is it running? `systemctl status daytable` says so." : error.message;
+    const advice = status === 0 ? "The daemon does not answer: `systemctl status daytable`." : error.message;
     place.replaceChildren(blank(title, advice, button("Try again", run, { class: "primary" })));
   }
 }
@@ -412,12 +414,12 @@ function changed() {
   showStatus();
 }
 
-/** Why the last question found nothing. */
-let why = "";
+/** Why the last question found nothing, and what was probably meant. @type {Partial<api.Warning>} */
+let why = {};
 api.listener.warn = (warnings) => {
   const said = warnings.find((warning) => warning.at);
-  if (said) queryBar.say(said.message, said.at);
-  why = warnings.find((warning) => !warning.at)?.message ?? "";
+  if (said) queryBar.say(said.message, said.at, said.instead);
+  why = warnings.find((warning) => !warning.at) ?? {};
 };
 
 /** Nothing matches: why, and what to do. */
@@ -425,9 +427,12 @@ function nothing() {
   const [first, last] = extent;
   const [from, to] = range();
   const asked = split(state.q)[0];
-  if (!last) return blank("Nothing is stored yet", "Records appear as they are committed. \u201cSources\u201d shows what is read.", button("Sources", () => change({ view: "sources" }), { class: "primary" }), button("Follow", () => byId("live").click()));
+  if (!last) return blank("Nothing is stored yet", "\u201cSources\u201d shows what is read.", button("Sources", () => change({ view: "sources" }), { class: "primary" }), button("Follow", () => byId("live").click()));
   if (asked && asked !== "*") {
-    return blank("Nothing matches", `No record of this range matches the query${why && `: ${why}`}.`, state.since === "all" ? "" : button("Look at all time", () => change({ since: "all", until: "" }), { class: "primary" }), button("Clear the query", () => change({ q: "" })));
+    const { message, instead } = why;
+    return blank("Nothing matches", `No record of this range matches the query${message ? `: ${message}` : ""}.`,
+      instead ? button("Ask " + visible(instead), () => change({ q: instead }), { class: "primary" }) : "",
+      state.since === "all" ? "" : button("Look at all time", () => change({ since: "all", until: "" }), instead ? {} : { class: "primary" }), button("Clear the query", () => change({ q: "" })));
   }
   const where = to <= first ? "The range is before the first record." : from > last ? "The range is after the last record." : "No record has a time in this range.";
   return blank("No records in this range", where, button("Show the last day with records", () => change(lastDay()), { class: "primary" }), button("All time", () => change({ since: "all", until: "" })));

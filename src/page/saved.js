@@ -11,7 +11,7 @@ export function openSaved(saved, change) {
       box.close();
       change({ q: query, view: "records", ...(since ? { since, until: "" } : {}), ...(columns.length ? { cols: columns } : {}) });
     }, { class: "cell" }), h("p", visible(about ?? "")), h("code", visible(query))))),
-  h("p.note.lead", "These are the blocks [[query]] of the configuration. Share has the block of the query that is shown."));
+  h("p.note.lead", "These are the blocks [[query]] of the configuration. Share has that of the query that is shown."));
 }
 
 /** A text of the configuration. @param {string} text */

@@ -59,7 +59,7 @@ export function openShare(state, range, block) {
     line("Link", link), line("Command", command(absolute)),
     state.q ? line("Saved query", block) : "",
     h("div.share-line", h("h3", "Grafana"), base, open),
-    h("p.note", "Explore gets the words, instance, level, table and source of the query. Other filters are LogQL there."),
+    h("p.note", "Explore gets the words, instance, level, table and source of the query."),
     h("div.share-line", h("h3", "Export"), ...FORMATS.map(([name, format, end]) => h("a.button", { href: api.exportUrl(ask, format), download: "daytable." + end }, name))),
-    h("p.note", "An export has everything that matches, not only what is on the screen. CSV is for spreadsheets: text that would be a formula there has an apostrophe before it."));
+    h("p.note", "An export has all that matches."));
 }

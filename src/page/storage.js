@@ -18,7 +18,7 @@ function tableParts(name) {
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
 export async function showDays(place, signal, { state, change }) {
   const tables = await api.tables(signal);
-  if (!tables.length) return place.replaceChildren(blank("No days yet", "The first record makes the first day. The guide of files and pushes says how records come in."));
+  if (!tables.length) return place.replaceChildren(blank("No days yet", "The first record makes the first day."));
   const { utc } = state();
   const time = (/** @type {string|null|undefined} */ text) => (text ? full(Date.parse(text), utc) : "\u2013");
   /** @type {Map<string, Row[]>} */
@@ -40,7 +40,7 @@ export async function showDays(place, signal, { state, change }) {
         const month = tableParts(row.table)[1].slice(0, 7);
         const isNew = month && month !== tableParts(sorted[at - 1]?.table ?? "")[1].slice(0, 7);
         const bar = h("i");
-        bar.style.height = Math.max(2, Math.sqrt((row.bytes ?? 0) / most) * 44) + "px";
+        bar.style.height = (row.bytes ? Math.max(2, row.bytes / most * 44) : 0) + "px";
         const text = `${tableParts(row.table)[1] || row.table}: ${row.state}, ${row.rows === null || row.rows === undefined ? "" : plural(row.rows, "row") + ", "}${size(row.bytes)}${row.expires ? ", expires " + time(row.expires) : ""}`;
         return [isNew ? h("li", h("span", month)) : "", h("li", h("button", { class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", (tableParts(row.table)[1] || row.table).slice(-2))))];
       })))),
@@ -68,7 +68,7 @@ export async function showSources(place, signal, { state }) {
   const listeners = all.filter((row) => "listen" in row);
   const outboxes = all.filter((row) => "endpoint" in row);
   const bad = all.map((row) => /** @type {[Row, [string, number][]]} */ ([row, lossesOf(row)])).filter(([, losses]) => losses.length);
-  if (!all.length) return place.replaceChildren(blank("No sources yet", "No file is followed, and no listener had a record. `daytable check` says what the configuration follows."));
+  if (!all.length) return place.replaceChildren(blank("No sources yet", "No file is followed, and no listener had a record: see `daytable check`."));
   const losses = (/** @type {Row} */ row) => {
     const list = lossesOf(row);
     return list.length ? h("span.bad", list.map(([reason, n]) => `${visible(reason)} ${grouped(n)}`).join(", ")) : "none";
@@ -83,7 +83,7 @@ export async function showSources(place, signal, { state }) {
   place.replaceChildren(
     h("p", { class: bad.length ? "verdict bad" : "verdict good", role: "status" }, bad.length
       ? `Something was lost or changed in ${plural(bad.length, "source")}: see Losses. \u201cdaytable verify\u201d compares everything with its ledgers.`
-      : `Nothing was lost: ${plural(all.length, "source")}, every record that was read is stored.`),
+      : `Nothing was lost of ${plural(all.length, "source")}: all that was read is stored.`),
     h("p", { class: verify.findings ? "lead bad" : "lead note" }, verify.last
       ? `Last verified ${when(verify.last)}: ${verify.findings ? plural(verify.findings, "finding") + ", which the log names" : "everything is whole"}.`
       : "Not verified yet by a daemon.", verify.next ? ` Next: ${when(verify.next)}.` : ""),

@@ -1,7 +1,7 @@
 // Rows of a query with pipes: a table, and a chart where there are groups of time and a number.
 
-import { bar, blank, button, colours, dash, grid, h, isBlank, isEmpty, plural, textOf, visible } from "./dom.js";
-import { axis, paint, scaleOf } from "./histogram.js";
+import { bar, button, colours, dash, grid, h, isBlank, isEmpty, plural, textOf, visible } from "./dom.js";
+import { axis, barOf, levelClass, LEVELS, paint, scaleOf } from "./histogram.js";
 import { Digits } from "./json.js";
 import { approximately, grouped, isNumber } from "./number.js";
 import { full } from "./time.js";
@@ -22,15 +22,11 @@ const isTime = (name) => name === "_time" || name === "time";
 const hasNoNumber = (value) => value === undefined || value === null || value === "NaN" || value === "Infinity" || value === "-Infinity";
 
 /**
- * Shows rows, sorted by the column that a person chooses. A cell of a group filters, and one of a time shows its step.
+ * Shows rows, of which there is one at least, sorted by the column that a person chooses. A cell of a group filters, and one of a time shows its step.
  * @param {HTMLElement} place @param {import("./api.js").Result} result @param {Uses} uses
  * @returns {() => void} draws the chart anew
  */
 export function showTable(place, { rows, groups, step_seconds }, uses) {
-  if (!rows.length) {
-    place.replaceChildren(blank("No rows", "Nothing in this range matches the query before its first pipe."));
-    return () => {};
-  }
   const { utc } = uses.state();
   const columns = [...new Set(rows.slice(0, ROWS_MAX).flatMap(Object.keys))];
   const isValue = (/** @type {string} */ name) => !groups.includes(name) && !isTime(name) && rows.every((row) => hasNoNumber(row[name]) || isNumber(row[name]));
@@ -62,7 +58,7 @@ export function showTable(place, { rows, groups, step_seconds }, uses) {
 const shown = (value) => (typeof value === "number" || value instanceof Digits ? grouped(value) : textOf(value));
 
 /** @typedef {[number, number]} Point a time and a value */
-/** @typedef {{name: string, parts: Point[][], sum: number}} Line points that belong together, with gaps between the parts */
+/** @typedef {{name: string, level?: string, parts: Point[][], sum: number}} Line points that belong together, with gaps between the parts; and the level that all of them are of */
 
 /**
  * A line for each group and each function. Where a step has no value, the line has a gap.
@@ -94,7 +90,8 @@ export function linesOf(rows, time, groups, values, step) {
       if (last && point[0] - last[0] < step * 1.5) parts.at(-1)?.push(point);
       else parts.push([point]);
     }
-    return { name, parts, sum: line.reduce((sum, [, y]) => sum + Math.abs(y), 0) };
+    const level = names[groups.indexOf("level")]?.replace("(none)", "");
+    return { name, ...(LEVELS.includes(level) && names.length === 2 && values.length === 1 ? { level } : {}), parts, sum: line.reduce((sum, [, y]) => sum + Math.abs(y), 0) };
   }).sort((a, b) => b.sum - a.sum);
 }
 
@@ -104,6 +101,7 @@ export function linesOf(rows, time, groups, values, step) {
 function chart(lines, step, { state, change }, again) {
   const { utc, log, chart } = state();
   const shown = lines.slice(0, LINES);
+  const hasLevels = shown.every(({ level }) => level !== undefined);
   const points = shown.flatMap(({ parts }) => parts.flat());
   const isBars = chart === "bars";
   const sums = stacks(shown);
@@ -119,7 +117,7 @@ function chart(lines, step, { state, change }, again) {
     change(next, true);
     again();
   }, { class: "quiet", "aria-pressed": isOn, title });
-  const legend = h("div.legend", ...shown.map(({ name }, at) => h("span", { class: "line-" + (at % 6) }, h("i"), visible(name.slice(0, 60)))), lines.length > LINES ? h("span", `and ${lines.length - LINES} more, which the table has`) : "",
+  const legend = h("div.legend", ...shown.map(({ name, level }, at) => h("span", { class: hasLevels ? levelClass(level) : "line-" + (at % 6) }, h("i"), visible(name.slice(0, 60)))), lines.length > LINES ? h("span", `and ${lines.length - LINES} more, which the table has`) : "",
     log && scale.left ? h("span", `${plural(scale.left, "value")} of 0 or less ${scale.left === 1 ? "is" : "are"} not drawn`) : "",
     h("div.choices", { role: "group", "aria-label": "Chart" }, choice("Lines", !isBars, { chart: "lines" }, "A line for each group"), choice("Bars", isBars, { chart: "bars" }, "Bars, one upon the other"),
       choice("Log", log, { log: !log }, "A step of the axis is a power of ten")));
@@ -134,10 +132,10 @@ function chart(lines, step, { state, change }, again) {
     axis(context, colour, from, Math.max(to, from + 1), width, CHART_HEIGHT, utc);
     scale.lines(context, colour, width, CHART_HEIGHT, grouped);
     context.lineWidth = 1.5;
-    shown.forEach(({ parts }, at) => {
-      context.fillStyle = context.strokeStyle = colour("line-" + (at % 6));
+    shown.forEach(({ parts, level }, at) => {
+      context.fillStyle = context.strokeStyle = colour(hasLevels ? "bar-" + barOf(level ?? "") : "line-" + (at % 6));
       if (isBars) {
-        context.globalAlpha = at < 6 ? 0.85 : 0.5;
+        context.globalAlpha = at < 6 || hasLevels ? 0.85 : 0.5;
         for (const [line, time, low, high] of sums.flatMap(({ tops }) => tops)) {
           if (line !== at || !scale.has(high)) continue;
           const [left, right] = [x(time), x(time + (step > 0 ? step : 1))];
@@ -147,7 +145,7 @@ function chart(lines, step, { state, change }, again) {
         context.globalAlpha = 1;
         return;
       }
-      context.setLineDash(at < 6 ? [] : [4, 3]);
+      context.setLineDash(at < 6 || hasLevels ? [] : [4, 3]);
       for (const part of parts.flatMap((part) => drawable(part, scale.has))) {
         context.beginPath();
         // A step between gaps is a dot.

@@ -246,15 +246,7 @@ fn a_drop_asks_first() {
     let error = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(64), "{error}");
     assert!(error.contains(&format!("`daytable drop --yes {table}`")), "{error}");
-    let on_terminal = |answer: &str| {
-        let command = format!("{DAYTABLE} drop --data {} {table}", place.data().display());
-        let mut script = Command::new("script");
-        script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = script.spawn().expect("script of util-linux");
-        child.stdin.take().expect("piped").write_all(answer.as_bytes()).expect("written");
-        let output = child.wait_with_output().expect("run");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
-    };
+    let on_terminal = |answer| place.on_terminal(&format!("drop --data {} {table}", place.data().display()), answer);
     let (code, shown) = on_terminal("n\n");
     assert!(code == Some(64) && shown.contains("Drop for good? [y/N]") && shown.contains(last), "{code:?} {shown}");
     assert_eq!(place.records().len(), 10);

@@ -47,7 +47,9 @@ fn fetched(socket: &Path, target: &str) -> Vec<u8> {
 fn an_answer_is_exported_in_every_form() {
     let place = imported();
     let file = |name: &str| place.path(name).display().to_string();
-    place.said("export", &["level:info", "--output", &file("info.ndjson")]);
+    let said = place.said("export", &["level:info", "--output", &file("info.ndjson")]);
+    let kibibytes = fs::metadata(place.path("info.ndjson")).expect("there").len() as f64 / 1024.0;
+    assert_eq!(said, format!("5 records in {}, {kibibytes:.1} KiB\n", file("info.ndjson")));
     let lines: Vec<Value> = fs::read_to_string(place.path("info.ndjson"))
         .expect("written")
         .lines()
@@ -68,7 +70,8 @@ fn an_answer_is_exported_in_every_form() {
     );
     assert!(rows[0]["time"].as_str().is_some_and(|time| time.starts_with("2026-11-21 08:05:00")), "{rows}");
     let stats = ["* | stats by (level) count() n | sort by (n)", "--format", "parquet", "--output"];
-    place.said("export", &[&stats[..], &[&file("stats.parquet")]].concat());
+    let said = place.said("export", &[&stats[..], &[&file("stats.parquet")]].concat());
+    assert!(said.starts_with("2 rows in "), "{said}");
     assert_eq!(rows_of(&place.path("stats.parquet")), json!([{"level": "error", "n": 1}, {"level": "info", "n": 5}]));
     let piped = place.ask("query", &["* | fields message", "--format", "parquet"]).stdout;
     fs::write(place.path("piped.parquet"), piped).expect("written");
@@ -118,6 +121,26 @@ fn an_export_that_is_killed_leaves_the_file_of_before() {
     place.said("export", &["* | fields message", "--format", "csv", "--output", path.to_str().expect("a path")]);
     assert_eq!(fs::read_to_string(&path).expect("there").lines().count(), 7);
     assert!(!place.path(".out.csv.partial").exists());
+}
+
+#[test]
+fn an_export_asks_before_it_replaces_a_file() {
+    let place = imported();
+    let path = place.path("out.ndjson");
+    let command = format!("export --data {} --output {}", place.data().display(), path.display());
+    let (code, shown) = place.on_terminal(&command, "");
+    assert!(code == Some(0) && shown.contains("6 records in"), "{shown}");
+    fs::write(&path, "before").expect("written");
+    let (code, shown) = place.on_terminal(&command, "n\n");
+    assert!(code == Some(64) && shown.contains("is there, 6 B. Replace it? [y/N]"), "{code:?} {shown}");
+    assert_eq!(fs::read_to_string(&path).expect("there"), "before");
+    let (code, shown) = place.on_terminal(&command, "y\n");
+    assert!(code == Some(0) && shown.contains("6 records in"), "{code:?} {shown}");
+    let (code, shown) = place.on_terminal(&format!("{command} --yes --raw"), "");
+    assert!(code == Some(0) && !shown.contains("Replace") && shown.contains("6 records in"), "{code:?} {shown}");
+    // Nobody can be asked.
+    place.said("export", &["level:error", "--output", &path.display().to_string()]);
+    assert_eq!(fs::read_to_string(&path).expect("there").lines().count(), 1);
 }
 
 #[test]

@@ -651,6 +651,10 @@ fn a_silent_host_is_an_alert_without_a_rule() {
     let [first, second] = [0, 1].map(|at: usize| hosts[at].start());
     hosts.iter().for_each(|host| host.write("app.log", &lines("request", 0..5)));
     wait_for_all(&central, &[&hosts[0], &hosts[1]], 10);
+    // A host says how far it is behind with the next thing that it says.
+    let of = |listed: &str, name: &str| listed.lines().find(|line| line.starts_with(name)).expect("a line").to_owned();
+    let list = || central.place.said("hosts", &[]);
+    wait_for("its word", PATIENCE, || of(&list(), "web-1").contains("behind by nothing").then_some(()));
     first.stop();
     let silent = |running: &Daemon| -> Vec<String> {
         let answer = client::over_unix(running.socket(), "GET", "/api/alerts", "").expect("an answer");
@@ -663,11 +667,10 @@ fn a_silent_host_is_an_alert_without_a_rule() {
     // The list says it as well, without being told of the configuration.
     let said = ["web-1", "web-2"].map(|name| central.host(name).expect("listed")["silent"].clone());
     assert_eq!(said, [Value::Bool(true), Value::Bool(false)]);
-    let listed = String::from_utf8(central.place.ask("hosts", &[]).stdout).expect("text");
-    let of = |name: &str| listed.lines().find(|line| line.starts_with(name)).expect("a line").to_owned();
-    assert!(of("web-1").starts_with("web-1  silent for "), "{listed}");
-    assert!(of("web-1").contains("behind by nothing when it was heard of last"), "{listed}");
-    assert!(!of("web-2").contains("silent"), "{listed}");
+    let listed = list();
+    assert!(of(&listed, "web-1").starts_with("web-1  silent for "), "{listed}");
+    assert!(of(&listed, "web-1").contains("behind by nothing when it was heard of last"), "{listed}");
+    assert!(!of(&listed, "web-2").contains("silent"), "{listed}");
     // A central that was away knows of no silence of its own accord, and forgets none.
     running.stop();
     let running = central.place.start_with(&config);

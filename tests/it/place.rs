@@ -93,6 +93,17 @@ impl Place {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// The exit code of a command with its arguments on a terminal on which `answer` is typed, and what it shows.
+    pub(crate) fn on_terminal(&self, arguments: &str, answer: &str) -> (Option<i32>, String) {
+        let mut script = Command::new("script");
+        script.args(["-qec", &format!("{DAYTABLE} {arguments}"), "/dev/null"]);
+        script.current_dir(self.path("")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().expect("script of util-linux");
+        child.stdin.take().expect("piped").write_all(answer.as_bytes()).expect("written");
+        let output = child.wait_with_output().expect("run");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// The objects printed by a command with `--json`.
     pub(crate) fn json(&self, command: &str, args: &[&str]) -> Vec<Value> {
         let said = self.said(command, &[args, &["--json"]].concat());

@@ -12,6 +12,7 @@ pub struct SyntaxError {
     query: String,
     at: Range<usize>,
     message: String,
+    instead: Option<String>,
 }
 
 impl SyntaxError {
@@ -19,7 +20,19 @@ impl SyntaxError {
     pub fn new(query: &str, at: Range<usize>, message: impl Into<String>) -> SyntaxError {
         let start = query.floor_char_boundary(at.start.min(query.len()));
         let end = query.ceil_char_boundary(at.end.clamp(start, query.len()));
-        SyntaxError { query: query.to_owned(), at: start..end, message: message.into() }
+        SyntaxError { query: query.to_owned(), at: start..end, message: message.into(), instead: None }
+    }
+
+    /// The same, with what is written at its place where another meaning was meant.
+    pub(crate) fn with_written(mut self, written: Option<&str>) -> SyntaxError {
+        let instead = |written| format!("{}{written}{}", &self.query[..self.at.start], &self.query[self.at.end..]);
+        self.instead = written.map(instead);
+        self
+    }
+
+    /// The query as it is written for what was probably meant, where that is known.
+    pub fn instead(&self) -> Option<&str> {
+        self.instead.as_deref()
     }
 
     /// The bytes of the query that are wrong. The range is empty at the end of the query.

@@ -12,7 +12,7 @@ use crate::lexer::{QueryToken, TokenKind, tokens};
 use crate::moment::Moment;
 use crate::number::{Number, ipv4, ipv4_network};
 use crate::query::{Expression, FieldOperator, Operator, Pipe, Span, Test, TimeTest, Times};
-use crate::remark::{self, bare_name, is_name};
+use crate::remark::{self, Doubt, bare_name, is_name};
 use crate::unit::duration_nanos;
 use crate::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_TERMS_MAX};
 use daytable_model::did_you_mean::did_you_mean;
@@ -81,13 +81,13 @@ impl<'q> Parser<'q> {
     }
 
     /// Warns of the text at a place.
-    fn warn(&mut self, at: Range<usize>, message: Option<String>) {
+    fn warn(&mut self, at: Range<usize>, doubt: Option<Doubt>) {
         // What a query of another language says about one of its words would only repeat it.
         let is_said = |warning: &SyntaxError| warning.at().start <= at.start && at.end <= warning.at().end;
-        if let Some(message) = message
+        if let Some(Doubt { message, written }) = doubt
             && !self.warnings.iter().any(is_said)
         {
-            self.warnings.push(SyntaxError::new(self.query, at, message));
+            self.warnings.push(SyntaxError::new(self.query, at, message).with_written(written.as_deref()));
         }
     }
 
@@ -301,7 +301,7 @@ impl<'q> Parser<'q> {
             self.next = start;
             let pipe = foreign::pipe_without_sign(&self.tokens, start).filter(|_| start > 0);
             let until = self.tokens.get(start + 1).map_or(self.query.len(), |next| next.at.end);
-            self.warn(self.tokens[start].at.start..until, pipe);
+            self.warn(self.tokens[start].at.start..until, pipe.map(Doubt::new));
         }
         if self.is("*") && !self.neighbour_is_text() {
             self.advance();
@@ -388,8 +388,8 @@ impl<'q> Parser<'q> {
         }
         if value.kind != TokenKind::End {
             let at = self.tokens[name].at.start..value.at.end;
-            let message = remark::of_word_operator(&written, &operator.text, &self.query[value.at.clone()]);
-            self.warn(at, message);
+            let doubt = remark::of_word_operator(&written, &operator.text, &self.query[value.at.clone()]);
+            self.warn(at, doubt);
         }
         Ok(None)
     }
@@ -470,7 +470,9 @@ impl<'q> Parser<'q> {
                 if is_prefix {
                     self.warn_of_inner_star(field, begin);
                 } else if is_bare && field.column() != Column::Anywhere {
-                    self.warn(begin..self.parsed_to(), remark::of_value(field, &value, false));
+                    // Behind the sign of equality a range is a text.
+                    let doubt = remark::of_value(field, &value, false).map(|doubt| Doubt::new(doubt.message));
+                    self.warn(begin..self.parsed_to(), doubt);
                 }
                 let test = if is_prefix { Test::ExactPrefix(value) } else { Test::Exact(value) };
                 return if is_not { not(test) } else { of(test) };
@@ -514,11 +516,11 @@ impl<'q> Parser<'q> {
         let (text, at) = self.compound(stops, expected)?;
         let is_quoted = first.kind == TokenKind::Quoted && first.at == at;
         if !is_quoted {
-            let message = match field.column() {
+            let doubt = match field.column() {
                 Column::Anywhere => remark::of_word(&self.query[at.clone()]),
                 _ => remark::of_value(field, &text, false),
             };
-            self.warn(at.clone(), message);
+            self.warn(at.clone(), doubt);
         }
         if self.is("*") && !self.token().is_apart {
             self.advance();

@@ -190,60 +190,82 @@ fn written_name<'n>(name: &'n str, value: &str) -> &'n str {
     }
 }
 
+/// A text that is probably meant in another way.
+pub(crate) struct Doubt {
+    /// What it is taken for, and what to write.
+    pub(crate) message: String,
+    /// What stands at its place then, if that is known.
+    pub(crate) written: Option<String>,
+}
+
+impl Doubt {
+    pub(crate) fn new(message: String) -> Doubt {
+        Doubt { message, written: None }
+    }
+
+    /// A message that ends in what is written.
+    fn written(message: &str, written: String) -> Doubt {
+        Doubt { message: format!("{message} {written}"), written: Some(written) }
+    }
+}
+
 /// The warning of a bare word.
-pub(crate) fn of_word(text: &str) -> Option<String> {
+pub(crate) fn of_word(text: &str) -> Option<Doubt> {
     if matches!(text, "&&" | "&") {
-        return Some(format!("{text} is taken for a word: filters side by side must all match, so leave it out"));
+        let message = format!("{text} is taken for a word: filters side by side must all match, so leave it out");
+        return Some(Doubt { message, written: Some(String::new()) });
     }
     if let Some(rest) = text.strip_prefix('+')
         && is_name(rest)
     {
-        return Some(format!("{text} is taken for a word with a +: a filter is required without a sign: write {rest}"));
+        let message = format!("{text} is taken for a word with a +: a filter is required without a sign: write");
+        return Some(Doubt::written(&message, rest.to_owned()));
     }
     let Some(Comparison { name, sign, value: shown }) = comparison(text) else { return of_pattern(text) };
     let written = written_name(name, shown);
     let quotes = if sign.ends_with('~') && !shown.starts_with(['"', '\'', '`']) { "\"" } else { "" };
-    let mut message =
-        format!("{text} is taken for a word: a comparison is written {written}{sign}{quotes}{shown}{quotes}");
+    let message = format!("{text} is taken for a word: a comparison is written");
+    let mut doubt = Doubt::written(&message, format!("{written}{sign}{quotes}{shown}{quotes}"));
     if let Some(other) = other_name(name).filter(|other| *other != written) {
-        message.push_str(&format!("; the {other} is called {other}: {other}{sign}{quotes}{shown}{quotes}"));
+        doubt.message.push_str(&format!("; the {other} is called {other}: {other}{sign}{quotes}{shown}{quotes}"));
     }
-    Some(message)
+    Some(doubt)
 }
 
 /// The warning of a word with signs of patterns: `err?r`, `%error%`, `^error`.
-fn of_pattern(text: &str) -> Option<String> {
+fn of_pattern(text: &str) -> Option<Doubt> {
     let is_plain = |text: &str| !text.is_empty() && text.split('?').all(|part| part.is_empty() || is_name(part));
     if let Some(inner) = text.strip_prefix('%').and_then(|text| text.strip_suffix('%')).filter(|inner| is_name(inner)) {
-        return Some(format!("% stands for itself: a part of a word is written *{inner}*"));
+        return Some(Doubt::written("% stands for itself: a part of a word is written", format!("*{inner}*")));
     }
     if let Some(rest) = text.strip_prefix('^').or_else(|| text.strip_suffix('$'))
         && is_name(rest.trim_end_matches('$'))
     {
-        return Some(format!("^ and $ stand for themselves: a pattern is written ~\"{text}\""));
+        return Some(Doubt::written("^ and $ stand for themselves: a pattern is written", format!("~\"{text}\"")));
     }
     let has_inner = text.trim_end_matches('?').contains('?');
     (has_inner && is_plain(text)).then(|| {
-        format!("? stands for itself: any character is a pattern, ~\"{}\"", text.replace('.', "\\.").replace('?', "."))
+        let pattern = text.replace('.', "\\.").replace('?', ".");
+        Doubt::written("? stands for itself: any character is a pattern,", format!("~\"{pattern}\""))
     })
 }
 
 /// The warning of a value without quotes: `5xx`, `500-599`, `=>500`, `10gigs`.
-pub(crate) fn of_value(field: &FieldName, text: &str, is_ordered: bool) -> Option<String> {
+pub(crate) fn of_value(field: &FieldName, text: &str, is_ordered: bool) -> Option<Doubt> {
     if let Some(rest) = text.strip_prefix(['=', '>', '<', '!', '~'])
         && !rest.is_empty()
     {
-        return Some(format!(
+        return Some(Doubt::new(format!(
             "{text} is taken for the value: the signs of a comparison are =, !=, >, >=, <, <= and ~, as in {field}:>=500"
-        ));
+        )));
     }
     if is_ordered {
         let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '_'));
         let is_with_unit = unit.len() < text.len() && unit.chars().all(|c| c.is_alphabetic() || c == '%');
         if is_with_unit && !unit.is_empty() && crate::number::Number::parse(text).is_none() {
-            return Some(format!(
+            return Some(Doubt::new(format!(
                 "{text} is not a number, so it is compared as a text: units are ns, µs, ms, s, m, h, d, w, KB, MB, KiB, MiB …"
-            ));
+            )));
         }
         return None;
     }
@@ -252,7 +274,7 @@ pub(crate) fn of_value(field: &FieldName, text: &str, is_ordered: bool) -> Optio
 }
 
 /// `5xx`, `50?`, `4..`: a number with places for any digit.
-fn number_wildcard(field: &FieldName, text: &str) -> Option<String> {
+fn number_wildcard(field: &FieldName, text: &str) -> Option<Doubt> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (known, open) = text.split_at(digits);
     let is_open = ["xX", "?", ".", "#", "_"].iter().any(|signs| open.chars().all(|c| signs.contains(c)));
@@ -262,24 +284,26 @@ fn number_wildcard(field: &FieldName, text: &str) -> Option<String> {
     let low: u64 = known.parse().ok().filter(|known| *known < 1_000_000_000)?;
     let step = 10u64.pow(u32::try_from(open.len()).ok()?);
     let (low, high) = (low * step, (low + 1) * step);
-    Some(format!(
-        "{text} is taken for a word: numbers from {low} to {} are written {field}:range[{low}, {high})",
-        high - 1
-    ))
+    let range = format!("range[{low}, {high})");
+    let last = high - 1;
+    let message = format!("{text} is taken for a word: numbers from {low} to {last} are written {field}:{range}");
+    Some(Doubt { message, written: Some(range) })
 }
 
 /// `500-599`, `500..599`.
-fn number_range(field: &FieldName, text: &str) -> Option<String> {
+fn number_range(field: &FieldName, text: &str) -> Option<Doubt> {
     let (low, high) = text.split_once("..").or_else(|| text.split_once('-'))?;
     let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('0') || text == "0");
     let (low, high) = (number(low)?, number(high)?);
     (low < high).then(|| {
-        format!("{text} is taken for a word: numbers from {low} to {high} are written {field}:range[{low}, {high}]")
+        let range = format!("range[{low}, {high}]");
+        let message = format!("{text} is taken for a word: numbers from {low} to {high} are written {field}:{range}");
+        Doubt { message, written: Some(range) }
     })
 }
 
 /// The warning of a `*` that is neither at the end nor at both ends.
-pub(crate) fn of_inner_star(field: Option<&FieldName>, text: &str) -> String {
+pub(crate) fn of_inner_star(field: Option<&FieldName>, text: &str) -> Doubt {
     // Where a dot stands before it, a regular expression was meant.
     let is_regexp = text.contains(".*");
     let part = |part: &str| match is_regexp {
@@ -296,11 +320,13 @@ pub(crate) fn of_inner_star(field: Option<&FieldName>, text: &str) -> String {
     // Writing to a text cannot fail.
     let _ = quoted(&mut value, &whole);
     let name = field.map_or_else(String::new, |field| format!("{field}:"));
-    format!("the text after * is taken for another filter: * stands at the end, or at both ends; write {name}~{value}")
+    Doubt::new(format!(
+        "the text after * is taken for another filter: * stands at the end, or at both ends; write {name}~{value}"
+    ))
 }
 
 /// The warning of `like`, `contains` and other words that compare in SQL or Kusto: the name, the word, and the value.
-pub(crate) fn of_word_operator(name: &str, word: &str, value: &str) -> Option<String> {
+pub(crate) fn of_word_operator(name: &str, word: &str, value: &str) -> Option<Doubt> {
     let name = bare_name(name);
     let text = value.trim_matches(['"', '\'', '`', '%']);
     let mut shown = String::new();
@@ -327,5 +353,8 @@ pub(crate) fn of_word_operator(name: &str, word: &str, value: &str) -> Option<St
         "is" if value.eq_ignore_ascii_case("not") => format!("{name}:*"),
         _ => return None,
     };
-    Some(format!("{name} {word} … is taken for words: here it is written {right}"))
+    // Of `between`, the second bound is not read here.
+    let is_whole = !right.ends_with("…]") && !value.eq_ignore_ascii_case("not");
+    let message = format!("{name} {word} … is taken for words: here it is written {right}");
+    Some(Doubt { message, written: is_whole.then_some(right) })
 }

@@ -80,6 +80,34 @@ fn a_word_that_looks_like_something_else_is_said_with_what_to_write() {
 }
 
 #[test]
+fn a_warning_has_the_query_that_was_meant() {
+    for (query, instead) in [
+        ("error status>=500 | count()", Some("error status:>=500 | count()")),
+        ("ü severity=error", Some("ü level:=error")),
+        ("a && b", Some("a  b")),
+        ("+timeout x", Some("timeout x")),
+        ("%part% | limit 3", Some("*part* | limit 3")),
+        ("^error", Some("~\"^error\"")),
+        ("err?r", Some("~\"err.r\"")),
+        ("status:5xx or a", Some("status:range[500, 600) or a")),
+        ("status:500-599", Some("status:range[500, 599]")),
+        ("status:=5xx", None),
+        ("message contains \"timeout\"", Some("message:*timeout*")),
+        ("user is null", Some("-user:*")),
+        ("status between 500 and 599", None),
+        ("path:/a/*/b x", None),
+        ("error limit 10", None),
+    ] {
+        let (_, remarks) = ParsedQuery::parse_remarked(query).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(remarks.warnings()[0].instead(), instead, "{query}");
+        if let Some(instead) = instead {
+            let (_, remarks) = ParsedQuery::parse_remarked(instead).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(remarks.warnings(), [], "{instead}");
+        }
+    }
+}
+
+#[test]
 fn a_warning_has_the_place_of_the_text() {
     for (query, text) in [
         ("error status>=500 | count()", "status>=500"),

@@ -11,6 +11,7 @@ use crate::config::Config;
 use daytable_intake::tail::{SurveyedPath, UnreadReason, survey};
 use daytable_model::time::Ticks;
 use daytable_model::units::show_duration;
+use std::collections::HashSet;
 use std::path::Path;
 
 const CHECK: &str = "files";
@@ -31,6 +32,8 @@ pub(super) fn surveyed(config: &Config, control: Option<Control>) -> Result<Vec<
 /// Whether the files of the blocks can be read, and why others are left alone.
 pub(super) fn files(config: &Config, surveyed: &[SurveyedPath], is_of_daemon: bool, now: Ticks) -> Vec<CheckResult> {
     let reader = if is_of_daemon { "the daemon" } else { "this user" };
+    let read_by_any = surveyed.iter().filter(|found| found.reason.is_none()).map(|found| found.path.as_str());
+    let read_by_any: HashSet<&str> = read_by_any.collect();
     let mut results = Vec::new();
     for name in blocks(config, surveyed) {
         // The command line of the daemon has blocks that its configuration has not.
@@ -54,7 +57,9 @@ pub(super) fn files(config: &Config, surveyed: &[SurveyedPath], is_of_daemon: bo
             count => CheckResult::ok(CHECK, format!("{block}: {reader} can read {count}")),
         });
         for kind in Unread::ALL {
-            let paths: Vec<&str> = of_block().filter_map(|found| kind.shows(found)).collect();
+            // What lies beside the files of a block may be a file of another one.
+            let is_left = |path: &&str| !matches!(kind, Unread::Beside) || !read_by_any.contains(path);
+            let paths: Vec<&str> = of_block().filter_map(|found| kind.shows(found)).filter(is_left).collect();
             if !paths.is_empty() {
                 results.push(kind.result(&block, &named(&paths)));
             }
@@ -111,10 +116,11 @@ enum Unread {
     Compressed,
     Empty,
     Excluded,
+    Beside,
 }
 
 impl Unread {
-    const ALL: [Unread; 9] = [
+    const ALL: [Unread; 10] = [
         Unread::Denied,
         Unread::NoFolder,
         Unread::Folder,
@@ -124,6 +130,7 @@ impl Unread {
         Unread::Compressed,
         Unread::Empty,
         Unread::Excluded,
+        Unread::Beside,
     ];
 
     /// The path, if it is left alone for this reason.
@@ -139,6 +146,7 @@ impl Unread {
                 | (Unread::Compressed, UnreadReason::Compressed)
                 | (Unread::Empty, UnreadReason::Empty)
                 | (Unread::Excluded, UnreadReason::Excluded)
+                | (Unread::Beside, UnreadReason::Beside)
         );
         is_it.then_some(&found.path)
     }
@@ -179,6 +187,9 @@ impl Unread {
             ),
             Unread::Empty => CheckResult::ok(CHECK, format!("{block}: empty, waits for a first line: {paths}")),
             Unread::Excluded => CheckResult::ok(CHECK, format!("{block}: left out by `exclude`: {paths}")),
+            Unread::Beside => {
+                CheckResult::ok(CHECK, format!("{block}: beside its files, and matched by nothing: {paths}"))
+            }
         }
     }
 }
@@ -227,6 +238,7 @@ mod tests {
             path("/var/log/a.log", None),
             path("/var/log/b.log", Some(UnreadReason::Denied)),
             path("/var/log/c.log", Some(UnreadReason::Denied)),
+            path("/var/log/d.txt", Some(UnreadReason::Beside)),
             path("/var/log/*.out", Some(UnreadReason::NoMatch(vec!["a.log".into()]))),
         ];
         let now = Ticks::from_unix(1_900_000_000, 0).expect("a time");
@@ -238,6 +250,7 @@ mod tests {
             [
                 (CheckStatus::Ok, "[[tail]] \"app\": the daemon can read 1"),
                 (CheckStatus::Fail, "[[tail]] \"app\": no permission for /var/log/b.log, /var/log/c.log"),
+                (CheckStatus::Ok, "[[tail]] \"app\": beside its files, and matched by nothing: /var/log/d.txt"),
                 (CheckStatus::Warn, "[[tail]] \"app\": no file matches /var/log/*.out: there are a.log"),
                 (CheckStatus::Warn, "[[tail]] \"app\": last written before `keep` (30d): /var/log/a.log"),
             ]

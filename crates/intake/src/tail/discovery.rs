@@ -44,7 +44,7 @@ pub(super) struct Discovery {
     walked: Option<Instant>,
     /// When the first folder was listed.
     began: Option<Ticks>,
-    errors: u64,
+    errors: Vec<u64>,
 }
 
 struct Folder {
@@ -65,7 +65,8 @@ impl Discovery {
     /// A discovery without listed folders. `wakeup` receives the folders' events, if they are wanted.
     pub(super) fn new(patterns: Vec<PathPatterns>, wakeup: Option<&Wakeup>) -> Discovery {
         let events = FolderEvents::new(wakeup);
-        Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, began: None, errors: 0 }
+        let errors = vec![0; patterns.len()];
+        Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, began: None, errors }
     }
 
     /// The first block that includes a path.
@@ -85,9 +86,9 @@ impl Discovery {
         self.began.filter(|_| is_new)
     }
 
-    /// How often a folder could not be listed.
-    pub(super) fn errors(&self) -> u64 {
-        self.errors
+    /// How often a folder of each block could not be listed.
+    pub(super) fn errors(&self) -> &[u64] {
+        &self.errors
     }
 
     /// Whether it is time for [`list_changed`](Discovery::list_changed).
@@ -178,7 +179,9 @@ impl Discovery {
                     self.folders.remove(&path);
                 }
                 Err(error) => {
-                    self.errors += 1;
+                    for (patterns, errors) in self.patterns.iter().zip(&mut self.errors) {
+                        *errors += u64::from(patterns.roots.contains(&path) || patterns.may_be_below(&path));
+                    }
                     let before = self.folders.get_mut(&path).and_then(|folder| folder.old.take());
                     // Files of a folder that does not exist yet are newer than the daemon.
                     let old = before.or_else(|| (error.kind() == io::ErrorKind::NotFound).then(HashSet::new));

@@ -179,7 +179,7 @@ impl TailFollower {
 
     fn discover(&mut self) {
         let now = Instant::now();
-        let errors = self.discovery.errors();
+        let errors = self.discovery.errors().to_vec();
         let is_poll = self.discovery.is_due(now, &self.timings);
         let folder_changes = self.wakeup.take_folder_changes();
         let listing = self.discovery.list_changed(&folder_changes, now, &self.timings);
@@ -190,8 +190,8 @@ impl TailFollower {
         for path in listing.rotated {
             self.consider_rotated(path);
         }
-        if let Some(counters) = self.blocks.all_counters().next() {
-            counters.count(SourceEvent::ReadError, self.discovery.errors() - errors);
+        for (counters, (now, before)) in self.blocks.all_counters().zip(self.discovery.errors().iter().zip(errors)) {
+            counters.count(SourceEvent::ReadError, now - before);
         }
         self.is_first_discovery = false;
         if is_poll {

@@ -4,12 +4,13 @@
 //! follows files nor changes positions.
 
 use super::file_content::{FileContent, open_file};
+use super::names::homes_of;
 use super::options::TailOptions;
 use super::path_patterns::PathPatterns;
 use daytable_model::path_text::PathText;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{DirEntry, Metadata};
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 const ENTRIES_MAX: usize = 50_000;
 /// Files that the reason "nothing matches" names.
 const NEIGHBOURS_MAX: usize = 3;
+/// Files of a block that lie beside its files without a pattern that matches them.
+const BESIDE_MAX: usize = 1000;
 
 /// Why a path or pattern of a block gives no records.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,6 +44,8 @@ pub enum UnreadReason {
     Empty,
     /// `exclude` leaves the file out.
     Excluded,
+    /// The file lies beside files of the block, and no pattern matches it.
+    Beside,
     /// The file system failed.
     Failed(String),
 }
@@ -65,11 +70,12 @@ pub struct SurveyedPath {
 /// A pattern is invalid.
 pub fn survey(block: &TailOptions) -> io::Result<Vec<SurveyedPath>> {
     let included = PathPatterns::new(block)?;
-    let mut survey = Survey { included, found: BTreeMap::new(), entries: 0 };
+    let mut survey = Survey { included, found: BTreeMap::new(), beside: Vec::new(), entries: 0 };
     for pattern in &block.include {
         let single = TailOptions { include: vec![pattern.clone()], exclude: Vec::new(), ..block.clone() };
         survey.pattern(pattern, &PathPatterns::new(&single)?);
     }
+    survey.add_beside();
     let path_of = |(path, (modified, reason)): (PathBuf, (Option<i64>, Option<UnreadReason>))| SurveyedPath {
         block: block.name.clone(),
         path: path.text().into_owned(),
@@ -84,6 +90,8 @@ struct Survey {
     included: PathPatterns,
     /// By path: when it was written, and why it is not read.
     found: BTreeMap<PathBuf, (Option<i64>, Option<UnreadReason>)>,
+    /// Files in the folders of a pattern that it does not match, where it matches others.
+    beside: Vec<PathBuf>,
     entries: usize,
 }
 
@@ -119,14 +127,28 @@ impl Survey {
                     matches += 1;
                     let examined = self.examine(&path);
                     self.found.insert(path, examined);
-                } else if !is_folder && neighbours.len() < NEIGHBOURS_MAX {
-                    neighbours.push(name_of(&entry));
+                } else if !is_folder && neighbours.len() < BESIDE_MAX {
+                    neighbours.push(path);
                 }
             }
         }
         if matches == 0 {
-            neighbours.sort();
-            self.found.insert(text.into(), (None, Some(UnreadReason::NoMatch(neighbours))));
+            let mut names: Vec<String> = neighbours.iter().map(|path| name_of(path)).collect();
+            names.sort();
+            names.truncate(NEIGHBOURS_MAX);
+            self.found.insert(text.into(), (None, Some(UnreadReason::NoMatch(names))));
+        } else {
+            self.beside.append(&mut neighbours);
+        }
+    }
+
+    /// Files beside those that were found. What a rotation made belongs to the file that it was.
+    fn add_beside(&mut self) {
+        let is_rotated = |path: &Path| path.file_name().is_some_and(|name| !homes_of(name).is_empty());
+        for path in std::mem::take(&mut self.beside) {
+            if self.found.len() < ENTRIES_MAX && !is_rotated(&path) {
+                self.found.entry(path).or_insert((None, Some(UnreadReason::Beside)));
+            }
         }
     }
 
@@ -167,8 +189,8 @@ fn of_error(error: &io::Error) -> UnreadReason {
     }
 }
 
-fn name_of(entry: &DirEntry) -> String {
-    PathBuf::from(entry.file_name()).text().into_owned()
+fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.text().into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -187,6 +209,8 @@ mod tests {
         fs::write(at("d.log"), b"\xfd7zXZ\0").expect("written");
         fs::write(at("debug.log"), "line\n").expect("written");
         fs::write(at("notes.txt"), "text\n").expect("written");
+        fs::write(at("e.log.xz"), b"\xfd7zXZ\0").expect("written");
+        fs::write(at("a.log.1"), "line\n").expect("written");
         fs::create_dir(at("folder.log")).expect("made");
         symlink(at("nowhere"), at("link.log")).expect("linked");
         symlink("/dev/null", at("null.log")).expect("linked");
@@ -198,13 +222,15 @@ mod tests {
             let found = found.iter().find(|found| found.path == path);
             found.unwrap_or_else(|| panic!("{path} is not in {found:?}")).reason.clone()
         };
-        assert_eq!(found.len(), 10, "{found:?}");
+        assert_eq!(found.len(), 12, "{found:?}");
         for (name, expected) in [
             ("a.log", None),
             ("b.log", Some(UnreadReason::Empty)),
             ("c.log", Some(UnreadReason::Compressed)),
             ("d.log", Some(UnreadReason::Compressed)),
             ("debug.log", Some(UnreadReason::Excluded)),
+            ("notes.txt", Some(UnreadReason::Beside)),
+            ("e.log.xz", Some(UnreadReason::Beside)),
             ("folder.log", Some(UnreadReason::Folder)),
             ("link.log", Some(UnreadReason::DanglingLink)),
             ("null.log", Some(UnreadReason::NotRegular)),

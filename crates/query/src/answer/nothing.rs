@@ -11,7 +11,7 @@ use crate::filter::Filter;
 use crate::select::select;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use daytable_logsql::{Column, Expression, Predicate, PredicateNode, Test};
+use daytable_logsql::{Column, Expression, FieldName, Predicate, PredicateNode, Test};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::instance_of;
@@ -40,6 +40,8 @@ pub struct NothingFound {
     pub is_lake: bool,
     /// The likely reason, if one is known.
     pub reason: Option<String>,
+    /// The query that was probably meant, if one is known.
+    pub instead: Option<String>,
 }
 
 impl fmt::Display for NothingFound {
@@ -121,9 +123,12 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
     }
     let planned = query.planned().filter;
     let asked = Asked { stores, options, filter: &planned, started: Instant::now() };
-    for word in words_of(&planned) {
-        if let Some(hint) = other_meaning(word, &instances, &asked)? {
+    for (name, word) in words_of(&planned) {
+        if let Some(Meaning { hint, filter }) = other_meaning(name, word, &instances, &asked)? {
             nothing.reason = Some(hint);
+            let pipes = query.pipes.clone();
+            nothing.instead =
+                with_other(&query.filter, word, &filter).map(|filter| ParsedQuery { filter, pipes }.to_string());
             return Ok(nothing);
         }
     }
@@ -146,7 +151,8 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
     })?;
     let newest = format!("of the newest {count} records");
     nothing.reason = if count == 0 {
-        Some("the range has no records of this instance".into())
+        let of = if filter.instance.is_some() { " of this instance" } else { "" };
+        Some(format!("the range has no records{of}"))
     } else if (filter.level.is_some()) && !has_level {
         Some(format!("none {newest} has a level"))
     } else {
@@ -186,33 +192,48 @@ fn explain_lake(reading: &ArchiveSession, filter: &Filter) -> NothingFound {
     NothingFound { days, is_lake: true, reason, ..NothingFound::default() }
 }
 
-/// The bare words that every matching record has.
-fn words_of(filter: &Expression) -> Vec<&str> {
+/// The bare words that every matching record has, and where.
+fn words_of(filter: &Expression) -> Vec<(&FieldName, &str)> {
     match filter {
         Expression::And(parts) => parts.iter().flat_map(words_of).collect(),
         Expression::Field(name, Test::Phrase { text, any_case: false })
             if matches!(name.column(), Column::Line | Column::Anywhere) =>
         {
-            vec![text]
+            vec![(name, text)]
         }
         _ => Vec::new(),
     }
 }
 
+/// What a word may have meant.
+struct Meaning {
+    hint: String,
+    /// What is asked instead of the word.
+    filter: Expression,
+}
+
 /// What else a word may have meant: an instance, a level, a part of a word, or the word in another case. What is said of records is
 /// asked of them before.
-fn other_meaning(word: &str, instances: &BTreeSet<String>, asked: &Asked<'_>) -> Result<Option<String>, TableError> {
+fn other_meaning(
+    place: &FieldName,
+    word: &str,
+    instances: &BTreeSet<String>,
+    asked: &Asked<'_>,
+) -> Result<Option<Meaning>, TableError> {
     let is_word = word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
     if !is_word {
         return Ok(None);
     }
+    let exactly = |name: &str, value: &str| Expression::Field(FieldName::new(name), Test::Exact(value.to_owned()));
     if let Some(instance) = instances.iter().find(|instance| instance.contains(word)) {
-        return Ok(Some(format!(
-            "{word} is taken for a word; an instance is called {instance}: write instance:={instance}"
-        )));
+        let filter = exactly("instance", instance);
+        let hint = format!("{word} is taken for a word; an instance is called {instance}: write {}", notation(&filter));
+        return Ok(Some(Meaning { hint, filter }));
     }
-    let level = Level::from_word(word)
-        .map(|level| format!("{word} is taken for a word; records of a level are level:={}", level.name()));
+    let level = Level::from_word(word).map(|level| {
+        let filter = exactly("level", level.name());
+        Meaning { hint: format!("{word} is taken for a word; records of a level are {}", notation(&filter)), filter }
+    });
     let text = word.to_owned();
     let tests = [
         Test::Part(text.clone()),
@@ -222,13 +243,22 @@ fn other_meaning(word: &str, instances: &BTreeSet<String>, asked: &Asked<'_>) ->
     // A level is known to be one, and is written in lines in many ways.
     let tried = if level.is_some() { 1 } else { tests.len() };
     for test in tests.into_iter().take(tried) {
-        let Some((records, notation)) = asked.records_with(word, test.clone())? else { break };
+        let filter = Expression::Field(place.clone(), test.clone());
+        let Some(records) = asked.records_with(word, &filter)? else { break };
         if records > 0 {
-            let found = found_by(&test, word, records, &notation);
-            return Ok(Some(level.map_or_else(|| found.clone(), |level| format!("{level}; {found}"))));
+            let found = found_by(&test, word, records, &notation(&filter));
+            return Ok(Some(match level {
+                Some(level) => Meaning { hint: format!("{}; {found}", level.hint), ..level },
+                None => Meaning { hint: found, filter },
+            }));
         }
     }
     Ok(level)
+}
+
+/// How a filter is written.
+fn notation(filter: &Expression) -> String {
+    ParsedQuery { filter: filter.clone(), pipes: Vec::new() }.to_string()
 }
 
 /// What is said of the records that another test of a word finds.
@@ -250,19 +280,19 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// How many records match where another test stands for a word, and its notation. `None` if that is not known in time.
-    fn records_with(&self, word: &str, test: Test) -> Result<Option<(u64, String)>, TableError> {
+    /// How many records match where another filter stands for a word. `None` if that is not known in time.
+    fn records_with(&self, word: &str, other: &Expression) -> Result<Option<u64>, TableError> {
         if self.stores.remote.is_some() {
             return Ok(None);
         }
-        let (filter, Some(notation)) = with_other_test(self.filter, word, &test) else { return Ok(None) };
+        let Some(filter) = with_other(self.filter, word, other) else { return Ok(None) };
         let go_on = || self.started.elapsed() < HINT_TIME_MAX;
         let query = ParsedQuery { filter, pipes: Vec::new() };
         let filter = Filter { limit: None, ..self.options.filter.clone() };
         let options = AnswerOptions { filter, ..self.options.clone() };
         match count_answer(self.stores, &query, &options, Grouping::default(), &go_on) {
             Ok((counts, report)) if go_on() && report.incomplete().is_none() => {
-                Ok(Some((counts.iter().map(|count| count.records).sum(), notation)))
+                Ok(Some(counts.iter().map(|count| count.records).sum()))
             }
             Ok(_) | Err(TableError::Interrupted) => Ok(None),
             Err(error) => Err(error),
@@ -270,26 +300,22 @@ impl Asked<'_> {
     }
 }
 
-/// The filter with another test of its bare word, and the notation of that test.
-fn with_other_test(filter: &Expression, word: &str, test: &Test) -> (Expression, Option<String>) {
+/// The filter with another one for its bare word. `None` where it has no such word.
+fn with_other(filter: &Expression, word: &str, other: &Expression) -> Option<Expression> {
     match filter {
         Expression::And(parts) => {
-            let mut notation = None;
-            let parts = parts.iter().map(|part| {
-                let (part, changed) = with_other_test(part, word, test);
-                notation = notation.take().or(changed);
-                part
-            });
-            (Expression::And(parts.collect()), notation)
+            let changed: Vec<_> = parts.iter().map(|part| with_other(part, word, other)).collect();
+            changed.iter().any(Option::is_some).then(|| {
+                let parts = parts.iter().zip(changed).map(|(part, changed)| changed.unwrap_or_else(|| part.clone()));
+                Expression::And(parts.collect())
+            })
         }
         Expression::Field(name, Test::Phrase { text, any_case: false })
             if text == word && matches!(name.column(), Column::Line | Column::Anywhere) =>
         {
-            let changed = Expression::Field(name.clone(), test.clone());
-            let notation = ParsedQuery { filter: changed.clone(), pipes: Vec::new() }.to_string();
-            (changed, Some(notation))
+            Some(other.clone())
         }
-        other => (other.clone(), None),
+        _ => None,
     }
 }
 

@@ -196,9 +196,10 @@ fn growth() -> f64 {
     (1.0 + ERROR) / (1.0 - ERROR)
 }
 
-/// The value that is at most [`ERROR`] from each value of a bucket.
+/// The value that is some [`ERROR`] from each value of a bucket at most, with the four digits that are known.
 fn middle(bucket: i32) -> f64 {
-    2.0 * growth().powi(bucket) / (growth() + 1.0)
+    let middle = 2.0 * growth().powi(bucket) / (growth() + 1.0);
+    format!("{middle:.3e}").parse().unwrap_or(middle)
 }
 
 #[cfg(test)]

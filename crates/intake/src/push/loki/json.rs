@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The second form is that of Loki before its first version, which has the names of the protocol buffers. A time is a text
-//! with nanoseconds since the epoch, or RFC 3339. Other members are noted, and a stream that has no others is malformed.
+//! with nanoseconds since the epoch, or RFC 3339; zero means that none is known. Other members are noted, and a stream that has no others is malformed.
 
 use super::super::raw_json::{RawElements, RawMembers, TextMembers};
 use super::super::refusal::DecodeError;
@@ -74,14 +74,14 @@ fn decode_stream(stream: &RawValue, writer: &mut RequestWriter<'_>) -> Result<()
 fn decode_entry<'a>(entry: &'a RawValue, writer: &mut RequestWriter<'_>) -> Result<LokiEntry<'a>, DecodeError> {
     if entry.get().starts_with('[') {
         let EntryArray(time, line, metadata) = serde_json::from_str(entry.get())?;
-        let (time, nanos) = time_of(time.get()).unzip();
+        let (time, nanos) = time_of(time.get())?.unzip();
         let metadata = metadata.unwrap_or_default().0;
         return Ok(LokiEntry { time, nanos: nanos.unwrap_or(0), line: line.into(), metadata });
     }
     let (mut time, mut line, mut metadata) = (None, None, Vec::new());
     for (name, value) in serde_json::from_str::<RawMembers<'_>>(entry.get())?.0 {
         match &*name {
-            "ts" | "timestamp" => time = time_of(value.get()),
+            "ts" | "timestamp" => time = time_of(value.get())?,
             "line" => line = Some(serde_json::from_str::<String>(value.get())?),
             "structuredMetadata" if value.get().starts_with('[') => {
                 let named = serde_json::from_str::<Vec<NamedLabel>>(value.get())?;
@@ -99,10 +99,16 @@ fn decode_entry<'a>(entry: &'a RawValue, writer: &mut RequestWriter<'_>) -> Resu
 }
 
 /// The time of a text or a number with nanoseconds since the epoch, or of a text as RFC 3339 has it; and the nanoseconds
-/// below a tick. `None` for zero, which means that no time is known, and for anything else.
-fn time_of(written: &str) -> Option<(Ticks, u8)> {
-    let written = written.trim_matches('"');
-    let Ok(nanos) = written.parse::<i128>() else { return rfc3339(written).map(|time| (time, 0)) };
-    let time = Ticks::from_unix_nanos(nanos).filter(|time| *time != Ticks::UNIX_EPOCH)?;
-    Some((time, u8::try_from(nanos.rem_euclid(100)).unwrap_or(0)))
+/// below a tick. `None` for zero, which means that no time is known.
+fn time_of(json: &str) -> Result<Option<(Ticks, u8)>, DecodeError> {
+    let written = json.trim_matches('"');
+    let of_nanos = |nanos: i128| Some((Ticks::from_unix_nanos(nanos)?, u8::try_from(nanos.rem_euclid(100)).ok()?));
+    let time = match written.parse::<i128>() {
+        Ok(0) => return Ok(None),
+        Ok(nanos) => of_nanos(nanos),
+        Err(_) => rfc3339(written).map(|time| (time, 0)),
+    };
+    let shown = json.get(..json.floor_char_boundary(100)).unwrap_or_default();
+    let reason = || format!("the time {shown} of an entry is neither nanoseconds since 1970 nor RFC 3339");
+    Ok(Some(time.ok_or_else(|| DecodeError::Malformed(reason()))?).filter(|(time, _)| *time != Ticks::UNIX_EPOCH))
 }

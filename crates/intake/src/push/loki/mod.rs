@@ -14,7 +14,7 @@
 //! got no answer to. The committer decides that; an entry without a time is never a repeat.
 //!
 //! The protocol cannot report a single refused entry, so daytable avoids such refusals. Malformed labels stay as the field
-//! `labels`. Without a valid time the record has the time of its line or of its arrival. Fields that no version of the
+//! `labels`. An entry of the time zero has the time of its line or of its arrival. Fields that no version of the
 //! protocol has are counted; a stream that has nothing else refuses the body.
 
 mod json;

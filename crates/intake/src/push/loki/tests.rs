@@ -93,7 +93,7 @@ fn the_entry_says_when_and_another_time_of_its_text_stays() {
         taken.shown(),
         [expected.to_owned() + r#"Layout="%vZ %L %m" Verbatim="2025-11-20T00:00:01" Stream="[{},[\"trace_id\"]]""#]
     );
-    let json = r#"{"streams":[{"stream":{"detected_level":"error"},"values":[["soon","2025-11-20T00:00:01Z up"],["0","words\n"]]}]}"#;
+    let json = r#"{"streams":[{"stream":{"detected_level":"error"},"values":[["0","2025-11-20T00:00:01Z up"],["0","words\n"]]}]}"#;
     let taken = push("application/json", json.as_bytes()).expect("taken");
     assert!(taken.shown()[0].starts_with("192.0.2.7 2025-11-20T00:00:01Z error \"up\""), "{:?}", taken.shown());
     assert_eq!(taken.messages(), ["up", "words"]);
@@ -126,6 +126,10 @@ fn labels_count_for_each_entry() {
 fn malformed_push_requests_are_refused() {
     for (media, body) in [
         ("application/json", &b"{\"streams\":[{\"values\":[[\"1\"]]}]}"[..]),
+        ("application/json", b"{\"streams\":[{\"values\":[[\"soon\",\"up\"]]}]}"),
+        ("application/json", b"{\"streams\":[{\"values\":[[\"\",\"up\"]]}]}"),
+        ("application/json", b"{\"streams\":[{\"values\":[[\"99999999999999999999999\",\"up\"]]}]}"),
+        ("application/json", b"{\"streams\":[{\"labels\":\"{}\",\"entries\":[{\"ts\":\"today\",\"line\":\"up\"}]}]}"),
         ("application/json", b"[]"),
         ("application/json", b""),
         ("text/plain", b"{\"streams\":7}"),

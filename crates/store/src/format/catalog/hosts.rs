@@ -74,7 +74,8 @@ pub enum JoinRefusal {
     Code,
     /// The host has another name than that of the invitation.
     #[error(
-        "the code is for a host that is called {expected}, and this one is called {found}: ask for a code for {found}, or set host = \"{expected}\""
+        "the code is for a host that is called {expected}, and this one is called {found}: ask for a code for {found}, or set {}",
+        setting_of(.expected)
     )]
     Name {
         /// As the invitation has it.
@@ -88,6 +89,14 @@ pub enum JoinRefusal {
     /// There are too many hosts.
     #[error("there are {HOSTS_MAX} hosts already: remove some with `daytable hosts forget NAME`")]
     Many,
+}
+
+/// What the configuration of a host says so that it is called `expected`, which may be a pattern.
+fn setting_of(expected: &str) -> String {
+    match expected.contains('*') {
+        true => "`host` to a name like this".to_owned(),
+        false => format!("host = \"{expected}\""),
+    }
 }
 
 /// Moves the ends of what was received of a host, in the transaction of the commit that stores its rows.
