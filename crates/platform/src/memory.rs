@@ -3,6 +3,7 @@
 //! The limit is the least `memory.max` of the [control groups](https://docs.kernel.org/admin-guide/cgroup-v2.html) of this
 //! process, or the least `memory.limit_in_bytes` of version 1.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +19,28 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// forces that.
 pub fn release_free() {
     let _ = Vec::<u8>::new().try_reserve_exact(usize::MAX / 4);
+}
+
+/// How often a thread that builds and frees without an end looks at the size of the process.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The size from which on free memory goes back while a thread works: to take it again costs some of its time. The allocator
+/// keeps it for a second, in which a question reads a whole day.
+const KEPT_MAX: u64 = 64 << 20;
+
+/// Does [`release_free`] if this thread has not looked for a while, and the process is large.
+pub fn release_free_while_working() {
+    thread_local! {
+        static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    let now = Instant::now();
+    let looked = LOOKED.get();
+    if looked.is_some_and(|looked| now.duration_since(looked) < LOOK_EVERY) {
+        return;
+    }
+    if looked.is_some() && resident().is_some_and(|bytes| bytes > KEPT_MAX) {
+        release_free();
+    }
+    LOOKED.set(Some(now));
 }
 
 /// How old a measurement of the process may be. In that time two cores fill some megabytes.

@@ -16,7 +16,7 @@
 //! 5. [`TurnReserve`] keeps turns free for work that is more urgent, such as a commit. A thread gives up its turn at the
 //!    next [`pass`] when fewer turns are left than there are threads with one.
 
-use crate::lock;
+use crate::{lock, memory};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -252,8 +252,10 @@ impl Drop for EndOfTurn {
     }
 }
 
-/// Lets others have the turn of this thread, if it has lasted long enough and others wait, or if too many threads work.
+/// Lets others have the turn of this thread, if it has lasted long enough and others wait, or if too many threads work. The
+/// memory that the steps before have freed goes back to the system where the process is large.
 pub fn pass() {
+    memory::release_free_while_working();
     CURRENT.with_borrow_mut(|turn| {
         let Some(turn) = turn else { return };
         let shared = &turn.question.shared;

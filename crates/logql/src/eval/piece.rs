@@ -10,16 +10,21 @@ pub(super) enum SamplePiece {
     Sum(ExactSum),
     Least(f64),
     Greatest(f64),
-    Mean {
-        count: f64,
-        sum: ExactSum,
-    },
+    // Larger than the others: boxed, so that these stay small.
+    Mean(Box<Mean>),
     Moments(Box<Moments>),
     First(i64, f64),
     Last(i64, f64),
     Values(Vec<f64>),
     /// Times and values.
     Counter(Vec<(i64, f64)>),
+}
+
+/// What an average is made of.
+#[derive(Debug)]
+pub(super) struct Mean {
+    count: f64,
+    sum: ExactSum,
 }
 
 /// What a deviation is made of.
@@ -56,7 +61,7 @@ impl SamplePiece {
             CountOverTime | Rate | BytesOverTime | BytesRate | SumOverTime | AbsentOverTime => {
                 SamplePiece::Sum(ExactSum::of(value))
             }
-            AvgOverTime => SamplePiece::Mean { count: 1.0, sum: ExactSum::of(value) },
+            AvgOverTime => SamplePiece::Mean(Mean { count: 1.0, sum: ExactSum::of(value) }.into()),
             MinOverTime => SamplePiece::Least(value),
             MaxOverTime => SamplePiece::Greatest(value),
             StddevOverTime | StdvarOverTime => {
@@ -74,9 +79,9 @@ impl SamplePiece {
     pub(super) fn add(&mut self, time: i64, value: f64) {
         match self {
             SamplePiece::Sum(sum) => sum.add(value),
-            SamplePiece::Mean { count, sum } => {
-                *count += 1.0;
-                sum.add(value);
+            SamplePiece::Mean(mean) => {
+                mean.count += 1.0;
+                mean.sum.add(value);
             }
             SamplePiece::Least(least) => *least = least.min(value),
             SamplePiece::Greatest(greatest) => *greatest = greatest.max(value),
@@ -100,9 +105,9 @@ impl SamplePiece {
     pub(super) fn add_all(&mut self, more: SamplePiece) {
         match (self, more) {
             (SamplePiece::Sum(sum), SamplePiece::Sum(more)) => sum.add_sum(more),
-            (SamplePiece::Mean { count, sum }, SamplePiece::Mean { count: more, sum: of }) => {
-                *count += more;
-                sum.add_sum(of);
+            (SamplePiece::Mean(mean), SamplePiece::Mean(more)) => {
+                mean.count += more.count;
+                mean.sum.add_sum(more.sum);
             }
             (SamplePiece::Moments(moments), SamplePiece::Moments(more)) => moments.add_all(&more),
             (SamplePiece::Values(values), SamplePiece::Values(mut more)) => values.append(&mut more),
@@ -141,9 +146,9 @@ impl SamplePiece {
         for piece in pieces {
             match piece {
                 SamplePiece::Sum(more) => sum.add_sum(*more),
-                SamplePiece::Mean { count: more, sum: of } => {
-                    count += more;
-                    sum.add_sum(*of);
+                SamplePiece::Mean(more) => {
+                    count += more.count;
+                    sum.add_sum(more.sum);
                 }
                 SamplePiece::Least(value) => least = least.min(*value),
                 SamplePiece::Greatest(value) => greatest = greatest.max(*value),

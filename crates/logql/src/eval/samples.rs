@@ -22,14 +22,17 @@ use crate::stages::line_use::LineUse;
 use crate::stages::view::ERROR;
 use crate::text::{self, SECOND};
 use daytable_platform::budget::QuestionBudget;
+use hashbrown::HashTable;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
 /// What a series takes beside its labels and points, and how often its labels are kept while entries come.
 const SERIES_BYTES: usize = 256;
 const SERIES_LABEL_COPIES: usize = 3;
-/// What a piece takes until its series is made, with the points that come of it.
-const PIECE_BYTES: usize = 96;
+/// What a piece takes until its series is made, with the points that come of it: itself twice while its list grows, its place in
+/// the table of numbers, and a point.
+const PIECE_BYTES: usize = 2 * size_of::<SeriesPiece>() + 24;
 /// Bytes of values that are charged at once.
 const VALUES_BYTES: usize = 16 << 10;
 /// Bytes of the labels that an error names.
@@ -55,9 +58,13 @@ pub struct RangeSamples {
     series: HashMap<Vec<u8>, u32, foldhash::quality::RandomState>,
     labels: Vec<Labels>,
     label_bytes: usize,
-    numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
+    /// The numbers of the pieces by their keys, which the pieces have.
+    numbers: HashTable<u32>,
+    hasher: foldhash::fast::RandomState,
     recent: Vec<(u64, u32)>,
     pieces: Vec<SeriesPiece>,
+    /// The first and the last step of each cell.
+    steps: HashMap<u32, (u32, u32), foldhash::fast::RandomState>,
     key: Vec<u8>,
     /// Bytes for values that were charged and are not used.
     value_room: usize,
@@ -67,11 +74,22 @@ pub struct RangeSamples {
     has_failed: bool,
 }
 
+/// What is known of a series in a cell.
 #[derive(Debug)]
 struct SeriesPiece {
     series: u32,
-    steps: (u32, u32),
+    cell: u32,
     piece: SamplePiece,
+}
+
+impl SeriesPiece {
+    fn key(&self) -> u64 {
+        key_of(self.series, self.cell)
+    }
+}
+
+fn key_of(series: u32, cell: u32) -> u64 {
+    u64::from(series) << 32 | u64::from(cell)
 }
 
 /// What becomes of entries that are alike but for their times.
@@ -281,11 +299,11 @@ impl<'q> RangeQuestion<'q> {
             }
             to.value_room -= bytes;
         }
-        let key = u64::from(series) << 32 | u64::from(cell);
+        let key = key_of(series, cell);
         let at = (series.wrapping_mul(0x9e37_79b1) >> 16 ^ cell) as usize % RECENT_PIECES;
         let number = match to.recent.get(at) {
             Some((recent, number)) if *recent == key => Some(*number),
-            _ => to.numbers.get(&key).copied(),
+            _ => to.number_of(key),
         };
         if let Some(number) = number {
             to.pieces[number as usize].piece.add(time, value);
@@ -295,17 +313,20 @@ impl<'q> RangeQuestion<'q> {
             return Ok(());
         }
         let piece = SamplePiece::new(self.range.op, time, value);
-        self.add_piece(to, key, SeriesPiece { series, steps: self.cells.steps_of(time), piece })
+        to.steps.entry(cell).or_insert_with(|| self.cells.steps_of(time));
+        self.add_piece(to, SeriesPiece { series, cell, piece })
     }
 
-    fn add_piece(&self, to: &mut RangeSamples, key: u64, piece: SeriesPiece) -> Result<(), EvalError> {
+    fn add_piece(&self, to: &mut RangeSamples, piece: SeriesPiece) -> Result<(), EvalError> {
         to.charge(self.budget, PIECE_BYTES, "points")?;
         if to.pieces.len() >= self.limits.points_max {
             return Err(too_many_points(&self.limits));
         }
         let number = u32::try_from(to.pieces.len()).unwrap_or(u32::MAX);
-        to.numbers.insert(key, number);
-        to.pieces.push(piece);
+        let RangeSamples { numbers, pieces, hasher, .. } = to;
+        let hash = hasher.hash_one(piece.key());
+        pieces.push(piece);
+        numbers.insert_unique(hash, number, |number| hasher.hash_one(pieces[*number as usize].key()));
         Ok(())
     }
 
@@ -339,12 +360,12 @@ impl<'q> RangeQuestion<'q> {
                 None => self.add_series(to, || labels[number as usize].take().unwrap_or_default())?,
             };
         }
-        for SeriesPiece { series: of, steps, piece } in other.pieces {
-            let of = series[of as usize];
-            let key = u64::from(of) << 32 | u64::from(steps.0 + steps.1);
-            match to.numbers.get(&key) {
-                Some(known) => to.pieces[*known as usize].piece.add_all(piece),
-                None => self.add_piece(to, key, SeriesPiece { series: of, steps, piece })?,
+        to.steps.extend(other.steps);
+        for SeriesPiece { series: of, cell, piece } in other.pieces {
+            let series = series[of as usize];
+            match to.number_of(key_of(series, cell)) {
+                Some(known) => to.pieces[known as usize].piece.add_all(piece),
+                None => self.add_piece(to, SeriesPiece { series, cell, piece })?,
             }
         }
         Ok(())
@@ -356,35 +377,43 @@ impl<'q> RangeQuestion<'q> {
             return Err(refused);
         }
         if self.range.op == RangeOp::AbsentOverTime {
-            return Ok(self.absent(&samples.pieces, steps));
+            return Ok(self.absent(samples.steps.values(), steps));
         }
         drop((samples.series, samples.numbers));
         let mut pieces = samples.pieces;
-        pieces.sort_unstable_by_key(|of| (of.series, of.steps));
+        // Cells ascend with their steps.
+        pieces.sort_unstable_by_key(SeriesPiece::key);
         let mut series: Vec<Series> = Vec::with_capacity(samples.labels.len());
         let mut rest = pieces.as_slice();
         for (number, labels) in (0..).zip(samples.labels) {
             let (own, others) = rest.split_at(rest.partition_point(|of| of.series <= number));
             rest = others;
-            series.push(Series { labels, points: self.points(own)? });
+            series.push(Series {
+                labels,
+                points: self.points(own, &|cell| samples.steps.get(&cell).copied().unwrap_or((1, 0)))?,
+            });
         }
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(series)
     }
 
-    /// The points of a series.
-    fn points(&self, pieces: &[SeriesPiece]) -> Result<Vec<(u32, f64)>, EvalError> {
+    /// The points of a series, by the steps of the cells.
+    fn points(
+        &self,
+        pieces: &[SeriesPiece],
+        steps_of: &dyn Fn(u32) -> (u32, u32),
+    ) -> Result<Vec<(u32, f64)>, EvalError> {
         let mut points = Vec::new();
         // Both the first and the last steps of the pieces ascend, so the pieces of a step are neighbors.
         let (mut from, mut to) = (0, 0);
         while from < pieces.len() {
-            let mut step = pieces[from].steps.0;
+            let mut step = steps_of(pieces[from].cell).0;
             to = to.max(from);
             while from < pieces.len() {
-                while to < pieces.len() && pieces[to].steps.0 <= step {
+                while to < pieces.len() && steps_of(pieces[to].cell).0 <= step {
                     to += 1;
                 }
-                while from < to && pieces[from].steps.1 < step {
+                while from < to && steps_of(pieces[from].cell).1 < step {
                     from += 1;
                 }
                 if from == to {
@@ -398,9 +427,9 @@ impl<'q> RangeQuestion<'q> {
         Ok(points)
     }
 
-    fn absent(&self, pieces: &[SeriesPiece], steps: TimeSteps) -> Vec<Series> {
+    fn absent<'s>(&self, there: impl Iterator<Item = &'s (u32, u32)>, steps: TimeSteps) -> Vec<Series> {
         let mut is_there = vec![false; steps.count as usize];
-        for SeriesPiece { steps: (first, last), .. } in pieces {
+        for (first, last) in there {
             is_there[*first as usize..=*last as usize].fill(true);
         }
         let points = (0..steps.count).zip(is_there).filter(|(_, there)| !there).map(|(step, _)| (step, 1.0)).collect();
@@ -409,6 +438,12 @@ impl<'q> RangeQuestion<'q> {
 }
 
 impl RangeSamples {
+    /// The number of the piece with this key.
+    fn number_of(&self, key: u64) -> Option<u32> {
+        let is_it = |number: &u32| self.pieces[*number as usize].key() == key;
+        self.numbers.find(self.hasher.hash_one(key), is_it).copied()
+    }
+
     fn charge(&mut self, budget: &QuestionBudget, bytes: usize, kept: &str) -> Result<(), EvalError> {
         budget.charge(bytes, kept)?;
         self.charged += bytes;
