@@ -158,7 +158,8 @@ export function onAxis(ms, step, utc, form) {
   if (step >= UNITS.d) return named(ms, utc);
   const { h, m } = dateParts(ms, utc);
   if (h === 0 && m === 0 && step >= UNITS.m) return named(ms, utc);
-  return step >= UNITS.m ? clock(ms, utc).slice(0, 5) : clock(ms, utc);
+  const text = clock(ms, utc);
+  return step >= UNITS.m ? text.slice(0, 5) : step < UNITS.s ? `${text}.${String(ms % 1000).padStart(3, "0")}` : text;
 }
 
 const STEPS = [100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];

@@ -6,7 +6,7 @@ import assert from "node:assert";
 const load = (name) => import(`${process.argv[2]}/${name}`);
 const { Digits, parseJson, stringify } = await load("json.js");
 const { compareNumbers, grouped, short } = await load("number.js");
-const { dateForm, dayBegin, inRow, rangeText, stepsOf } = await load("time.js");
+const { dateForm, dayBegin, inRow, onAxis, rangeText, stepsOf } = await load("time.js");
 const { linesOf, stacks } = await load("table.js");
 const { scaleOf } = await load("histogram.js");
 const { isSaid, quoted, Telling } = await load("telling.js");
@@ -111,6 +111,7 @@ const TESTS = {
     assert.deepEqual([dateForm(at("27T00:00"), at("28T00:00"), true), dateForm(at("27T12:00"), at("27T12:00"), true)], ["", ""]);
     // Of two years, a day says too little.
     assert.deepEqual([dateForm(at("27T00:00") - 400 * 864e5, at("28T00:00"), true), inRow("2005-07-11T08:00:00Z", true, "year")], ["year", "2005-07-11 08:00:00"]);
+    assert.deepEqual([onAxis(at("27T08:00") + 250, 250, true, ""), onAxis(at("27T08:00"), 1000, true, "")], ["08:00:00.250", "08:00:00"]);
     assert.deepEqual([inRow("2026-11-27T08:00:00Z", true, ""), inRow("2026-11-27T08:00:00.12Z", true, "day"), inRow("2026-11-27T08:00:00.1234567Z", true, "")], ["08:00:00", "Nov 27 08:00:00.120", "08:00:00.123"]);
   },
 
