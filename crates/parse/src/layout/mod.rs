@@ -153,7 +153,8 @@ pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -
         let token = shape::token(line, skip_spaces(line.as_bytes(), 0)).filter(|token| token.gap > 1);
         token.is_some_and(|token| match token.kind {
             shape::WordKind::Word(word) => {
-                shape::is_capital(token.kinds) && (Level::from_word(word).is_some() || late::foreign(word, true).is_some())
+                shape::is_capital(token.kinds)
+                    && (Level::from_word(word).is_some() || late::foreign(word, true).is_some())
             }
             _ => false,
         })
