@@ -80,6 +80,8 @@ mod explicit;
 mod format;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod golden_traces;
 mod haproxy;
 mod join;
 mod json;

@@ -87,6 +87,16 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     None
 }
 
+/// A level alone in angle brackets before another group, whatever words stand before it: `1.0 Some Product <Info> (main): text`.
+pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let bytes = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
+    let start = from + memchr::memchr(b'<', bytes)? + 1;
+    let (word, rest) = line.get(start..)?.split_once('>')?;
+    let is_header = word.len() > 2 && rest.starts_with([' ']) && rest[1..].starts_with(['(', '[', '<']);
+    let level = Level::from_word(word).filter(|_| is_header)?;
+    Some((level, start, start + word.len()))
+}
+
 #[inline]
 fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || !byte.is_ascii()
@@ -162,6 +172,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 // `E. 11/21 08:00:01. text`, `[ E | rpc | Nov 21 08:00:01 ] text`
                 || before.is_none() && matches!(after, b". " | [b'.', b' ', b'0'..=b'9', ..])
                 || bytes[..start] == *b"[ " && after.starts_with(b" |")
+                // `[Parent 1234: Main Thread]: D/nsHttp text`
+                || plain < 2 && word != "A" && bytes[..start].ends_with(b"]: ") && is_tag(after)
                 // A column of letters: `T-140   E BROKER`.
                 || plain == 0 && word != "A" && bytes[..start].ends_with(b"  ") && matches!(after, [b' ', b'A'..=b'Z', ..]);
         }
@@ -179,6 +191,10 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b']', b' ', ..] => is_capital && plain < 2,
         [b':'] | [b':', b' ' | b'\t', ..] => plain < 2,
         [b':', b':', ..] => before == Some(b':'),
+        // `0024:err:module:load text`
+        [b':', next, ..] if next.is_ascii_alphabetic() && before == Some(b':') => {
+            start > 1 && bytes[..start - 1].iter().all(u8::is_ascii_hexdigit)
+        }
         // `ERROR:core:connect: text`
         [b':', next, ..] if next.is_ascii_alphabetic() => plain == 0 && is_spaced && word.len() > 3,
         [b' ', rest @ ..] if rest.trim_ascii_start().starts_with(b":") => plain < 2,
@@ -200,20 +216,25 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     }
 }
 
+/// Whether a slash and a name of some length follow a letter; `I/O` is none.
+fn is_tag(after: &[u8]) -> bool {
+    matches!(after, [b'/', rest @ ..] if rest.iter().take(3).filter(|byte| byte.is_ascii_alphanumeric()).count() == 3)
+}
+
 /// Whether the word before a level names it: `LEVEL: Warning`, `level=warning`.
 fn is_named(bytes: &[u8], start: usize) -> bool {
     let before = bytes.get(start.saturating_sub(10)..start).unwrap_or_default().to_ascii_lowercase();
     [&b"level: "[..], b"severity: ", b"level=", b"severity="].iter().any(|name| before.ends_with(name))
 }
 
-/// Whether a word is the whole text between two commas, or the commas and quotes of such a text, without spaces; or
-/// between two tabs, padded or not.
+/// Whether a word is the whole text between two commas or semicolons, or the commas and quotes of such a text, without
+/// spaces; or between two tabs, padded or not.
 fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
     match (start.checked_sub(1).map(|before| bytes[before]), bytes.get(stop)) {
         (Some(b'"'), Some(b'"')) => {
             start.checked_sub(2).is_none_or(|before| bytes[before] == b',') && bytes.get(stop + 1) == Some(&b',')
         }
-        (Some(b','), Some(b',')) => true,
+        (Some(b','), Some(b',')) | (Some(b';'), Some(b';')) => true,
         (Some(b'\t'), Some(b'\t' | b' ')) => {
             bytes[stop..].iter().find(|byte| **byte != b' ').is_some_and(|byte| *byte == b'\t')
         }
@@ -234,6 +255,14 @@ fn is_alone(bytes: &[u8], start: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn angles_around_a_level_set_it_apart() {
+        let level = |line| in_angles(line, 0).map(|found| found.0);
+        assert_eq!(level("1.2 Some Large Product GE 14 <Warning> (thread=main): late"), Some(Level::Warn));
+        assert_eq!(level("the page has an <error> in it"), None);
+        assert_eq!(level("a < b"), None);
+    }
 
     #[test]
     fn the_signs_around_a_word_make_it_a_level() {
@@ -258,6 +287,10 @@ mod tests {
             ("main#WARN#late", Some(Level::Warn)),
             ("::WARN::[news:7] late", Some(Level::Warn)),
             ("E. 11/21 08:00:01. late", Some(Level::Error)),
+            ("oaeventd;error;late", Some(Level::Error)),
+            ("- [Parent 1234: Main Thread]: D/nsHttp late", Some(Level::Debug)),
+            ("[disk]: I/O error", None),
+            ("0024:err:module:load late", Some(Level::Error)),
             ("E. coli", None),
             ("[ E | rpc  | 12 | Nov 21 08:00:01 ] late", Some(Level::Error)),
             ("w3wp.exe (0x1A)\tSome Product \tGeneral   \t8nca\tWarning \tlate", Some(Level::Warn)),

@@ -36,7 +36,7 @@ pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component,
 use super::pairs::skip_spaces;
 use super::timestamp::{Form, FullTime, TimestampDefaults};
 use super::{Format, Parsed, haproxy, json, logfmt};
-use daytable_model::record::{Record, Value};
+use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use general::LineHeader;
 use memchr::memchr;
@@ -140,6 +140,28 @@ pub(super) fn is_untimed(line: &str) -> bool {
     .is_some()
 }
 
+/// Whether two lines with an indent have both a time near their start, or both a column of levels: records may begin with
+/// an indent.
+///
+/// ```text
+///    info 2025-11-21 08:00:01.123   gsvc   text
+///  WARN  text
+/// ```
+pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
+    let is_timed = |line: &str| timed_format(line, defaults).is_some();
+    let is_column = |line: &str| {
+        let token = shape::token(line, skip_spaces(line.as_bytes(), 0)).filter(|token| token.gap > 1);
+        token.is_some_and(|token| match token.kind {
+            shape::WordKind::Word(word) => {
+                shape::is_capital(token.kinds)
+                    && (Level::from_word(word).is_some() || late::foreign(word, true).is_some())
+            }
+            _ => false,
+        })
+    };
+    trace::is_inner(open) && (is_timed(open) && is_timed(text) || is_column(open) && is_column(text))
+}
+
 /// The time in the header of a line.
 pub(super) fn header_time(line: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
     let at = syslog::priority(line).map_or(0, |(_, at)| at);
@@ -188,6 +210,9 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
         b'[' => {
             let mut sketch = Sketch::default();
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
+                if let Some((level, start, end)) = wide::named_level(line.get(at..).unwrap_or_default()) {
+                    sketch.level(level, at + start, at + end);
+                }
                 return Some(sketch.finish(text_after(text, at), Format::Kernel));
             }
             timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
@@ -270,6 +295,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
     if sketch.level.is_none()
         && let Some((level, start, end)) = late::level(header.line, header.after_time)
             .or_else(|| syslog::mark_severity(header.line, header.after_time))
+            .or_else(|| late::in_angles(header.line, header.after_time))
     {
         sketch.level(level, start, end);
     }

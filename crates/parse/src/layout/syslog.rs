@@ -319,6 +319,10 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         return false;
     }
     let next = skip_spaces(line.as_bytes(), host.end);
+    if bytes_at(line, next).starts_with(b"|") {
+        // A column.
+        return false;
+    }
     let severity = severity_at(line, next).filter(|_| !has_priority);
     let next = severity.map_or(next, |(_, _, end)| skip_spaces(line.as_bytes(), end));
     let found = tag(line, next)
@@ -486,6 +490,21 @@ fn tag(line: &str, at: usize) -> Option<Tag<'_>> {
     let is_upper = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_uppercase);
     let is_name = line.get(at..first_end)?.bytes().all(|byte| byte.is_ascii_alphabetic());
     let is_program = is_upper(at) && is_upper(second) && is_name && word.ends_with("]:");
+    // `Oracle Unified Audit[12345]:`
+    let third = skip_spaces(bytes, second_end);
+    let third_end = scan::space(bytes, third);
+    if is_name
+        && is_upper(at)
+        && is_upper(second)
+        && is_upper(third)
+        && third - second_end == 1
+        && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && bytes.get(..third_end).is_some_and(|text| text.ends_with(b"]:"))
+    {
+        let found = one_word(line, third, third_end)?;
+        let name_end = third + found.name.len();
+        return Some(Tag { name: line.get(at..name_end)?, is_long: true, ..found });
+    }
     if first_end == at || second == first_end || !(is_dashes || is_version || is_program) || second - first_end > 1 {
         return None;
     }

@@ -5,7 +5,7 @@
 //! the left margin. The other lines of a trace are indented.
 
 /// Words that runtimes write at the margin within a trace; other programs hardly do.
-const WITHIN: [&str; 24] = [
+const WITHIN: [&str; 29] = [
     "Caused by:",
     "Suppressed: ",
     "During handling of the above exception",
@@ -30,6 +30,11 @@ const WITHIN: [&str; 24] = [
     "in expression starting at ",
     "stack traceback:",
     "CallStack (from HasCallStack):",
+    "Current stack trace:",
+    "Raised at ",
+    "Raised by ",
+    "Re-raised at ",
+    "Called from ",
 ];
 
 /// The beginnings of what a runtime writes when a program fails: a record of its own, whatever was written before.
@@ -144,7 +149,8 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     let head = open.get(..open.floor_char_boundary(HEAD_BYTES)).unwrap_or(open);
     // PHP: `#1 /app/a.php(3): f()`, `PHP   1. f() /app/a.php:3`, and the next of a chain of exceptions
     if line.starts_with('#') && line.as_bytes().get(1).is_some_and(u8::is_ascii_digit) {
-        return last.starts_with('#') || last.starts_with("Stack trace");
+        // The first frame belongs to what stands above it.
+        return line.starts_with("#0 ") || last.starts_with('#') || last.starts_with("Stack trace");
     }
     if line.starts_with("PHP   ") {
         return last.starts_with("PHP   ") || last.starts_with("PHP Stack trace:");
@@ -171,6 +177,10 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
         return true;
     }
     if head.contains(PYTHON) && !line.starts_with(PYTHON) {
+        // Nim has its frames at the margin.
+        if is_call(line) && !last.starts_with([' ', '\t']) || is_call(last) && line.starts_with("Error: ") {
+            return true;
+        }
         // The frame around the exceptions of a group closes the trace.
         return last.starts_with([' ', '\t']) && !last.ends_with("----");
     }
@@ -188,6 +198,32 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     if first == RACE_FRAME {
         let is_report = open[first.len()..].trim_start().starts_with(RACE);
         return line == RACE && open.len() == first.len() || is_report && last != RACE_FRAME;
+    }
+    // Frames by their number: `0    libswiftCore.so    0x00007f0000001000 main + 112`
+    if is_numbered(line) {
+        return is_numbered(last) || last.ends_with("tack trace:");
+    }
+    // A sanitizer's report, up to its end.
+    if first.len() > 30 && first.bytes().all(|byte| byte == b'=') {
+        let of_process = |line: &str| {
+            let inner = line.strip_prefix("==").and_then(|rest| rest.split_once("==")).map(|(process, _)| process);
+            inner.is_some_and(super::shape::is_number)
+        };
+        let is_report = open.lines().nth(1).is_some_and(of_process) && !last.ends_with("==ABORTING");
+        return is_report || open.len() == first.len() && of_process(line);
+    }
+    if open.len() == first.len() {
+        // Dart and Clojure write the message on the second line.
+        if first == "Unhandled exception:" || first.starts_with("Execution error (") {
+            return true;
+        }
+    }
+    // Zig: `/srv/main.zig:4:10: 0x1037a2e in main (shop)`
+    if first.starts_with("thread ") && first.contains(" panic: ") {
+        return line.contains(": 0x") && line.contains(" in ");
+    }
+    if first.starts_with("Error in ") {
+        return line.starts_with("Calls: ") || line == "Execution halted";
     }
     // Rust since 1.73 writes the message on the second line.
     if first.starts_with("thread '") && first.contains(" panicked at ") {
@@ -220,6 +256,19 @@ fn is_register(line: &str) -> bool {
     let (name, value) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_hex = value.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
     is_hex && words.next().is_none() && name.len() <= 6
+}
+
+/// `/srv/shop.nim(6) shop`
+fn is_call(line: &str) -> bool {
+    let Some((place, name)) = line.split_once(") ") else { return false };
+    let number = place.rsplit_once('(').filter(|(file, _)| file.contains('.') && !file.contains(' '));
+    number.is_some_and(|(_, number)| super::shape::is_number(number)) && !name.contains(' ')
+}
+
+/// A frame that begins with its number and has an address.
+fn is_numbered(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    (1..=4).contains(&digits) && line.get(digits..).is_some_and(|rest| rest.starts_with("  ") && rest.contains(" 0x"))
 }
 
 fn is_caret(line: &str) -> bool {

@@ -12,7 +12,7 @@ use super::general::LineHeader;
 use super::sketch::Sketch;
 use super::{LayoutContext, dotnet, shape, text_after, trailing};
 use crate::pairs::skip_spaces;
-use crate::{Format, Parsed};
+use crate::{Format, Parsed, timestamp};
 
 /// A line that begins with a level: `[INFO] text`, `WARNING:root:text`, `INFO[0012] text key=value`.
 pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
@@ -26,6 +26,10 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         shape::WordKind::Group(word) if word.len() > 1 && shape::level_word(word).is_some() => {
             let start = 1 + line.get(1..)?.len() - line.get(1..)?.trim_start().len();
             (level_at(word, start)?, token.end)
+        }
+        // `[W][00012.345678] pw.core: text`
+        shape::WordKind::Group(word) if word.len() == 1 && line.as_bytes().get(token.end) == Some(&b'[') => {
+            (level_at(word, 1)?, token.end)
         }
         shape::WordKind::Group(inner) => {
             let second = shape::token(line, skip_spaces(line.as_bytes(), token.end))?;
@@ -46,11 +50,36 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         // `W (1234) wifi: text`, `E [o.e.Pool] [08:00:01]: text`
         shape::WordKind::Word(word) if word.len() == 1 && word != "A" => {
             let second = shape::token(line, skip_spaces(line.as_bytes(), token.end))?;
+            // `E 0:00:01:0123   text`: the time since the start.
+            if let shape::WordKind::Word(uptime) = second.kind
+                && second.gap > 1
+                && uptime.contains(':')
+                && uptime.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.'))
+            {
+                let (level, start, end) = level_at(word, 0)?;
+                let mut sketch = Sketch::default();
+                sketch.level(level, start, end);
+                return Some(sketch.finish(text_after(text, second.start), Format::Text));
+            }
             let shape::WordKind::Group(inner) = second.kind else { return None };
             let is_tagged = || line.get(second.end..).is_some_and(|rest| rest.contains(": "));
             let is_header = line.as_bytes().get(second.start) == Some(&b'[') || shape::is_number(inner);
             (is_header && is_tagged()).then_some(())?;
-            (level_at(word, 0)?, token.end)
+            let level = level_at(word, 0)?;
+            // `E [o.e.Pool] [08:00:01]: text`
+            if let Some(third) = shape::token(line, skip_spaces(line.as_bytes(), second.end))
+                && let shape::WordKind::Group(clock) = third.kind
+                && let Some(stamp) = timestamp::clock_at_start(clock.as_bytes(), &context.defaults)
+                && stamp.length == clock.len()
+            {
+                context.habits.note_clock(true);
+                let mut sketch = Sketch::default();
+                sketch.level(level.0, level.1, level.2);
+                sketch.component(inner);
+                sketch.stamp(third.start + 1, stamp);
+                return Some(sketch.finish(text_after(text, third.end).trim_start(), Format::Text));
+            }
+            (level, token.end)
         }
         // `warning(net): text`
         shape::WordKind::Word(word) if token.mark == b':' && word.ends_with(')') => {

@@ -8,8 +8,7 @@ use super::sketch::Sketch;
 use super::{LayoutContext, late, shape};
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use crate::{Format, Parsed, json};
-use daytable_model::record::Field;
-use daytable_model::record::Value;
+use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::TICKS_PER_DAY;
 
 /// Bytes of a line that are searched.
@@ -32,7 +31,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         return Some(parsed);
     }
     let mut sketch = Sketch::default();
-    let found = stamp(line, &context.defaults).or_else(|| {
+    let found = stamp(line, &context.defaults).or_else(|| stamp_at_end(line, &context.defaults)).or_else(|| {
         // What begins at midnight counts the time since the start of a program.
         clock(line, &context.defaults).filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
     });
@@ -43,10 +42,12 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     let level = match found {
         Some((at, stamp)) => late::level(line.get(..at)?, 0)
             .or_else(|| late::level(line, at + stamp.length))
-            .or_else(|| late::level(line, 0)),
+            .or_else(|| late::level(line, 0))
+            .or_else(|| late::in_angles(line, at + stamp.length)),
         None => late::level(header, 0),
     };
-    let level = level.filter(|(_, start, _)| found.is_some() || has_only_marks(line, *start));
+    let is_header = |start: usize| has_only_marks(line, start) || is_after_a_name(line, start);
+    let level = level.filter(|(_, start, _)| found.is_some() || is_header(*start));
     if let Some((level, start, end)) = level {
         sketch.level(level, start, end);
     }
@@ -79,6 +80,15 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     any_stamp(line, defaults, WORDS_MAX)
 }
 
+/// A point in time that brackets set off at the very end of a line: `text (20251121 08:00:01.123)`.
+fn stamp_at_end(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    let inner = line.strip_suffix([')', ']'])?;
+    let start = inner.rfind(['(', '['])? + 1;
+    let text = inner.get(start..).filter(|text| text.len() <= CLOCK_WITHIN)?;
+    let stamp = timestamp::at_start(text.as_bytes(), defaults)?;
+    (stamp.length == text.len() && stamp.form != Form::Epoch).then_some((start, stamp))
+}
+
 /// The text of the first point in time in a line, also within a sentence.
 pub(crate) fn likely<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<&'a str> {
     let (at, stamp) = any_stamp(line, defaults, usize::MAX)?;
@@ -94,7 +104,9 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
             b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{'
         )
     };
-    (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1])).find_map(|at| {
+    // `--2025-11-21 08:00:01--  text`
+    let is_ruled = |at: usize| at == 2 && bytes.starts_with(b"--");
+    (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at)).find_map(|at| {
         let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
         let found = begins.then(|| timestamp::at_start(bytes.get(at..)?, defaults)).flatten()?;
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric());
@@ -125,7 +137,7 @@ fn has_only_marks(line: &str, start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
     // `2026-13-40 …` is no number.
     let digits = before.trim_ascii_start().trim_start_matches(|c: char| c.is_ascii_digit());
-    if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(']) {
+    if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(']) && digits != ":" {
         return false;
     }
     let outer: String = {
@@ -143,6 +155,22 @@ fn has_only_marks(line: &str, start: usize) -> bool {
             .collect()
     };
     outer.is_empty() || outer == "kern"
+}
+
+/// A level in capitals behind the name of a program or a task: `nsh_main: ERROR: text`.
+pub(super) fn named_level(line: &str) -> Option<(Level, usize, usize)> {
+    let is_capital = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+    late::level(line, 0)
+        .filter(|(_, start, end)| is_after_a_name(line, *start) && line.get(*start..*end).is_some_and(is_capital))
+}
+
+/// Whether the name of a program with its colon alone stands before a level: `guacd[1]: INFO: text`, `sst: [INFO] text`.
+fn is_after_a_name(line: &str, start: usize) -> bool {
+    let before = line.get(..start).unwrap_or_default().trim_end_matches(['[', '<', '(']);
+    before.strip_suffix(": ").is_some_and(|name| {
+        let name = name.split_once('[').map_or(name, |(name, _)| name);
+        shape::name(name) != shape::NameShape::Never && !name.contains(' ')
+    })
 }
 
 /// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.

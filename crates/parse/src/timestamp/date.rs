@@ -22,6 +22,9 @@ use super::written_zone::{WrittenZone, zone};
 use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
+/// How old seconds since 1970 may be that could also be a month, a day and a time of day: such numbers are of 2001 to 2009.
+const EPOCH_AGE_MAX: i64 = 15 * 366 * TICKS_PER_DAY;
+
 /// The written parts of a date.
 #[derive(Clone, Copy)]
 enum WrittenDate {
@@ -83,9 +86,22 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
             let date = WrittenDate::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
             clock_after(date, &mut cursor, Seconds::Required, defaults)
         }
+        (10, Some(b'|')) => before_a_bar(&mut cursor, defaults),
         (10 | 13 | 16 | 19, _) => epoch::at_start(bytes, digits),
         _ => None,
     }
+}
+
+/// `1121080001|sip  |text`: ten digits before a bar are seconds since 1970 if those are not long ago; else month, day and
+/// time of day, as phones write them.
+#[cold]
+fn before_a_bar(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
+    let epoch = epoch::at_start(cursor.bytes, 10);
+    let is_near = |stamp: &Stamp| stamp.time.get().saturating_add(EPOCH_AGE_MAX) >= defaults.seen.get();
+    epoch.filter(is_near).or_else(|| {
+        let date = WrittenDate::Short(cursor.digits(2)?, cursor.digits(2)?);
+        clock_after(date, cursor, Seconds::Required, defaults)
+    })
 }
 
 /// The timestamp at the start of a text that begins with the name of a month or a weekday.

@@ -86,6 +86,8 @@ pub(super) fn zone(text: &[u8]) -> Option<(WrittenZone, usize)> {
     match text {
         [] | [b']', ..] => Some((WrittenZone::Unwritten, 0)),
         [b'Z' | b'z', ..] => Some((WrittenZone::East(0), 1)),
+        // `--2025-11-21 08:00:01--  text`
+        [b'-', b'-', ..] => Some((WrittenZone::Unwritten, 0)),
         [b'+' | b'-', ..] => offset(text).map(|(minutes, length)| (WrittenZone::East(minutes), length)),
         [b' ', b'Z', rest @ ..] if ends_word(rest) => Some((WrittenZone::East(0), 2)),
         [b' ', rest @ ..] => Some(match after_space(rest) {

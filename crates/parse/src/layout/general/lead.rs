@@ -208,6 +208,10 @@ impl<'a> LineHeader<'a> {
     fn within_brackets(&mut self, start: usize, piece: &'a str) {
         let mut place = start + piece.len() - piece.trim_start_matches(':').len();
         let mut piece = piece.trim_matches(':');
+        // `[2025-11-21 08:00:01 [ERROR]] text`
+        if let Some(inner) = piece.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')) {
+            (piece, place) = (inner, place + 1);
+        }
         if let Some((word, rest)) = piece.split_once(':')
             && let Some(level) = Level::from_word(word).filter(|_| self.sketch.level.is_none())
         {

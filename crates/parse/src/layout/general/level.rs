@@ -5,8 +5,8 @@ use crate::layout::facility::{is_facility, named_facility, named_severity};
 use crate::layout::shape::{
     NameShape, Token, WordKind, is_capital, is_dotted, is_plain, kinds, kinds_of, letter, level_word, name, token,
 };
-use crate::pairs::skip_spaces;
-use daytable_model::record::Level;
+use crate::pairs::{skip_spaces, typed};
+use daytable_model::record::{Field, Level};
 
 /// Tokens between the time and the level.
 const BEFORE_LEVEL_MAX: usize = 6;
@@ -21,7 +21,10 @@ impl<'a> LineHeader<'a> {
             // `PHP Warning: text`: capitals before the level name the source of the warning.
             let is_named = place == 1 && token.mark == b':' && before[0].is_some_and(|first| is_capital(first.kinds));
             let may_be_small = plain == 0 && (place == 0 || dash || is_named);
-            if let Some((level, start, end)) = self.level_of(&token, may_be_small) {
+            let has_pairs = before.iter().flatten().any(is_pair);
+            if let Some((level, start, end)) = self.level_of(&token, may_be_small)
+                && (!has_pairs || matches!(token.kind, WordKind::Group(_)))
+            {
                 self.sketch.level(level, start, end);
                 self.is_padded = self.mark == b',' && token.gap > 1;
                 self.take_before_level(&before);
@@ -49,7 +52,8 @@ impl<'a> LineHeader<'a> {
                     } else {
                         0
                     };
-                    plain < 2 && token.mark != b',' && token.kinds & kinds::PROSE == 0
+                    // Elixir: `08:00:02.123 request_id=F3k [error] text`
+                    plain < 2 && token.mark != b',' && (token.kinds & kinds::PROSE == 0 || is_pair(&token))
                 }
                 _ => true,
             };
@@ -163,7 +167,8 @@ impl<'a> LineHeader<'a> {
     }
 
     fn take_before_level(&mut self, before: &[Option<Token<'a>>]) {
-        let is_word = |token: &&Token<'a>| matches!(token.kind, WordKind::Word(_) | WordKind::Tagged(..));
+        let is_word =
+            |token: &&Token<'a>| matches!(token.kind, WordKind::Word(_) | WordKind::Tagged(..)) && !is_pair(token);
         let words = before.iter().flatten().filter(is_word).count();
         let mut word_number = 0;
         for token in before.iter().flatten() {
@@ -176,6 +181,11 @@ impl<'a> LineHeader<'a> {
                     word_number += 1;
                     self.sketch.component(name);
                     self.sketch.pid(pid);
+                }
+                WordKind::Word(word) if is_pair(token) => {
+                    if let Some((name, value)) = word.split_once('=') {
+                        self.sketch.fields().push(Field { name: name.into(), value: typed(value) });
+                    }
                 }
                 WordKind::Word(word) => {
                     word_number += 1;
@@ -197,6 +207,14 @@ impl<'a> LineHeader<'a> {
             }
         }
     }
+}
+
+/// Whether a word is a pair without quotes, as loggers write what belongs to a record before its level.
+fn is_pair(token: &Token<'_>) -> bool {
+    let WordKind::Word(word) = token.kind else { return false };
+    let Some((name, value)) = word.split_once('=').filter(|_| token.kinds & kinds::PROSE != 0) else { return false };
+    let is_name = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    is_name(name) && !value.is_empty() && kinds_of(value) & kinds::PROSE == 0
 }
 
 /// The parts of a group of which one may be a level: `main/INFO`, `core:error`, `Warning-Main.Operation`,
