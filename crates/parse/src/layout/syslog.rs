@@ -67,6 +67,12 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
     if let Some((priority, length)) = line.get(at..).and_then(priority) {
         return Some((scales::of_priority(priority), at, at + length));
     }
+    // Nearly each line is asked, and few have the sign between a facility and its severity.
+    let word = line.as_bytes().get(at..scan::space(line.as_bytes(), at))?;
+    let (first, last) = (word.first()?, word.len() - 1);
+    if !matches!(first, b'[' | b'(' | b'{' | b'<') && !word[..last].iter().any(|byte| matches!(byte, b'.' | b':')) {
+        return None;
+    }
     let token = token(line, at)?;
     let word = match token.kind {
         WordKind::Word(word) | WordKind::Group(word) if token.mark == 0 => word,
