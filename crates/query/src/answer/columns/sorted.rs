@@ -238,40 +238,21 @@ impl Sorting<'_> {
         Ok(ControlFlow::Break(()))
     }
 
-    /// The rows whose first key is not behind that of the bound.
+    /// The rows that are not behind the bound. A key is read of those rows alone whose keys before it are those of the bound.
     fn within_bound(&self, batch: &ColumnBatch, rows: &RowSet, computed: &ComputedBatch) -> Result<RowSet, StoreError> {
-        let bound = lock(self.bound).clone();
-        let (Some(bound), Some(key)) = (bound, self.question.by.first()) else { return Ok(rows.clone()) };
-        let last = property(&bound.keys[0]);
-        // Older records with the same key are behind the bound.
-        let is_older = self.question.by.len() == 1 && batch.times().is_some_and(|(_, newest)| newest < bound.time);
-        let is_within = |value: Option<Property<'_>>| match ordered(key, value, last) {
-            Ordering::Less => true,
-            Ordering::Equal => !is_older,
-            Ordering::Greater => false,
-        };
-        // Rows without a value are not passed on.
-        let mut within = if is_within(None) { rows.clone() } else { RowSet::none(batch.len()) };
-        let values = self.question.computed.values(&key.field, batch, self.columns.table(), computed)?;
-        let is_whole_within = |number| is_within(Some(Property::Int64(number)));
-        // No number between two that are behind the bound is before it.
-        let is_behind = |column: &BatchColumn<'_>| {
-            let ends = column.bounds().filter(|_| column.kind() == PropertyKind::Int64);
-            ends.is_some_and(|(least, most)| !is_whole_within(least) && !is_whole_within(most))
-        };
-        if let Values::Columns(columns, _) = &values
-            && columns.iter().all(is_behind)
-        {
-            columns.iter().for_each(|column| within.subtract(&column.present()));
-            return Ok(within);
-        }
-        let read = |value: Property<'_>| is_within(Some(value));
-        values.each_whole(batch, rows, read, |row, value| {
-            match value.map_or_else(|is_within| is_within, is_whole_within) {
-                true => within.insert(row),
-                false => within.remove(row),
+        let Some(bound) = lock(self.bound).clone() else { return Ok(rows.clone()) };
+        let (mut within, mut alike) = (RowSet::none(batch.len()), rows.clone());
+        for (key, last) in self.question.by.iter().zip(&bound.keys) {
+            if alike.is_empty() {
+                break;
             }
-        })?;
+            let values = self.question.computed.values(&key.field, batch, self.columns.table(), computed)?;
+            alike = beside(key, property(last), batch, &values, alike, &mut within)?;
+        }
+        // Older records with the same keys are behind the bound.
+        if batch.times().is_none_or(|(_, newest)| newest >= bound.time) {
+            within.add(&alike);
+        }
         Ok(within)
     }
 
@@ -359,6 +340,75 @@ impl Sorting<'_> {
             *bound = Some(Arc::new(SortBound { keys: last.keys.clone(), time }));
         }
     }
+}
+
+/// Those of some rows whose value of a key is that of the bound. Those whose value is before it are added to `before`.
+fn beside(
+    key: &SortKey,
+    last: Option<Property<'_>>,
+    batch: &ColumnBatch,
+    values: &Values<'_>,
+    rows: RowSet,
+    before: &mut RowSet,
+) -> Result<RowSet, StoreError> {
+    let order = |value: Option<Property<'_>>| ordered(key, value, last);
+    let whole_last = match last {
+        Some(Property::Int64(last)) if key.field.column() != Column::Level => Some(last),
+        _ => None,
+    };
+    let order_of_whole = |number: i64| match whole_last {
+        Some(last) if key.is_descending => last.cmp(&number),
+        Some(last) => number.cmp(&last),
+        None => order(Some(Property::Int64(number))),
+    };
+    // No number between two that are behind the bound is before it.
+    let is_behind = |column: &BatchColumn<'_>| {
+        let ends = column.bounds().filter(|_| column.kind() == PropertyKind::Int64);
+        ends.is_some_and(|(least, most)| order_of_whole(least).is_gt() && order_of_whole(most).is_gt())
+    };
+    let (mut less, mut same) = (RowSet::none(batch.len()), RowSet::none(batch.len()));
+    let mut without = rows.clone();
+    match values {
+        Values::Columns(columns, _) if columns.iter().all(is_behind) => {
+            columns.iter().for_each(|column| without.subtract(&column.present()));
+        }
+        _ => {
+            let mut put = |row, order| match order {
+                Ordering::Less => less.insert(row),
+                Ordering::Equal => same.insert(row),
+                Ordering::Greater => {}
+            };
+            let order_of = |value: Result<i64, Ordering>| value.map_or_else(|order| order, order_of_whole);
+            match values {
+                Values::Columns(columns, _) => {
+                    columns.iter().for_each(|column| without.subtract(&column.present()));
+                    values.each_whole(
+                        batch,
+                        &rows,
+                        |value| order(Some(value)),
+                        |row, value| put(row, order_of(value)),
+                    )?;
+                }
+                _ => values.each_whole(
+                    batch,
+                    &rows,
+                    |value| order(Some(value)),
+                    |row, value| {
+                        without.remove(row);
+                        put(row, order_of(value));
+                    },
+                )?,
+            }
+        }
+    }
+    // Rows without a value are not passed on.
+    match order(None) {
+        Ordering::Less => less.add(&without),
+        Ordering::Equal => same.add(&without),
+        Ordering::Greater => {}
+    }
+    before.add(&less);
+    Ok(same)
 }
 
 /// About the memory of a row.

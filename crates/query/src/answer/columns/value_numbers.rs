@@ -4,7 +4,9 @@ use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::Step;
 use daytable_model::property::Property;
-use daytable_store::page::{BLOCK_ROWS, PatternBlock, TextSplitter, ValueReader};
+use daytable_store::page::{
+    BLOCK_ROWS, PatternBlock, SHORT_PATTERN_BYTES, SHORT_PATTERN_NUMBERS, ShortPattern, TextSplitter, ValueReader,
+};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
@@ -29,7 +31,6 @@ pub(super) struct ValueNumbers {
     times: HashMap<i64, u32, foldhash::fast::RandomState>,
     /// The last step of time: its start, its end, and its number.
     last_step: Option<(i64, i64, u32)>,
-    splitter: TextSplitter,
     floats: HashMap<u64, u32, foldhash::fast::RandomState>,
     /// The numbers here of the numbers that computed values have, [`NO_NUMBER`] of one that was not asked for, and the round of those.
     translated: (u64, Vec<u32>),
@@ -125,11 +126,11 @@ impl ValueNumbers {
 
     /// The key of a text that is packed.
     fn packed_key(&mut self, text: &str) -> Option<u64> {
-        if text.len() > PACKED_BYTES_MAX || !(1..=PACKED_NUMBERS_MAX).contains(&digit_runs(text)) {
+        if text.len() > PACKED_BYTES_MAX {
             return None;
         }
-        let (pattern, numbers) = self.splitter.split(text)?;
-        PackedTexts::key(self.packed.pattern(pattern, !self.is_frozen)?, numbers.iter().copied())
+        let short = ShortPattern::of(text)?;
+        PackedTexts::key(self.packed.pattern_of(&short, !self.is_frozen)?, short.numbers().iter().copied())
     }
 
     /// The number of a text that is packed, of which `likely` was found before.
@@ -295,9 +296,11 @@ impl ValueReader<u32> for ValueNumbers {
 
 /// The longest text, and the longest pattern, that is packed.
 const PACKED_BYTES_MAX: usize = 120;
-const PATTERN_BYTES_MAX: usize = 48;
+const PATTERN_BYTES_MAX: usize = SHORT_PATTERN_BYTES;
 /// The most numbers of a text that is packed.
-const PACKED_NUMBERS_MAX: usize = 4;
+const PACKED_NUMBERS_MAX: usize = SHORT_PATTERN_NUMBERS;
+/// Places for patterns that were asked for lately, as a power of two.
+const RECENT_PATTERNS_BITS: u32 = 6;
 /// The bits of the numbers of a text; the others are those of its pattern.
 const NUMBERS_BITS: u32 = 52;
 
@@ -310,6 +313,8 @@ const FREE: [u32; 3] = [u32::MAX; 3];
 #[derive(Default)]
 struct PackedTexts {
     patterns: TextTable,
+    /// Patterns that were asked for lately, with their numbers: most texts have one of few.
+    recent: Vec<(ShortPattern, u32)>,
     keys: Vec<u64>,
     /// A key and its number. The key stands here, too: with many keys, each place in memory that a record needs costs
     /// more than all else. A quarter of the slots or more is free; their number is a power of two.
@@ -323,6 +328,21 @@ impl PackedTexts {
         let is_packed = pattern.len() <= PATTERN_BYTES_MAX
             && TextSplitter::slots(pattern) + digit_runs(pattern) <= PACKED_NUMBERS_MAX;
         if is_packed { self.patterns.number(pattern, adds) } else { None }
+    }
+
+    /// The number of the pattern of a short text; `None` if its texts are not packed.
+    #[inline]
+    fn pattern_of(&mut self, short: &ShortPattern, adds: bool) -> Option<u32> {
+        let at = (short.mixed() >> (u64::BITS - RECENT_PATTERNS_BITS)) as usize;
+        if let Some((_, number)) = self.recent.get(at).filter(|(recent, _)| recent.is_like(short)) {
+            return Some(*number);
+        }
+        let number = self.pattern(short.pattern(), adds)?;
+        if self.recent.is_empty() {
+            self.recent = vec![(*short, number); 1 << RECENT_PATTERNS_BITS];
+        }
+        self.recent[at] = (*short, number);
+        Some(number)
     }
 
     /// The bits of each of so many numbers.
@@ -434,7 +454,8 @@ impl PackedTexts {
     }
 
     fn bytes(&self) -> usize {
-        self.patterns.bytes() + 8 * self.keys.capacity() + 12 * self.slots.len()
+        let recent = size_of::<(ShortPattern, u32)>() * self.recent.len();
+        self.patterns.bytes() + recent + 8 * self.keys.capacity() + 12 * self.slots.len()
     }
 }
 

@@ -65,7 +65,7 @@ pub use encoded::{PatternBlock, ValueReader};
 pub(crate) use extents::KeyExtents;
 pub use levels::{LevelMinute, LevelNumbers, has_streams, level_minutes, level_numbers};
 pub(crate) use levels::{add_streams, encode_minutes, may_have_minute, share_minute};
-pub use pattern::TextSplitter;
+pub use pattern::{SHORT_PATTERN_BYTES, SHORT_PATTERN_NUMBERS, ShortPattern, TextSplitter};
 pub(crate) use prefilter::Prefilter;
 pub use prefilter::TextPrefilter;
 pub(crate) use read::unpack;

@@ -172,6 +172,94 @@ impl TextSplitter {
     }
 }
 
+/// The longest pattern of a [`ShortPattern`], in bytes.
+pub const SHORT_PATTERN_BYTES: usize = 48;
+/// The most numbers of a text with a [`ShortPattern`].
+pub const SHORT_PATTERN_NUMBERS: usize = 4;
+
+/// The pattern and the numbers of a short text with few numbers, without memory of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortPattern {
+    /// The pattern; zeros behind it.
+    bytes: [u8; SHORT_PATTERN_BYTES],
+    length: u8,
+    numbers: [i64; SHORT_PATTERN_NUMBERS],
+    count: u8,
+}
+
+impl ShortPattern {
+    /// Splits a text as [`TextSplitter::split`] does. `None` for a text without a pattern, one with no or too many runs of
+    /// digits, and one whose pattern is too long.
+    #[inline]
+    pub fn of(text: &str) -> Option<ShortPattern> {
+        let value = text.as_bytes();
+        let mut short =
+            ShortPattern { bytes: [0; SHORT_PATTERN_BYTES], length: 0, numbers: [0; SHORT_PATTERN_NUMBERS], count: 0 };
+        let (mut at, mut length, mut count, mut runs) = (0, 0, 0, 0);
+        while let Some(&byte) = value.get(at) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit >= 10 {
+                if byte == SLOT {
+                    return None;
+                }
+                *short.bytes.get_mut(length)? = byte;
+                (at, length) = (at + 1, length + 1);
+                continue;
+            }
+            runs += 1;
+            if runs > SHORT_PATTERN_NUMBERS {
+                return None;
+            }
+            let (start, mut number) = (at, i64::from(digit));
+            at += 1;
+            while let Some(digit) = value.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
+                // A number that wraps has too many digits and is not used.
+                number = number.wrapping_mul(10).wrapping_add(digit.into());
+                at += 1;
+            }
+            if at - start <= DIGITS_MAX && (byte != b'0' || at - start == 1) {
+                *short.bytes.get_mut(length)? = SLOT;
+                short.numbers[count] = number;
+                (length, count) = (length + 1, count + 1);
+            } else {
+                short.bytes.get_mut(length..length + at - start)?.copy_from_slice(&value[start..at]);
+                length += at - start;
+            }
+        }
+        // At most the lengths of the arrays.
+        (short.length, short.count) = (length as u8, count as u8);
+        (runs > 0).then_some(short)
+    }
+
+    /// The pattern.
+    pub fn pattern(&self) -> &str {
+        // Whole runs of ASCII digits of a text became an ASCII character each.
+        str::from_utf8(&self.bytes[..self.length.into()]).unwrap_or_default()
+    }
+
+    /// The numbers.
+    pub fn numbers(&self) -> &[i64] {
+        &self.numbers[..self.count.into()]
+    }
+
+    /// Whether the other has the same pattern.
+    #[inline]
+    pub fn is_like(&self, other: &ShortPattern) -> bool {
+        self.length == other.length && self.bytes == other.bytes
+    }
+
+    /// A number that is the same for the same pattern, and mostly another one for another.
+    #[inline]
+    pub fn mixed(&self) -> u64 {
+        let (words, _) = self.bytes.as_chunks::<8>();
+        let mix = |sum: u64, word: &[u8; 8]| (sum.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(MIXER);
+        words.iter().fold(self.length.into(), mix)
+    }
+}
+
+/// An odd number whose bits are mixed: that of the golden ratio.
+const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A decoded column of patterns and numbers.
 #[derive(Debug)]
 pub(super) struct PatternTexts {
@@ -447,6 +535,21 @@ mod tests {
             let (pattern, numbers) = splitter.split(&value).expect("no slot of its own");
             TextSplitter::join(pattern, numbers, &mut joined);
             prop_assert_eq!(joined, value);
+        }
+
+        /// A short pattern is that of the other way to split, where it is short and has few numbers.
+        #[test]
+        fn short_patterns_are_those_of_all_texts(
+            value in prop_oneof!["([a-zé\u{1a}]{0,2}[0-9]{0,20}){0,5}", "[a-z]{40,50}[0-9]{0,3}", "(0?[0-9]{1,3}[.]){3,6}"],
+        ) {
+            let mut splitter = TextSplitter::default();
+            let runs = value.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+            let runs = runs.filter(|run| run[0].is_ascii_digit()).count();
+            let expected = splitter.split(&value).filter(|(pattern, _)| {
+                pattern.len() <= SHORT_PATTERN_BYTES && (1..=SHORT_PATTERN_NUMBERS).contains(&runs)
+            });
+            let short = ShortPattern::of(&value);
+            prop_assert_eq!(short.as_ref().map(|short| (short.pattern(), short.numbers())), expected);
         }
     }
 }

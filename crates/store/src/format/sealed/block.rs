@@ -85,6 +85,14 @@ impl BlockValues {
         }
     }
 
+    /// Texts, one after the other, each up to its end; `None` if one is not UTF-8.
+    pub(super) fn strings(all: Vec<u8>, ends: Vec<u32>) -> Option<BlockValues> {
+        // All of them are looked at at once: one after the other, a call each takes longer than the texts.
+        let all = String::from_utf8(all).ok()?;
+        let are_whole = all.is_ascii() || ends.iter().all(|end| all.is_char_boundary(*end as usize));
+        are_whole.then_some(BlockValues::Strings(all, ends))
+    }
+
     /// Adds a value; false for another type, or if the offsets exceed 32 bits.
     pub(crate) fn push(&mut self, value: Property<'_>) -> bool {
         let ends_at = |length: usize, ends: &mut Vec<u32>| {

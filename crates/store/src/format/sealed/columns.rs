@@ -295,18 +295,17 @@ impl SealedFile {
             PropertyKind::String | PropertyKind::Binary => {
                 let (texts, levels, _) = self.texts(group, leaf, ranges)?;
                 // A shared text is kept once, and an unused entry of the dictionary is not kept.
-                let mut next = 0;
+                let (mut all, mut ends) = (Vec::new(), Vec::new());
                 let number = |text: &[u8]| {
-                    let is_pushed = match kind {
-                        PropertyKind::String => {
-                            std::str::from_utf8(text).is_ok_and(|text| stored.push(Property::String(text)))
-                        }
-                        _ => stored.push(Property::Binary(text)),
-                    };
-                    next += 1;
-                    is_pushed.then_some(next - 1)
+                    all.extend_from_slice(text);
+                    ends.push(u32::try_from(all.len()).ok()?);
+                    u32::try_from(ends.len() - 1).ok()
                 };
                 let which = texts.read(number).ok_or_else(wrong)?;
+                stored = match kind {
+                    PropertyKind::String => BlockValues::strings(all, ends).ok_or_else(wrong)?,
+                    _ => BlockValues::Binaries(all, ends),
+                };
                 let which = (which.len() != stored.len()).then_some(which);
                 return Ok((stored, levels, which));
             }
