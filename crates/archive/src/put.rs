@@ -147,8 +147,10 @@ impl Archive {
         let what = match self.manifest_in(name, &json) {
             Ok(there) if same_content(&there, archived) => return Ok(Some(there)),
             Ok(there) => format!(
-                "it is the manifest of another {} with the SHA-256 {}. Another daytable has a copy of this folder: \
-                 `daytable join --new-origin` tells it apart, or give this one a prefix of its own",
+                "it is the manifest of another {} with the SHA-256 {}. If another daytable has a copy of this folder, \
+                 `daytable join --new-origin` tells it apart, or give this one a prefix of its own. If this folder was put \
+                 back to an earlier state, that archive was written after that state: move it and its manifest away to \
+                 archive what the folder has now",
                 name.table, there.manifest.sha256
             ),
             Err(error) => format!("{error}. Inspect the object, then move it away"),

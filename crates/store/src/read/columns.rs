@@ -283,7 +283,7 @@ impl ColumnBatch {
     }
 
     /// Whether it has no rows, and only the columns that the visitor needs.
-    pub(crate) fn is_front(&self) -> bool {
+    pub fn is_front(&self) -> bool {
         matches!(&self.source, Source::Page(page, _) if page.is_front())
     }
 

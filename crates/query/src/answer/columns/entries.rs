@@ -14,7 +14,7 @@
 //! ](super::line_parts) where only some of its values matter. A record that columns do not describe, and one of which the
 //! whole line or the time matters, is made, and [`EntryFold::add_record`] decides: in the same thread.
 
-use super::entry_columns::{EntryColumns, ThreadMemory, twice};
+use super::entry_columns::{EntryColumns, FoldedRows, ThreadMemory, twice};
 use super::entry_question::{AlikeLine, AlikeOutcome, EntryFold, EntrySink, LineNeed};
 use super::entry_shapes::STAND_IN;
 use super::filter::ColumnFilter;
@@ -164,22 +164,52 @@ impl<F: EntryFold> PartVisitor for EntryFolding<'_, F> {
     }
 
     fn read(&self, thread: &mut Self::State, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
-        let Some(batch) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
+        let Some(batch) = self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
+        match self.read_batch(thread, &batch)? {
+            ReadBatch::Done(flow) => Ok(flow),
+            ReadBatch::NeedsWhole => {
+                drop(batch);
+                let Some(whole) = part.batch()? else { return Ok(ControlFlow::Continue(())) };
+                match self.read_batch(thread, &whole)? {
+                    ReadBatch::Done(flow) => Ok(flow),
+                    ReadBatch::NeedsWhole => Ok(self.elsewhere()),
+                }
+            }
+        }
+    }
+}
+
+/// What became of a batch.
+enum ReadBatch {
+    /// Its records were added.
+    Done(ControlFlow<()>),
+    /// Nothing was added: it lacks columns.
+    NeedsWhole,
+}
+
+/// Records that are made at once.
+const MADE_AT_ONCE: usize = 500;
+
+impl<F: EntryFold> EntryFolding<'_, F> {
+    fn read_batch(&self, thread: &mut ThreadEntries<F::State>, batch: &ColumnBatch) -> Result<ReadBatch, StoreError> {
         let Some((rows, _)) = matching::decide(&self.columns.filter, batch, batch.records())? else {
-            return Ok(self.elsewhere());
+            return Ok(ReadBatch::Done(self.elsewhere()));
         };
         if rows.is_empty() {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(ReadBatch::Done(ControlFlow::Continue(())));
         }
-        let (mut open, ended) = match self.fold.needs().line {
+        let (mut open, is_over) = match self.fold.needs().line {
             LineNeed::Record => (rows, false),
             _ => {
                 let ThreadEntries { state, memory, .. } = thread;
-                self.columns.fold(memory, &mut StateSink { fold: self.fold, state }, batch, &rows)?
+                match self.columns.fold(memory, &mut StateSink { fold: self.fold, state }, batch, &rows)? {
+                    FoldedRows::Added { open, is_over } => (open, is_over),
+                    FoldedRows::NeedsWhole => return Ok(ReadBatch::NeedsWhole),
+                }
             }
         };
-        if ended {
-            return Ok(self.end());
+        if is_over {
+            return Ok(ReadBatch::Done(self.end()));
         }
         // The records of a batch of a sealed day are some MiB, if all are made at once.
         while let Some(first) = open.next(0) {
@@ -190,26 +220,21 @@ impl<F: EntryFold> PartVisitor for EntryFolding<'_, F> {
                 next = open.next(row + 1);
             }
             let Made::Records(made) = matching::make(&self.columns.filter, batch, &part)? else {
-                return Ok(self.elsewhere());
+                return Ok(ReadBatch::Done(self.elsewhere()));
             };
             for (_, record) in made {
                 if self.fold.add_record(&mut thread.state, record.record()).is_break() {
-                    return Ok(self.end());
+                    return Ok(ReadBatch::Done(self.end()));
                 }
             }
             open.subtract(&part);
         }
         if !self.charge(thread) {
-            return Ok(self.end());
+            return Ok(ReadBatch::Done(self.end()));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(ReadBatch::Done(ControlFlow::Continue(())))
     }
-}
 
-/// Records that are made at once.
-const MADE_AT_ONCE: usize = 500;
-
-impl<F: EntryFold> EntryFolding<'_, F> {
     fn elsewhere(&self) -> ControlFlow<()> {
         self.is_elsewhere.store(true, Ordering::Relaxed);
         ControlFlow::Break(())

@@ -41,6 +41,14 @@ pub(super) struct FieldColumns<'b> {
     columns: Vec<BatchColumn<'b>>,
 }
 
+/// What became of the rows of a batch.
+pub(super) enum FoldedRows {
+    /// Those whose outcome follows from columns were added, and the others are open. The flag says whether the question ends.
+    Added { open: RowSet, is_over: bool },
+    /// None was added: some are open, and the batch has no whole rows.
+    NeedsWhole,
+}
+
 impl EntryColumns<'_> {
     pub(super) fn is_field(&self, name: &str) -> bool {
         self.question.needs().fields && !NO_LABELS.contains(&name) && self.question.needs_field(name)
@@ -101,14 +109,15 @@ impl EntryColumns<'_> {
         fields_of(batch, &|name| self.is_field(name))
     }
 
-    /// Folds the rows whose outcome follows from columns. Returns the others, and whether the question ends.
+    /// Folds the rows whose outcome follows from columns. Nothing is added if others are open and the batch has no whole
+    /// rows to make them of.
     pub(super) fn fold(
         &self,
         memory: &mut ThreadMemory,
         sink: &mut dyn EntrySink,
         batch: &ColumnBatch,
         rows: &RowSet,
-    ) -> Result<(RowSet, bool), StoreError> {
+    ) -> Result<FoldedRows, StoreError> {
         let (needs, length) = (self.question.needs(), batch.len());
         let streams = batch.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?;
         let notes = StreamNotes::of(self.question, &mut memory.texts, &streams, rows);
@@ -211,7 +220,7 @@ impl EntryColumns<'_> {
                 _ if combination == last.0 => last.1,
                 _ => match shape.outcome((needs, self.filter.table()), sink, &texts.layouts, combination as usize) {
                     Some(outcome) => outcome,
-                    None => return Ok((open, true)),
+                    None => return Ok(FoldedRows::Added { open, is_over: true }),
                 },
             };
             last = (combination, outcome);
@@ -249,8 +258,11 @@ impl EntryColumns<'_> {
             }
         }
         memory.bytes = memory.used();
+        if batch.is_front() && !open.is_empty() {
+            return Ok(FoldedRows::NeedsWhole);
+        }
         let is_over = self.add_rows(sink, batch, &rows, (&groups, &values))?;
-        Ok((open, is_over))
+        Ok(FoldedRows::Added { open, is_over })
     }
 
     /// Adds the rows that have a group. True if the question ends.
