@@ -350,6 +350,35 @@ fn ranges_shorter_than_their_step_count_what_lies_between_two_gaps() {
     }
 }
 
+/// A page of which only the label's column was read has to be read whole where a value is no number.
+#[test]
+fn a_value_that_is_no_number_is_one_entry_less() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = Store::open(dir.path(), StoreOptions::default()).expect("opened");
+    let mut batch = Batch::new(table(), INSTANCES[0].into());
+    for number in 0..3000u64 {
+        let field = |name: &'static str, value: Value<'static>| Field { name: name.into(), value };
+        let took = match number {
+            1500 => Value::String("n/a".into()),
+            _ => Value::Int64(7),
+        };
+        let user = Value::String(format!("user {}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into());
+        let fields = vec![field("took", took), field("user", user)];
+        let record = Record { level: Some(Level::Info), message: "done".into(), fields, ..Record::default() };
+        let time = Ticks::from_unix(DAY + 600 + i64::try_from(number).unwrap_or(0) / 10, 0).expect("a time");
+        daytable_model::entity::append(&mut batch, RowKey::new(time, 7, number), "/var/log/a.log", &record);
+    }
+    commit_batches(&store, vec![batch]);
+    let reader = Reader::open(dir.path()).expect("opened");
+    let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::start());
+    let by_columns = StoredEntries::new(&stores, &clock, Visibility::default());
+    let steps = TimeSteps::at((DAY + 1200) * SECOND);
+    let query = r#"sum by (instance) (sum_over_time({table="Log"} | unwrap took | __error__="" [1h]))"#;
+    let series = answer(&by_columns, query, steps).expect("an answer");
+    let points: Vec<_> = series.iter().flat_map(|series| series.points.clone()).collect();
+    assert_eq!(points, [(0, 2999.0 * 7.0)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8),
