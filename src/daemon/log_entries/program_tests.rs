@@ -362,8 +362,9 @@ fn a_value_that_is_no_number_is_one_entry_less() {
             1500 => Value::String("n/a".into()),
             _ => Value::Int64(7),
         };
-        let user = Value::String(format!("user {}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into());
-        let fields = vec![field("took", took), field("user", user)];
+        // Identifiers lie apart from the other columns.
+        let id = u128::from(number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
+        let fields = vec![field("took", took), field("trace_id", Value::String(format!("{id:032x}").into()))];
         let record = Record { level: Some(Level::Info), message: "done".into(), fields, ..Record::default() };
         let time = Ticks::from_unix(DAY + 600 + i64::try_from(number).unwrap_or(0) / 10, 0).expect("a time");
         daytable_model::entity::append(&mut batch, RowKey::new(time, 7, number), "/var/log/a.log", &record);
@@ -373,7 +374,7 @@ fn a_value_that_is_no_number_is_one_entry_less() {
     let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::start());
     let by_columns = StoredEntries::new(&stores, &clock, Visibility::default());
     let steps = TimeSteps::at((DAY + 1200) * SECOND);
-    let query = r#"sum by (instance) (sum_over_time({table="Log"} | unwrap took | __error__="" [1h]))"#;
+    let query = r#"sum by (instance) (sum_over_time({service_name=~".+"} | unwrap took | __error__="" [1h]))"#;
     let series = answer(&by_columns, query, steps).expect("an answer");
     let points: Vec<_> = series.iter().flat_map(|series| series.points.clone()).collect();
     assert_eq!(points, [(0, 2999.0 * 7.0)]);
