@@ -2,7 +2,7 @@
 //!
 //! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the
 //!   output.
-//! * `aside`: a file that gets its name once it is whole; `source_file`: a file as its source read it.
+//! * `atomic_file`: a file that gets its name once it is whole; `source_file`: a file as its source read it.
 //! * `locate`: the configuration and the data folder of a command without options.
 //! * `folder`: the data folder of a command that writes: a running daemon, or the folder under its lock.
 //! * `control`: the control socket of a running daemon.
@@ -19,7 +19,7 @@ mod answer_output;
 mod archive;
 mod asked;
 mod args;
-mod aside;
+mod atomic_file;
 mod backup;
 mod check;
 mod command_reference;
@@ -68,7 +68,7 @@ pub use exit::{CliError, Exit};
 
 use self::hint::hint;
 use crate::log::LogOptions;
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::safe_text::{self, SafeLines};
 use std::ffi::OsString;
@@ -166,7 +166,7 @@ impl Cli {
     ///
     /// Wrong arguments. Also the help and the version, if the arguments request them.
     pub fn parse_process(version: &'static str) -> Result<Cli, clap::Error> {
-        let mut command = command_reference::command_line().long_version(version);
+        let mut command = command_reference::with_examples(Cli::command()).long_version(version);
         let arguments: Vec<OsString> = std::env::args_os().collect();
         let parsed = command.try_get_matches_from_mut(&arguments);
         let advised = |error| unknown_option(&command, &arguments).or_else(|| unknown_command(&error)).unwrap_or(error);
@@ -352,8 +352,8 @@ impl Command {
             Command::Hosts(args) => hosts::run(&args),
             Command::Repair(args) => repair::run(&args),
             Command::Healthcheck(args) => healthcheck::run(&args),
-            Command::Man(args) => man::run(&args),
-            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => man::run(&args, Cli::command()),
+            Command::Completions(args) => completions::run(&args, command_reference::with_examples(Cli::command())),
             Command::Complete(args) => complete::run(&args),
         }
     }

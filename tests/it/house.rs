@@ -2,6 +2,7 @@
 //! forbidden names, and the existence of files that the documents name.
 
 mod arrows;
+mod items;
 mod names;
 pub(crate) mod documents;
 

@@ -25,7 +25,7 @@ use daytable_azure::{
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::time::{self, Ticks};
-use daytable_platform::turns;
+use daytable_platform::scan_scheduler;
 use daytable_query::tables::windows::{self, KeyRange, WINDOW_ROWS_MAX};
 use daytable_query::tables::{
     OwnedRow, PAGE_ROWS_MAX, PageToken, Projection, RangeQuery, RowOrder, RowPage, ServiceToken, TableError, TableStore,
@@ -119,7 +119,7 @@ impl AzureTables {
                 tokio::time::sleep(pause).await;
             }
         };
-        turns::pause(|| self.runtime().block_on(asked))
+        scan_scheduler::pause(|| self.runtime().block_on(asked))
     }
 
     /// Drops a table with one request and no retry: checks made before the request soon become stale.

@@ -4,11 +4,11 @@
 //! in their order. Values are hashed while they are read from the parts, so the checksum covers the input, not the encoded
 //! output.
 
+use super::bloom::GroupWords;
 use super::counted_parts::PartCounter;
 use super::frames::FramedPages;
 use super::layout::{ColumnLayout, REST_DEFINED, ZSTD_LEVEL};
 use super::mapped::{MappedRows, RowSlice};
-use super::sieve::GroupWords;
 use super::sum;
 use super::text;
 use super::writer::ChecksumWriter;
@@ -48,7 +48,7 @@ pub(super) struct EncodedGroup {
     /// Number of values.
     pub(super) values: u64,
     pub(super) words: GroupWords,
-    /// Its numbers by value.
+    /// Its value counts.
     pub(super) counts: Vec<u8>,
     bytes: Bytes,
     columns: Vec<ColumnCloseResult>,

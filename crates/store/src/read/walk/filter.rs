@@ -1,5 +1,5 @@
 //! What is asked of the parts of a walk before they are read: which of them may have wanted records, and which columns'
-//! numbers by value are looked at.
+//! value counts are looked at.
 
 use crate::StoreError;
 use crate::format::page::{LevelMinute, PageHeader, PageSections, has_streams, level_minutes};
