@@ -4,6 +4,7 @@
 mod arrows;
 mod items;
 mod names;
+mod values;
 pub(crate) mod documents;
 
 use std::fs;
@@ -94,13 +95,19 @@ fn nothing_unwraps_outside_of_tests() {
     }
 }
 
-/// A constant with another value in tests would leave the real one untested.
+/// A constant with another value in tests would leave the real one untested. One file has such a constant, for two sizes
+/// of value counts, which the tests of all crates and the daemon of a debug build share: a few rows must cross them there.
+/// The torture and the benchmarks run optimised builds, which have the sizes of users.
 #[test]
 fn no_value_is_another_one_in_tests() {
-    let is_other = |line: &str| line.contains("cfg!(test)");
+    const SMALL_SIZES: [&str; 1] = ["crates/store/src/format/mod.rs"];
+    let is_other = |line: &str| {
+        let asks = line.contains("cfg!(") && (line.contains("test") || line.contains("debug_assertions"));
+        asks || line.contains("cfg(not(test") || line.contains("cfg(not(debug_assertions")
+    };
     assert_none("has another value in tests", broken("src", &[], is_other));
     for name in arrows::CRATES {
-        assert_none("has another value in tests", broken(&format!("crates/{name}"), &[], is_other));
+        assert_none("has another value in tests", broken(&format!("crates/{name}"), &SMALL_SIZES, is_other));
     }
 }
 
