@@ -42,6 +42,10 @@ docs:
 timings:
     cargo build --release --locked --timings
 
-# Make everything of a release in dist/: static binary, packages, image, completions, manual pages, SBOM, checksums.
+# Make everything of a release for this machine in dist/: static binary, packages, image, chart, SBOM, checksums.
 package:
     sh packaging/release dist
+
+# The same for x86_64 and aarch64. The other one needs `rustup target add` and Debian's cross compiler.
+release:
+    sh packaging/release dist x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu

@@ -149,6 +149,34 @@ fn the_maps_name_every_module() {
     assert_none("is not on the map", missing);
 }
 
+/// Inputs that failed once are tried first. proptest finds them by the path of the module, so they move with it.
+#[test]
+fn inputs_that_failed_once_belong_to_a_module() {
+    let crates =
+        fs::read_dir(Path::new(ROOT).join("crates")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let (mut lost, mut found) = (Vec::new(), 0);
+    for package in crates.chain([Path::new(ROOT).to_owned()]) {
+        let kept = package.join("proptest-regressions");
+        let mut folders: Vec<_> = kept.is_dir().then(|| kept.clone()).into_iter().collect();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                found += 1;
+                let module = path.strip_prefix(&kept).expect("below it").with_extension("rs");
+                if !package.join("src").join(module).is_file() {
+                    lost.push(path.display().to_string());
+                }
+            }
+        }
+    }
+    assert!(found > 10, "only {found} were found");
+    assert_none("belongs to no module", lost);
+}
+
 /// `just` can plan every task, and each task says in one line what it is for.
 #[test]
 fn every_task_of_the_justfile_is_planned_and_described() {

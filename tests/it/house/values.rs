@@ -10,7 +10,11 @@ type Value = (&'static str, &'static str, &'static str);
 const SAMPLE: &str = "config/daytable.toml";
 const HTTP: &str = "src/http/mod.rs";
 const LIMITS: &[Value] = &[
-    ("1 MiB (`line_bytes_max`, up to 2 MiB", "crates/intake/src/tail/file_reader.rs", "LINE_BYTES_LIMIT: u64 = 2 << 20;"),
+    (
+        "1 MiB (`line_bytes_max`, up to 2 MiB",
+        "crates/intake/src/tail/file_reader.rs",
+        "LINE_BYTES_LIMIT: u64 = 2 << 20;",
+    ),
     ("whole members behind it, 64 KiB together", "crates/parse/src/json/rest.rs", "REST_BYTES_MAX: usize = 64 << 10;"),
     ("a record after 5 s of quiet (`unended_after`)", SAMPLE, "#unended_after = \"5s\""),
     ("7 within each other", "crates/parse/src/redact/views.rs", "VIEWS_MAX: usize = 8;"),
@@ -41,13 +45,25 @@ const LIMITS: &[Value] = &[
     ("16 KiB and 64 headers before the body", "src/http/long_head.rs", "HEADERS_MAX: usize = 64;"),
     ("a form of 256 KiB", "src/http/request_params.rs", "FORM_BYTES_MAX: usize = 256 << 10;"),
     ("16 MiB kept", "crates/store/src/sqlite.rs", "JOURNAL_BYTES_KEPT: i64 = 16 << 20;"),
-    ("from 32 MiB on commits wait up to 1 s", "crates/store/src/format/day_file.rs", "JOURNAL_BYTES_MAX: u64 = 32 << 20;"),
-    ("from 32 MiB on commits wait up to 1 s", "crates/store/src/format/day_file.rs", "JOURNAL_WAIT: Duration = Duration::from_secs(1);"),
+    (
+        "from 32 MiB on commits wait up to 1 s",
+        "crates/store/src/format/day_file.rs",
+        "JOURNAL_BYTES_MAX: u64 = 32 << 20;",
+    ),
+    (
+        "from 32 MiB on commits wait up to 1 s",
+        "crates/store/src/format/day_file.rs",
+        "JOURNAL_WAIT: Duration = Duration::from_secs(1);",
+    ),
     ("10 GiB and 7 days", SAMPLE, "#outbox_bytes_max = \"10GiB\""),
     ("10 GiB and 7 days", SAMPLE, "#outbox_age_max = \"7d\""),
     ("16 transactions at a time", SAMPLE, "#transactions_max = 16"),
     ("up to 512 that one record of 256 has", "crates/store/src/format/sealed/mod.rs", "COLUMNS_MAX: usize = 512;"),
-    ("a page of more than 256 columns", "crates/store/src/format/page/columns_builder.rs", "COUNTED_COLUMNS_MAX: usize = 256;"),
+    (
+        "a page of more than 256 columns",
+        "crates/store/src/format/page/columns_builder.rs",
+        "COUNTED_COLUMNS_MAX: usize = 256;",
+    ),
     ("`tail` begins with up to 100,000", "crates/query/src/answer/follow.rs", "NEWEST_MAX: u64 = 100_000;"),
     ("CSV and Parquet 10,000 columns", "crates/query/src/export/spool.rs", "COLUMNS_MAX: usize = 10_000;"),
     ("the headers of a day by 65,536 stretches", "crates/store/src/read/slices.rs", "STRETCHES_MAX: usize = 1 << 16;"),
@@ -63,7 +79,11 @@ const LIMITS: &[Value] = &[
     ("1,000 groups a rule", "crates/alert/src/lib.rs", "GROUPS_MAX: usize = 1000;"),
     ("64 windows of a rule at a time", "crates/alert/src/engine.rs", "WINDOWS_PER_PASS_MAX: usize = 64;"),
     ("a question 20 s and 32 MiB", "crates/alert/src/question.rs", "QUESTION_BYTES_MAX: usize = 32 << 20;"),
-    ("a question 20 s and 32 MiB", "crates/alert/src/question.rs", "QUESTION_TIME_MAX: Duration = Duration::from_secs(20);"),
+    (
+        "a question 20 s and 32 MiB",
+        "crates/alert/src/question.rs",
+        "QUESTION_TIME_MAX: Duration = Duration::from_secs(20);",
+    ),
     ("25 s (`drain_timeout`)", SAMPLE, "#drain_timeout = \"25s\""),
     ("less than 768 MiB", SAMPLE, "Below 768MiB,"),
     ("all of them keep 192 MiB", "src/daemon/budget.rs", "QUESTIONS_BYTES_MAX: usize = 192 << 20;"),
@@ -79,12 +99,25 @@ const LIMITS: &[Value] = &[
 
 /// Values of other pages, with the page before each.
 const OTHERS: &[(&str, Value)] = &[
-    ("docs/architecture/index.md", ("one program made of sixteen crates", "tests/it/house/arrows.rs", "CRATES: [&str; 16]")),
+    (
+        "docs/architecture/index.md",
+        ("one program made of sixteen crates", "tests/it/house/arrows.rs", "CRATES: [&str; 16]"),
+    ),
     ("docs/architecture/index.md", ("≤100 rows", "crates/model/src/batch.rs", "ROWS_MAX: usize = 100;")),
     ("docs/architecture/index.md", ("≤4 MiB", "crates/model/src/batch.rs", "BYTES_MAX: usize = 4 << 20;")),
     ("docs/architecture/index.md", ("Scans have 8 threads", HTTP, "scans: 8,")),
-    ("docs/architecture/query.md", ("after 4 ms", "crates/platform/src/scan_scheduler.rs", "TIME_SLICE: Duration = Duration::from_millis(4);")),
-    ("docs/architecture/query.md", ("less than 20 ms", "crates/platform/src/scan_scheduler.rs", "LONG_QUESTION: Duration = Duration::from_millis(20);")),
+    (
+        "docs/architecture/query.md",
+        ("after 4 ms", "crates/platform/src/scan_scheduler.rs", "TIME_SLICE: Duration = Duration::from_millis(4);"),
+    ),
+    (
+        "docs/architecture/query.md",
+        (
+            "less than 20 ms",
+            "crates/platform/src/scan_scheduler.rs",
+            "LONG_QUESTION: Duration = Duration::from_millis(20);",
+        ),
+    ),
     ("docs/operate/release.md", ("36 MB at most", "packaging/release", "bytes_max=36000000")),
 ];
 
