@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, Command};
 use std::fmt::Write;
 
 /// Three examples of each command, in the order of the page. `--help`, the manual pages and the page show them.
-const EXAMPLES: [(&str, [&str; 3]); 32] = [
+const EXAMPLES: [(&str, [&str; 3]); 31] = [
     (
         "run",
         [
@@ -135,14 +135,6 @@ const EXAMPLES: [(&str, [&str; 3]); 32] = [
             "daytable backup /mnt/backup/daytable",
             "daytable backup /mnt/backup/daytable --copy",
             "daytable backup --data data /mnt/backup/daytable",
-        ],
-    ),
-    (
-        "stress",
-        [
-            "daytable stress --config /etc/daytable/daytable.toml",
-            "daytable stress --config /etc/daytable/daytable.toml --peak 5000 --for 30s",
-            "daytable stress --connection-string-file azure.txt --partitions 32 --json",
         ],
     ),
     (

@@ -56,8 +56,6 @@ mod source_file;
 mod sources;
 mod sql;
 mod status;
-#[cfg(feature = "azure")]
-mod stress;
 mod tables;
 mod tail;
 mod verify;
@@ -137,9 +135,6 @@ enum Command {
     Drop(drop::Args),
     /// Copy the data folder as of one moment, beside a running daemon or without one
     Backup(backup::Args),
-    /// Measure a remote store under peak load, and print how many buckets an instance needs
-    #[cfg(feature = "azure")]
-    Stress(stress::Args),
     /// Copy tables from one store to another, and compare them. Run it again to resume; once complete, it does nothing
     Copy(copy::Args),
     /// Forward the records of this host to another daytable, with a code of `daytable hosts invite` there
@@ -345,8 +340,6 @@ impl Command {
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
             Command::Backup(args) => backup::run(&args),
-            #[cfg(feature = "azure")]
-            Command::Stress(args) => stress::run(&args),
             Command::Copy(args) => copy::run(&args),
             Command::Join(args) => join::run(&args),
             Command::Hosts(args) => hosts::run(&args),
@@ -397,8 +390,6 @@ mod tests {
             "restore",
             "restore --as Log2026 Log20261121",
             "restore --keep 0s Log20261121",
-            "stress --peak 0",
-            "stress --for 2h",
         ] {
             assert!(Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' '))).is_err(), "{line}");
         }
@@ -437,7 +428,6 @@ mod tests {
             "backup --data /tmp/d --copy /tmp/b",
             "copy --from /tmp/d --to azure:/run/credentials/azure --table Log --since 7d --state /tmp/copy.json",
             "hosts --config daytable.toml --forget web-17-1f3a9c2e77b0d4a6",
-            "stress --config daytable.toml --peak 20000 --for 10s --partitions 32 --json",
             "repair --data /tmp/d",
             "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
             "status --data /tmp/d --json",

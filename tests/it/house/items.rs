@@ -113,29 +113,36 @@ fn items(code: &str) -> Vec<(String, String)> {
     named.filter(|(name, _)| !name.is_empty()).collect()
 }
 
-/// The items of a crate, and the items that each of them names.
+/// The items of a crate: the text of each, by module and name.
 struct Items {
     modules: Modules,
-    texts: BTreeMap<Item, String>,
+    texts: BTreeMap<ModulePath, BTreeMap<String, String>>,
 }
 
 impl Items {
     fn of(sources: &[Source], src: &str) -> Items {
-        let mut texts: BTreeMap<Item, String> = BTreeMap::new();
+        let mut texts: BTreeMap<ModulePath, BTreeMap<String, String>> = BTreeMap::new();
         for source in sources {
+            let of_module = texts.entry(module_of(source, src)).or_default();
             for (name, text) in items(&source.code_text()) {
-                texts.entry((module_of(source, src), name)).or_default().push_str(&text);
+                of_module.entry(name).or_default().push_str(&text);
             }
         }
         // Methods belong to their type.
-        for item in texts.keys().cloned().collect::<Vec<_>>() {
-            let of_type = item.1.strip_prefix("impl ").map(|name| (item.0.clone(), name.to_owned()));
-            if let Some(of_type) = of_type.filter(|of_type| texts.contains_key(of_type)) {
-                let methods = texts.remove(&item).unwrap_or_default();
-                texts.entry(of_type).or_default().push_str(&methods);
+        for of_module in texts.values_mut() {
+            for name in of_module.keys().cloned().collect::<Vec<_>>() {
+                let of_type = name.strip_prefix("impl ").filter(|of_type| of_module.contains_key(*of_type));
+                if let Some(of_type) = of_type {
+                    let methods = of_module.remove(&name).unwrap_or_default();
+                    of_module.entry(of_type.to_owned()).or_default().push_str(&methods);
+                }
             }
         }
         Items { modules: Modules::of(sources, src), texts }
+    }
+
+    fn has(&self, module: &[String], name: &str) -> bool {
+        self.texts.get(module).is_some_and(|items| items.contains_key(name))
     }
 
     /// The paths that a text may name items by.
@@ -159,53 +166,61 @@ impl Items {
     /// The item that a path means within a module.
     fn meant(&self, module: &[String], path: &[String]) -> Option<Item> {
         let (first, rest) = path.split_first()?;
-        let is_own = self.texts.contains_key(&(module.to_vec(), first.clone()));
         let mut path = match self.modules.imports.get(module)?.get(first) {
-            _ if is_own => [module, path].concat(),
+            _ if self.has(module, first) => [module, path].concat(),
             Some(imported) => [imported, rest].concat(),
+            None if rest.is_empty() => return None,
             None => self.modules.absolute(module, path)?,
         };
         for _ in 0..10 {
             let depth = (0..=path.len()).rev().find(|depth| self.modules.imports.contains_key(&path[..*depth]))?;
-            let item = (path[..depth].to_vec(), path.get(depth)?.clone());
-            if self.texts.contains_key(&item) {
-                return Some(item);
+            let (module, name) = (&path[..depth], path.get(depth)?);
+            if self.has(module, name) {
+                return Some((module.to_vec(), name.clone()));
             }
-            path = [self.modules.imports[&item.0].get(&item.1)?, &path[depth + 1..]].concat();
+            path = [self.modules.imports[module].get(name)?, &path[depth + 1..]].concat();
         }
         None
     }
 
-    fn graph(&self) -> BTreeMap<&Item, BTreeSet<Item>> {
-        let arrows = self.texts.iter().map(|(item, text)| {
-            let meant = Items::paths(text).into_iter().filter_map(|path| self.meant(&item.0, &path));
-            (item, meant.filter(|used| used != item).collect())
-        });
-        arrows.collect()
+    /// The items that are in circles or lead to one, and those of them that each names.
+    fn entangled(&self) -> BTreeMap<Item, BTreeSet<Item>> {
+        let mut graph: BTreeMap<Item, BTreeSet<Item>> = BTreeMap::new();
+        for (module, items) in &self.texts {
+            for (name, text) in items {
+                let item = (module.clone(), name.clone());
+                let meant = Items::paths(text).into_iter().filter_map(|path| self.meant(module, &path));
+                let used = meant.filter(|used| *used != item).collect();
+                graph.insert(item, used);
+            }
+        }
+        loop {
+            let before = graph.len();
+            graph.retain(|_, used| !used.is_empty());
+            let left: BTreeSet<Item> = graph.keys().cloned().collect();
+            graph.values_mut().for_each(|used| used.retain(|item| left.contains(item)));
+            if graph.len() == before {
+                return graph;
+            }
+        }
     }
 }
 
-/// The circles of items that are not all in one module, each with the arrows that leave a module.
+/// The items that use one of another module which leads back to them.
 fn circles(sources: &[Source], src: &str) -> Vec<String> {
-    let items = Items::of(sources, src);
-    let graph = items.graph();
-    let reached = |item: &Item| {
-        let (mut found, mut ahead) = (BTreeSet::new(), vec![item.clone()]);
+    let graph = Items::of(sources, src).entangled();
+    let leads_to = |from: &Item, to: &Item| {
+        let (mut found, mut ahead) = (BTreeSet::new(), vec![from]);
         while let Some(next) = ahead.pop() {
-            for used in graph.get(&next).into_iter().flatten() {
-                if found.insert(used.clone()) {
-                    ahead.push(used.clone());
-                }
-            }
+            ahead.extend(graph[next].iter().filter(|used| found.insert(*used)));
         }
-        found
+        found.contains(to)
     };
-    let reached: BTreeMap<&Item, BTreeSet<Item>> = graph.keys().map(|item| (*item, reached(item))).collect();
     let shown = |(module, name): &Item| format!("{}::{name}", module.join("::"));
     let mut circles = Vec::new();
     for (item, used) in &graph {
-        let back = |used: &&Item| used.0 != item.0 && reached.get(used).is_some_and(|found| found.contains(*item));
-        let back: Vec<String> = used.iter().filter(back).map(shown).collect();
+        let back: Vec<String> =
+            used.iter().filter(|used| used.0 != item.0 && leads_to(used, item)).map(shown).collect();
         if !back.is_empty() {
             circles.push(format!("{src}: {} uses {}", shown(item), back.join(", ")));
         }
