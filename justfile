@@ -17,6 +17,14 @@ check:
 test:
     sh tests/run
 
+# Try the properties of all crates on more random inputs than `just test` does. A failure prints its seed.
+properties cases="4096":
+    PROPTEST_CASES={{cases}} cargo test --workspace --lib --locked
+
+# List the slowest tests of the last run.
+slowest count="20":
+    tests/slowest {{count}}
+
 # Measure one benchmark: parse, page, seal, end_to_end, edges, asking, azure or fleet.
 bench name="end_to_end" *args:
     cargo bench --bench {{name}} -- {{args}}
