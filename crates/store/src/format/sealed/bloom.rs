@@ -142,7 +142,7 @@ pub(super) struct BloomBuilder {
 }
 
 /// Collects the words and layouts of one row group.
-pub(super) struct GroupWords {
+pub(super) struct RowGroupWords {
     positions: usize,
     filter: GroupFilter,
     seen: Vec<u64>,
@@ -193,11 +193,11 @@ impl GroupFilter {
     }
 }
 
-impl GroupWords {
+impl RowGroupWords {
     /// For row groups of at most so many rows, with so many columns of properties.
-    pub(super) fn new(group_rows: usize, columns: usize) -> GroupWords {
+    pub(super) fn new(group_rows: usize, columns: usize) -> RowGroupWords {
         let positions = positions_for(group_rows);
-        GroupWords {
+        RowGroupWords {
             positions,
             filter: GroupFilter::empty(positions, columns),
             seen: vec![0; SEEN],
@@ -263,7 +263,7 @@ impl BloomBuilder {
     }
 
     /// Adds a row group of so many rows. True if the section is full.
-    pub(super) fn end_group(&mut self, mut words: GroupWords, rows: usize) -> bool {
+    pub(super) fn end_group(&mut self, mut words: RowGroupWords, rows: usize) -> bool {
         trigrams::bound(&mut words.filter.columns);
         self.groups.push(words.filter);
         self.rows += rows;

@@ -29,7 +29,7 @@ pub trait PartFilter: Sync {
     }
 
     /// Whether rows of a page may be wanted that lacks the texts which `lacks` accepts by their numbers.
-    fn wants_without(&self, _lacks: &dyn Fn(usize) -> bool) -> bool {
+    fn may_match_without(&self, _lacks: &dyn Fn(usize) -> bool) -> bool {
         true
     }
 

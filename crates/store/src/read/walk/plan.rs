@@ -250,7 +250,7 @@ impl<'w> WalkPlan<'w> {
         // Pages that surely have no wanted row. Rows that they replace in others stay replaced.
         if !bloom.is_empty() {
             tasks.retain(|task| match task {
-                Task::Page { page, .. } => filter.wants_without(&|text| bloom.is_lacking(page, text)),
+                Task::Page { page, .. } => filter.may_match_without(&|text| bloom.is_lacking(page, text)),
                 Task::Group { .. } => true,
             });
         }
