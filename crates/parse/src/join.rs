@@ -270,7 +270,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// The record of a single line over the limit: `bytes` were read, and `line_scanner` more were skipped, in which an object had `rest`.
+/// The record of a single line over the limit: `bytes` were read, and `cut` more were skipped, in which an object had `rest`.
 pub fn cut_record<'a>(
     bytes: &'a [u8],
     bytes_max: usize,

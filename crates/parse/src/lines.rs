@@ -139,7 +139,7 @@ pub(super) fn without_mark(text: &mut Cow<'_, str>) {
     }
 }
 
-/// The line with these bytes; `line_scanner` further bytes were not read, in which an object had `rest`.
+/// The line with these bytes; `cut` further bytes were not read, in which an object had `rest`.
 pub(super) fn cut_line(bytes: &[u8], limit: usize, cut: usize, rest: Option<ObjectRest>) -> Line<'_> {
     let line = line(0, bytes, std::str::from_utf8(bytes).ok(), limit);
     let bytes = cut + line.cut.as_ref().map_or(0, |cut| cut.bytes);
