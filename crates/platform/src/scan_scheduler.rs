@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn new_questions_come_first_but_long_ones_are_not_forgotten() {
         let waiter = || Arc::new(Waiter { thread: std::thread::current(), has_slot: AtomicBool::new(false) });
-        let (long, slots) = (waiter(), ScanScheduler::new(1));
+        let (long, scheduler) = (waiter(), ScanScheduler::new(1));
         let mut state = lock(&scheduler.0.state);
         state.long.push_back(long.clone());
         for _ in 0..8 {
