@@ -17,6 +17,14 @@ check:
 test:
     sh tests/run
 
+# Try the properties of all crates on more random inputs than `just test` does. A failure prints its seed.
+properties cases="4096":
+    PROPTEST_CASES={{cases}} cargo test --workspace --lib --locked
+
+# List the slowest tests of the last run.
+slowest count="20":
+    tests/slowest {{count}}
+
 # Measure one benchmark: parse, page, seal, end_to_end, edges, asking, azure or fleet.
 bench name="end_to_end" *args:
     cargo bench --bench {{name}} -- {{args}}
@@ -42,6 +50,10 @@ docs:
 timings:
     cargo build --release --locked --timings
 
-# Make everything of a release in dist/: static binary, packages, image, completions, manual pages, SBOM, checksums.
+# Make everything of a release for this machine in dist/: static binary, packages, image, chart, SBOM, checksums.
 package:
     sh packaging/release dist
+
+# The same for x86_64 and aarch64. The other one needs `rustup target add` and Debian's cross compiler.
+release:
+    sh packaging/release dist x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu

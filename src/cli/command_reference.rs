@@ -1,11 +1,10 @@
 //! The command line as a page: `daytable man --reference`, and `docs/reference/commands.md`.
 
-use super::Cli;
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use std::fmt::Write;
 
 /// Three examples of each command, in the order of the page. `--help`, the manual pages and the page show them.
-const EXAMPLES: [(&str, [&str; 3]); 32] = [
+const EXAMPLES: [(&str, [&str; 3]); 31] = [
     (
         "run",
         [
@@ -139,14 +138,6 @@ const EXAMPLES: [(&str, [&str; 3]); 32] = [
         ],
     ),
     (
-        "stress",
-        [
-            "daytable stress --config /etc/daytable/daytable.toml",
-            "daytable stress --config /etc/daytable/daytable.toml --peak 5000 --for 30s",
-            "daytable stress --connection-string-file azure.txt --partitions 32 --json",
-        ],
-    ),
-    (
         "copy",
         [
             "daytable copy --from /var/lib/daytable --to azure:/run/credentials/azure",
@@ -205,10 +196,10 @@ Every command takes `--log LEVEL`: the least severe level of the program's own m
 info, debug or trace).
 ";
 
-/// The definition of the command line. The help of each command ends in its examples.
-pub(super) fn command_line() -> Command {
+/// Ends the help of each command in its examples.
+pub(super) fn with_examples(command_line: Command) -> Command {
     let examples = |lines: [&str; 3]| format!("Examples:\n  {}", lines.join("\n  "));
-    let mut root = Cli::command().after_help(examples(FIRST));
+    let mut root = command_line.after_help(examples(FIRST));
     for (name, lines) in EXAMPLES {
         // A build without the feature `azure` has fewer commands.
         if root.find_subcommand(name).is_some() {
@@ -223,8 +214,8 @@ pub(super) fn command_line() -> Command {
 }
 
 /// The page as Markdown.
-pub(super) fn reference() -> String {
-    let mut root = command_line();
+pub(super) fn reference(command_line: Command) -> String {
+    let mut root = with_examples(command_line);
     root.build();
     let mut page = HEAD.to_owned();
     for (name, examples) in EXAMPLES {
@@ -313,13 +304,14 @@ fn spelled(argument: &Arg) -> String {
 #[cfg(all(test, feature = "azure"))]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::cli::Cli;
+    use clap::{CommandFactory, Parser};
 
     #[test]
     fn the_page_is_the_one_that_is_generated() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/commands.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(page == reference(), "run: daytable man --reference >docs/reference/commands.md");
+        assert!(page == reference(Cli::command()), "run: daytable man --reference >docs/reference/commands.md");
     }
 
     #[test]
@@ -329,7 +321,11 @@ mod tests {
         let commands: Vec<&str> = shown.map(Command::get_name).collect();
         assert_eq!(EXAMPLES.map(|(name, _)| name).to_vec(), commands);
         for (name, examples) in EXAMPLES {
-            let help = command_line().find_subcommand_mut(name).expect("a command").render_long_help().to_string();
+            let help = with_examples(Cli::command())
+                .find_subcommand_mut(name)
+                .expect("a command")
+                .render_long_help()
+                .to_string();
             for example in examples {
                 assert!(help.contains(&format!("  {example}\n")), "{help}");
                 assert!(Cli::try_parse_from(shell_words(example)).is_ok(), "{example}");

@@ -3,7 +3,6 @@
 //! Behind the script of commands and options stands a part that asks [`complete`](super::complete) for the tables, instances,
 //! levels, sources and fields of the data folder. Logged names are never evaluated by the shell.
 
-use super::command_reference::command_line;
 use super::exit::CliError;
 use clap_complete::Shell;
 use std::io::Write;
@@ -86,10 +85,10 @@ pub(super) struct Args {
     shell: Shell,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, mut command_line: clap::Command) -> Result<(), CliError> {
     // The generator panics on a write error, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command_line(), "daytable", &mut script);
+    clap_complete::generate(args.shell, &mut command_line, "daytable", &mut script);
     script.extend_from_slice(match args.shell {
         Shell::Bash => BASH.as_bytes(),
         Shell::Zsh => ZSH.as_bytes(),

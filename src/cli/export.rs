@@ -2,8 +2,8 @@
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
 use super::args::{FilterArgs, LakeArgs, ReadSources, RecordStores, end_of, report_end};
-use super::aside::AtomicFile;
 use super::asked::AskedPart;
+use super::atomic_file::AtomicFile;
 use super::exit::CliError;
 use super::output::{asked, bytes, can_ask, print};
 use super::source_file;

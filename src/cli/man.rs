@@ -17,17 +17,17 @@ pub(super) struct Args {
     reference: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, command_line: clap::Command) -> Result<(), CliError> {
     match &args.folder {
-        Some(folder) => write_pages(folder),
-        None => output::print(command_reference::reference().trim_end()),
+        Some(folder) => write_pages(folder, command_line),
+        None => output::print(command_reference::reference(command_line).trim_end()),
     }
 }
 
-fn write_pages(folder: &Path) -> Result<(), CliError> {
+fn write_pages(folder: &Path, command_line: clap::Command) -> Result<(), CliError> {
     let failed = |source| CliError::Write { path: folder.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    clap_mangen::generate_to(command_reference::command_line(), folder).map_err(failed)?;
+    clap_mangen::generate_to(command_reference::with_examples(command_line), folder).map_err(failed)?;
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.extension().is_some_and(|section| section == "1") {

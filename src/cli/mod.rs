@@ -2,7 +2,7 @@
 //!
 //! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the
 //!   output.
-//! * `aside`: a file that gets its name once it is whole; `source_file`: a file as its source read it.
+//! * `atomic_file`: a file that gets its name once it is whole; `source_file`: a file as its source read it.
 //! * `locate`: the configuration and the data folder of a command without options.
 //! * `folder`: the data folder of a command that writes: a running daemon, or the folder under its lock.
 //! * `control`: the control socket of a running daemon.
@@ -19,7 +19,7 @@ mod answer_output;
 mod archive;
 mod asked;
 mod args;
-mod aside;
+mod atomic_file;
 mod backup;
 mod check;
 mod command_reference;
@@ -56,8 +56,6 @@ mod source_file;
 mod sources;
 mod sql;
 mod status;
-#[cfg(feature = "azure")]
-mod stress;
 mod tables;
 mod tail;
 mod verify;
@@ -68,7 +66,7 @@ pub use exit::{CliError, Exit};
 
 use self::hint::hint;
 use crate::log::LogOptions;
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::safe_text::{self, SafeLines};
 use std::ffi::OsString;
@@ -137,9 +135,6 @@ enum Command {
     Drop(drop::Args),
     /// Copy the data folder as of one moment, beside a running daemon or without one
     Backup(backup::Args),
-    /// Measure a remote store under peak load, and print how many buckets an instance needs
-    #[cfg(feature = "azure")]
-    Stress(stress::Args),
     /// Copy tables from one store to another, and compare them. Run it again to resume; once complete, it does nothing
     Copy(copy::Args),
     /// Forward the records of this host to another daytable, with a code of `daytable hosts invite` there
@@ -166,7 +161,7 @@ impl Cli {
     ///
     /// Wrong arguments. Also the help and the version, if the arguments request them.
     pub fn parse_process(version: &'static str) -> Result<Cli, clap::Error> {
-        let mut command = command_reference::command_line().long_version(version);
+        let mut command = command_reference::with_examples(Cli::command()).long_version(version);
         let arguments: Vec<OsString> = std::env::args_os().collect();
         let parsed = command.try_get_matches_from_mut(&arguments);
         let advised = |error| unknown_option(&command, &arguments).or_else(|| unknown_command(&error)).unwrap_or(error);
@@ -345,15 +340,13 @@ impl Command {
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
             Command::Backup(args) => backup::run(&args),
-            #[cfg(feature = "azure")]
-            Command::Stress(args) => stress::run(&args),
             Command::Copy(args) => copy::run(&args),
             Command::Join(args) => join::run(&args),
             Command::Hosts(args) => hosts::run(&args),
             Command::Repair(args) => repair::run(&args),
             Command::Healthcheck(args) => healthcheck::run(&args),
-            Command::Man(args) => man::run(&args),
-            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => man::run(&args, Cli::command()),
+            Command::Completions(args) => completions::run(&args, command_reference::with_examples(Cli::command())),
             Command::Complete(args) => complete::run(&args),
         }
     }
@@ -397,8 +390,6 @@ mod tests {
             "restore",
             "restore --as Log2026 Log20261121",
             "restore --keep 0s Log20261121",
-            "stress --peak 0",
-            "stress --for 2h",
         ] {
             assert!(Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' '))).is_err(), "{line}");
         }
@@ -437,7 +428,6 @@ mod tests {
             "backup --data /tmp/d --copy /tmp/b",
             "copy --from /tmp/d --to azure:/run/credentials/azure --table Log --since 7d --state /tmp/copy.json",
             "hosts --config daytable.toml --forget web-17-1f3a9c2e77b0d4a6",
-            "stress --config daytable.toml --peak 20000 --for 10s --partitions 32 --json",
             "repair --data /tmp/d",
             "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
             "status --data /tmp/d --json",

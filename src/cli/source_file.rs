@@ -8,7 +8,7 @@
 //! was skipped. Then the output has what there is, the missing places are reported, and the command fails.
 
 use super::args::{OpenSources, report_archives};
-use super::aside::AtomicFile;
+use super::atomic_file::AtomicFile;
 use super::exit::CliError;
 use daytable_model::safe_text::SafeLine;
 use daytable_model::source_id::SourceId;

@@ -139,7 +139,7 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
         )
         .default("\"auto\"")
         .at_restart(
-            "The memory for daytable. \"auto\" is the limit of the control group (of the container, or MemoryMax=). Below 512MiB, daytable uses smaller \
+            "The memory for daytable. \"auto\" is the limit of the control group (of the container, or MemoryMax=). Below 768MiB, daytable uses smaller \
              buffers: bodies of pushes, rows that wait for a commit, unfinished messages, concurrent scans, answers. A question that needs more is refused.",
         ),
         KeyDraft::by_hand("redact", "a list of texts and tables", |config: &mut Config| &mut config.redact, |section, config| {

@@ -90,8 +90,8 @@ pub(super) struct SectionDoc {
     pub(super) within: &'static str,
     pub(super) about: &'static str,
     pub(super) place: SectionPlace,
-    /// Blocks of the sample before and after the section's own, as TOML. A line `{key}` stands for the text about a key, which
-    /// then is absent from the section's own block.
+    /// TOML that the sample has before and after the section. A line `{key}` inserts the text about a key, which the section
+    /// itself then leaves out.
     pub(super) before: &'static str,
     pub(super) after: &'static str,
     pub(super) keys: Vec<KeyDoc>,

@@ -199,7 +199,7 @@ impl Startup {
             options.forwarding = Forwarding::To(remote.outbox_options()?);
         }
         options.known_entries = self.budget.known_entries;
-        options.reserve = Some(self.server.limits().turns.reserve());
+        options.reserve = Some(self.server.limits().scheduler.reserve());
         let store = Store::open(&config.data_dir, options)?;
         if let Some(remote) = &self.remote {
             remote.load_bucket_plan();

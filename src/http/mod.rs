@@ -119,7 +119,7 @@ pub use tenants::{Tenants, Visibility};
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
 use daytable_platform::budget::MemoryBudget;
-use daytable_platform::turns::Turns;
+use daytable_platform::scan_scheduler::ScanScheduler;
 use daytable_query::answer::ANSWER_BYTES_MAX;
 use std::time::Duration;
 
@@ -146,8 +146,8 @@ pub struct HttpLimits {
     pub peers: ConnectionLimiter,
     /// Concurrent scans, over all listeners.
     pub scans: usize,
-    /// The turns of these scans at the CPU.
-    pub turns: Turns,
+    /// The CPU slots of these scans.
+    pub scheduler: ScanScheduler,
     /// Scans that wait for their turn, over all listeners. Further ones are answered 503.
     pub scans_waiting: usize,
     /// How long a scan waits for its turn before it is answered 503.
@@ -174,7 +174,7 @@ impl Default for HttpLimits {
             connections: 2048,
             peers: ConnectionLimiter::new(SenderLimits::default()),
             scans: 8,
-            turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            scheduler: ScanScheduler::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scans_waiting: 128,
             scan_wait: Duration::from_secs(30),
             followers: 32,

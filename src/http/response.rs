@@ -19,7 +19,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use daytable_logsql::SyntaxError;
 use daytable_model::safe_text;
-use daytable_platform::turns;
+use daytable_platform::scan_scheduler;
 use futures_core::Stream;
 use serde::Serialize;
 use std::pin::{Pin, pin};
@@ -223,11 +223,11 @@ impl ResponseWriter {
     }
 }
 
-/// Waits while the client is slow, without a turn of the scans. Returns false when the client has disconnected.
+/// Waits while the client is slow, without a CPU slot. Returns false when the client has disconnected.
 fn send(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
     match parts.try_send(part) {
         Ok(()) => true,
-        Err(TrySendError::Full(part)) => turns::pause(|| send_slowly(parts, part)),
+        Err(TrySendError::Full(part)) => scan_scheduler::pause(|| send_slowly(parts, part)),
         Err(TrySendError::Closed(_)) => false,
     }
 }

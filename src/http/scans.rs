@@ -1,10 +1,10 @@
 //! Places for scans. A limited number of scans is under way at a time; others wait for a place, the first come first.
-//! Scans with a place take [turns](daytable_platform::turns) of some milliseconds at the CPU, as many at a time as there
+//! Scans with a place take [CPU slots](daytable_platform::scan_scheduler) for some milliseconds, as many at a time as there
 //! are cores. Their threads have a low priority, so that sources and commits get the CPU first.
 
 use super::HttpLimits;
 use super::error::ApiError;
-use daytable_platform::turns::Turns;
+use daytable_platform::scan_scheduler::ScanScheduler;
 use daytable_platform::{lower_priority, memory};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(super) struct Scans {
     wait: Duration,
     /// Its threads have the low priority. None after the drop.
     threads: Option<Runtime>,
-    turns: Turns,
+    scheduler: ScanScheduler,
 }
 
 /// The place of a scan, until it is dropped.
@@ -48,7 +48,7 @@ impl Scans {
             wait: limits.scan_wait,
             // Without threads of their own, scans run on those of the listeners.
             threads: threads.build().ok(),
-            turns: limits.turns.clone(),
+            scheduler: limits.scheduler.clone(),
         }
     }
 
@@ -71,10 +71,10 @@ impl Scans {
 
     /// Runs a scan on a thread. A long scan returns its free memory to the system.
     pub(super) fn spawn<T: Send + 'static>(&self, scan: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let turns = self.turns.clone();
+        let scheduler = self.scheduler.clone();
         let scan = move || {
             let since = Instant::now();
-            let result = turns.enter(scan);
+            let result = scheduler.enter(scan);
             if since.elapsed() >= LONG_SCAN {
                 memory::release_free();
             }

@@ -465,17 +465,17 @@ async fn sixty_four_scans_get_an_answer_beside_a_client_that_reads_nothing() {
             while out.line(&json!({ "some": "line" })) {}
             return Ok(());
         }
-        // Longer than a turn.
+        // Longer than a time slice.
         let since = std::time::Instant::now();
         while since.elapsed() < Duration::from_millis(6) {
-            daytable_platform::turns::pass();
+            daytable_platform::scan_scheduler::yield_now();
         }
         out.line(&json!({ "an": "answer" }));
         Ok(())
     });
     let daemon = Daemon::with(api).await;
     let mut silent = Vec::new();
-    // As many as there are turns on a small host, and fewer than places for scans.
+    // As many as there are CPU slots on a small host, and fewer than places for scans.
     for _ in 0..4 {
         let mut client = daemon.unix().await;
         client.write("GET /api/query?n=7 HTTP/1.1\r\nhost: x\r\n\r\n").await;

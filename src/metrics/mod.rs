@@ -31,7 +31,9 @@ pub use snapshot::{
 pub use totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};
 
 use crate::http::HttpCounters;
+use daytable_platform::lock;
 use family::Family;
+use process::ProcessSample;
 use snapshot::Snapshot;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -65,7 +67,18 @@ impl Metrics {
 
     /// All metrics in Prometheus's text format. Reads `/proc` and the catalog, so the call blocks for a moment.
     pub fn render(&self) -> String {
-        text_of(&Snapshot::read(self, self.sources.get()))
+        let mut snapshot = Snapshot {
+            commits: lock(&self.commits).clone(),
+            runs: lock(&self.runs).clone(),
+            verify: lock(&self.verify).clone(),
+            reloads: *lock(&self.reloads),
+            transactions: lock(&self.transactions).clone(),
+            http: self.http.clone(),
+            process: ProcessSample::read(),
+            ..Snapshot::default()
+        };
+        snapshot.add_parts(self.sources.get());
+        text_of(&snapshot)
     }
 }
 

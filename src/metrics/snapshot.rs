@@ -1,6 +1,5 @@
 //! All counters at the moment of a scrape.
 
-use super::Metrics;
 use super::process::ProcessSample;
 use super::registry::CounterRegistry;
 use super::totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};
@@ -11,7 +10,6 @@ use daytable_intake::counters::{IntakeKind, SourceCounters, SourceEvent};
 use daytable_intake::push::Push;
 use daytable_lifecycle::PublishCounts;
 use daytable_model::time::{self, Ticks};
-use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::CommitQueue;
 use std::collections::BTreeMap;
@@ -171,32 +169,22 @@ pub(super) fn read(counter: &AtomicU64) -> u64 {
 }
 
 impl Snapshot {
-    pub(super) fn read(metrics: &Metrics, sources: Option<&MetricSources>) -> Snapshot {
-        let mut snapshot = Snapshot {
-            commits: lock(&metrics.commits).clone(),
-            runs: lock(&metrics.runs).clone(),
-            verify: lock(&metrics.verify).clone(),
-            reloads: *lock(&metrics.reloads),
-            transactions: lock(&metrics.transactions).clone(),
-            http: metrics.http.clone(),
-            process: ProcessSample::read(),
-            ..Snapshot::default()
-        };
+    /// Adds what the parts count.
+    pub(super) fn add_parts(&mut self, sources: Option<&MetricSources>) {
         if let Some(MetricSources { counters, push, queue, lifecycle, alerts, remote, forward }) = sources {
-            snapshot.forward = forward();
-            snapshot.registry = counters.load();
-            snapshot.held_bytes = push.memory().reserved() as u64;
-            snapshot.waiting_bytes = queue.waiting_bytes() as u64;
-            snapshot.lifecycle = lifecycle();
-            snapshot.alerts = alerts.read();
-            snapshot.remote = remote.as_ref().map(|remote| remote()).unwrap_or_default();
+            self.forward = forward();
+            self.registry = counters.load();
+            self.held_bytes = push.memory().reserved() as u64;
+            self.waiting_bytes = queue.waiting_bytes() as u64;
+            self.lifecycle = lifecycle();
+            self.alerts = alerts.read();
+            self.remote = remote.as_ref().map(|remote| remote()).unwrap_or_default();
             if remote.is_some() {
-                snapshot.add_source(outbox(&snapshot.remote));
+                self.add_source(outbox(&self.remote));
             }
         }
-        let registry = snapshot.registry.clone();
-        registry.sources.iter().for_each(|source| snapshot.add_source(source.clone()));
-        snapshot
+        let registry = self.registry.clone();
+        registry.sources.iter().for_each(|source| self.add_source(source.clone()));
     }
 
     fn add_source(&mut self, counters: Arc<SourceCounters>) {

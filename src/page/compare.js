@@ -88,7 +88,7 @@ export async function showCompare(place, signal, { state, change, range, extent 
     event.preventDefault();
     const times = inputs.map(({ value }) => parse(value, utc));
     const bad = times.indexOf(undefined);
-    if (bad >= 0) return void (wrong.textContent = `${inputs[bad].getAttribute("aria-label")} is no time: write 2026-11-21, 2026-11-21 08:00, yesterday or an age such as 2h.`);
+    if (bad >= 0) return void (wrong.textContent = `${inputs[bad].getAttribute("aria-label")} is not a time: write 2026-11-21, 2026-11-21 08:00, yesterday or an age such as 2h.`);
     const [since, until, other, end] = /** @type {string[]} */ (times);
     // A range that nobody touched stays what it is: an age, or the time before A.
     const isChanged = (/** @type {number} */ at) => inputs[at].value !== shown[at] || inputs[at + 1].value !== shown[at + 1];

@@ -41,7 +41,7 @@ function openRange({ state, change }) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const [a, b] = [parse(since.value, state().utc), parse(until.value, state().utc)];
-    if (a === undefined || b === undefined) fault.textContent = `${a === undefined ? "From" : "To"} is no time: write 2026-11-21, 2026-11-21 08:00, yesterday or an age such as 2h.`;
+    if (a === undefined || b === undefined) fault.textContent = `${a === undefined ? "From" : "To"} is not a time: write 2026-11-21, 2026-11-21 08:00, yesterday or an age such as 2h.`;
     else if (a && b && moment(a) >= moment(b)) fault.textContent = "From must be before To.";
     else set(a, b);
   });

@@ -55,6 +55,70 @@ fn the_scripts_are_clean() {
     run(Command::new("shellcheck").args(scripts));
 }
 
+/// All files of a release around the binary under test, its checksums, and the script that installs it. The binary is not
+/// built as that of a release is: that takes longer than all of the rest.
+#[test]
+fn a_release_is_whole_and_its_script_installs_only_what_its_checksums_say() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("NOT SHOWN: a release. Its image takes root; run the tests as root.");
+    }
+    let place = Place::new();
+    let (dist, to) = (place.path("dist"), place.path("bin"));
+    let target = format!("{}-unknown-linux-gnu={DAYTABLE}", std::env::consts::ARCH);
+    let mut release = Command::new("sh");
+    release.arg("packaging/release").arg(&dist).arg(target);
+    release.env("COMPRESSION", "-Zgzip -z1").env("PAYLOAD", "w1.gzdio");
+    release.env("RELEASE_URL", format!("file://{}", dist.display()));
+    run(&mut release);
+    run(Command::new("sh").arg("-c").arg("cd \"$0\" && sha256sum --check --quiet SHA256SUMS").arg(&dist));
+    let version = env!("CARGO_PKG_VERSION");
+    let chart = dist.join(format!("daytable-chart-{version}.tgz"));
+    run(Command::new(installed("target/kubernetes/helm/helm")).args(["template", "daytable"]).arg(chart));
+    let notes = fs::read_to_string(dist.join("RELEASE_NOTES.md")).expect("notes");
+    assert!(notes.contains("sha256sum --check") && !notes.contains("]("), "{notes}");
+
+    let install = || {
+        let mut install = Command::new("sh");
+        install.arg(dist.join("install.sh")).arg("--to").arg(&to).output().expect("it runs")
+    };
+    let installed_bytes = || fs::read(to.join("daytable")).expect("a binary").len();
+    let said = install();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let bytes = installed_bytes();
+    // Another binary, and sums without its line, are refused. What was installed stays.
+    let sums = fs::read_to_string(dist.join("SHA256SUMS")).expect("sums");
+    let name = format!("daytable-{version}-{}", std::env::consts::ARCH);
+    fs::write(dist.join(&name), "#!/bin/sh\n").expect("written");
+    for (changed, reason) in
+        [(sums.clone(), "another checksum"), (sums.replace(&format!("  {name}\n"), "  x\n"), "no line for")]
+    {
+        fs::write(dist.join("SHA256SUMS"), changed).expect("written");
+        let said = install();
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(!said.status.success() && error.contains(reason), "{error}");
+        assert_eq!((installed_bytes(), fs::read_dir(&to).expect("a folder").count()), (bytes, 1), "{reason}");
+    }
+}
+
+/// The workflow has the form that the forge reads, and its scripts are those of a shell.
+#[test]
+fn the_workflow_of_a_release_is_valid() {
+    const WORKFLOW: &str = ".github/workflows/release.yml";
+    let place = Place::new();
+    let checker = installed("target/venv/bin/check-jsonschema");
+    run(Command::new(checker).args(["--builtin-schema", "vendor.github-workflows", WORKFLOW]));
+    let list = "import sys, yaml\n\
+        steps = [step for job in yaml.safe_load(open(sys.argv[1]))['jobs'].values() for step in job['steps']]\n\
+        print('set -eu\\n' + '\\n'.join(step['run'] for step in steps if 'run' in step))";
+    let list =
+        Command::new(installed("target/venv/bin/python")).args(["-c", list, WORKFLOW]).current_dir(ROOT).output();
+    let script = place.path("steps.sh");
+    let list = list.expect("it runs").stdout;
+    assert!(list.len() > 200, "{}", String::from_utf8_lossy(&list));
+    fs::write(&script, list).expect("written");
+    run(Command::new("shellcheck").arg("--shell=sh").arg(script));
+}
+
 /// What Kustomize and Helm render matches the schemas of Kubernetes, and daytable accepts each configuration in it, with
 /// the variables of the pod.
 #[test]

@@ -532,7 +532,7 @@ def keys_do_everything(page):
     accessible(page, "range")
     dialog.get_by_role("textbox", name="From").fill("nonsense")
     dialog.get_by_role("button", name="Apply").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("From is no time")
+    expect(dialog.get_by_role("alert")).to_contain_text("From is not a time")
     dialog.get_by_role("button", name="All time").click()
     page.wait_for_url(re.compile("since=all"))
 

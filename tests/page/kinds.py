@@ -330,7 +330,7 @@ def both_ranges_of_a_comparison_are_chosen_there(page):
     expect(begin).not_to_have_value("")
     begin.fill("no time")
     page.get_by_role("button", name="Compare").last.click()
-    expect(page.locator(".compare-form [role=alert]")).to_contain_text("A from is no time")
+    expect(page.locator(".compare-form [role=alert]")).to_contain_text("A from is not a time")
     begin.fill("6h")
     page.get_by_role("textbox", name="A to").fill("now")
     page.get_by_role("textbox", name="B from").fill("yesterday")

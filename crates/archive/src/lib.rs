@@ -63,7 +63,7 @@ use bytes::Bytes;
 use daytable_delta::TableSnapshot;
 use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::property::to_hex;
-use daytable_platform::turns;
+use daytable_platform::scan_scheduler;
 use daytable_store::sealed::{ArchiveHome, Manifest};
 use daytable_store::{OnProgress, Phase, Progress};
 use names::{ArchiveName, ArchiveObject};
@@ -221,7 +221,7 @@ impl Archive {
     /// Runs a future to its end on this thread.
     fn wait<F: Future>(&self, future: F) -> F::Output {
         let runtime = self.0.runtime.as_ref().expect("it is there until the archive is dropped");
-        turns::pause(|| runtime.block_on(future))
+        scan_scheduler::pause(|| runtime.block_on(future))
     }
 
     fn store(&self) -> &dyn ObjectStore {

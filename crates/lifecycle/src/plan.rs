@@ -63,7 +63,7 @@ pub struct TableState {
     pub state: DayState,
     /// Rows that are in no sealed file.
     pub unsealed_rows: u64,
-    /// Those of them that stay in their pages unless an archive is required, because sealed they would take more bytes.
+    /// Of these, rows that are left unsealed because Parquet would be larger. A required archive seals them anyway.
     pub kept_rows: u64,
     /// Whether a seal was begun and not completed.
     pub is_closed: bool,

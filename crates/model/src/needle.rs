@@ -43,7 +43,7 @@ impl Needle {
         Needle::with_borders(text, (false, false))
     }
 
-    /// The same for a text whose first and last word are whole words wherever it is sought.
+    /// The same for a text whose first and last word are whole words wherever it is searched for.
     pub fn with_borders(text: &str, borders: (bool, bool)) -> Needle {
         Needle {
             finder: Finder::new(text).into_owned(),

@@ -14,7 +14,7 @@
 //! The line has no level, so the record has no level. Whether a status of 404 is an error depends on the server;
 //! readers can judge by `status`.
 
-use super::cut::{LineScanner, number, text};
+use super::line_scanner::{LineScanner, number, text};
 use super::pairs::pair_at;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};

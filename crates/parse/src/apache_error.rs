@@ -8,7 +8,7 @@
 //! The module before the level distinguishes this format from other lines in brackets; the module may be empty
 //! (`[:error]`). A line without one is of Apache 2.2, which `layout` reads.
 
-use super::cut::{LineScanner, number, text};
+use super::line_scanner::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record};
 use memchr::memmem;

@@ -42,7 +42,7 @@ pub fn compose<'a>(
 
 /// The level of an OpenTelemetry severity number, 1 to 24.
 pub fn level_of_severity(number: i32) -> Option<Level> {
-    super::scales::opentelemetry(i64::from(number))
+    super::level_names::opentelemetry(i64::from(number))
 }
 
 #[cfg(test)]

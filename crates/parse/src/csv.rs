@@ -14,7 +14,7 @@
 //! column, the whole line is the message.
 
 use super::builder::RecordBuilder;
-use super::cells::Cells;
+use super::csv_fields::CsvFields;
 use super::names::{self, Role, role_of};
 use super::pairs;
 use super::timestamp::{self, TimestampDefaults};
@@ -56,7 +56,7 @@ impl CsvHeader {
         let line = line.strip_prefix('\u{feff}').unwrap_or(line);
         let separator = *[b'\t', b';', b','].iter().find(|separator| memchr(**separator, line.as_bytes()).is_some())?;
         let mut columns: Vec<Column> = Vec::new();
-        let mut cells = Cells::new(line, separator);
+        let mut cells = CsvFields::new(line, separator);
         for cell in cells.by_ref() {
             let name = cell.text();
             let is_new = columns.iter().all(|column| column.name != name);
@@ -82,7 +82,7 @@ impl CsvHeader {
         if text.len() > OPEN_BYTES_MAX {
             return false;
         }
-        let mut cells = Cells::new(text, self.separator);
+        let mut cells = CsvFields::new(text, self.separator);
         cells.by_ref().for_each(drop);
         cells.is_open
     }
@@ -90,7 +90,7 @@ impl CsvHeader {
     /// Parses a record; `None` if the number of values differs, or it has neither time nor level.
     pub(super) fn record<'a>(&self, text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
         let mut builder = RecordBuilder::new(defaults);
-        let mut cells = Cells::new(text, self.separator);
+        let mut cells = CsvFields::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();
         for cell in cells.by_ref() {

@@ -9,7 +9,7 @@
 //! the time is that of the message, and the time at which the connection was accepted is the field `accepted`.
 
 use super::access::add_request;
-use super::cut::{LineScanner, text};
+use super::line_scanner::{LineScanner, text};
 use super::pairs::typed;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record};

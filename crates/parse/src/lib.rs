@@ -26,20 +26,20 @@
 //! * `source_profile`: finds the format of a record. `format`: the names of the formats.
 //! * `json`, `logfmt`: objects and pairs. `json::fast` reads most JSON in one pass, with the names in `key_cache`.
 //!   `pairs`: the syntax of `key=value`.
-//! * `structured`: formats with a grammar of their own, a file each, written with `cut` (or `cells` for CSV).
+//! * `structured`: formats with a grammar of their own, a file each, written with `line_scanner` (or `csv_fields` for CSV).
 //! * `layout`: lines written for people: general rules for time, level and component; syslog, klog and others.
 //! * `explicit`: patterns from the configuration.
-//! * `names`: the names that mean time, level, message, component, process or host. `scales`: the values that mean a
+//! * `names`: the names that mean time, level, message, component, process or host. `level_names`: the values that mean a
 //!   level.
 //! * `calendar`: the year and the day that times leave out, from the time and the order of a file.
 //! * `time_fields`: which field is the time, where no name is known.
 //! * `time_doubt`: what looks like a time, where no record has one.
 //! * `builder`: builds a record from names and values. `clef`: renders the message of a Serilog event.
 //! * `timestamp`: the forms of timestamps. `zone` in it: the time zone of a source.
-//! * `scan`: finds the end of a short piece of a line. `spare`: memory of the record before.
+//! * `scan`: finds the end of a short piece of a line. `field_pool`: memory of the record before.
 //! * `compose`: builds a record from the fields of a protocol.
 //! * [`redact`]: replaces secrets before a record leaves this crate.
-//! * `written`: the original text of a record, as a layout that the record's parts fill.
+//! * `line_templates`: the original text of a record, as a layout that the record's parts fill.
 //! * `explain`: shows which bytes became which part of a record.
 //!
 //! # To add a log format
@@ -69,11 +69,11 @@ mod access;
 mod apache_error;
 mod builder;
 mod calendar;
-mod cells;
+mod csv_fields;
 mod clef;
 mod compose;
 mod csv;
-mod cut;
+mod line_scanner;
 mod envelope;
 mod explain;
 mod explicit;
@@ -99,33 +99,33 @@ mod postgresql_csv;
 mod raw_record;
 mod records;
 mod redis;
-mod scales;
+mod level_names;
 mod scan;
 mod source_profile;
-mod spare;
+mod field_pool;
 mod structured;
 mod time_doubt;
 mod time_fields;
 mod timestamp;
 mod w3c;
-mod written;
+mod line_templates;
 
 pub use compose::{ProtocolFields, compose, level_of_severity};
 pub use envelope::{Envelope, OutputStream, Unwrapped};
 pub use explain::{ExplainedPart, explain};
 pub(crate) use explicit::compile_part;
 pub use explicit::{Explicit, LinePatternError};
+pub use field_pool::reuse;
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, cut_record};
 pub use json::rest::{ObjectRest, RestScanner};
 pub use layout::facility_name;
+pub use level_names::syslog as syslog_level;
 pub use lines::LineCut;
 pub use names::kept_name;
 pub use raw_record::RawRecord;
 pub use records::Records;
-pub use scales::syslog as syslog_level;
 pub use source_profile::{FormatError, Join, ParseOptions, SourceProfile};
-pub use spare::reuse;
 pub use timestamp::TimestampDefaults;
 pub use timestamp::zone::{UnknownZone, Zone, host_zone, host_zone_doubt};
 

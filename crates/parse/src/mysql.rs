@@ -17,7 +17,7 @@
 //! SELECT SLEEP(2);                                                      the message: the lines without `#`
 //! ```
 
-use super::cut::{LineScanner, number, text, typed};
+use super::line_scanner::{LineScanner, number, text, typed};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;

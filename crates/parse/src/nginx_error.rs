@@ -9,7 +9,7 @@
 //! names. If any other name stands there, the whole text stays in the message. `host` is the host that the client asked
 //! for, not the host of the log, so the field is `http_host`.
 
-use super::cut::{LineScanner, number, text};
+use super::line_scanner::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record};
 use memchr::memmem;

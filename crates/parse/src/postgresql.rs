@@ -11,8 +11,8 @@
 //! of their own and belong to the record before; PostgreSQL writes both in one piece. They become the fields `detail`,
 //! `hint`, …, with their continuation lines.
 
-use super::cut::{LineScanner, number, text};
-use super::scales::postgres as level_of;
+use super::level_names::postgres as level_of;
+use super::line_scanner::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record};
 use daytable_model::time::Ticks;

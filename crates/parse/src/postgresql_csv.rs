@@ -6,9 +6,9 @@
 //!
 //! An empty value adds no field.
 
-use super::cells::Cells;
-use super::cut::typed;
-use super::scales::postgres as level_of;
+use super::csv_fields::CsvFields;
+use super::level_names::postgres as level_of;
+use super::line_scanner::typed;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ pub(super) fn begins(line: &str, defaults: &TimestampDefaults) -> bool {
 /// Parses a record, which may have several lines.
 pub(super) fn record<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let stamp = timestamp::at_start(text.as_bytes(), defaults)?;
-    let mut cells = Cells::new(text.get(stamp.length..)?.strip_prefix(',')?, b',');
+    let mut cells = CsvFields::new(text.get(stamp.length..)?.strip_prefix(',')?, b',');
     let (mut level, mut message) = (None, Cow::Borrowed(""));
     let mut fields = Vec::with_capacity(16);
     let mut names = COLUMNS.iter();

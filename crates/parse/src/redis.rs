@@ -8,7 +8,7 @@
 //! The role is M for a master, S for a replica, C for a child that saves, X for a sentinel. Redis 2 writes the process
 //! in brackets and no role. Before Redis 5 the time has no year.
 
-use super::cut::{LineScanner, number, text};
+use super::line_scanner::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Level, Record};
 

@@ -32,7 +32,7 @@ pub(super) fn space(bytes: &[u8], at: usize) -> usize {
 }
 
 #[inline(always)]
-fn first(bytes: &[u8], at: usize, in_word: impl Fn(u64) -> u64, is_sought: impl Fn(u8) -> bool) -> usize {
+fn first(bytes: &[u8], at: usize, in_word: impl Fn(u64) -> u64, is_end: impl Fn(u8) -> bool) -> usize {
     let mut rest = bytes.get(at..).unwrap_or_default();
     while let Some((word, after)) = rest.split_first_chunk() {
         let word = u64::from_le_bytes(*word);
@@ -42,7 +42,7 @@ fn first(bytes: &[u8], at: usize, in_word: impl Fn(u64) -> u64, is_sought: impl 
         }
         rest = after;
     }
-    bytes.len() - rest.len() + rest.iter().position(|byte| is_sought(*byte)).unwrap_or(rest.len())
+    bytes.len() - rest.len() + rest.iter().position(|byte| is_end(*byte)).unwrap_or(rest.len())
 }
 
 #[cfg(test)]
@@ -58,8 +58,8 @@ mod tests {
             at in 0usize..40,
         ) {
             let at = at.min(bytes.len());
-            let one_by_one = |is_sought: fn(&u8) -> bool| {
-                at + bytes[at..].iter().position(is_sought).unwrap_or(bytes.len() - at)
+            let one_by_one = |is_end: fn(&u8) -> bool| {
+                at + bytes[at..].iter().position(is_end).unwrap_or(bytes.len() - at)
             };
             prop_assert_eq!(special(&bytes, at), one_by_one(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)));
             prop_assert_eq!(space(&bytes, at), one_by_one(|byte| matches!(byte, b' ' | b'\t')));

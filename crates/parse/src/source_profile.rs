@@ -12,13 +12,13 @@
 use super::calendar::Calendar;
 use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
+use super::line_templates::{self, LayoutCache, LineReader, ReadLayout};
 use super::lines::LineCut;
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::time_fields::{self, TimeFields};
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};
-use super::written::{self, LayoutCache, LineReader, ReadLayout};
 use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
 use daytable_model::record::Record;
@@ -402,9 +402,9 @@ impl SourceProfile {
         }
         let line = match &options.redactor {
             None => self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read),
-            Some(redactor) => match written::redact(redactor, &mut parsed, text, rest, added) {
+            Some(redactor) => match line_templates::redact(redactor, &mut parsed, text, rest, added) {
                 None => {
-                    let raw = raw.filter(|raw| !written::has_secret_around(redactor, raw, text));
+                    let raw = raw.filter(|raw| !line_templates::has_secret_around(redactor, raw, text));
                     self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read)
                 }
                 Some(clean) => {

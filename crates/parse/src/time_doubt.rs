@@ -23,7 +23,7 @@ const LIKELY: char = '=';
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TimeDoubt {
     /// So many records, and none had a time or what looks like one.
-    Sought(u8),
+    Undecided(u8),
     /// No record had a time, and this looks like one: the name of a field, or a part of a text.
     Likely(Box<str>),
     /// A record had a time.
@@ -32,7 +32,7 @@ pub(super) enum TimeDoubt {
 
 impl Default for TimeDoubt {
     fn default() -> TimeDoubt {
-        TimeDoubt::Sought(0)
+        TimeDoubt::Undecided(0)
     }
 }
 
@@ -42,15 +42,15 @@ impl TimeDoubt {
         match saved.strip_prefix(LIKELY) {
             Some(likely) => TimeDoubt::Likely(likely.into()),
             None if saved == TIMED => TimeDoubt::Timed,
-            None => TimeDoubt::Sought(saved.parse().unwrap_or(TRIES_MAX)),
+            None => TimeDoubt::Undecided(saved.parse().unwrap_or(TRIES_MAX)),
         }
     }
 
     /// What is known, as text of one line.
     pub(super) fn save(&self) -> Option<String> {
         match self {
-            TimeDoubt::Sought(0) => None,
-            TimeDoubt::Sought(tries) => Some(tries.to_string()),
+            TimeDoubt::Undecided(0) => None,
+            TimeDoubt::Undecided(tries) => Some(tries.to_string()),
             TimeDoubt::Likely(likely) => Some(format!("{LIKELY}{likely}")),
             TimeDoubt::Timed => Some(TIMED.to_owned()),
         }
@@ -60,7 +60,7 @@ impl TimeDoubt {
     pub(super) fn likely(&self) -> Option<&str> {
         match self {
             TimeDoubt::Likely(likely) => Some(likely),
-            TimeDoubt::Sought(_) | TimeDoubt::Timed => None,
+            TimeDoubt::Undecided(_) | TimeDoubt::Timed => None,
         }
     }
 
@@ -70,13 +70,13 @@ impl TimeDoubt {
         match self {
             TimeDoubt::Timed => {}
             _ if record.time.is_some() => *self = TimeDoubt::Timed,
-            TimeDoubt::Sought(tries) if *tries < TRIES_MAX => {
+            TimeDoubt::Undecided(tries) if *tries < TRIES_MAX => {
                 *tries += 1;
                 if let Some(likely) = find(record) {
                     *self = TimeDoubt::Likely(likely.into());
                 }
             }
-            TimeDoubt::Sought(_) | TimeDoubt::Likely(_) => {}
+            TimeDoubt::Undecided(_) | TimeDoubt::Likely(_) => {}
         }
     }
 }

@@ -10,7 +10,7 @@
 //! of the last `#Date:`. The message is the request, `GET /index.html`; without a request it is the whole line. A `-`
 //! stands for a missing value and adds no field. `s-computername` is the host; other names stay as in `#Fields:`.
 
-use super::cut::LineScanner;
+use super::line_scanner::LineScanner;
 use super::pairs;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};

@@ -12,7 +12,7 @@
 //! * [`small_file`]: the text of a small file, such as a secret.
 //! * [`error_text`]: errors with their causes.
 //! * [`lower_priority`]: for threads that can wait.
-//! * [`turns`]: turns at the CPU, for long work.
+//! * [`scan_scheduler`]: CPU slots, for long work.
 //! * [`lock`]: a lock that survives a panic.
 //! * [`mod@failpoint`]: points at which a test can stop the process.
 
@@ -25,9 +25,9 @@ pub mod host;
 pub mod in_parallel;
 pub mod memory;
 pub mod reloadable;
+pub mod scan_scheduler;
 pub mod scratch;
 pub mod small_file;
-pub mod turns;
 mod over_budget;
 mod priority;
 mod sync;

@@ -261,7 +261,7 @@ fn unless_not_there<T>(result: Result<T, TableError>) -> Result<Option<T>, Table
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::{OwnedValue, PAGE_ROWS_MAX, PageToken, RangeQuery, RowPage};
+    use crate::tables::{ContinuationToken, OwnedValue, RESULT_ROWS_MAX, RangeQuery, ResultPage};
     use crate::{Archives, select};
     use daytable_model::batch::Batch;
     use daytable_model::key::DayTable;
@@ -298,7 +298,12 @@ mod tests {
             Ok(vec!["web".into()])
         }
 
-        fn read_range(&self, table: &DayTable, _: &RangeQuery, _: Option<&PageToken>) -> Result<RowPage, TableError> {
+        fn read_range(
+            &self,
+            table: &DayTable,
+            _: &RangeQuery,
+            _: Option<&ContinuationToken>,
+        ) -> Result<ResultPage, TableError> {
             if self.pages.replace(self.pages.get() + 1) > 0 {
                 return Err(TableError::NotThere(table.clone()));
             }
@@ -308,13 +313,13 @@ mod tests {
                 level: None,
                 properties: vec![("Message".into(), OwnedValue::String(format!("record {at}")))],
             };
-            let rows: Vec<OwnedRow> = (0..PAGE_ROWS_MAX as u64).rev().map(row).collect();
+            let rows: Vec<OwnedRow> = (0..RESULT_ROWS_MAX as u64).rev().map(row).collect();
             let at = rows.last().map_or(RowKey::new(Ticks::MIN, 0, 0), |row| row.key);
-            Ok(RowPage { rows, next: Some(PageToken::After("web".into(), at)) })
+            Ok(ResultPage { rows, next: Some(ContinuationToken::After("web".into(), at)) })
         }
 
-        fn read_table(&self, _: &DayTable, _: Option<&PageToken>) -> Result<RowPage, TableError> {
-            Ok(RowPage::default())
+        fn read_table(&self, _: &DayTable, _: Option<&ContinuationToken>) -> Result<ResultPage, TableError> {
+            Ok(ResultPage::default())
         }
     }
 
@@ -332,7 +337,7 @@ mod tests {
             ControlFlow::Continue(())
         };
         let report = select(&stores, &Filter::default(), count).expect("read");
-        assert_eq!(records, PAGE_ROWS_MAX);
+        assert_eq!(records, RESULT_ROWS_MAX);
         assert!(report.missing().is_some_and(|missing| missing.contains("Log20261121") && missing.contains("dropped")));
     }
 }

@@ -4,7 +4,9 @@
 //! The rows read ahead are bounded over all streams, so a day of many partitions is read in small pieces of each.
 
 use super::filter::Filter;
-use crate::tables::{OwnedRow, PAGE_ROWS_MAX, PageToken, Projection, RangeQuery, RowOrder, TableError, TableStore};
+use crate::tables::{
+    ContinuationToken, OwnedRow, Projection, RESULT_ROWS_MAX, RangeQuery, RowOrder, TableError, TableStore,
+};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use std::cmp::Reverse;
@@ -12,7 +14,7 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 /// Approximate number of rows read ahead over all partitions.
-const AHEAD_ROWS: usize = 16 * PAGE_ROWS_MAX;
+const AHEAD_ROWS: usize = 16 * RESULT_ROWS_MAX;
 /// The smallest number of rows that one read of a partition requests.
 const PAGE_ROWS_MIN: usize = 16;
 
@@ -33,7 +35,7 @@ struct PartitionStream {
     /// Rows before this one were returned already.
     from: Option<RowKey>,
     rows: VecDeque<OwnedRow>,
-    next: Option<PageToken>,
+    next: Option<ContinuationToken>,
     is_over: bool,
 }
 
@@ -53,7 +55,7 @@ impl<'a> RemoteRows<'a> {
         let mut partitions: BTreeSet<Arc<str>> =
             found.filter(|partition| filter.wants_partition(&table, partition)).collect();
         partitions.extend(ours.iter().cloned());
-        let rows = (AHEAD_ROWS / partitions.len().max(1)).clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX);
+        let rows = (AHEAD_ROWS / partitions.len().max(1)).clamp(PAGE_ROWS_MIN, RESULT_ROWS_MAX);
         // A search text may occur in none of the first rows.
         let limit = filter.limit.filter(|_| filter.contains.as_ref().is_none_or(String::is_empty));
         let rows = rows.min(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(rows)).max(1);

@@ -33,7 +33,7 @@ pub enum When {
 /// A text in none of the forms above.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no time: write 2026-11-21, \"2026-11-21 08:00\", 2026-11-21T08:00:00Z, 14:03, yesterday, an age such as \
+    "{0:?} is not a time: write 2026-11-21, \"2026-11-21 08:00\", 2026-11-21T08:00:00Z, 14:03, yesterday, an age such as \
      15m, 2h30m or \"2 hours ago\", seconds since 1970, or now"
 )]
 pub struct WhenError(pub String);

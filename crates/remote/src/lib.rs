@@ -4,11 +4,9 @@
 //! * [`tables`]: the table store of the service.
 //! * [`outbox`]: sends what the data folder holds for the service, and has it removed there.
 //! * [`shared`]: the life of day-tables that several daytables share.
-//! * [`stress`]: measures how much the service takes.
 
 pub mod options;
 mod entity;
 pub mod tables;
 pub mod outbox;
 pub mod shared;
-pub mod stress;

@@ -3,7 +3,7 @@
 //! Long answers are written as text at once: their values would take ten times as much memory. The text is in pieces, so
 //! it never moves as it grows, and each piece is charged before it is made, until its client has it.
 
-use super::LokiResult;
+use crate::http::question::LokiError;
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -17,6 +17,8 @@ use std::task::{Context, Poll};
 
 /// Bytes of a piece. A longer text is a piece of its own.
 const PIECE_BYTES: usize = 64 << 10;
+
+pub(super) type LokiResult = Result<Document, LokiError>;
 
 /// What a route answers.
 #[derive(Default)]

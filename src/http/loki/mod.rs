@@ -34,7 +34,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daytable_logql::eval::EntrySource;
-use document::Document;
+use document::{Document, LokiResult};
 use params::LokiParams;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -46,7 +46,6 @@ pub(super) const PREFIX: &str = "/loki/api/v1/";
 pub(super) const COUNTED: &str = "/loki/api/v1/*";
 /// The version of Loki whose routes these are.
 const VERSION: &str = "3.7.0";
-type LokiResult = Result<Document, LokiError>;
 
 /// The parameters of a question, whose errors are plain text.
 struct QuestionParams(RequestParams);

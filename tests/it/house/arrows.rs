@@ -1,5 +1,5 @@
 //! The dependencies of crates, and of modules within a crate. The picture in `docs/architecture/index.md` matches the
-//! code, and modules form no cycle.
+//! code, and modules that stand side by side form no cycle.
 
 use super::{ROOT, Source, sources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ fn every_crate_uses_only_crates_above_it() {
 }
 
 /// A use tree without its keyword: the paths to its leaves.
-fn leaves(tree: &str) -> Vec<Vec<String>> {
+pub(super) fn leaves(tree: &str) -> Vec<Vec<String>> {
     let tree = tree.trim();
     if let Some(inner) = tree.strip_prefix('{').and_then(|tree| tree.strip_suffix('}')) {
         let (mut parts, mut depth) = (vec![String::new()], 0);
@@ -101,7 +101,7 @@ fn leaves(tree: &str) -> Vec<Vec<String>> {
 }
 
 /// The text of a path or use tree that begins at the start of `text`.
-fn tree(text: &str) -> &str {
+pub(super) fn tree(text: &str) -> &str {
     let mut depth = 0;
     let end = text.find(|c: char| {
         depth += i32::from(c == '{') - i32::from(c == '}');
@@ -112,7 +112,7 @@ fn tree(text: &str) -> &str {
 }
 
 /// The module path of a file within its crate, whose folder is `src`.
-fn module_of(source: &Source, src: &str) -> Vec<String> {
+pub(super) fn module_of(source: &Source, src: &str) -> Vec<String> {
     let below = source.path.strip_prefix(src).unwrap_or(&source.path).trim_start_matches('/');
     let mut path: Vec<String> = below.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if path.last().is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main")) {
@@ -122,15 +122,15 @@ fn module_of(source: &Source, src: &str) -> Vec<String> {
 }
 
 /// The path of a module within its crate.
-type ModulePath = Vec<String>;
+pub(super) type ModulePath = Vec<String>;
 
 /// A crate's modules, and the paths of the names that each of them imports.
-struct Modules {
-    imports: BTreeMap<ModulePath, BTreeMap<String, ModulePath>>,
+pub(super) struct Modules {
+    pub(super) imports: BTreeMap<ModulePath, BTreeMap<String, ModulePath>>,
 }
 
 impl Modules {
-    fn of(sources: &[Source], src: &str) -> Modules {
+    pub(super) fn of(sources: &[Source], src: &str) -> Modules {
         let modules: BTreeSet<ModulePath> = sources.iter().map(|source| module_of(source, src)).collect();
         let mut found = Modules { imports: modules.into_iter().map(|module| (module, BTreeMap::new())).collect() };
         for source in sources {
@@ -149,7 +149,7 @@ impl Modules {
     }
 
     /// The path from the root of the crate, for a path that `module` uses. `None` for a path into another crate.
-    fn absolute(&self, module: &[String], path: &[String]) -> Option<ModulePath> {
+    pub(super) fn absolute(&self, module: &[String], path: &[String]) -> Option<ModulePath> {
         let supers = path.iter().take_while(|name| *name == "super").count();
         let (from, rest) = match path.first()?.as_str() {
             "crate" => (&[][..], &path[1..]),

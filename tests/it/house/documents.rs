@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const README_LINES_MAX: usize = 200;
 
 /// Folders and files at the root. A word that begins with one of them is a path.
-const TOPS: [&str; 13] = [
+const TOPS: [&str; 14] = [
     "src/",
     "crates/",
     "tests/",
@@ -22,6 +22,7 @@ const TOPS: [&str; 13] = [
     "fuzz/",
     "docs/",
     ".ci/",
+    ".github/",
     ".cargo/",
 ];
 

@@ -18,9 +18,11 @@ mod blocks;
 mod cache;
 mod metered;
 mod reader;
+mod storage;
 
 pub use cache::{CACHE_BYTES_MAX, LakeCache};
 pub use metered::LakeTraffic;
+pub use storage::LakeFile;
 
 use super::access::{Access, RetryPolicy};
 use super::error::ArchiveError;
@@ -29,7 +31,7 @@ use super::url::ArchiveUrl;
 use super::{Archive, folder};
 use blocks::BlockMemory;
 use daytable_delta::AddedFile;
-use daytable_model::key::{DayTable, TableName};
+use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use daytable_platform::in_parallel::by_threads;
 use daytable_platform::lock;
@@ -41,6 +43,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use storage::{FileTimes, LakeStorage};
 
 /// Requests that are made at a time.
 pub const REQUESTS_MAX: usize = 16;
@@ -53,15 +56,12 @@ const OPEN_BYTES_MAX: usize = 64 << 20;
 pub struct Lake(Arc<LakeState>);
 
 struct LakeState {
-    archive: Archive,
-    meter: Arc<TrafficMeter>,
+    storage: Arc<LakeStorage>,
     /// How long a listing is good for.
     listed_for: Duration,
     listed: Mutex<Option<(Instant, Arc<LakeListing>)>>,
     /// The times that manifests tell; `None` for a day without records.
     described: Mutex<HashMap<ArchiveName, Option<(Ticks, Ticks)>>>,
-    blocks: BlockMemory,
-    cache: Option<LakeCache>,
     opened: Mutex<OpenFiles>,
 }
 
@@ -74,7 +74,7 @@ struct OpenFiles {
 
 impl std::fmt::Debug for Lake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Lake").field(self.0.archive.url()).finish()
+        f.debug_tuple("Lake").field(self.0.storage.archive.url()).finish()
     }
 }
 
@@ -85,52 +85,6 @@ pub struct LakeListing {
     pub files: Vec<LakeFile>,
     /// What is there and cannot be read, and why.
     pub unread: BTreeMap<String, String>,
-}
-
-/// A day of one daytable, or a part of an open one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LakeFile {
-    name: ArchiveName,
-    bytes: u64,
-    /// Which object of this name and length it is, as far as the log or the listing tells.
-    version: String,
-    times: FileTimes,
-}
-
-/// The times of the records of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileTimes {
-    /// The log tells them.
-    Known(Option<(Ticks, Ticks)>),
-    /// The manifest tells them.
-    InManifest,
-}
-
-impl LakeFile {
-    /// The day-table.
-    pub fn table(&self) -> &DayTable {
-        &self.name.table
-    }
-
-    /// The host that archived it.
-    pub fn host(&self) -> &str {
-        self.name.home.host()
-    }
-
-    /// Its length.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The path of the file below the address.
-    pub fn object(&self) -> String {
-        self.name.object(ArchiveObject::Data)
-    }
-
-    /// The name of the day for people.
-    pub fn shown(&self) -> String {
-        format!("{} of {}", self.name.table, self.host())
-    }
 }
 
 impl Lake {
@@ -151,25 +105,22 @@ impl Lake {
         // The kernel caches the files of a folder.
         let cache = cache.filter(|_| url.folder().is_none());
         Ok(Lake(Arc::new(LakeState {
-            archive,
-            meter,
+            storage: Arc::new(LakeStorage { archive, meter, blocks: BlockMemory::default(), cache }),
             listed_for,
             listed: Mutex::default(),
             described: Mutex::default(),
-            blocks: BlockMemory::default(),
-            cache,
             opened: Mutex::default(),
         })))
     }
 
     /// The address.
     pub fn url(&self) -> &ArchiveUrl {
-        self.0.archive.url()
+        self.0.storage.archive.url()
     }
 
     /// What was asked of the store, and of the cache, since the lake was opened.
     pub fn traffic(&self) -> LakeTraffic {
-        self.0.meter.traffic()
+        self.0.storage.meter.traffic()
     }
 
     /// The files of all tables at the address. A table whose list cannot be read is named in it.
@@ -207,7 +158,7 @@ impl Lake {
 
     /// The names of the tables at the address.
     fn tables(&self) -> Result<BTreeSet<TableName>, ArchiveError> {
-        let archive = &self.0.archive;
+        let archive = &self.0.storage.archive;
         let names = match self.url().folder() {
             Some(root) => folder::names_in(root)?,
             None => {
@@ -222,7 +173,7 @@ impl Lake {
     }
 
     fn files_of(&self, table: &TableName) -> Result<LakeListing, ArchiveError> {
-        let snapshot = self.0.archive.table_now(table)?;
+        let snapshot = self.0.storage.archive.table_now(table)?;
         if snapshot.version().is_none() {
             return Ok(LakeListing { files: self.files_without_log(table)?, unread: BTreeMap::new() });
         }
@@ -247,7 +198,7 @@ impl Lake {
     /// The newest archive of each day of each daytable, of a table without a log. A file without a manifest is none.
     fn files_without_log(&self, table: &TableName) -> Result<Vec<LakeFile>, ArchiveError> {
         let (mut files, mut manifests) = (BTreeMap::new(), BTreeSet::new());
-        for object in self.0.archive.objects(table)? {
+        for object in self.0.storage.archive.objects(table)? {
             match object.part {
                 ArchiveObject::Manifest => drop(manifests.insert(object.name)),
                 ArchiveObject::Data => drop(files.insert(object.name, (object.bytes, object.e_tag))),
@@ -278,9 +229,9 @@ impl Lake {
         if let Some(times) = lock(&self.0.described).get(&file.name) {
             return Ok(*times);
         }
-        let archive = &self.0.archive;
+        let archive = &self.0.storage.archive;
         let missing = || ArchiveError::Missing { object: archive.address(&file.name, ArchiveObject::Manifest) };
-        let cached = self.0.cache.as_ref().and_then(|cache| cache.manifest(&self.identity(file)));
+        let cached = self.0.storage.cache.as_ref().and_then(|cache| cache.manifest(&self.0.storage.identity(file)));
         let json = match cached {
             Some(json) => json,
             None => archive.wait(archive.manifest_bytes(&file.name))?.ok_or_else(missing)?,
@@ -292,8 +243,8 @@ impl Lake {
             let what = format!("it has {} bytes, its manifest says {bytes}", file.bytes);
             return Err(ArchiveError::Damaged { object, what });
         }
-        if let Some(cache) = &self.0.cache {
-            cache.put_manifest(&self.identity(file), &json);
+        if let Some(cache) = &self.0.storage.cache {
+            cache.put_manifest(&self.0.storage.identity(file), &json);
         }
         let times = times_of(described.manifest());
         lock(&self.0.described).insert(file.name.clone(), times);
@@ -316,7 +267,7 @@ impl Lake {
         }
         let opened = match self.open_end(file) {
             // What was cached may be of another file of this name.
-            Err(_) if self.forget(file) => self.open_end(file)?,
+            Err(_) if self.0.storage.forget(file) => self.open_end(file)?,
             opened => opened?,
         };
         lock(&self.0.opened).add(file, &opened);
@@ -324,27 +275,14 @@ impl Lake {
     }
 
     fn open_end(&self, file: &LakeFile) -> Result<SealedFile, String> {
-        let address = self.0.archive.address(&file.name, ArchiveObject::Data);
-        let reader = Arc::new(LakeReader::open(self, file).map_err(|error| error.to_string())?);
+        let address = self.0.storage.archive.address(&file.name, ArchiveObject::Data);
+        let reader = Arc::new(LakeReader::open(&self.0.storage, file).map_err(|error| error.to_string())?);
         let opened = SealedFile::open(reader.clone(), Path::new(&address)).map_err(|error| error.to_string())?;
         if (opened.table(), opened.generation()) != (&file.name.table, file.name.generation) {
             return Err(format!("{address} has {}.{}", opened.table(), opened.generation()));
         }
         reader.keep_from(opened.rows_end());
         Ok(opened.of_host(file.host()))
-    }
-
-    /// Forgets what was cached of a file. False if nothing was.
-    fn forget(&self, file: &LakeFile) -> bool {
-        let identity = self.identity(file);
-        let was_on_disk = self.0.cache.as_ref().is_some_and(|cache| cache.forget(&identity));
-        self.0.blocks.forget(&identity) || was_on_disk
-    }
-
-    /// What tells a file, as it is now, from all others.
-    fn identity(&self, file: &LakeFile) -> Arc<str> {
-        let object = self.0.archive.address(&file.name, ArchiveObject::Data);
-        format!("{object}\n{}\n{}", file.bytes, file.version).into()
     }
 }
 

@@ -5,13 +5,13 @@
 //!       └ read ──────┘              whole blocks are requested, adjacent ones in one request
 //! ```
 //!
-//! The first block mostly has the whole end of a file: footer, index and sieve. Blocks are kept in memory for all files, those
+//! The first block mostly has the whole end of a file: footer, index and Bloom index. Blocks are kept in memory for all files, those
 //! behind the rows on disk as well. A folder's file is read directly.
 
 use super::super::error::ArchiveError;
 use super::super::names::ArchiveObject;
 use super::blocks::BlockState;
-use super::{Lake, LakeFile};
+use super::storage::{LakeFile, LakeStorage};
 use bytes::{Bytes, BytesMut};
 use daytable_store::sealed::RangeReader;
 use std::fs::File;
@@ -27,7 +27,7 @@ const RUN_BLOCKS_MAX: u64 = 32;
 
 /// The bytes of a file in a lake.
 pub(super) struct LakeReader {
-    lake: Lake,
+    storage: Arc<LakeStorage>,
     file: LakeFile,
     identity: Arc<str>,
     /// The file, if the lake is a folder.
@@ -37,8 +37,8 @@ pub(super) struct LakeReader {
 }
 
 impl LakeReader {
-    pub(super) fn open(lake: &Lake, file: &LakeFile) -> Result<LakeReader, ArchiveError> {
-        let archive = &lake.0.archive;
+    pub(super) fn open(storage: &Arc<LakeStorage>, file: &LakeFile) -> Result<LakeReader, ArchiveError> {
+        let archive = &storage.archive;
         let local = match archive.file(&file.name, ArchiveObject::Data) {
             None => None,
             Some(path) => match File::open(&path) {
@@ -48,8 +48,8 @@ impl LakeReader {
                 opened => Some(opened.map_err(ArchiveError::io(path))?),
             },
         };
-        let identity = lake.identity(file);
-        Ok(LakeReader { lake: lake.clone(), file: file.clone(), identity, local, kept_from: AtomicU64::new(0) })
+        let identity = storage.identity(file);
+        Ok(LakeReader { storage: storage.clone(), file: file.clone(), identity, local, kept_from: AtomicU64::new(0) })
     }
 
     /// Keeps only what is behind this byte on disk.
@@ -65,7 +65,7 @@ impl LakeReader {
 
     /// A block. If it is read, up to `most` blocks before it in the file are read with it.
     fn block(&self, number: u64, most: u64) -> Result<Bytes, ArchiveError> {
-        let memory = &self.lake.0.blocks;
+        let memory = &self.storage.blocks;
         let count = match memory.get(&self.identity, number, most) {
             BlockState::There(bytes) => return Ok(bytes),
             BlockState::Read(count) => count,
@@ -74,16 +74,16 @@ impl LakeReader {
         memory.arrive(&self.identity, number, count, read.as_deref().unwrap_or_default());
         let first = read?.into_iter().next();
         first.ok_or_else(|| {
-            let object = self.lake.0.archive.address(&self.file.name, ArchiveObject::Data);
+            let object = self.storage.archive.address(&self.file.name, ArchiveObject::Data);
             ArchiveError::Damaged { object, what: format!("it has no block {number} before its end") }
         })
     }
 
     /// Reads blocks from the cache on disk, as far as it has the first of them, or from the store.
     fn read_blocks(&self, number: u64, count: u64) -> Result<Vec<Bytes>, ArchiveError> {
-        let archive = &self.lake.0.archive;
+        let archive = &self.storage.archive;
         let is_kept = |number: u64| self.bounds(number).1 > self.kept_from.load(Ordering::Relaxed);
-        let cache = self.lake.0.cache.as_ref();
+        let cache = self.storage.cache.as_ref();
         if let Some(cache) = cache.filter(|_| is_kept(number)) {
             let length = |number| {
                 let (start, end) = self.bounds(number);
@@ -93,7 +93,7 @@ impl LakeReader {
                 (number..number + count).map_while(|number| cache.block(&self.identity, number, length(number)));
             let cached: Vec<Bytes> = cached.collect();
             if !cached.is_empty() {
-                self.lake.0.meter.add_cached(cached.iter().map(|block| block.len() as u64).sum());
+                self.storage.meter.add_cached(cached.iter().map(|block| block.len() as u64).sum());
                 return Ok(cached);
             }
         }
@@ -139,7 +139,7 @@ impl RangeReader for LakeReader {
         if let Some(local) = &self.local {
             let mut bytes = vec![0; length];
             local.read_exact_at(&mut bytes, start)?;
-            self.lake.0.meter.add_request(length as u64);
+            self.storage.meter.add_request(length as u64);
             return Ok(bytes.into());
         }
         // Blocks are counted from the end of the file.

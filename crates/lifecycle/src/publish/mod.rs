@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * `parts`: which parts are written anew. `positions`: whose change the table has last.
-//! * A part is a sealed file of some times, by the writer of sealed days: with their columns, statistics and sieves. It has rows
+//! * A part is a sealed file of some times, by the writer of sealed days: with their columns, statistics and Bloom indexes. It has rows
 //!   that were committed, and no others.
 //! * The log alone says which parts there are. A kill before a version leaves files that are swept; a kill after it is found by
 //!   its position.

@@ -6,9 +6,9 @@
 
 mod settle;
 
+use super::field_pool;
+use super::level_names;
 use super::names::{self, Role, role_of};
-use super::scales;
-use super::spare;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
@@ -55,7 +55,7 @@ const HOST: usize = 2;
 impl<'a> RecordBuilder<'a> {
     #[inline(always)]
     pub(super) fn new(defaults: &TimestampDefaults) -> Self {
-        let fields = spare::fields();
+        let fields = field_pool::fields();
         let record = Record { fields, ..Record::default() };
         RecordBuilder {
             record,
@@ -154,7 +154,7 @@ impl<'a> RecordBuilder<'a> {
             Role::Time => self.record.time = Some(timestamp::read_with(value, &self.defaults)?),
             Role::Level if rank == names::MONGO && !self.is_mongo() => return None,
             Role::Level => {
-                let (level, rank) = scales::level(value, rank)?;
+                let (level, rank) = level_names::level(value, rank)?;
                 if !preferred(rank) {
                     return None;
                 }

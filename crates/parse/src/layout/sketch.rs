@@ -1,7 +1,7 @@
 //! A record under construction, from the parts of a header in their order.
 
+use crate::field_pool;
 use crate::pairs::typed;
-use crate::spare;
 use crate::timestamp::Stamp;
 use crate::{Format, Parsed};
 use daytable_model::record::{Field, Level, Record, Value};
@@ -73,7 +73,7 @@ impl<'a> Sketch<'a> {
 
     pub(crate) fn add(&mut self, name: &'static str, value: Value<'a>) {
         if self.fields.capacity() == 0 {
-            self.fields = spare::fields();
+            self.fields = field_pool::fields();
         }
         // Made in its final place; see `RecordBuilder::add_borrowed`.
         self.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value }));

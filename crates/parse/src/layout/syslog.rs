@@ -16,8 +16,8 @@ use super::facility::{facility_name, named_facility, named_severity};
 use super::general::LineHeader;
 use super::shape::{Token, WordKind, closing, token};
 use super::sketch::Sketch;
+use crate::level_names;
 use crate::pairs::{skip_spaces, typed};
-use crate::scales;
 use crate::scan;
 use crate::timestamp::{self, Form, TimestampDefaults};
 use daytable_model::record::{Field, Level, Value};
@@ -37,7 +37,7 @@ pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
 
 /// Adds level and facility of a priority.
 pub(super) fn add_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
-    sketch.level(scales::of_priority(priority), 0, end);
+    sketch.level(level_names::of_priority(priority), 0, end);
     if let Some(name) = facility_name(priority / 8) {
         sketch.text("facility", name);
     }
@@ -55,7 +55,7 @@ pub(super) fn mark_severity(line: &str, from: usize) -> Option<(Level, usize, us
 /// The severity in the mark of a device: `%LINK-3-UPDOWN`, `%%10IFNET/3/PHY_UPDOWN`.
 fn marked_severity(mark: &str) -> Option<Level> {
     let severity = |part: &str| match part.as_bytes() {
-        [digit @ b'0'..=b'7'] => Some(scales::of_priority(digit - b'0')),
+        [digit @ b'0'..=b'7'] => Some(level_names::of_priority(digit - b'0')),
         _ => None,
     };
     mark.strip_prefix('%')?.split(['-', '/']).skip(1).find_map(severity)
@@ -65,7 +65,7 @@ fn marked_severity(mark: &str) -> Option<Level> {
 fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
     // The priority that a relay left behind its own header.
     if let Some((priority, length)) = line.get(at..).and_then(priority) {
-        return Some((scales::of_priority(priority), at, at + length));
+        return Some((level_names::of_priority(priority), at, at + length));
     }
     // Nearly each line is asked, and few have the sign between a facility and its severity.
     let word = line.as_bytes().get(at..scan::space(line.as_bytes(), at))?;

@@ -3,9 +3,9 @@
 //! Only pairs in a run up to the end of the line become fields. `retry=3` in the middle of a sentence belongs to that
 //! sentence. The commas of a list (`uid=0, gid=0`) show that people should read it, so a list stays in the message too.
 
+use crate::field_pool;
 use crate::json;
 use crate::pairs::{is_space, pair_at, skip_spaces};
-use crate::spare;
 use crate::timestamp::TimestampDefaults;
 use daytable_model::record::{Field, Value};
 use memchr::{memchr, memchr2, memrchr2};
@@ -26,7 +26,7 @@ pub(super) fn pairs<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str {
         at = run;
         while let Some(pair) = pair_at(text, at) {
             if fields.capacity() == 0 {
-                *fields = spare::fields();
+                *fields = field_pool::fields();
             }
             // Made in its final place; see `RecordBuilder::add_borrowed`.
             fields.extend(once_with(|| Field { name: Cow::Borrowed(pair.key), value: pair.value_in(text) }));

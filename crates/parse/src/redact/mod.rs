@@ -7,7 +7,7 @@
 //!
 //! A text is searched as it is written, and as it is read after its escapes were decoded once, twice and so on
 //! (`views`). A match in a decoded text is replaced in the bytes that were decoded, so no spelling of it stays. What is
-//! found in the values of a record and what is found in its line are one list; `written::redacted` makes the line of it.
+//! found in the values of a record and what is found in its line are one list; `line_templates::redacted` makes the line of it.
 //!
 //! A line that cannot match costs one search for the letters that a match must contain. A value that was copied during
 //! parsing, because it had escapes, is always searched by itself.

@@ -27,13 +27,13 @@ const EPOCH_AGE_MAX: i64 = 15 * 366 * TICKS_PER_DAY;
 
 /// The written parts of a date.
 #[derive(Clone, Copy)]
-enum WrittenDate {
+pub(super) enum WrittenDate {
     Full(i32, u32, u32),
     /// Month and day.
     Short(u32, u32),
 }
 
-/// The timestamp at the start of a text that begins with a digit.
+/// The timestamp at the start of a text that begins with a digit, in all forms but those of `iso` and hexadecimal numbers.
 pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     let mut cursor = DigitCursor { bytes, at: 0 };
     let digits = cursor.run();
@@ -104,57 +104,6 @@ fn before_a_bar(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> O
     })
 }
 
-/// The timestamp at the start of a text that begins with the name of a month or a weekday.
-pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
-    // Most words begin no date, and each word of a line without a time is asked.
-    if !begins_with_english(bytes) && !language::may_begin(bytes) {
-        return None;
-    }
-    let mut cursor = DigitCursor { bytes, at: 0 };
-    if !is_short_month(bytes) && weekday(&mut cursor) {
-        let _comma = cursor.eat(b',');
-        if !cursor.eat(b' ') {
-            return None;
-        }
-        let _padding = cursor.eat(b' ');
-        if cursor.peek()?.is_ascii_digit() {
-            let stamp = super::at_start(cursor.rest(), defaults)?;
-            let form = if stamp.form == Form::Epoch { return None } else { Form::Other };
-            return Some(Stamp { length: stamp.length + cursor.at, form, ..stamp });
-        }
-    }
-    let begins_with_month = cursor.at == 0;
-    let month = month(&mut cursor)?;
-    let _dot = cursor.eat(b'.');
-    // `Nov21`
-    if cursor.run() != 2 {
-        cursor.eat_any(b" -/")?;
-    }
-    let _padding = cursor.eat(b' ');
-    let day = cursor.number(1, 2)?;
-    let comma = cursor.eat(b',');
-    cursor.eat_any(b" -/")?;
-    if cursor.run() == 4 {
-        let year = signed(cursor.digits(4)?)?;
-        let _comma = cursor.eat(b',');
-        cursor.eat_any(b" :-")?;
-        return clock_after(WrittenDate::Full(year, month, day), &mut cursor, Seconds::Optional, defaults);
-    }
-    let _padding = cursor.eat(b' ');
-    let since_midnight = cursor.clock(b':', Seconds::Required)?;
-    if comma && !begins_with_month {
-        return None;
-    }
-    let (offset, length) = zone(cursor.rest())?;
-    cursor.at += length;
-    let (date, form) = match trailing_year(&mut cursor) {
-        Some(year) => (WrittenDate::Full(year, month, day), Form::Other),
-        None if begins_with_month => (WrittenDate::Short(month, day), Form::Bsd),
-        None => (WrittenDate::Short(month, day), Form::Other),
-    };
-    finish(date, since_midnight, offset, &cursor, form, defaults)
-}
-
 /// Reads a timestamp that begins with a numbered month, as Java writes it in Chinese and in Japanese:
 /// `十一月 21, 2025 8:00:01 上午`, `11月 21, 2025 8:00:01 午前`.
 #[cold]
@@ -182,7 +131,7 @@ pub(super) fn from_numbered_month(bytes: &[u8], defaults: &TimestampDefaults) ->
 
 /// Whether a text begins with the short English name of a month, which is the name of no weekday.
 #[inline]
-fn is_short_month(bytes: &[u8]) -> bool {
+pub(super) fn is_short_month(bytes: &[u8]) -> bool {
     let [a, b, c, b' ' | b'-' | b'/', ..] = bytes else { return false };
     matches!(
         &[a | 0x20, b | 0x20, c | 0x20],
@@ -192,7 +141,7 @@ fn is_short_month(bytes: &[u8]) -> bool {
 
 /// Whether a text begins like the English name of a month or a weekday.
 #[inline]
-fn begins_with_english(bytes: &[u8]) -> bool {
+pub(super) fn begins_with_english(bytes: &[u8]) -> bool {
     let [a, b, c, ..] = bytes else { return false };
     matches!(
         &[a | 0x20, b | 0x20, c | 0x20],
@@ -385,7 +334,7 @@ fn two_digit_years(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -
 }
 
 /// A time of day after its date, packed or with colons, and an optional zone.
-fn clock_after(
+pub(super) fn clock_after(
     date: WrittenDate,
     cursor: &mut DigitCursor<'_>,
     seconds: Seconds,
@@ -408,7 +357,7 @@ fn with_zone(
     finish(date, since_midnight, offset, cursor, form, defaults)
 }
 
-fn finish(
+pub(super) fn finish(
     date: WrittenDate,
     since_midnight: i64,
     offset: WrittenZone,
@@ -424,7 +373,7 @@ fn finish(
 }
 
 /// A year after the time of day, as in `Sun Dec 04 04:47:44 2005`.
-fn trailing_year(cursor: &mut DigitCursor<'_>) -> Option<i32> {
+pub(super) fn trailing_year(cursor: &mut DigitCursor<'_>) -> Option<i32> {
     let mut after = *cursor;
     if !after.eat(b' ') {
         return None;
@@ -446,12 +395,12 @@ fn near_year(digits: u32, defaults: &TimestampDefaults) -> i32 {
     if known && year > defaults.seen.date().year + 1 || !known && year >= 2070 { year - 100 } else { year }
 }
 
-fn signed(year: u32) -> Option<i32> {
+pub(super) fn signed(year: u32) -> Option<i32> {
     i32::try_from(year).ok()
 }
 
 /// The month whose name, short or full, comes next.
-fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
+pub(super) fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
     const LONG: [&[u8]; 12] = [
         b"january",
         b"february",
@@ -496,7 +445,7 @@ fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
 }
 
 /// Whether the name of a weekday, short or full, comes next.
-fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
+pub(super) fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
     let [a, b, c, ..] = cursor.rest() else { return false };
     if !b.is_ascii_alphabetic() || !matches!(cursor.rest().get(3), Some(b' ' | b',' | b'a'..=b'z' | b'A'..=b'Z')) {
         return language::weekday(cursor);

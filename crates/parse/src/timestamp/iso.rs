@@ -3,11 +3,22 @@
 use super::clock::{fraction, leap};
 use super::offset::{ends_word, two};
 use super::written_zone::{WrittenZone, zone};
-use super::{Form, Stamp, TimestampDefaults, point};
+use super::{Form, Stamp, TimestampDefaults, date, epoch, point};
 use daytable_model::time::TICKS_PER_SECOND;
 
 /// Bytes of `YYYY-MM-DDTHH:MM`, the shortest timestamp.
 const SHORTEST: usize = 16;
+
+/// The timestamp at the start of a text that begins with a digit.
+#[inline]
+pub(super) fn at_digit(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+    match text {
+        [_, _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', b'0'..=b'9', _, b':', ..] => {
+            read(text, defaults)
+        }
+        _ => date::from_digits(text, defaults).or_else(|| epoch::hexadecimal(text)),
+    }
+}
 
 #[inline]
 pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
@@ -29,7 +40,7 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
     let (offset, length) = match rest {
         [b'Z', ..] => (WrittenZone::East(0), 1),
         _ if super::clock::half(rest).is_some() && (1..=12).contains(&hour) => {
-            return super::date::from_digits(bytes, defaults);
+            return date::from_digits(bytes, defaults);
         }
         _ => zone(rest)?,
     };

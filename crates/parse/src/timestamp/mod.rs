@@ -4,7 +4,7 @@
 //! ```text
 //! 2026-11-20T00:05:45.607815Z   RFC 3339 and its variants (`iso`): T, t or a space; `.` or `,`; seconds may be left out
 //! 1763596845.607                since the epoch (`epoch`): s, ms, µs or ns by their size, 10, 13, 16 or 19 digits
-//! 20/Nov/2026:00:05:45 +0100    with a date of digits or names in another order (`date`), 12-hour clocks
+//! 20/Nov/2026:00:05:45 +0100    with a date of digits or names in another order (`date`, `named_date`), 12-hour clocks
 //! Nov 20 00:05:45               without a year: the year that puts it nearest before the time of reading
 //! ```
 //!
@@ -24,6 +24,7 @@ mod date;
 mod epoch;
 mod iso;
 mod language;
+mod named_date;
 mod offset;
 mod written_zone;
 pub(crate) mod zone;
@@ -117,12 +118,9 @@ impl FullTime {
 #[inline]
 pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     match text {
-        [b'0'..=b'9', _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', b'0'..=b'9', _, b':', ..] => {
-            iso::read(text, defaults)
-        }
-        [b'0'..=b'9', ..] => date::from_digits(text, defaults).or_else(|| epoch::hexadecimal(text)),
+        [b'0'..=b'9', ..] => iso::at_digit(text, defaults),
         [b'@', b'4', ..] => epoch::tai64n(text),
-        [b'A'..=b'Z' | b'a'..=b'z', ..] => date::from_name(text, defaults),
+        [b'A'..=b'Z' | b'a'..=b'z', ..] => named_date::from_name(text, defaults),
         [0xe4..=0xe5, ..] => date::from_numbered_month(text, defaults),
         _ => None,
     }

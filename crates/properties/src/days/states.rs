@@ -8,7 +8,7 @@ use daytable_archive::Access;
 use daytable_lifecycle::{Executor, RestoreSpec};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
-use daytable_query::tables::{self, Embedded, PageToken, RowPage, TableError, TableStore, wanted_rows};
+use daytable_query::tables::{self, ContinuationToken, Embedded, ResultPage, TableError, TableStore, wanted_rows};
 use daytable_query::{Archives, Filter, RecordFollower, Stores};
 use daytable_store::{Ack, Reader, Store, StoreOptions, Submission, compact_file};
 use std::ops::ControlFlow;
@@ -182,8 +182,8 @@ impl TableStore for Service {
         &self,
         table: &DayTable,
         wanted: &tables::RangeQuery,
-        at: Option<&PageToken>,
-    ) -> Result<RowPage, TableError> {
+        at: Option<&ContinuationToken>,
+    ) -> Result<ResultPage, TableError> {
         if wanted.level.is_none() {
             return self.0.read_range(table, wanted, at);
         }
@@ -195,10 +195,10 @@ impl TableStore for Service {
             }
             is_wanted
         });
-        Ok(RowPage { rows, next: None })
+        Ok(ResultPage { rows, next: None })
     }
 
-    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError> {
+    fn read_table(&self, table: &DayTable, at: Option<&ContinuationToken>) -> Result<ResultPage, TableError> {
         self.0.read_table(table, at)
     }
 }

@@ -13,7 +13,7 @@
 //! Any other table is copied again.
 
 use super::rebatch::Rebatcher;
-use super::{PageToken, TableContent, TableError, TableStore, whole_table};
+use super::{ContinuationToken, TableContent, TableError, TableStore, whole_table};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::path_text::PathText;
@@ -112,7 +112,7 @@ impl TablePosition {
 struct TableProgress {
     begun: Ticks,
     /// Where it resumes.
-    at: Option<PageToken>,
+    at: Option<ContinuationToken>,
     /// The rows written so far.
     content: TableContent,
 }
@@ -215,7 +215,7 @@ impl<'a> TableCopy<'a> {
         let what = || CopyError::Foreign { path: self.path.clone(), what: format!("{table} has no valid position") };
         let key = RowKey::parse(&key).map_err(|_| what())?;
         let sum = ContentChecksum::from_hex(&content).ok_or_else(what)?;
-        let at = Some(PageToken::After(partition.as_str().into(), key));
+        let at = Some(ContinuationToken::After(partition.as_str().into(), key));
         Ok(TableProgress { begun: Ticks::new(begun).ok_or_else(what)?, at, content: TableContent::of(rows, sum) })
     }
 

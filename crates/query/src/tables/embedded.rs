@@ -1,7 +1,7 @@
 //! The table store of a data folder. Any process can read it; only the one that holds the folder's lock writes.
 
 use super::windows::{self, KeyRange, WINDOW_ROWS_MAX};
-use super::{OwnedRow, PAGE_ROWS_MAX, PageToken, RangeQuery, RowOrder, RowPage, TableError, TableStore};
+use super::{ContinuationToken, OwnedRow, RESULT_ROWS_MAX, RangeQuery, ResultPage, RowOrder, TableError, TableStore};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
@@ -65,9 +65,9 @@ fn range(partition: &Arc<str>, from: Ticks, to: Ticks) -> Range {
 }
 
 /// The token after a full page; a partial page is the last.
-fn behind(rows: &[OwnedRow], rows_max: usize) -> Option<PageToken> {
+fn behind(rows: &[OwnedRow], rows_max: usize) -> Option<ContinuationToken> {
     let last = rows.last().filter(|_| rows.len() >= rows_max)?;
-    Some(PageToken::After(last.partition.clone(), last.key))
+    Some(ContinuationToken::After(last.partition.clone(), last.key))
 }
 
 impl TableStore for Embedded {
@@ -114,21 +114,26 @@ impl TableStore for Embedded {
         })
     }
 
-    fn read_range(&self, table: &DayTable, wanted: &RangeQuery, at: Option<&PageToken>) -> Result<RowPage, TableError> {
-        let rows_max = wanted.rows.clamp(1, PAGE_ROWS_MAX);
+    fn read_range(
+        &self,
+        table: &DayTable,
+        wanted: &RangeQuery,
+        at: Option<&ContinuationToken>,
+    ) -> Result<ResultPage, TableError> {
+        let rows_max = wanted.rows.clamp(1, RESULT_ROWS_MAX);
         match (wanted.order, at) {
             (RowOrder::NewestFirst, at) => {
                 let after = match at {
-                    Some(PageToken::After(_, key)) => Some(*key),
+                    Some(ContinuationToken::After(_, key)) => Some(*key),
                     _ => None,
                 };
                 let rows = range(&wanted.partition, wanted.from, wanted.to);
                 let rows = self.rows(table, &rows, KeyRange::behind(after), rows_max)?;
-                Ok(RowPage { next: behind(&rows, rows_max), rows })
+                Ok(ResultPage { next: behind(&rows, rows_max), rows })
             }
             (RowOrder::OldestFirst, at) => {
                 let window = match at {
-                    Some(PageToken::Window(_, window)) => Some(*window),
+                    Some(ContinuationToken::Window(_, window)) => Some(*window),
                     _ => None,
                 };
                 windows::page(wanted, window, WINDOW_ROWS_MAX, |from, to, keys| {
@@ -138,22 +143,22 @@ impl TableStore for Embedded {
         }
     }
 
-    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError> {
+    fn read_table(&self, table: &DayTable, at: Option<&ContinuationToken>) -> Result<ResultPage, TableError> {
         let (partition, mut after) = match at {
-            Some(PageToken::After(partition, key)) => (Some(partition.clone()), Some(*key)),
+            Some(ContinuationToken::After(partition, key)) => (Some(partition.clone()), Some(*key)),
             _ => (None, None),
         };
-        let mut page = RowPage::default();
+        let mut page = ResultPage::default();
         let is_left = |name: &Arc<str>| partition.as_ref().is_none_or(|partition| name >= partition);
         for name in self.reader.partitions(table)?.into_iter().filter(is_left) {
             let after = after.take().filter(|_| partition.as_ref() == Some(&name));
             let all = range(&name, Ticks::MIN, Ticks::MAX);
-            page.rows.extend(self.rows(table, &all, KeyRange::behind(after), PAGE_ROWS_MAX - page.rows.len())?);
-            if page.rows.len() >= PAGE_ROWS_MAX {
+            page.rows.extend(self.rows(table, &all, KeyRange::behind(after), RESULT_ROWS_MAX - page.rows.len())?);
+            if page.rows.len() >= RESULT_ROWS_MAX {
                 break;
             }
         }
-        page.next = behind(&page.rows, PAGE_ROWS_MAX);
+        page.next = behind(&page.rows, RESULT_ROWS_MAX);
         Ok(page)
     }
 }

@@ -8,7 +8,7 @@
 //! read_table                              a whole table, by PartitionKey and RowKey
 //! ```
 //!
-//! Both reads return a [`RowPage`] with a [`PageToken`] for the next one; [`walk`] turns them into iterators. An
+//! Both reads return a [`ResultPage`] with a [`ContinuationToken`] for the next one; [`walk`] turns them into iterators. An
 //! empty page may have a token: the service's pages do. Rows that are written during a read may be returned or not.
 //! Rows that existed before and stay are returned once.
 //!
@@ -41,8 +41,8 @@ use daytable_model::time::Ticks;
 use daytable_store::StoreError;
 use std::sync::Arc;
 
-/// Maximum rows of a page, the limit of the service.
-pub const PAGE_ROWS_MAX: usize = 1000;
+/// Maximum rows of a page of results, the limit of the service.
+pub const RESULT_ROWS_MAX: usize = 1000;
 
 /// A store of tables. See the module's head.
 pub trait TableStore {
@@ -83,20 +83,25 @@ pub trait TableStore {
     /// [`TableError::NotThere`] if the table is missing, and errors of the store.
     fn partitions(&self, table: &DayTable, instance: Option<&str>) -> Result<Vec<Arc<str>>, TableError>;
 
-    /// A page of a range of one partition, from its beginning or from `at` on.
+    /// A page of results, of a range of one partition, from its beginning or from `at` on.
     ///
     /// # Errors
     ///
     /// [`TableError::NotThere`] if the table is missing, [`TableError::Foreign`] if daytable did not write a row, and
     /// errors of the store.
-    fn read_range(&self, table: &DayTable, wanted: &RangeQuery, at: Option<&PageToken>) -> Result<RowPage, TableError>;
+    fn read_range(
+        &self,
+        table: &DayTable,
+        wanted: &RangeQuery,
+        at: Option<&ContinuationToken>,
+    ) -> Result<ResultPage, TableError>;
 
-    /// A page of a whole table, by PartitionKey and RowKey, from its beginning or from `at` on.
+    /// A page of results, of a whole table, by PartitionKey and RowKey, from its beginning or from `at` on.
     ///
     /// # Errors
     ///
     /// As for [`TableStore::read_range`].
-    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError>;
+    fn read_table(&self, table: &DayTable, at: Option<&ContinuationToken>) -> Result<ResultPage, TableError>;
 }
 
 /// A range of rows of one partition, and their order.
@@ -114,7 +119,7 @@ pub struct RangeQuery {
     pub level: Option<Level>,
     /// The columns that are read.
     pub columns: Projection,
-    /// Approximate rows of a page; at most [`PAGE_ROWS_MAX`].
+    /// Approximate rows of a page of results; at most [`RESULT_ROWS_MAX`].
     pub rows: usize,
 }
 
@@ -122,7 +127,7 @@ impl RangeQuery {
     /// All rows of a partition, newest first.
     pub fn all_of(partition: Arc<str>) -> RangeQuery {
         let (from, to, order) = (Ticks::MIN, Ticks::MAX, RowOrder::NewestFirst);
-        RangeQuery { partition, from, to, order, level: None, columns: Projection::All, rows: PAGE_ROWS_MAX }
+        RangeQuery { partition, from, to, order, level: None, columns: Projection::All, rows: RESULT_ROWS_MAX }
     }
 }
 
@@ -146,16 +151,16 @@ pub enum Projection {
 
 /// Rows, and where the next page begins.
 #[derive(Clone, Debug, Default)]
-pub struct RowPage {
+pub struct ResultPage {
     /// The rows in the requested order.
     pub rows: Vec<OwnedRow>,
     /// The token of the next page; `None` at the end.
-    pub next: Option<PageToken>,
+    pub next: Option<ContinuationToken>,
 }
 
 /// Where a read resumes. Belongs to the store and the range that returned it; only stores read its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PageToken {
+pub enum ContinuationToken {
     /// After this row.
     After(Arc<str>, RowKey),
     /// The service's own token, within the rows after a row if the read began after one.

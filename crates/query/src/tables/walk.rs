@@ -1,6 +1,6 @@
 //! Turns pages into iterators: a page is read when the one before is used up.
 
-use super::{OwnedRow, PageToken, RangeQuery, RowPage, TableError, TableStore};
+use super::{ContinuationToken, OwnedRow, RangeQuery, ResultPage, TableError, TableStore};
 use daytable_model::key::DayTable;
 
 /// The rows of a range of one partition, in its order. Ends after an error.
@@ -21,7 +21,7 @@ pub fn whole_table<'a>(
 }
 
 fn walk(
-    mut read: impl FnMut(Option<&PageToken>) -> Result<RowPage, TableError>,
+    mut read: impl FnMut(Option<&ContinuationToken>) -> Result<ResultPage, TableError>,
 ) -> impl Iterator<Item = Result<OwnedRow, TableError>> {
     let (mut rows, mut at, mut is_over) = (Vec::new().into_iter(), None, false);
     std::iter::from_fn(move || {

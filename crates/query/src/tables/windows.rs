@@ -6,12 +6,12 @@
 //! single tick with too many rows (syslog's times are whole seconds) is read in parts by RowKey: the rows found so
 //! far determine where to cut the tick, and it is read again up to there.
 
-use super::{OwnedRow, PageToken, RangeQuery, RowOrder, RowPage, TableError};
+use super::{ContinuationToken, OwnedRow, RangeQuery, ResultPage, RowOrder, TableError};
 use daytable_model::key::RowKey;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 
 /// Maximum rows of a window that stores use.
-pub const WINDOW_ROWS_MAX: usize = 8 * super::PAGE_ROWS_MAX;
+pub const WINDOW_ROWS_MAX: usize = 8 * super::RESULT_ROWS_MAX;
 /// The width of the first window.
 const FIRST_TICKS: i64 = 600 * TICKS_PER_SECOND;
 /// The factor by which windows become narrower or wider.
@@ -80,9 +80,9 @@ pub fn page(
     at: Option<TimeWindow>,
     rows_max: usize,
     mut read: impl FnMut(Ticks, Ticks, KeyRange) -> Result<Vec<OwnedRow>, TableError>,
-) -> Result<RowPage, TableError> {
+) -> Result<ResultPage, TableError> {
     if wanted.from > wanted.to {
-        return Ok(RowPage::default());
+        return Ok(ResultPage::default());
     }
     let edge = if wanted.order == RowOrder::OldestFirst { wanted.from } else { wanted.to };
     let mut window = at.unwrap_or(TimeWindow { edge, ticks: FIRST_TICKS, rest: None });
@@ -117,12 +117,12 @@ pub fn page(
     };
     if let Some(rest) = window.rest {
         let window = TimeWindow { edge: oldest, ticks: 1, rest: Some(rest) };
-        return Ok(RowPage { rows, next: Some(PageToken::Window(None, window)) });
+        return Ok(ResultPage { rows, next: Some(ContinuationToken::Window(None, window)) });
     }
     let is_sparse = rows.len() < rows_max / usize::try_from(2 * STEP).unwrap_or(1);
     let ticks = if is_sparse { window.ticks.max(1).saturating_mul(STEP) } else { window.ticks.max(1) };
     let next = edge.filter(|_| !is_end).map(|edge| TimeWindow { edge, ticks, rest: None });
-    Ok(RowPage { rows, next: next.map(|window| PageToken::Window(None, window)) })
+    Ok(ResultPage { rows, next: next.map(|window| ContinuationToken::Window(None, window)) })
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
             let page = page(wanted, at, ROWS_MAX, read)?;
             keys.extend(page.rows.iter().map(|row| row.key));
             match page.next {
-                Some(PageToken::Window(_, window)) => at = Some(window),
+                Some(ContinuationToken::Window(_, window)) => at = Some(window),
                 _ => return Ok((keys, most)),
             }
         }

@@ -25,10 +25,11 @@ use daytable_azure::{
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::time::{self, Ticks};
-use daytable_platform::turns;
+use daytable_platform::scan_scheduler;
 use daytable_query::tables::windows::{self, KeyRange, WINDOW_ROWS_MAX};
 use daytable_query::tables::{
-    OwnedRow, PAGE_ROWS_MAX, PageToken, Projection, RangeQuery, RowOrder, RowPage, ServiceToken, TableError, TableStore,
+    ContinuationToken, OwnedRow, Projection, RESULT_ROWS_MAX, RangeQuery, ResultPage, RowOrder, ServiceToken,
+    TableError, TableStore,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,7 +120,7 @@ impl AzureTables {
                 tokio::time::sleep(pause).await;
             }
         };
-        turns::pause(|| self.runtime().block_on(asked))
+        scan_scheduler::pause(|| self.runtime().block_on(asked))
     }
 
     /// Drops a table with one request and no retry: checks made before the request soon become stale.
@@ -411,11 +412,16 @@ impl TableStore for AzureTables {
         Ok(found)
     }
 
-    fn read_range(&self, table: &DayTable, wanted: &RangeQuery, at: Option<&PageToken>) -> Result<RowPage, TableError> {
+    fn read_range(
+        &self,
+        table: &DayTable,
+        wanted: &RangeQuery,
+        at: Option<&ContinuationToken>,
+    ) -> Result<ResultPage, TableError> {
         let is_sorted = self.client.account().flavour().is_sorted();
         if wanted.order == RowOrder::OldestFirst || !is_sorted {
             let window = match at {
-                Some(PageToken::Window(_, window)) => Some(*window),
+                Some(ContinuationToken::Window(_, window)) => Some(*window),
                 _ => None,
             };
             let mut page = windows::page(wanted, window, WINDOW_ROWS_MAX, |from, to, keys| {
@@ -425,22 +431,22 @@ impl TableStore for AzureTables {
             return Ok(page);
         }
         let next = match at {
-            Some(PageToken::Service(_, token)) => Some(continuation_of(token)),
+            Some(ContinuationToken::Service(_, token)) => Some(continuation_of(token)),
             _ => None,
         };
-        let top = u16::try_from(wanted.rows.clamp(1, PAGE_ROWS_MAX)).unwrap_or(u16::MAX);
+        let top = u16::try_from(wanted.rows.clamp(1, RESULT_ROWS_MAX)).unwrap_or(u16::MAX);
         let query = AzureTables::range(wanted, wanted.from, wanted.to, KeyRange::default()).top(top);
         let page = self.query(table, &query, next.as_ref())?;
         let rows = self.rows(table, &wanted.partition, page.entities)?;
         let rows = self.with_items(table, wanted, rows)?;
-        Ok(RowPage { rows, next: page.next.map(|token| PageToken::Service(None, token_of(token))) })
+        Ok(ResultPage { rows, next: page.next.map(|token| ContinuationToken::Service(None, token_of(token))) })
     }
 
-    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError> {
+    fn read_table(&self, table: &DayTable, at: Option<&ContinuationToken>) -> Result<ResultPage, TableError> {
         if self.client.account().flavour().is_sorted() {
             let (start, next) = match at {
-                Some(PageToken::After(partition, key)) => (Some(Box::new((partition.clone(), *key))), None),
-                Some(PageToken::Service(start, token)) => (start.clone(), Some(continuation_of(token))),
+                Some(ContinuationToken::After(partition, key)) => (Some(Box::new((partition.clone(), *key))), None),
+                Some(ContinuationToken::Service(start, token)) => (start.clone(), Some(continuation_of(token))),
                 _ => (None, None),
             };
             let mut query = Query::default();
@@ -453,28 +459,31 @@ impl TableStore for AzureTables {
             }
             let page = self.query(table, &query, next.as_ref())?;
             let rows = self.rows(table, &"".into(), page.entities)?;
-            return Ok(RowPage { rows, next: page.next.map(|token| PageToken::Service(start, token_of(token))) });
+            return Ok(ResultPage {
+                rows,
+                next: page.next.map(|token| ContinuationToken::Service(start, token_of(token))),
+            });
         }
         let (partition, window, after) = match at {
-            Some(PageToken::Window(Some(partition), window)) => (Some(partition.clone()), Some(*window), None),
-            Some(PageToken::After(partition, key)) if *key == partition_end() => {
+            Some(ContinuationToken::Window(Some(partition), window)) => (Some(partition.clone()), Some(*window), None),
+            Some(ContinuationToken::After(partition, key)) if *key == partition_end() => {
                 (self.next_partition(table, partition, None)?, None, None)
             }
-            Some(PageToken::After(partition, key)) => (Some(partition.clone()), None, Some(*key)),
+            Some(ContinuationToken::After(partition, key)) => (Some(partition.clone()), None, Some(*key)),
             _ => (self.next_partition(table, "", None)?, None, None),
         };
-        let Some(partition) = partition else { return Ok(RowPage::default()) };
+        let Some(partition) = partition else { return Ok(ResultPage::default()) };
         let to = after.map_or(Ticks::MAX, |key| key.time());
         let wanted = RangeQuery { to, ..RangeQuery::all_of(partition.clone()) };
         let page = windows::page(&wanted, window, WINDOW_ROWS_MAX, |from, to, keys| {
             self.window(table, &wanted, (from, to), keys)
         })?;
         let next = match page.next {
-            Some(PageToken::Window(_, window)) => PageToken::Window(Some(partition), window),
-            _ => PageToken::After(partition, partition_end()),
+            Some(ContinuationToken::Window(_, window)) => ContinuationToken::Window(Some(partition), window),
+            _ => ContinuationToken::After(partition, partition_end()),
         };
         let rows = page.rows.into_iter().filter(|row| after.is_none_or(|after| row.key > after)).collect();
-        Ok(RowPage { rows, next: Some(next) })
+        Ok(ResultPage { rows, next: Some(next) })
     }
 }
 

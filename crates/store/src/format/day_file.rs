@@ -9,13 +9,13 @@
 
 use crate::StoreError;
 use crate::format::page::{EncodedPage, PageAddress, TableAddress};
+use crate::format::page_bloom::{self, PageBloomBuilder};
 use crate::format::page_counts::{self, PageCountsBuilder};
 use crate::format::page_groups;
 use crate::format::page_headers::{self, PageHeadersBuilder};
 use crate::format::page_rows::{
     HEADER_COLUMNS, PageLocation, PageRow, named_partition, partition_name, put_page, read_header,
 };
-use crate::format::page_sieve::{self, PageSieveBuilder};
 use crate::format::shared_pages::{self, SHARED, SharedPage, SharedRow};
 use crate::format::shared_partitions::stored_list;
 use crate::lock::FileIdentity;
@@ -54,7 +54,7 @@ const PART_OVERHEAD_BYTES: u64 = 16;
 
 const SCHEMA: Schema = Schema {
     page_bytes: SQLITE_PAGE_BYTES,
-    formats: [&[TABLES, shared_pages::SCHEMA, page_counts::SCHEMA, page_sieve::SCHEMA, page_headers::SCHEMA]],
+    formats: [&[TABLES, shared_pages::SCHEMA, page_counts::SCHEMA, page_bloom::SCHEMA, page_headers::SCHEMA]],
 };
 
 const TABLES: &str = "
@@ -501,7 +501,7 @@ impl DayFile {
 #[derive(Default)]
 struct GroupsBuilder<'p> {
     counts: PageCountsBuilder<'p>,
-    sieve: PageSieveBuilder<'p>,
+    bloom: PageBloomBuilder<'p>,
     headers: PageHeadersBuilder<'p>,
 }
 
@@ -509,14 +509,14 @@ impl<'p> GroupsBuilder<'p> {
     /// Adds the next page.
     fn push(&mut self, partition: i64, seq: i64, page: &'p EncodedPage, checksum: u64) {
         self.counts.push(checksum, page.counts.as_deref());
-        self.sieve.push(checksum, page.header.entities, page.words.as_deref());
+        self.bloom.push(checksum, page.header.entities, page.words.as_deref());
         self.headers.push(partition, seq, &page.header, checksum);
     }
 
     /// Writes the rows of pages that were inserted with these ids, from `first` on.
     fn insert(self, connection: &Connection, first: i64) -> rusqlite::Result<()> {
         self.counts.insert(connection, first)?;
-        self.sieve.insert(connection, first)?;
+        self.bloom.insert(connection, first)?;
         self.headers.insert(connection, first)
     }
 }
@@ -524,7 +524,7 @@ impl<'p> GroupsBuilder<'p> {
 /// Removes what stands beside pages that the transaction removed.
 pub(crate) fn forget(connection: &Connection, pages: impl IntoIterator<Item = i64>) -> rusqlite::Result<()> {
     page_groups::remove_empty(connection, page_counts::TABLE)?;
-    page_sieve::remove_empty(connection)?;
+    page_bloom::remove_empty(connection)?;
     page_headers::remove(connection, pages)
 }
 

@@ -12,7 +12,7 @@ pub(crate) mod page_counts;
 pub(crate) mod page_groups;
 pub(crate) mod page_headers;
 pub(crate) mod page_rows;
-pub(crate) mod page_sieve;
+pub(crate) mod page_bloom;
 pub mod sealed;
 pub(crate) mod shared_pages;
 pub(crate) mod shared_partitions;

@@ -1,4 +1,4 @@
-//! Numbers of records by value and level, for pages of one transaction: a row of the table `page_counts`.
+//! Counts of records by value and level, for pages of one transaction: a row of the table `page_counts`.
 //!
 //! A question for the number of records with `status=500` reads these rows instead of 5,000 pages. The pages of a row
 //! have consecutive ids and mostly the same names and values, which the row therefore holds once.

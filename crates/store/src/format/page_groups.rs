@@ -1,5 +1,5 @@
 //! Groups of pages: up to 64 pages with consecutive ids that one transaction writes. Tables beside `page` have a row a
-//! group: numbers by value (`page_counts`), filters of words (`page_sieve`), and headers (`page_headers`).
+//! group: value counts (`page_counts`), filters of words (`page_bloom`), and headers (`page_headers`).
 //!
 //! Such a row is a copy. Where it is missing or damaged, or has another checksum for a page, the page itself is read.
 

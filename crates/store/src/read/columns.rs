@@ -39,7 +39,7 @@ pub struct ColumnBatch {
     records: RowSet,
 }
 
-/// Whose the rows of a batch are.
+/// The partition of each row of a batch.
 enum Partitions {
     /// The partition of each stretch of rows.
     Stretches(Vec<(Arc<str>, Range<usize>)>),

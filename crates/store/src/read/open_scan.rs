@@ -18,7 +18,7 @@ use crate::read::superseded_keys::{Later, PageKeys, SupersededKeys};
 use crate::read::{OpenDayFile, Range, Reader, Row, begin, check_snapshot, end, held, partition_names};
 use daytable_model::key::RowKey;
 use daytable_model::row_set::RowSet;
-use daytable_platform::turns;
+use daytable_platform::scan_scheduler;
 use rusqlite::params;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -359,7 +359,7 @@ impl<'r> OpenScan<'r> {
             let Some(opened) = &self.opened else { return Ok(None) };
             let (read, index) = match page {
                 Pages::Unread(row) => {
-                    turns::pass();
+                    scan_scheduler::yield_now();
                     if self.reader.is_short_for(self.merged) {
                         return Err(StoreError::NoMemory);
                     }
@@ -384,7 +384,7 @@ impl<'r> OpenScan<'r> {
                     };
                     let page = match &self.prefilter {
                         None => Some(opened.read_page(&names[0], &row)?),
-                        Some(prefilter) => opened.read_sought(&names[0], &row, prefilter)?,
+                        Some(prefilter) => opened.read_prefiltered(&names[0], &row, prefilter)?,
                     };
                     let Some(page) = page else {
                         self.passed.add_unread(row, key);

@@ -11,14 +11,11 @@
 use super::sealed_scan::SealedScan;
 use crate::StoreError;
 use crate::read::open_scan::{OpenScan, Resume};
-use crate::read::{Range, Reader, Row};
+use crate::read::{CHANGES_MAX, Range, Reader, Row};
 use daytable_model::key::{DayTable, RowKey};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
-
-/// How often the live files may change in a row before that is an error.
-pub(crate) const CHANGES_MAX: usize = 100;
 
 /// Rows of one table, newest first. See [`Reader::scan`].
 pub struct Scan<'r> {
@@ -55,6 +52,14 @@ impl Iterator for Part<'_> {
             Part::Open(scan) => scan.next(),
             Part::Sealed(scan) => scan.next(),
         }
+    }
+}
+
+impl Reader {
+    /// The rows of `range` in one table, newest first by row key, equal keys once. Rows are read on demand. If the
+    /// table is dropped meanwhile, the scan ends with [`StoreError::TableGone`].
+    pub fn scan(&self, table: &DayTable, range: &Range) -> Result<Scan<'_>, StoreError> {
+        Scan::begin(self, table, range)
     }
 }
 

@@ -23,7 +23,7 @@ use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
-use daytable_platform::turns;
+use daytable_platform::scan_scheduler;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops;
 use std::sync::Arc;
@@ -388,7 +388,7 @@ impl SealedScan {
 
     /// Reads the next rows of the window.
     fn next_batch(&mut self) -> Result<(), StoreError> {
-        turns::pass();
+        scan_scheduler::yield_now();
         let mut room = BATCH_BYTES;
         let mut batch: Vec<WindowRow> = Vec::new();
         while batch.len() < self.batch_rows

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::write::commit::CommitStep;
-use daytable_platform::turns::Turns;
+use daytable_platform::scan_scheduler::ScanScheduler;
 use std::sync::mpsc::channel;
 
 #[test]
@@ -25,9 +25,9 @@ fn many_waiting_records_are_committed_before_the_interval_is_over() {
 }
 
 #[test]
-fn a_turn_of_readers_is_kept_free_during_commits_and_while_many_records_come() {
+fn a_slot_of_readers_is_kept_free_during_commits_and_while_many_records_come() {
     let folder = Folder::new();
-    let reserve = Turns::new(2).reserve();
+    let reserve = ScanScheduler::new(2).reserve();
     let (noted, during_commits) = channel();
     let in_commit = reserve.clone();
     let options = StoreOptions {

@@ -4,7 +4,7 @@ use crate::StoreError;
 use crate::format::catalog::CHECKPOINT_COMMITS;
 use crate::maintain::thresholds::Thresholds;
 use crate::outbox::Forwarding;
-use daytable_platform::turns::TurnReserve;
+use daytable_platform::scan_scheduler::SlotReserve;
 use std::time::Duration;
 
 /// Seven eighths of a power of two, as many as a hash table has without growing.
@@ -36,8 +36,8 @@ pub struct StoreOptions {
     /// Recent entries of pushes in each of two generations, so that repeats are found without a look into the store: about 20
     /// bytes each.
     pub known_entries: usize,
-    /// Turns of readers that commits keep free, so that a core is theirs while they work.
-    pub reserve: Option<TurnReserve>,
+    /// CPU slots of readers that commits keep free, so that a core is theirs while they work.
+    pub reserve: Option<SlotReserve>,
 }
 
 impl Default for StoreOptions {

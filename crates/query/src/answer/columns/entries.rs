@@ -116,8 +116,8 @@ impl<F: EntryFold> PartFilter for EntryFolding<'_, F> {
         self.columns.filter.needles()
     }
 
-    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
-        self.columns.filter.wants_without(lacks)
+    fn may_match_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        self.columns.filter.may_match_without(lacks)
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {

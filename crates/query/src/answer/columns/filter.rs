@@ -212,7 +212,7 @@ impl PartFilter for ColumnFilter {
         may == u16::MAX || may != 0 && header.is_none_or(has_it)
     }
 
-    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+    fn may_match_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
         let number = |of: &SoughtText| self.all_sought().position(|sought| std::ptr::eq(sought, of));
         self.may_match(&|sought| !number(sought).is_some_and(lacks))
     }

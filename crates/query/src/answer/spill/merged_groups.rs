@@ -10,7 +10,7 @@ use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::threads::threads;
 use crate::spilled::SpilledBytes;
 use daytable_logsql::query::Aggregate;
-use daytable_platform::turns::{self, QuestionTurns};
+use daytable_platform::scan_scheduler::{self, ScheduledQuestion};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
@@ -88,9 +88,9 @@ pub(in crate::answer) fn each_merged(
     let (sender, receiver) = sync_channel(threads);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            let (merging, sender, question) = (&merging, sender.clone(), QuestionTurns::current());
+            let (merging, sender, question) = (&merging, sender.clone(), ScheduledQuestion::current());
             scope.spawn(move || {
-                if let Err(stop) = QuestionTurns::in_further_thread(question, || merging.work(&sender)) {
+                if let Err(stop) = ScheduledQuestion::in_further_thread(question, || merging.work(&sender)) {
                     // Nobody listens to a question that is over.
                     let _ = sender.send(Err(stop));
                 }
@@ -98,7 +98,7 @@ pub(in crate::answer) fn each_merged(
         }
         drop(sender);
         let mut pass_on = || loop {
-            match turns::pause(|| receiver.recv_timeout(WAITING)) {
+            match scan_scheduler::pause(|| receiver.recv_timeout(WAITING)) {
                 Ok(groups) => {
                     for group in groups? {
                         if each(group)?.is_break() {
@@ -139,10 +139,11 @@ impl Merging<'_> {
     /// Merges one part after the other.
     fn work(&self, sender: &GroupSender) -> Result<(), SpillStop> {
         let go_on = || {
-            turns::pass();
+            scan_scheduler::yield_now();
             !self.is_over.load(Order::Relaxed)
         };
-        let send = |groups: Vec<Group>| turns::pause(|| sender.send(Ok(groups))).map_err(|_| SpillStop::Stopped);
+        let send =
+            |groups: Vec<Group>| scan_scheduler::pause(|| sender.send(Ok(groups))).map_err(|_| SpillStop::Stopped);
         let mut kept = self.first.map(|first| (first, first.sorted(self.budget)));
         let (mut found, mut states) = (Vec::new(), Vec::new());
         let mut pass_on = |group| {

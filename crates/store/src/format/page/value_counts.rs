@@ -1,4 +1,4 @@
-//! Numbers of records by value and level, of the columns of a page that have few different values.
+//! Counts of records by value and level, of the columns of a page that have few different values.
 //!
 //! They are counted while a page is built, and stored beside its header (`page_counts`). So a question
 //! for the number of such values opens no page.

@@ -1,4 +1,4 @@
-//! The words of a page, as keys of its sieve (`page_sieve`). They are gathered while the columns are written, so that a
+//! The words of a page, as keys of its Bloom index (`page_bloom`). They are gathered while the columns are written, so that a
 //! text which many rows share is cut into words once, and an identifier is not printed.
 //!
 //! The key of a word is a hash of its shortest form: of four numbers for an address, of bytes for an even number of

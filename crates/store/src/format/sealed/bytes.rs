@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! 0                      data_end                                       length
-//! | row groups, numbers   | index | offset indexes | footer | n | PAR1 |
-//! | by value, sieve:      | one sum, unseeded; it stands in the         |
+//! | row groups, value     | index | offset indexes | footer | n | PAR1 |
+//! | counts, Bloom index:  | one sum, unseeded; it stands in the         |
 //! | blocks of 16 KiB with | footer, and counts as zeros there           |
 //! | a sum each in index   |                                             |
 //! ```

@@ -1,4 +1,4 @@
-//! Numbers of records by value and level, of parts of the row groups of a sealed file.
+//! Counts of records by value and level, of parts of the row groups of a sealed file.
 //!
 //! A question for the number of records with `status=500` reads these instead of a column. A filter that no record of a
 //! part matches does not read the part. For the pages of an open day, `page_counts` does the same.
@@ -6,7 +6,7 @@
 //! A *part* is up to [`PART_ROWS`] adjacent rows of a row group: of one partition, or of several that have few rows.
 //!
 //! ```text
-//! section := counts of a row group, one after the other, before each section of the sieve; the index has their places
+//! section := counts of a row group, one after the other, before each section of the Bloom index; the index has their places
 //! counts  := parts varint | part* | numbers of the parts, as a row of `page_counts` has them of pages
 //! part    := rows varint | newest varint | newest − oldest varint | records varint of each level, that of none first
 //! ```
@@ -304,7 +304,7 @@ impl CountedParts {
         let count = reader.count(PAGES_MAX)?;
         let parts = (0..count).map(|_| part(&mut reader)).collect::<Result<Vec<_>, _>>()?;
         let counts = PageCounts::decode(reader.rest(), &wants);
-        let counts = counts.ok_or(PageError::Damaged("its numbers by value are none"))?;
+        let counts = counts.ok_or(PageError::Damaged("its value counts are none"))?;
         Ok(CountedParts { parts, counts })
     }
 
@@ -335,7 +335,7 @@ impl SealedFile {
             let (Some((_, first)), Some((_, last))) = (section.first(), section.last()) else { continue };
             let start = first.start;
             let length = usize::try_from(last.end - start).unwrap_or(usize::MAX);
-            let bytes = guard(&self.opened.path, "numbers by value", || self.opened.bytes.get_bytes(start, length))?;
+            let bytes = guard(&self.opened.path, "value counts", || self.opened.bytes.get_bytes(start, length))?;
             // Within the bytes, whose length is a usize.
             let slice = |place: &Range<u64>| bytes.slice((place.start - start) as usize..(place.end - start) as usize);
             read.extend(section.iter().map(|(group, place)| (*group, slice(place))));
@@ -351,15 +351,15 @@ impl SealedFile {
         wants: impl Fn(&str, PropertyKind) -> bool,
     ) -> Result<CountedParts, StoreError> {
         let counted = CountedParts::decode(bytes, self.opened.index.groups[group], wants);
-        counted.map_err(|error| damaged(&self.opened.path, "numbers by value", error.to_string()))
+        counted.map_err(|error| damaged(&self.opened.path, "value counts", error.to_string()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::sealed::bloom::BloomSection;
     use crate::format::sealed::index::{FileIndex, PartitionRun};
-    use crate::format::sealed::sieve::SieveSection;
     use proptest::prelude::*;
 
     /// The claims of a part: rows, newest time, span, and records of each level.
@@ -423,7 +423,7 @@ mod tests {
             groups: vec![1, 1],
             runs: vec![run(0), run(1)],
             counts: counts.into(),
-            sieve: vec![SieveSection { at: 0, layouts: 0, positions: 192, columns: Vec::new() }],
+            bloom: vec![BloomSection { at: 0, layouts: 0, positions: 192, columns: Vec::new() }],
             sums: vec![7].into(),
             ..FileIndex::default()
         };

@@ -4,11 +4,11 @@
 //! that have no wanted rows. An unexpected structure is an error, even if the Parquet reader panics: bytes are
 //! verified first, so this concerns forged files, not damaged ones.
 
+use super::bloom::{BloomAnswers, BloomSection};
 use super::bytes::{RangeReader, VerifiedBytes};
 use super::damage::{damaged, guard};
 use super::index::{FileIndex, PartitionRun};
 use super::layout::{ColumnLayout, HostFields, PropertyColumn};
-use super::sieve::{SieveAnswers, SieveSection};
 use super::tail::open_tail;
 use super::{FORMAT, SealedSizes};
 use crate::StoreError;
@@ -56,7 +56,7 @@ pub(crate) struct FileContents {
     table: DayTable,
     pub(super) layout: ColumnLayout,
     pub(crate) index: FileIndex,
-    pub(super) sieve_answers: SieveAnswers,
+    pub(super) bloom_answers: BloomAnswers,
 }
 
 impl std::fmt::Debug for SealedFile {
@@ -100,9 +100,9 @@ impl SealedFile {
         let index = FileIndex::decode(checked.tail.get(..index_bytes).unwrap_or_default(), checked.data_end);
         let index = index.map_err(|error| damaged(path, "index", error.to_string()))?;
         let of_columns =
-            |section: &SieveSection| section.columns.is_empty() || section.columns.len() == header.columns.len() + 1;
-        if !index.sieve.iter().all(of_columns) {
-            return Err(damaged(path, "index", "its sieve has other columns than the footer".into()));
+            |section: &BloomSection| section.columns.is_empty() || section.columns.len() == header.columns.len() + 1;
+        if !index.bloom.iter().all(of_columns) {
+            return Err(damaged(path, "index", "its Bloom index has other columns than the footer".into()));
         }
         let rows = |group: usize| usize::try_from(metadata.row_group(group).num_rows()).ok();
         let same = metadata.num_row_groups() == index.groups.len()
@@ -112,8 +112,8 @@ impl SealedFile {
             return Err(damaged(path, "index", "its row counts differ from the footer".into()));
         }
         let bytes = Arc::new(VerifiedBytes { sums: index.sums.clone(), ..checked });
-        let sieve_answers = SieveAnswers::default();
-        let opened = FileContents { path: path.into(), bytes, metadata, header, table, layout, index, sieve_answers };
+        let bloom_answers = BloomAnswers::default();
+        let opened = FileContents { path: path.into(), bytes, metadata, header, table, layout, index, bloom_answers };
         Ok(SealedFile { opened: Arc::new(opened), trusts_statistics: true, sizes: SealedSizes::default(), host: None })
     }
 

@@ -4,11 +4,11 @@
 //! in their order. Values are hashed while they are read from the parts, so the checksum covers the input, not the encoded
 //! output.
 
+use super::bloom::RowGroupWords;
 use super::counted_parts::PartCounter;
 use super::frames::FramedPages;
 use super::layout::{ColumnLayout, REST_DEFINED, ZSTD_LEVEL};
 use super::mapped::{MappedRows, RowSlice};
-use super::sieve::GroupWords;
 use super::sum;
 use super::text;
 use super::writer::ChecksumWriter;
@@ -47,8 +47,8 @@ pub(super) struct EncodedGroup {
     pub(super) entities: Vec<u64>,
     /// Number of values.
     pub(super) values: u64,
-    pub(super) words: GroupWords,
-    /// Its numbers by value.
+    pub(super) words: RowGroupWords,
+    /// Its value counts.
     pub(super) counts: Vec<u8>,
     bytes: Bytes,
     columns: Vec<ColumnCloseResult>,
@@ -153,7 +153,7 @@ impl RowGroup {
     pub(super) fn encode(&self, format: &GroupFormat, layout: &ColumnLayout) -> Result<EncodedGroup> {
         let (format, out) = (format.clone(), TrackedWrite::new(Vec::new()));
         let mut group = GroupEncoder { format, out, columns: Vec::new() };
-        let mut words = GroupWords::new(self.sizes.group_rows, layout.columns.len());
+        let mut words = RowGroupWords::new(self.sizes.group_rows, layout.columns.len());
         let stretches = self.stretches();
         // Rows of a property that are buffered before they are written.
         let buffer_rows = self.sizes.page_rows;
@@ -276,7 +276,7 @@ fn gather_rest(
     rest: &mut RestEntries,
     sums: &mut [u64],
     counter: &mut PartCounter,
-    (words, of_rest): (&mut GroupWords, usize),
+    (words, of_rest): (&mut RowGroupWords, usize),
 ) {
     let mut start = 0;
     for (mapped, rows) in stretches {

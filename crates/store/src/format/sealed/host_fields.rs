@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The property of a first row whose record has the field `host` with this value, unless it has one of its own. No record
 /// has a property of this name.
 pub const HOST_UNLESS_NAMED: &str = "?host";
-/// Daytables that a record may have passed before, which numbers by value are asked about.
+/// Daytables that a record may have passed before, which value counts are asked about.
 const PASSED_MAX: usize = 16;
 
 /// The columns of some rows that name their host.

@@ -6,17 +6,17 @@
 //!           partitions varint | [length varint | name]*
 //!           runs varint | [partition varint | group varint | rows varint | newest varint | newest − oldest varint]*
 //!           minutes length varint | levels and minutes as in a page's header (without minutes: not kept)
-//!           sieve sections varint | [start varint | bytes of layouts varint | positions varint
+//!           Bloom index sections varint | [start varint | bytes of layouts varint | positions varint
 //!                                    | columns varint | [positions of trigrams varint]*]*
-//!           [start of its numbers by value varint | length varint]* of each group
+//!           [start of its value counts varint | length varint]* of each group
 //!           sums varint | [xxh3-64]*
 //! ```
 //!
 //! A **run** is the rows of one partition in one row group; runs are in the order of the file. The index is after the
 //! row groups, where other Parquet readers skip it.
 
+use super::bloom::{BloomSection, SECTION_GROUPS};
 use super::bytes::BLOCK_BYTES;
-use super::sieve::{SECTION_GROUPS, SieveSection};
 use crate::format::page::{
     ByteReader, LevelMinute, PageError, add_streams, encode_minutes, has_streams, level_minutes, put_varint,
 };
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// Maximum distinct minutes and levels: a day has 1,440 minutes, but a record may have any time.
 const MINUTES_MAX: usize = 1 << 20;
-/// Maximum bytes of the numbers by value of a row group. It has no numbers that would take more.
+/// Maximum bytes of the value counts of a row group. It has no numbers that would take more.
 pub(super) const COUNTS_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of an index before compression.
 const INDEX_BYTES_MAX: usize = 1 << 30;
@@ -54,10 +54,10 @@ pub(crate) struct FileIndex {
     pub(crate) runs: Vec<PartitionRun>,
     /// Records by minute and level; `None` if there were too many.
     pub(crate) minutes: Option<Vec<LevelMinute>>,
-    /// The place of the numbers by value of each row group: see the top of `counted_parts.rs`. Some have none.
+    /// The place of the value counts of each row group: see the top of `counted_parts.rs`. Some have none.
     pub(crate) counts: Vec<Range<u64>>,
-    /// The sections of the sieve.
-    pub(crate) sieve: Vec<SieveSection>,
+    /// The sections of the Bloom index.
+    pub(crate) bloom: Vec<BloomSection>,
     /// Whether a row may have the note of a stream.
     pub(crate) has_streams: bool,
     pub(crate) sums: Arc<[u64]>,
@@ -142,8 +142,8 @@ impl FileIndex {
         }
         put_varint(&mut out, minutes.len() as u64);
         out.extend_from_slice(&minutes);
-        put_varint(&mut out, self.sieve.len() as u64);
-        for section in &self.sieve {
+        put_varint(&mut out, self.bloom.len() as u64);
+        for section in &self.bloom {
             let columns = section.columns.iter().map(|positions| *positions as u64);
             let counts = [section.layouts as u64, section.positions as u64, section.columns.len() as u64];
             [section.at].into_iter().chain(counts).chain(columns).for_each(|n| put_varint(&mut out, n));
@@ -201,26 +201,26 @@ impl FileIndex {
         let section = |raw: &mut ByteReader<'_>| {
             let (at, layouts, positions) = (raw.varint()?, number(raw)?, number(raw)?);
             let columns = (0..count(raw)?).map(|_| number(raw)).collect::<Result<_, _>>()?;
-            Ok(SieveSection { at, layouts, positions, columns })
+            Ok(BloomSection { at, layouts, positions, columns })
         };
-        let sieve = (0..count(&mut raw)?).map(|_| section(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
-        let is_inside = |(section, groups): (&SieveSection, &[usize])| {
+        let bloom = (0..count(&mut raw)?).map(|_| section(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
+        let is_inside = |(section, groups): (&BloomSection, &[usize])| {
             let end = section.at.checked_add(section.bytes(groups.len())? as u64)?;
             (section.positions > 0 && end <= data_end).then_some(())
         };
         let sections = groups.chunks(SECTION_GROUPS);
-        if sieve.len() != sections.len() || sieve.iter().zip(sections).any(|of| is_inside(of).is_none()) {
-            return Err(PageError::Damaged("its sieve does not fit its row groups"));
+        if bloom.len() != sections.len() || bloom.iter().zip(sections).any(|of| is_inside(of).is_none()) {
+            return Err(PageError::Damaged("its Bloom index does not fit its row groups"));
         }
         let place = |raw: &mut ByteReader<'_>| {
             let (start, length) = (raw.varint()?, raw.varint()?);
             let end = start.checked_add(length).filter(|end| *end <= data_end && length <= COUNTS_BYTES_MAX as u64);
-            end.map(|end| start..end).ok_or(PageError::Damaged("its numbers by value are outside of it"))
+            end.map(|end| start..end).ok_or(PageError::Damaged("its value counts are outside of it"))
         };
         let counts = groups.iter().map(|_| place(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
         // So that all of them together take no more memory than the file has bytes.
         if !counts.is_sorted_by(|before, next| before.end <= next.start) {
-            return Err(PageError::Damaged("its numbers by value are not one after the other"));
+            return Err(PageError::Damaged("its value counts are not one after the other"));
         }
         let sums = (0..count(&mut raw)?).map(|_| raw.array().map(u64::from_le_bytes));
         let sums = sums.collect::<Result<Arc<[u64]>, _>>()?;
@@ -231,7 +231,7 @@ impl FileIndex {
             return Err(PageError::Damaged("its index does not fit its row groups"));
         }
         let minutes = (!minutes.is_empty() || runs.is_empty()).then_some(minutes);
-        Ok(FileIndex { groups, runs, minutes, has_streams, counts, sieve, sums })
+        Ok(FileIndex { groups, runs, minutes, has_streams, counts, bloom, sums })
     }
 }
 

@@ -12,7 +12,7 @@ use super::columns::ColumnSet;
 use super::file::SealedFile;
 use super::layout::ColumnLayout;
 use super::mapped::{MappedRows, RowSlice};
-use super::open_day::{Chunk, Homes, OpenInput, Scatter, ScatteredPages};
+use super::open_day::{Chunk, OpenInput, ShuffleTargets, ShuffleWriter, ShuffledPages};
 use super::part::InputRows;
 use super::slice::TimeSlice;
 use super::{SealedSizes, is_sealed};
@@ -130,9 +130,9 @@ impl Inputs {
     }
 
     /// Where the pages of each file belong; of a sealed file, nowhere.
-    pub(super) fn homes(&self) -> Result<Vec<Arc<Homes>>, StoreError> {
+    pub(super) fn targets(&self) -> Result<Vec<Arc<ShuffleTargets>>, StoreError> {
         let of = |input: &Input| match input {
-            Input::Open(day) => day.homes(self.files.len() == 1).map(Arc::new),
+            Input::Open(day) => day.targets(self.files.len() == 1).map(Arc::new),
             Input::Sealed(_) => Ok(Arc::default()),
         };
         self.files.iter().map(of).collect()
@@ -160,19 +160,19 @@ impl Inputs {
     }
 
     /// Keeps what the survey found in each file.
-    pub(super) fn keep(&mut self, found: Vec<(Scatter, Vec<PageRow>)>) {
-        for (input, (scatter, small)) in self.files.iter_mut().zip(found) {
+    pub(super) fn keep(&mut self, found: Vec<(ShuffleWriter, Vec<PageRow>)>) {
+        for (input, (writer, small)) in self.files.iter_mut().zip(found) {
             if let Input::Open(day) = input {
-                day.keep(scatter, small);
+                day.keep(writer, small);
             }
         }
     }
 
-    /// The scattered pages, if those of a partition are among them. Only a day of one file has any.
-    pub(super) fn scattered(&self, partition: &str) -> Option<&Arc<ScatteredPages>> {
+    /// The shuffled pages, if those of a partition are among them. Only a day of one file has any.
+    pub(super) fn shuffled(&self, partition: &str) -> Option<&Arc<ShuffledPages>> {
         let [Input::Open(day)] = self.files.as_slice() else { return None };
         let id = day.partitions.get(partition)?;
-        day.scattered.as_ref().filter(|pages| pages.has(*id))
+        day.shuffled.as_ref().filter(|pages| pages.has(*id))
     }
 
     /// The rows of one partition in order.

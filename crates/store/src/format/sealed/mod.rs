@@ -1,7 +1,7 @@
 //! A *sealed* day: all entities of a day-table in one Parquet file, and a manifest that describes the file.
 //!
 //! ```text
-//! Log20261120.1.parquet         row groups, numbers by value, sieve | index | offset indexes | footer | its length | PAR1
+//! Log20261120.1.parquet         row groups, value counts, Bloom index | index | offset indexes | footer | its length | PAR1
 //! Log20261120.1.manifest.json   counts, times, checksums, columns: an archive is compared with it
 //! ```
 //!
@@ -40,7 +40,7 @@
 //!
 //! **Counting.** `counted_parts` has numbers of records by value, so that a count by few values reads no column.
 //!
-//! **Searching.** The `sieve` names the row groups that may have a word, and the columns that may have a part of a word
+//! **Searching.** The Bloom index (`bloom`) names the row groups that may have a word, and the columns that may have a part of a word
 //! (`trigrams`), before any column is read. Parquet's own Bloom filters are of whole values, about whose parts they say
 //! nothing.
 
@@ -67,11 +67,11 @@ mod open_day;
 mod pages;
 mod part;
 mod seal;
-mod sieve;
-mod sieve_search;
+mod bloom;
+mod bloom_search;
 mod slice;
 #[cfg(test)]
-mod sieve_tests;
+mod bloom_tests;
 mod prefilter;
 mod sum;
 mod survey;

@@ -2,9 +2,9 @@
 //!
 //! Shared pages have rows of many partitions, but a sealed file needs rows by partition. Read by partition, a shared page
 //! would be decoded again and again in a day of many instances. So the survey, which reads each page once anyway,
-//! *scatters* their rows: it writes them as pages to *buckets* in a file without a name, for each shared page one page a
-//! bucket. A bucket has adjacent partitions, and fits into memory. It is brought in order as a whole. Partitions that have
-//! other pages, in this file or in another, are merged with these: they have pages of their own in the bucket.
+//! *shuffles* their rows: it writes them as pages to *segments* in a file without a name, for each shared page one page a
+//! segment. A segment has adjacent partitions, and fits into memory. It is brought in order as a whole. Partitions that have
+//! other pages, in this file or in another, are merged with these: they have pages of their own in the segment.
 
 use super::gather::Gatherer;
 use super::layout::ColumnLayout;
@@ -34,11 +34,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Least bytes of a bucket.
-const BUCKET_BYTES: u64 = 4 << 20;
-/// Maximum buckets. Those of larger days are larger.
-const BUCKETS_MAX: u64 = 256;
-/// Bytes of a scattered page beside its body, about.
+/// Least bytes of a segment.
+const SEGMENT_BYTES: u64 = 4 << 20;
+/// Maximum segments. Those of larger days are larger.
+const SEGMENTS_MAX: u64 = 256;
+/// Bytes of a shuffled page beside its body, about.
 const PAGE_HEAD_BYTES: u64 = 64;
 /// Bytes of pages that are surveyed together, compressed.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -55,63 +55,63 @@ pub(crate) struct OpenInput {
     /// Parts of shared pages that are merged with other pages, by partition, in the order of their first keys. The survey
     /// finds them.
     pub(super) parts: HashMap<i64, Vec<PageRow>>,
-    /// The scattered rows of shared pages.
-    pub(super) scattered: Option<Arc<ScatteredPages>>,
+    /// The shuffled rows of shared pages.
+    pub(super) shuffled: Option<Arc<ShuffledPages>>,
     bodies: RefCell<BodyReader>,
     merged: RefCell<MergedParts>,
 }
 
-/// Parts of shared pages that are merged with other pages: those of one bucket, by location.
+/// Parts of shared pages that are merged with other pages: those of one segment, by location.
 #[derive(Default)]
 struct MergedParts {
-    bucket: Option<usize>,
+    segment: Option<usize>,
     pages: HashMap<PageLocation, (PageRow, Vec<u8>), foldhash::fast::RandomState>,
 }
 
 /// A partition of an open day.
-struct Home {
+struct ShuffleTarget {
     name: Arc<str>,
     address: PageAddress,
-    /// Where its rows of shared pages are scattered to.
-    bucket: Option<usize>,
+    /// Where its rows of shared pages are shuffled to.
+    segment: Option<usize>,
     /// Whether it has other pages, too.
     is_merged: bool,
 }
 
 /// Where the pages of each partition belong.
 #[derive(Default)]
-pub(super) struct Homes {
+pub(super) struct ShuffleTargets {
     path: PathBuf,
     table_address: TableAddress,
-    by_id: HashMap<i64, Home, foldhash::fast::RandomState>,
-    buckets: usize,
+    by_id: HashMap<i64, ShuffleTarget, foldhash::fast::RandomState>,
+    segments: usize,
 }
 
-/// Rows of shared pages by bucket.
-pub(super) struct ScatteredPages {
-    homes: Arc<Homes>,
+/// Rows of shared pages, by segment.
+pub(super) struct ShuffledPages {
+    targets: Arc<ShuffleTargets>,
     file: File,
-    buckets: Vec<Vec<Piece>>,
+    segments: Vec<Vec<Piece>>,
     slice: TimeSlice,
 }
 
 /// Collects the rows of shared pages of the survey.
-pub(super) struct Scatter {
-    homes: Arc<Homes>,
+pub(super) struct ShuffleWriter {
+    targets: Arc<ShuffleTargets>,
     file: Option<(File, u64)>,
-    buckets: Vec<Vec<Piece>>,
+    segments: Vec<Vec<Piece>>,
 }
 
-/// Some pages of a bucket: their place in the file, and their bytes before compression.
+/// Some pages of a segment: their place in the file, and their bytes before compression.
 struct Piece {
     start: u64,
     packed: usize,
     bytes: usize,
 }
 
-/// The rows of a shared page that belong to a bucket.
+/// The rows of a shared page that belong to a segment.
 #[derive(Default)]
-struct BucketPart {
+struct SegmentPart {
     /// Its partitions, as they are stored, and how many they are.
     list: Vec<u8>,
     partitions: i64,
@@ -133,7 +133,7 @@ pub(super) struct Surveyed {
     pub(super) entities: u64,
     /// Parts of shared pages that are merged with other pages.
     parts: Vec<PageRow>,
-    /// Bytes of the scattered pages, compressed and before compression, by bucket.
+    /// Bytes of the shuffled pages, compressed and before compression, by segment.
     pieces: Vec<(usize, Vec<u8>, usize)>,
 }
 
@@ -141,8 +141,8 @@ pub(super) struct Surveyed {
 /// number there.
 type RankedRow = (u32, RowKey, Reverse<(i64, i64)>, u32, u32);
 
-/// The rows of a bucket, in the order of the sealed file.
-pub(super) struct BucketRows {
+/// The rows of a segment, in the order of the sealed file.
+pub(super) struct SegmentRows {
     pub(super) slices: Vec<RowSlice>,
     pub(super) duplicates: u64,
     pub(super) duplicate_values: u64,
@@ -179,7 +179,7 @@ impl OpenInput {
             table_address,
             partitions,
             parts: HashMap::new(),
-            scattered: None,
+            shuffled: None,
             bodies: RefCell::default(),
             merged: RefCell::default(),
         })
@@ -192,13 +192,13 @@ impl OpenInput {
 
     /// Reads a page of a partition, or its part of a shared page.
     pub(super) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
-        if let (PageLocation::Part { .. }, Some(scattered)) = (page.place, &self.scattered) {
+        if let (PageLocation::Part { .. }, Some(shuffled)) = (page.place, &self.shuffled) {
             let mut merged = self.merged.borrow_mut();
-            let bucket = scattered.homes.of(page)?.bucket;
-            if merged.bucket != bucket
-                && let Some(bucket) = bucket
+            let segment = shuffled.targets.of(page)?.segment;
+            if merged.segment != segment
+                && let Some(segment) = segment
             {
-                *merged = MergedParts { bucket: Some(bucket), pages: scattered.merged(bucket)? };
+                *merged = MergedParts { segment: Some(segment), pages: shuffled.merged(segment)? };
             }
             let found = merged.pages.get(&page.place);
             let (row, body) = found.ok_or_else(|| page_rows::damaged(&self.path, page, "it is missing".into()))?;
@@ -209,7 +209,7 @@ impl OpenInput {
     }
 
     /// Where its pages belong. Without other files, it `is_only`.
-    pub(super) fn homes(&self, is_only: bool) -> Result<Homes, StoreError> {
+    pub(super) fn targets(&self, is_only: bool) -> Result<ShuffleTargets, StoreError> {
         let read = || {
             let bytes = shared_pages::bytes_by_partition(&self.connection)?;
             let others = format!("SELECT DISTINCT partition FROM page WHERE partition <> {SHARED}");
@@ -220,27 +220,27 @@ impl OpenInput {
         let (bytes, others) = read().map_err(StoreError::sqlite(&self.path))?;
         let bytes_of = |id: &i64| bytes.get(id).map(|(parts, bytes)| parts * PAGE_HEAD_BYTES + bytes);
         let all: u64 = bytes.keys().filter_map(bytes_of).sum();
-        let (full, mut filled, mut buckets) = ((all / BUCKETS_MAX).max(BUCKET_BYTES), 0, 0);
+        let (full, mut filled, mut segments) = ((all / SEGMENTS_MAX).max(SEGMENT_BYTES), 0, 0);
         let mut by_id = HashMap::default();
         for (name, id) in &self.partitions {
-            let bucket = bytes_of(id).map(|bytes| {
-                if buckets == 0 || filled >= full {
-                    (filled, buckets) = (0, buckets + 1);
+            let segment = bytes_of(id).map(|bytes| {
+                if segments == 0 || filled >= full {
+                    (filled, segments) = (0, segments + 1);
                 }
                 filled += bytes;
-                buckets - 1
+                segments - 1
             });
             by_id.insert(
                 *id,
-                Home {
+                ShuffleTarget {
                     name: name.clone(),
                     address: self.table_address.at(name),
-                    bucket,
+                    segment,
                     is_merged: !is_only || others.contains(id),
                 },
             );
         }
-        Ok(Homes { path: self.path.clone(), table_address: self.table_address, by_id, buckets })
+        Ok(ShuffleTargets { path: self.path.clone(), table_address: self.table_address, by_id, segments })
     }
 
     /// The last commit and the range of all; `None` without pages.
@@ -280,23 +280,23 @@ impl OpenInput {
     }
 
     /// Keeps what a survey found.
-    pub(super) fn keep(&mut self, scatter: Scatter, parts: Vec<PageRow>) {
+    pub(super) fn keep(&mut self, writer: ShuffleWriter, parts: Vec<PageRow>) {
         for part in parts {
             self.parts.entry(part.partition).or_default().push(part);
         }
         self.parts.values_mut().for_each(|parts| parts.sort_by_key(|part| part.header.first));
-        let Scatter { homes, file, buckets } = scatter;
+        let ShuffleWriter { targets, file, segments } = writer;
         let slice = self.slice;
-        self.scattered = file.map(|(file, _)| Arc::new(ScatteredPages { homes, file, buckets, slice }));
+        self.shuffled = file.map(|(file, _)| Arc::new(ShuffledPages { targets, file, segments, slice }));
     }
 }
 
-impl Homes {
-    fn of(&self, page: &PageRow) -> Result<&Home, StoreError> {
+impl ShuffleTargets {
+    fn of(&self, page: &PageRow) -> Result<&ShuffleTarget, StoreError> {
         self.by_id.get(&page.partition).ok_or_else(|| page_rows::unnamed_partition(&self.path, page))
     }
 
-    /// Surveys a chunk, with a share of its values, and packs the pages that are scattered.
+    /// Surveys a chunk, with a share of its values, and packs the pages that are shuffled.
     pub(super) fn survey(&self, chunk: Chunk, share: f64) -> Result<Surveyed, StoreError> {
         let mut found = Surveyed::default();
         match chunk {
@@ -304,7 +304,7 @@ impl Homes {
                 found.add(&InputRows::Block(file.block(group, &[rows], ColumnSet::All)?), share);
             }
             Chunk::Pages(pages, bodies) => {
-                let mut packed: Vec<Vec<u8>> = vec![Vec::new(); self.buckets];
+                let mut packed: Vec<Vec<u8>> = vec![Vec::new(); self.segments];
                 for (page, body) in pages {
                     let body = &bodies[body];
                     let Some(shared) = &page.shared else {
@@ -316,55 +316,55 @@ impl Homes {
                     let damaged = |error: PageError| page_rows::damaged(&self.path, &page, error.to_string());
                     let of = SharedPage::new(decoded.into(), shared.clone()).map_err(damaged)?;
                     found.add(&InputRows::Page(of.page.clone()), share);
-                    // The bucket of each partition of the page.
-                    let mut buckets = vec![None; shared.len()];
+                    // The segment of each partition of the page.
+                    let mut segments = vec![None; shared.len()];
                     for part in of.parts(&page) {
                         let PageLocation::Part { part: number, .. } = part.place else { continue };
                         let number = number as usize;
-                        let home = self.of(&part)?;
-                        of.check_name(&self.path, &part, (number, self.table_address), &home.name)?;
+                        let target = self.of(&part)?;
+                        of.check_name(&self.path, &part, (number, self.table_address), &target.name)?;
                         // Each partition of the list of a shared page has one.
-                        let Some(bucket) = home.bucket else { continue };
-                        if !home.is_merged {
-                            buckets[number] = Some(bucket);
+                        let Some(segment) = target.segment else { continue };
+                        if !target.is_merged {
+                            segments[number] = Some(segment);
                             continue;
                         }
                         let copy = of.copy_of(number).map_err(damaged)?;
-                        let checksum = home.address.stored_checksum(&copy.header, part.seq);
+                        let checksum = target.address.stored_checksum(&copy.header, part.seq);
                         let header = PageHeader { checksum, ..copy.header };
                         found.parts.push(part.clone());
-                        put_page(&mut packed[bucket], &[], &PageRow { header, ..part }, &copy.body);
+                        put_page(&mut packed[segment], &[], &PageRow { header, ..part }, &copy.body);
                     }
-                    self.scatter(&page, &of, &buckets, &mut packed);
+                    self.shuffle(&page, &of, &segments, &mut packed);
                 }
-                for (bucket, pages) in packed.iter().enumerate().filter(|(_, pages)| !pages.is_empty()) {
+                for (segment, pages) in packed.iter().enumerate().filter(|(_, pages)| !pages.is_empty()) {
                     let packed = compress(pages).ok_or_else(no_memory)?;
-                    found.pieces.push((bucket, packed, pages.len()));
+                    found.pieces.push((segment, packed, pages.len()));
                 }
             }
         }
         Ok(found)
     }
 
-    /// Writes the rows of a shared page to the buckets of their partitions.
-    fn scatter(&self, page: &PageRow, of: &SharedPage, buckets: &[Option<usize>], packed: &mut [Vec<u8>]) {
+    /// Writes the rows of a shared page to the segments of their partitions.
+    fn shuffle(&self, page: &PageRow, of: &SharedPage, segments: &[Option<usize>], packed: &mut [Vec<u8>]) {
         let Some(shared) = &page.shared else { return };
-        let mut parts: BTreeMap<usize, BucketPart> = BTreeMap::new();
-        let mut numbers = vec![0; buckets.len()];
-        for ((bucket, (partition, _)), number) in buckets.iter().zip(shared.iter()).zip(&mut numbers) {
-            let Some(bucket) = bucket else { continue };
-            let part = parts.entry(*bucket).or_default();
+        let mut parts: BTreeMap<usize, SegmentPart> = BTreeMap::new();
+        let mut numbers = vec![0; segments.len()];
+        for ((segment, (partition, _)), number) in segments.iter().zip(shared.iter()).zip(&mut numbers) {
+            let Some(segment) = segment else { continue };
+            let part = parts.entry(*segment).or_default();
             *number = part.partitions;
             part.partitions += 1;
             put_varint(&mut part.list, partition.cast_unsigned());
         }
         of.page.each_owner(|row, owner| {
-            let Some(Some(bucket)) = buckets.get(owner) else { return };
-            let Some(part) = parts.get_mut(bucket) else { return };
+            let Some(Some(segment)) = segments.get(owner) else { return };
+            let Some(part) = parts.get_mut(segment) else { return };
             part.rows.push(u32::try_from(row).unwrap_or(u32::MAX));
             part.owners.push(numbers[owner]);
         });
-        for (bucket, BucketPart { list, rows, owners, .. }) in parts {
+        for (segment, SegmentPart { list, rows, owners, .. }) in parts {
             if rows.is_empty() {
                 continue;
             }
@@ -373,7 +373,7 @@ impl Homes {
             let header = PageHeader { checksum, ..part.header };
             let (place, seq) = (page.place, page.seq);
             let row = PageRow { place, partition: SHARED, seq, header, shared: None };
-            put_page(&mut packed[bucket], &list, &row, &part.body);
+            put_page(&mut packed[segment], &list, &row, &part.body);
         }
     }
 }
@@ -385,13 +385,13 @@ impl Surveyed {
     }
 }
 
-impl Scatter {
-    pub(super) fn new(homes: Arc<Homes>) -> Scatter {
-        let buckets = std::iter::repeat_with(Vec::new).take(homes.buckets).collect();
-        Scatter { homes, file: None, buckets }
+impl ShuffleWriter {
+    pub(super) fn new(targets: Arc<ShuffleTargets>) -> ShuffleWriter {
+        let segments = std::iter::repeat_with(Vec::new).take(targets.segments).collect();
+        ShuffleWriter { targets, file: None, segments }
     }
 
-    /// Takes the parts of shared pages of a chunk. Writes those that are scattered to a file in `folder`, and adds others to
+    /// Takes the parts of shared pages of a chunk. Writes those that are shuffled to a file in `folder`, and adds others to
     /// `parts`.
     pub(super) fn take(
         &mut self,
@@ -400,7 +400,7 @@ impl Scatter {
         folder: &Path,
     ) -> Result<(), StoreError> {
         parts.append(&mut surveyed.parts);
-        for (bucket, packed, bytes) in surveyed.pieces.drain(..) {
+        for (segment, packed, bytes) in surveyed.pieces.drain(..) {
             let io = |error: std::io::Error| match error.kind() {
                 std::io::ErrorKind::StorageFull => StoreError::Full(folder.into()),
                 _ => StoreError::io(folder)(error),
@@ -410,46 +410,46 @@ impl Scatter {
                 None => self.file.insert((create_unnamed(folder).map_err(io)?, 0)),
             };
             file.write_all(&packed).map_err(io)?;
-            self.buckets[bucket].push(Piece { start: *length, packed: packed.len(), bytes });
+            self.segments[segment].push(Piece { start: *length, packed: packed.len(), bytes });
             *length += packed.len() as u64;
         }
         Ok(())
     }
 }
 
-impl ScatteredPages {
-    /// Whether all rows of a partition are in a bucket.
+impl ShuffledPages {
+    /// Whether all rows of a partition are in a segment.
     pub(super) fn has(&self, partition: i64) -> bool {
-        self.homes.by_id.get(&partition).is_some_and(|home| home.bucket.is_some() && !home.is_merged)
+        self.targets.by_id.get(&partition).is_some_and(|target| target.segment.is_some() && !target.is_merged)
     }
 
-    /// The number of buckets.
-    pub(super) fn buckets(&self) -> usize {
-        self.buckets.len()
+    /// The number of segments.
+    pub(super) fn segments(&self) -> usize {
+        self.segments.len()
     }
 
-    /// The bytes of a bucket.
-    fn bytes(&self, bucket: usize) -> Result<Vec<u8>, StoreError> {
+    /// The bytes of a segment.
+    fn bytes(&self, segment: usize) -> Result<Vec<u8>, StoreError> {
         let mut bytes = Vec::new();
-        for Piece { start, packed, bytes: length } in &self.buckets[bucket] {
+        for Piece { start, packed, bytes: length } in &self.segments[segment] {
             let mut piece = vec![0; *packed];
-            self.file.read_exact_at(&mut piece, *start).map_err(StoreError::io(&self.homes.path))?;
+            self.file.read_exact_at(&mut piece, *start).map_err(StoreError::io(&self.targets.path))?;
             bytes.extend_from_slice(&unpack(&piece, *length).map_err(|error| self.unreadable(&error))?);
         }
         Ok(bytes)
     }
 
     fn unreadable(&self, error: &PageError) -> StoreError {
-        StoreError::Refused(format!("scattered pages of {}: {error}", self.homes.path.display()))
+        StoreError::Refused(format!("shuffled pages of {}: {error}", self.targets.path.display()))
     }
 
-    /// The pages of a bucket that are merged with others.
+    /// The pages of a segment that are merged with others.
     #[allow(clippy::type_complexity)]
     fn merged(
         &self,
-        bucket: usize,
+        segment: usize,
     ) -> Result<HashMap<PageLocation, (PageRow, Vec<u8>), foldhash::fast::RandomState>, StoreError> {
-        let bytes = self.bytes(bucket)?;
+        let bytes = self.bytes(segment)?;
         let (mut reader, mut pages) = (ByteReader::new(&bytes), HashMap::default());
         while !reader.rest().is_empty() {
             let (list, page, body) = take_page(&mut reader).map_err(|error| self.unreadable(&error))?;
@@ -460,11 +460,11 @@ impl ScatteredPages {
         Ok(pages)
     }
 
-    /// Reads a bucket, and brings its rows in order, without those that are merged. Of equal keys, the row of the later
+    /// Reads a segment, and brings its rows in order, without those that are merged. Of equal keys, the row of the later
     /// commit wins. Rows of other times count as those that do not.
-    pub(super) fn rows(&self, bucket: usize, layout: &ColumnLayout) -> Result<BucketRows, StoreError> {
-        let path = &self.homes.path;
-        let bytes = self.bytes(bucket)?;
+    pub(super) fn rows(&self, segment: usize, layout: &ColumnLayout) -> Result<SegmentRows, StoreError> {
+        let path = &self.targets.path;
+        let bytes = self.bytes(segment)?;
         let (mut parts, mut owned) = (Vec::new(), Vec::new());
         let mut partitions: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
         let mut reader = ByteReader::new(&bytes);
@@ -473,15 +473,16 @@ impl ScatteredPages {
             if list.is_empty() {
                 continue;
             }
-            let address = self.homes.table_address.of_many(list);
+            let address = self.targets.table_address.of_many(list);
             let decoded = Page::decode_of(address, page.seq, &page.header, body);
             let decoded = decoded.map_err(|error| page_rows::damaged(path, &page, error.to_string()))?;
             let (mut names, mut list) = (Vec::new(), ByteReader::new(list));
             while !list.rest().is_empty() {
                 let partition = list.varint().map_err(|error| self.unreadable(&error))?.cast_signed();
-                let home = self.homes.by_id.get(&partition).ok_or_else(|| page_rows::unnamed_partition(path, &page))?;
-                partitions.insert(&home.name, 0);
-                names.push(&home.name);
+                let target =
+                    self.targets.by_id.get(&partition).ok_or_else(|| page_rows::unnamed_partition(path, &page))?;
+                partitions.insert(&target.name, 0);
+                names.push(&target.name);
             }
             let raw_bytes = page.header.raw_bytes as usize;
             owned.push((names, (page.seq, page.place.page())));
@@ -501,26 +502,26 @@ impl ScatteredPages {
         rows.sort_unstable();
         let names: Vec<&Arc<str>> = partitions.into_keys().collect();
         let mut gatherer = Gatherer::new(layout);
-        let mut of_bucket = BucketRows { slices: Vec::new(), duplicates: 0, duplicate_values: 0 };
+        let mut of_segment = SegmentRows { slices: Vec::new(), duplicates: 0, duplicate_values: 0 };
         let mut last = None;
         for (partition, key, _, part, row) in rows {
             let (part, row) = (&parts[part as usize], row as usize);
             if !self.slice.contains(key.time()) || last.replace((partition, key)) == Some((partition, key)) {
-                of_bucket.duplicates += 1;
-                of_bucket.duplicate_values += part.values(row);
+                of_segment.duplicates += 1;
+                of_segment.duplicate_values += part.values(row);
             } else {
                 gatherer.push(names[partition as usize], part, row);
                 if gatherer.is_full() {
-                    of_bucket.slices.append(&mut gatherer.take());
+                    of_segment.slices.append(&mut gatherer.take());
                 }
             }
         }
-        of_bucket.slices.append(&mut gatherer.take());
-        Ok(of_bucket)
+        of_segment.slices.append(&mut gatherer.take());
+        Ok(of_segment)
     }
 }
 
-/// Adds a page to a bucket, with the stored list of its partitions, if it is no part of one partition.
+/// Adds a page to a segment, with the stored list of its partitions, if it is no part of one partition.
 fn put_page(out: &mut Vec<u8>, list: &[u8], page: &PageRow, body: &[u8]) {
     let PageRow { place, partition, seq, header, .. } = page;
     // The ranges of commits were read before (`OpenInput::commits`), and copies of pages have none.

@@ -11,6 +11,7 @@
 //! A kill at any point leaves a `.partial` file that the next sealing removes, or a finished file that the catalog
 //! does not name yet. Neither is data. The inputs are only read.
 
+use super::bloom::BloomBuilder;
 use super::compare;
 use super::file::{FileHeader, HEADER_KEY, SealedFile};
 use super::gather::Gatherer;
@@ -19,8 +20,7 @@ use super::index::{FileIndex, MinuteCounts, PartitionRun};
 use super::layout::ColumnLayout;
 use super::mapped::RowSlice;
 use super::merge::{ClaimedEntities, Inputs};
-use super::open_day::{BucketRows, OpenInput, Scatter, Surveyed};
-use super::sieve::SieveBuilder;
+use super::open_day::{OpenInput, SegmentRows, ShuffleWriter, Surveyed};
 use super::slice::TimeSlice;
 use super::sum::{ContentChecksum, ContentCounts};
 use super::survey::Survey;
@@ -204,12 +204,12 @@ fn survey(
     let (mut survey, mut seen, mut reported) = (Survey::default(), 0, 0);
     let share = 8192.0 / (claimed as f64).max(1.0);
     let folder = sealing.out.parent().unwrap_or(&sealing.out);
-    let homes = inputs.homes()?;
-    let mut found: Vec<_> = homes.iter().map(|homes| (Scatter::new(homes.clone()), Vec::new())).collect();
+    let targets = inputs.targets()?;
+    let mut found: Vec<_> = targets.iter().map(|targets| (ShuffleWriter::new(targets.clone()), Vec::new())).collect();
     let mut add = |(number, surveyed): (usize, Result<Surveyed, StoreError>)| {
         let mut surveyed = surveyed?;
-        let (scatter, small) = &mut found[number];
-        scatter.take(&mut surveyed, small, folder)?;
+        let (writer, small) = &mut found[number];
+        writer.take(&mut surveyed, small, folder)?;
         seen += surveyed.entities;
         survey.append(surveyed.survey);
         if seen - reported >= sealing.sizes.group_rows as u64 {
@@ -221,8 +221,8 @@ fn survey(
     let surveyed = WorkerPool::with(|pool| {
         let mut jobs = pool.in_order();
         inputs.each_chunk(&mut |number, chunk| {
-            let homes = &homes[number];
-            jobs.run(move || (number, homes.survey(chunk, share))).map_or(Ok(()), &mut add)
+            let targets = &targets[number];
+            jobs.run(move || (number, targets.survey(chunk, share))).map_or(Ok(()), &mut add)
         })?;
         std::iter::from_fn(|| jobs.next()).try_for_each(&mut add)
     });
@@ -249,7 +249,7 @@ fn write_file(
         GroupFormat { schema: Arc::new(SchemaDescriptor::new(schema.clone())), properties: properties.clone() };
     let mut out = SerializedFileWriter::new(ChecksumWriter::new(file), schema, properties).map_err(failed)?;
     let (mut tally, mut index, mut minutes) = (ContentCounts::default(), FileIndex::default(), MinuteCounts::default());
-    let (mut counts, mut sieve) = (Vec::new(), SieveBuilder::new(sealing.sizes.group_rows));
+    let (mut counts, mut bloom) = (Vec::new(), BloomBuilder::new(sealing.sizes.group_rows));
     let (mut written, mut written_values) = (0, 0);
     let mut append =
         |encoded: parquet::errors::Result<EncodedGroup>, content: &mut ContentChecksum, index: &mut FileIndex| {
@@ -259,8 +259,8 @@ fn write_file(
             written += group.rows as u64;
             group.entities.iter().for_each(|entity| content.add(*entity));
             counts.push(std::mem::take(&mut group.counts));
-            if sieve.end_group(group.words, group.rows) {
-                write_section(&mut counts, &mut sieve, &mut out, index).map_err(io)?;
+            if bloom.end_group(group.words, group.rows) {
+                write_section(&mut counts, &mut bloom, &mut out, index).map_err(io)?;
             }
             go_on(progress(Progress { phase: Phase::Write, done: written, total: entities }))
         };
@@ -287,7 +287,7 @@ fn write_file(
         return Err(StoreError::Refused(what));
     }
 
-    write_section(&mut counts, &mut sieve, &mut out, &mut index).map_err(io)?;
+    write_section(&mut counts, &mut bloom, &mut out, &mut index).map_err(io)?;
     out.flush().map_err(io)?;
     let data_end = out.bytes_written() as u64;
     index.sums = out.inner().sums().into();
@@ -341,20 +341,20 @@ fn merge<'j>(
         }
         Ok::<_, StoreError>(())
     };
-    let (mut buckets, mut next) = (pool.in_order(), 0);
+    let (mut segments, mut next) = (pool.in_order(), 0);
     let mut slices = VecDeque::new();
     let mut gatherer = Gatherer::new(layout);
     for partition in inputs.partitions() {
-        if let Some(pages) = inputs.scattered(&partition) {
+        if let Some(pages) = inputs.shuffled(&partition) {
             gatherer.take().into_iter().try_for_each(&mut add)?;
             while slices.is_empty() {
-                while next < pages.buckets() && !buckets.is_full() {
-                    let (pages, bucket) = (pages.clone(), next);
-                    buckets.run(move || pages.rows(bucket, layout));
+                while next < pages.segments() && !segments.is_full() {
+                    let (pages, segment) = (pages.clone(), next);
+                    segments.run(move || pages.rows(segment, layout));
                     next += 1;
                 }
-                let Some(rows) = buckets.next() else { break };
-                let BucketRows { slices: found, duplicates: rows, duplicate_values: values } = rows?;
+                let Some(rows) = segments.next() else { break };
+                let SegmentRows { slices: found, duplicates: rows, duplicate_values: values } = rows?;
                 slices.extend(found);
                 duplicates += rows;
                 duplicate_values += values;
@@ -387,10 +387,10 @@ fn merge<'j>(
     Ok((duplicates, duplicate_values))
 }
 
-/// Writes the next section of the sieve, and before it the numbers by value of its row groups.
+/// Writes the next section of the Bloom index, and before it the value counts of its row groups.
 fn write_section(
     counts: &mut Vec<Vec<u8>>,
-    sieve: &mut SieveBuilder,
+    bloom: &mut BloomBuilder,
     out: &mut SerializedFileWriter<ChecksumWriter>,
     index: &mut FileIndex,
 ) -> io::Result<()> {
@@ -399,9 +399,9 @@ fn write_section(
         out.write_all(&of_group)?;
         index.counts.push(start..start + of_group.len() as u64);
     }
-    if let Some((bytes, section)) = sieve.take_section(out.bytes_written() as u64)? {
+    if let Some((bytes, section)) = bloom.take_section(out.bytes_written() as u64)? {
         out.write_all(&bytes)?;
-        index.sieve.push(section);
+        index.bloom.push(section);
     }
     Ok(())
 }

@@ -326,7 +326,7 @@ proptest! {
     }
 }
 
-/// Asserts the numbers by value of a file, whose rows are `all`. Returns how many parts have some.
+/// Asserts the value counts of a file, whose rows are `all`. Returns how many parts have some.
 fn assert_numbers(file: &SealedFile, all: &[Plain]) -> usize {
     let mut in_order: Vec<&Plain> = all.iter().collect();
     in_order.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
@@ -378,7 +378,7 @@ fn assert_numbers(file: &SealedFile, all: &[Plain]) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Of days with any rows, the numbers by value are those of the rows.
+    /// Of days with any rows, the value counts are those of the rows.
     #[test]
     fn numbers_by_value_are_those_of_the_rows(commits in commits()) {
         let place = Place::new();

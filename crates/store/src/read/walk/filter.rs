@@ -1,5 +1,5 @@
 //! What is asked of the parts of a walk before they are read: which of them may have wanted records, and which columns'
-//! numbers by value are looked at.
+//! value counts are looked at.
 
 use crate::StoreError;
 use crate::format::page::{LevelMinute, PageHeader, PageSections, has_streams, level_minutes};
@@ -29,7 +29,7 @@ pub trait PartFilter: Sync {
     }
 
     /// Whether rows of a page may be wanted that lacks the texts which `lacks` accepts by their numbers.
-    fn wants_without(&self, _lacks: &dyn Fn(usize) -> bool) -> bool {
+    fn may_match_without(&self, _lacks: &dyn Fn(usize) -> bool) -> bool {
         true
     }
 

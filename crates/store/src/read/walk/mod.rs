@@ -29,7 +29,7 @@ use crate::format::page_rows::PageRow;
 use crate::format::sealed::SealedFile;
 use daytable_model::key::DayTable;
 use daytable_platform::lock;
-use daytable_platform::turns::{self, QuestionTurns};
+use daytable_platform::scan_scheduler::{self, ScheduledQuestion};
 use plan::{Connections, Task, WalkPlan, WalkQuestion};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -263,9 +263,9 @@ fn work_all<V: PartVisitor>(
             .iter_mut()
             .zip(states)
             .map(|(walker, state)| {
-                let (done, question) = (done.clone(), QuestionTurns::current());
+                let (done, question) = (done.clone(), ScheduledQuestion::current());
                 scope.spawn(move || {
-                    QuestionTurns::in_further_thread(question, || walker.work(shared, state, &|| true, visitor));
+                    ScheduledQuestion::in_further_thread(question, || walker.work(shared, state, &|| true, visitor));
                     // The receiver waits for all threads.
                     let _ = done.send(());
                 })
@@ -273,7 +273,7 @@ fn work_all<V: PartVisitor>(
             .collect();
         drop(done);
         // A thread that panicked sends nothing; when all are gone, the channel says so.
-        turns::pause(|| {
+        scan_scheduler::pause(|| {
             while let Ok(()) | Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(ASKED_EVERY) {
                 if !go_on() {
                     shared.is_over.store(true, Ordering::Relaxed);
@@ -320,7 +320,7 @@ fn renew<V: PartVisitor>(
             if has_page(page)? && later.iter().try_fold(true, |has_all, page| Ok(has_all && has_page(page)?))? {
                 continue;
             }
-            turns::pass();
+            scan_scheduler::yield_now();
             if !go_on() {
                 *shared.is_over.get_mut() = true;
                 return Ok(());
@@ -371,7 +371,7 @@ impl Walker<'_> {
                     continue;
                 }
                 has_worked = true;
-                turns::pass();
+                scan_scheduler::yield_now();
                 match self.task(&tasks[at], state, visitor) {
                     Ok(Some(ControlFlow::Continue(()))) => {}
                     Ok(Some(ControlFlow::Break(()))) => {

@@ -31,7 +31,7 @@ pub trait PartVisitor: Sync {
         false
     }
 
-    /// The columns whose numbers by value [`Part::take_values`] tells.
+    /// The columns whose value counts [`Part::take_values`] tells.
     fn counted_columns(&self) -> Option<ColumnTest<'_>> {
         None
     }
@@ -183,7 +183,7 @@ impl Part<'_> {
 }
 
 impl GroupPart<'_> {
-    /// What is left of its runs where numbers by value replace reading them; `None` if all is.
+    /// What is left of its runs where value counts replace reading them; `None` if all is.
     fn left_by(
         &self,
         walker: &Walker<'_>,

@@ -3,10 +3,10 @@
 use super::filter::{ColumnTest, PartFilter, RecordNumbers, RowsOf};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
+use crate::format::page_bloom::PageBloom;
 use crate::format::page_counts::PageCounts;
 use crate::format::page_groups::PageGroups;
 use crate::format::page_rows::{self, PageRow};
-use crate::format::page_sieve::PageSieve;
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use crate::format::shared_pages::SHARED;
@@ -81,7 +81,7 @@ pub(super) enum FileSource {
 pub(super) struct WalkQuestion<'w> {
     pub(super) range: &'w Range,
     pub(super) filter: &'w dyn PartFilter,
-    /// The columns whose numbers by value are looked at.
+    /// The columns whose value counts are looked at.
     pub(super) counted: Option<ColumnTest<'w>>,
     /// Whether numbers by partition may be taken.
     pub(super) counts_partitions: bool,
@@ -217,7 +217,7 @@ impl<'w> WalkPlan<'w> {
             Some(wants) => PageCounts::read(&opened.connection, &pages, wants).map_err(failed)?,
             None => PageGroups::default(),
         };
-        let sieve = PageSieve::ask(&opened.connection, &pages, &filter.needles()).map_err(failed)?;
+        let bloom = PageBloom::ask(&opened.connection, &pages, &filter.needles()).map_err(failed)?;
         let Some(pairs) = Overlaps::new(&pages).pairs() else { return Ok(false) };
         let name = |page: &PageRow| match names.get(&page.partition) {
             _ if page.partition == SHARED => Ok(None),
@@ -248,9 +248,9 @@ impl<'w> WalkPlan<'w> {
             }
         }
         // Pages that surely have no wanted row. Rows that they replace in others stay replaced.
-        if !sieve.is_empty() {
+        if !bloom.is_empty() {
             tasks.retain(|task| match task {
-                Task::Page { page, .. } => filter.wants_without(&|text| sieve.is_lacking(page, text)),
+                Task::Page { page, .. } => filter.may_match_without(&|text| bloom.is_lacking(page, text)),
                 Task::Group { .. } => true,
             });
         }
@@ -259,7 +259,7 @@ impl<'w> WalkPlan<'w> {
         Ok(true)
     }
 
-    /// The numbers by value of the row groups of a sealed file, of all tasks at once.
+    /// The value counts of the row groups of a sealed file, of all tasks at once.
     pub(super) fn counted_groups(
         &self,
         number: usize,

@@ -24,7 +24,7 @@ use crate::read::Reader;
 use crate::sqlite;
 use crate::write::checkpoint;
 use crate::write::options::{CommitReport, StoreOptions};
-use crate::write::queue::{CommitOutcome, Submission, Work, WorkQueue};
+use crate::write::queue::{CommitOutcome, Submission, Work};
 use crate::write::recovery;
 use daytable_model::key::DayTable;
 use daytable_model::time;
@@ -40,6 +40,7 @@ mod forwarding;
 mod pending;
 mod repeats;
 mod step;
+mod take_step;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -48,6 +49,7 @@ mod idempotency_model;
 mod outbox_model;
 
 pub use lifecycle::{RestoreTarget, SealTarget};
+pub use step::CommitQueue;
 pub(crate) use step::{CommitStep, StepAnswer};
 
 use forwarding::HostPlace;
@@ -74,9 +76,6 @@ const MEMORY_KEPT: Duration = Duration::from_secs(10);
 const LAST_STEP_TIME: Duration = Duration::from_millis(300);
 /// Time that the committer waits for work before it looks for idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
-
-/// The queue in front of the committer.
-pub type CommitQueue = WorkQueue<CommitStep>;
 
 /// The one writer of a data folder.
 pub(crate) struct Committer {
@@ -262,7 +261,7 @@ impl Committer {
         }
     }
 
-    /// Keeps a turn of the readers free during a commit, and while many records come in.
+    /// Keeps a CPU slot of the readers free during a commit, and while many records come in.
     fn reserve(&self, is_reserved: bool) {
         if let Some(reserve) = &self.options.reserve {
             reserve.set(usize::from(is_reserved));
@@ -347,7 +346,7 @@ impl Committer {
 
     fn step(&mut self, step: CommitStep) {
         if !step.waits_for_rows() {
-            return step.take(self);
+            return self.take(step);
         }
         // It would keep the space of files that are removed.
         self.entry_reader = None;
@@ -355,7 +354,7 @@ impl Committer {
             self.commit_or_fail();
         }
         if self.damage.is_none() {
-            step.take(self);
+            self.take(step);
         }
     }
 
@@ -431,7 +430,7 @@ impl Committer {
             if let Some(open) = self.days.get_mut(&day) {
                 self.checkpoints.consider(&mut open.file);
                 if open.file.has_long_journal() {
-                    // Readers need their turns to come to the end of their snapshots.
+                    // Readers need their slots to come to the end of their snapshots.
                     if let Some(reserve) = &self.options.reserve {
                         reserve.set(0);
                     }

@@ -1,20 +1,19 @@
 //! The steps that the committer takes between two commits: requests of the lifecycle, of a sender, and of forwarding.
 //!
-//! A step is data: what is wanted, and where its result goes. Only [`CommitStep::take`] meets the committer, so whoever
-//! queues a step cannot reach into it.
+//! A step is data: what is wanted, and where its result goes. So whoever queues a step cannot reach into the committer,
+//! which takes it (`take_step`).
 
-use super::{Committer, RestoreTarget, SealTarget};
+use super::lifecycle::{RestoreTarget, SealTarget};
 use crate::StoreError;
-use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
 use crate::format::catalog::{Archived, Committed, Permit, Rule, Seal};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::outbox::OutboxRemoval;
 use crate::write::lifecycle_state::LifecycleState;
-use crate::write::queue::{Ack, Submission};
+use crate::write::queue::{Ack, WorkQueue};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
-use daytable_model::time::{self, Ticks};
+use daytable_model::time::Ticks;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ impl<T> StepAnswer<T> {
         StepAnswer(Box::new(callback))
     }
 
-    fn give(self, result: Result<T, StoreError>) {
+    pub(super) fn give(self, result: Result<T, StoreError>) {
         (self.0)(result);
     }
 }
@@ -89,60 +88,12 @@ impl CommitStep {
         let is_of_forwarding = matches!(self, SetForwardTargets(..) | NoteForwarded(..) | RenewOrigin(..));
         !(is_of_outbox || is_of_hosts || is_of_forwarding)
     }
-
-    /// Takes the step, and gives its result.
-    pub(super) fn take(self, to: &mut Committer) {
-        use CommitStep::*;
-        match self {
-            CreateTable(table, answer) => answer.give(to.create_table(&table)),
-            DropTable(table, permit, answer) => answer.give(to.drop_table(&table, permit)),
-            BeginAttempt(table, step, answer) => answer.give(to.catalog.begin_attempt(&table, step, time::now())),
-            EndAttempt(table, step, answer) => answer.give(to.catalog.end_attempt(&table, step)),
-            BeginSeal(table, again, answer) => answer.give(to.begin_seal(&table, again)),
-            EndSeal(target, seal, answer) => answer.give(to.end_seal(&target, &seal)),
-            KeepOpen(target, answer) => answer.give(to.keep_open(&target)),
-            Abandon(output, answer) => answer.give(to.abandon(&output)),
-            Committed(answer) => answer.give(to.catalog.committed()),
-            Origin(answer) => answer.give(to.catalog.forward_state().map(|state| state.origin)),
-            PutArchive(archived, answer) => answer.give(to.put_archive(&archived)),
-            ForgetArchive(Archived { table, generation, url, .. }, answer) => {
-                answer.give(to.catalog.forget_archive(&table, generation, &url));
-            }
-            BeginRestore(table, origin, answer) => answer.give(to.begin_restore(&table, &origin)),
-            EndRestore(target, seal, expires, answer) => answer.give(to.end_restore(&target, &seal, expires)),
-            ExtendRestore(table, expires, answer) => answer.give(to.catalog.extend_restore(&table, expires)),
-            LifecycleState(answer) => answer.give(crate::write::lifecycle_state::LifecycleState::of(&to.catalog)),
-            SetRules(rules, answer) => answer.give(to.catalog.set_rules(&rules)),
-            SetPressure(pressure, answer) => answer.give(to.catalog.set_pressure(pressure)),
-            NoteWatch(more, answer) => answer.give(to.catalog.note_watch(more)),
-            RecordRun(at, forget_before, answer) => answer.give(to.record_run(at, forget_before)),
-
-            RemoveSent(removals, answer) => answer.give(to.remove_sent(&removals)),
-            KeepRefused(batches, ack) => {
-                let records = batches.iter().map(Batch::records).sum();
-                let receipts = vec![SourceReceipt::records("daytable", "dead_letters", records)];
-                to.keep(Submission { batches, ack, receipts, ..Submission::default() });
-            }
-
-            SetForwardTargets(names, answer) => answer.give(to.set_forward_targets(&names)),
-            NoteForwarded(name, position, answer) => answer.give(to.note_forwarded(&name, position)),
-            RenewOrigin(answer) => answer.give(to.renew_origin()),
-            Invite(invitation, answer) => answer.give(to.invite(&invitation)),
-            Join(code, name, credential, answer) => answer.give(to.join_host(&code, name.as_deref(), &credential)),
-            BindOrigin(credential, origin, answer) => {
-                answer.give(to.catalog.bind_origin(&credential, &origin, time::now()));
-            }
-            NoteReport(origin, report, answer) => answer.give(to.catalog.note_report(&origin, &report, time::now())),
-            RevokeHost(name, answer) => answer.give(to.catalog.revoke_host(&name)),
-            ForgetHost(name, answer) => answer.give(to.catalog.forget_host(&name)),
-
-            #[cfg(test)]
-            Call(call) => call(),
-        }
-    }
 }
 
-impl super::CommitQueue {
+/// The queue in front of the committer.
+pub type CommitQueue = WorkQueue<CommitStep>;
+
+impl CommitQueue {
     /// Queues a step, and waits for its result.
     pub(crate) fn take<T: Send + 'static>(
         &self,

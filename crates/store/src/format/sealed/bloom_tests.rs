@@ -1,10 +1,10 @@
-//! The sieve never excludes a row group with a matching row, and excludes most others.
+//! The Bloom index never excludes a row group with a matching row, and excludes most others.
 
 use super::tests::{Given, Place, start};
 use super::*;
+use crate::format::page_bloom::PageBloom;
 use crate::format::page_rows::PageRow;
 use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::page_sieve::PageSieve;
 use daytable_model::key::RowKey;
 use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
 use daytable_model::needle::Needle;
@@ -118,7 +118,7 @@ proptest! {
         newest_first.sort_by_key(|given| given.key);
         for (row, given) in newest_first.into_iter().enumerate() {
             let group = row / SealedSizes::SMALL.group_rows;
-            // The text of a layout itself is never sought.
+            // The text of a layout itself is never searched for.
             let values = given.values.iter().filter(|(name, _)| *name != LAYOUT);
             let mut texts: Vec<String> = values.map(|(_, (_, text))| text.clone()).collect();
             if let Some((_, layout)) = given.values.get(LAYOUT) {
@@ -145,9 +145,9 @@ proptest! {
                     needles.push(needle);
                 }
             }
-            let sieve = PageSieve::ask(&connection, &page, &needles.iter().collect::<Vec<_>>()).expect("read");
+            let bloom = PageBloom::ask(&connection, &page, &needles.iter().collect::<Vec<_>>()).expect("read");
             for (at, needle) in needles.iter().enumerate() {
-                let is_lacking = page.iter().any(|page| sieve.is_lacking(page, at));
+                let is_lacking = page.iter().any(|page| bloom.is_lacking(page, at));
                 prop_assert!(!is_lacking, "{:?} of {:?}, open", needle.words(), texts);
             }
         }
@@ -177,8 +177,8 @@ fn absent_words_exclude_most_places() {
     assert_eq!(groups, 32);
     let found = |text: &str, borders| {
         let needle = Needle::with_borders(text, borders);
-        let sieve = PageSieve::ask(&connection, &pages, &[&needle]).expect("read");
-        let in_pages = pages.iter().filter(|page| !sieve.is_lacking(page, 0)).count();
+        let bloom = PageBloom::ask(&connection, &pages, &[&needle]).expect("read");
+        let in_pages = pages.iter().filter(|page| !bloom.is_lacking(page, 0)).count();
         let in_groups: usize = (0..groups).filter(|group| sealed.may_have(*group, &needle).expect("read")).count();
         // The row groups have as many rows as the pages.
         assert!(in_pages <= in_groups + 8, "{text}: {in_pages} pages, {in_groups} row groups");
@@ -194,7 +194,7 @@ fn absent_words_exclude_most_places() {
     let identifier = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&7u64.to_le_bytes()));
     assert!((1..8).contains(&found(&identifier, whole)));
     let bytes: usize =
-        sealed.index().sieve.iter().map(|section| section.layouts + section.positions * groups / 8).sum();
+        sealed.index().bloom.iter().map(|section| section.layouts + section.positions * groups / 8).sum();
     assert!(bytes <= 4096 * 3 / 2 + 100, "{bytes}");
 }
 

@@ -93,7 +93,7 @@ pub(super) fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
     (bytes.end <= text.len()).then_some(bytes)
 }
 
-/// The decimals of a number that has zeros at its end.
+/// The decimal places of a number that was written with zeros at its end: 2 for `1.50`.
 fn decimals_of(written: &str, number: f64) -> Option<u8> {
     let (_, fraction) = written.split_once('.')?;
     let decimals = u8::try_from(fraction.len()).ok()?;

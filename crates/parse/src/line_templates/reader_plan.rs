@@ -9,7 +9,7 @@ use crate::names::{self, Role, role_of};
 use crate::pairs::{PairValue, pair_at, skip_spaces};
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{FullTime, TimestampDefaults};
-use crate::{Format, Parsed, envelope, layout, scales};
+use crate::{Format, Parsed, envelope, layout, level_names};
 use daytable_model::line::KnownTime;
 use daytable_model::record::{Field, Value};
 use std::borrow::Cow;
@@ -224,8 +224,8 @@ impl<'a> ReaderPlan<'_, 'a> {
             // The same text is the same level, unless the rest of the line decides.
             None if value.kind != ValueKind::Boolean => {
                 let read = match written.parse() {
-                    Ok(number) if value.kind == ValueKind::Bare => scales::level(&Value::Int64(number), rank),
-                    _ => scales::level(&Value::String(Cow::Borrowed(written)), rank),
+                    Ok(number) if value.kind == ValueKind::Bare => level_names::level(&Value::Int64(number), rank),
+                    _ => level_names::level(&Value::String(Cow::Borrowed(written)), rank),
                 };
                 (read == Some((level, rank))).then_some(())?;
                 let end = value.inner.end;

@@ -26,7 +26,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Secrets of copied parts that are looked for in a line, each in a pass over the line.
-const SOUGHT_MAX: usize = 100;
+const SEARCHED_MAX: usize = 100;
 /// Comparisons of copied parts with secrets of the line.
 const COMPARED_MAX: usize = 100_000;
 
@@ -119,22 +119,22 @@ struct Line<'l, 'a> {
 }
 
 /// The search for secrets of copied parts in a line.
-struct Sought<'l> {
+struct SecretSearch<'l> {
     text: &'l str,
     views: Option<Views<'l>>,
     count: usize,
 }
 
-impl Sought<'_> {
+impl SecretSearch<'_> {
     /// Where the line has a secret; `None` if it is not found. `known` are secrets of the line, if this one is of a name:
     /// the name of a member of an inner object begins with the names around it.
     fn places_of(&mut self, secret: &FoundSecret, known: Option<&HashSet<String>>) -> Option<Vec<Range<usize>>> {
         self.count += 1;
-        if self.count > SOUGHT_MAX {
+        if self.count > SEARCHED_MAX {
             return None;
         }
         let is_of_name = |known: &String| !known.is_empty() && secret.decoded.contains(known.as_str());
-        if known.is_some_and(|known| known.len() <= SOUGHT_MAX && known.iter().any(is_of_name)) {
+        if known.is_some_and(|known| known.len() <= SEARCHED_MAX && known.iter().any(is_of_name)) {
             return Some(Vec::new());
         }
         let views = self.views.get_or_insert_with(|| Views::of(self.text));
@@ -171,7 +171,7 @@ impl<'l, 'a> Line<'l, 'a> {
         let known: HashSet<String> = of_line.iter().map(|secret| secret.decoded.clone()).collect();
         let elsewhere = self.in_no_part(&of_line, &of_parts);
         let (mut lost, mut unknown) = (of_line, Vec::new());
-        let mut sought = Sought { views: None, count: 0, text: self.text };
+        let mut search = SecretSearch { views: None, count: 0, text: self.text };
         for (part, secrets) in &of_parts {
             if self.is_added(*part) {
                 self.redactor.count_all(secrets);
@@ -182,7 +182,7 @@ impl<'l, 'a> Line<'l, 'a> {
                 continue;
             }
             for secret in secrets.iter().filter(|secret| !known.contains(&secret.decoded)) {
-                match sought.places_of(secret, matches!(part, Part::Name(_)).then_some(&known)) {
+                match search.places_of(secret, matches!(part, Part::Name(_)).then_some(&known)) {
                     Some(places) => {
                         lost.extend(places.into_iter().map(|bytes| FoundSecret { bytes, ..secret.clone() }))
                     }

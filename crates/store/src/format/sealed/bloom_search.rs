@@ -1,11 +1,11 @@
-//! Asks the sieve of a sealed file whether a row group, or a column of it, may have a text.
+//! Asks the Bloom index of a sealed file whether a row group, or a column of it, may have a text.
 
+use super::bloom::{
+    BloomSection, SECTION_GROUPS, SearchTerm, SectionAnswer, bits_bytes, each_position_of, is_long, layouts_of,
+};
 use super::damage::{damaged, guard};
 use super::file::SealedFile;
 use super::layout::PROPERTIES;
-use super::sieve::{
-    SECTION_GROUPS, SectionAnswer, SieveSection, Sought, bits_bytes, each_position_of, is_long, layouts_of,
-};
 use super::trigrams;
 use crate::StoreError;
 use daytable_model::line::may_cross_escaped;
@@ -19,13 +19,13 @@ use std::sync::{Arc, PoisonError};
 const ANSWERS_MAX: usize = 64;
 
 impl SealedFile {
-    /// Whether a row of a group may contain the needle, in a value or in its line. Reads some bytes of the sieve, and no
+    /// Whether a row of a group may contain the needle, in a value or in its line. Reads some bytes of the Bloom index, and no
     /// column.
     pub fn may_have(&self, group: usize, needle: &Needle) -> Result<bool, StoreError> {
         if !self.trusts_statistics || self.has_in_host(needle) {
             return Ok(true);
         }
-        let answer = self.sieve_answer(needle)?;
+        let answer = self.bloom_answer(needle)?;
         let texts_may = answer.get(group / SECTION_GROUPS).is_none_or(|of| is_set(of.may, group));
         Ok(texts_may || self.others_may_have(group, needle))
     }
@@ -36,7 +36,7 @@ impl SealedFile {
         if !self.trusts_statistics {
             return Ok(true);
         }
-        let answer = self.sieve_answer(needle)?;
+        let answer = self.bloom_answer(needle)?;
         let of_column = answer.get(group / SECTION_GROUPS).and_then(|of| of.columns.get(column));
         Ok(of_column.is_none_or(|bits| is_set(*bits, group)))
     }
@@ -56,14 +56,14 @@ impl SealedFile {
     }
 
     /// What each section tells about the needle.
-    fn sieve_answer(&self, needle: &Needle) -> Result<Arc<[SectionAnswer]>, StoreError> {
-        let known = || self.opened.sieve_answers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |sought: &Sought| *sought.0 == *needle.text() && sought.1 == *needle.words();
+    fn bloom_answer(&self, needle: &Needle) -> Result<Arc<[SectionAnswer]>, StoreError> {
+        let known = || self.opened.bloom_answers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |term: &SearchTerm| *term.0 == *needle.text() && term.1 == *needle.words();
         if let Some((_, answer)) = known().iter().find(|(of, _)| is_it(of)) {
             return Ok(answer.clone());
         }
         let index = &self.opened.index;
-        let sections = index.sieve.iter().zip(index.groups.chunks(SECTION_GROUPS));
+        let sections = index.bloom.iter().zip(index.groups.chunks(SECTION_GROUPS));
         let answer = sections.map(|(section, groups)| self.section_answer(section, groups.len(), needle));
         let answer: Arc<[SectionAnswer]> = answer.collect::<Result<_, StoreError>>()?;
         let mut known = known();
@@ -74,13 +74,13 @@ impl SealedFile {
 
     fn section_answer(
         &self,
-        section: &SieveSection,
+        section: &BloomSection,
         groups: usize,
         needle: &Needle,
     ) -> Result<SectionAnswer, StoreError> {
         let read = |at: usize, length: usize| {
             let at = section.at.saturating_add(at as u64);
-            guard(&self.opened.path, "sieve", || self.opened.bytes.get_bytes(at, length))
+            guard(&self.opened.path, "Bloom index", || self.opened.bytes.get_bytes(at, length))
         };
         let all = u64::MAX >> (64 - groups);
         let mut answer = SectionAnswer { may: all, columns: vec![all; section.columns.len()] };
@@ -120,7 +120,7 @@ impl SealedFile {
             return Ok(answer);
         }
         let layouts = layouts_of(&read(0, section.layouts)?)
-            .ok_or_else(|| damaged(&self.opened.path, "sieve", "its layouts are no texts".into()))?;
+            .ok_or_else(|| damaged(&self.opened.path, "Bloom index", "its layouts are no texts".into()))?;
         if !layouts.iter().any(|layout| may_cross_escaped(layout, text)) {
             answer.may &= with_words;
             // Without any text, no column has the bits of a row group with a record of several rows.

@@ -1,6 +1,6 @@
-//! The sieve of an open day: which pages surely lack a word.
+//! The Bloom index of an open day: which pages surely lack a word.
 //!
-//! A search for a word would open every page. The sieve has a Bloom filter of the words (`page/words.rs`) of each full
+//! A search for a word would open every page. The Bloom index has a Bloom filter of the words (`page/words.rs`) of each full
 //! page, in groups of up to 64 pages that one transaction writes. The filters of a group are cut into slices: a slice has
 //! the part of each filter in which the keys of one range have all their bits. A slice is a row of less than a page of
 //! SQLite, so a word costs one short row a group.
@@ -34,7 +34,7 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE page_sieve(
         first INTEGER PRIMARY KEY,           -- the id of its first page; the others follow
         pages INTEGER NOT NULL,
-        head BLOB NOT NULL                   -- see the top of page_sieve.rs
+        head BLOB NOT NULL                   -- see the top of page_bloom.rs
     );
     CREATE TABLE sieve_slice(id INTEGER PRIMARY KEY, bits BLOB NOT NULL);   -- id = 256 × first + number of the slice
 ";
@@ -61,11 +61,11 @@ const LAYOUT_BYTES_MAX: usize = 128 << 10;
 
 /// The filters of pages in the order of their ids.
 #[derive(Default)]
-pub(crate) struct PageSieveBuilder<'p> {
+pub(crate) struct PageBloomBuilder<'p> {
     pages: Vec<(u64, u32, Option<&'p PageWords>)>,
 }
 
-impl<'p> PageSieveBuilder<'p> {
+impl<'p> PageBloomBuilder<'p> {
     /// Adds the next page: its stored checksum and rows, and its words.
     pub(crate) fn push(&mut self, checksum: u64, rows: u32, words: Option<&'p PageWords>) {
         self.pages.push((checksum, rows, words));
@@ -193,7 +193,7 @@ fn slice_checksum(bits: &[u8], seed: u64, number: u64) -> u64 {
 
 /// Which of some pages lack which of some texts.
 #[derive(Debug, Default)]
-pub(crate) struct PageSieve {
+pub(crate) struct PageBloom {
     groups: PageGroups<GroupAnswer>,
 }
 
@@ -206,8 +206,8 @@ struct GroupAnswer {
     lacking: Vec<u64>,
 }
 
-/// A text that the sieve is asked for.
-struct SoughtWords<'n> {
+/// A text that the Bloom index is asked for.
+struct TermWords<'n> {
     needle: &'n Needle,
     keys: Vec<u32>,
     /// Whether bytes or UUIDs may have it.
@@ -216,14 +216,14 @@ struct SoughtWords<'n> {
     crossings: HashMap<Box<str>, bool, foldhash::quality::RandomState>,
 }
 
-impl<'n> SoughtWords<'n> {
+impl<'n> TermWords<'n> {
     /// `None` if no filter excludes the text.
-    fn of(needle: &'n Needle) -> Option<SoughtWords<'n>> {
+    fn of(needle: &'n Needle) -> Option<TermWords<'n>> {
         use PropertyKind::{Binary, Boolean, DateTime, Double, Guid, Int32, Int64};
         let is_number = [Int64, Int32, Double, Boolean, DateTime].into_iter().any(|kind| needle.may_be_in(kind));
         let mut room = Vec::new();
         let keys: Vec<u32> = needle.words().iter().map(|word| word_key(word, &mut room)).collect();
-        (!is_number && !keys.is_empty()).then(|| SoughtWords {
+        (!is_number && !keys.is_empty()).then(|| TermWords {
             needle,
             keys,
             may_be_bytes: needle.may_be_in(Binary) || needle.may_be_in(Guid),
@@ -242,12 +242,12 @@ impl<'n> SoughtWords<'n> {
     }
 }
 
-impl PageSieve {
+impl PageBloom {
     /// Asks the filters of some pages for texts. What is damaged excludes nothing.
-    pub(crate) fn ask(connection: &Connection, pages: &[PageRow], needles: &[&Needle]) -> rusqlite::Result<PageSieve> {
-        let mut sought: Vec<Option<SoughtWords<'_>>> = needles.iter().map(|needle| SoughtWords::of(needle)).collect();
-        if sought.iter().all(Option::is_none) {
-            return Ok(PageSieve::default());
+    pub(crate) fn ask(connection: &Connection, pages: &[PageRow], needles: &[&Needle]) -> rusqlite::Result<PageBloom> {
+        let mut terms: Vec<Option<TermWords<'_>>> = needles.iter().map(|needle| TermWords::of(needle)).collect();
+        if terms.iter().all(Option::is_none) {
+            return Ok(PageBloom::default());
         }
         let mut slices = connection.prepare_cached("SELECT bits FROM sieve_slice WHERE id = ?1")?;
         let groups = PageGroups::read(connection, TABLE, pages, |ids, head| {
@@ -256,11 +256,11 @@ impl PageSieve {
             let slice = |number: usize| {
                 slices.query_row([slice_id(ids.start, number as i64)], |row| row.get::<_, Vec<u8>>(0)).optional()
             };
-            let lacking = group.lacking(&mut sought, slice)?;
+            let lacking = group.lacking(&mut terms, slice)?;
             let checksums = group.pages.iter().map(|page| Some(page.as_ref()?.checksum)).collect();
             Ok(Some(GroupAnswer { checksums, lacking }))
         })?;
-        Ok(PageSieve { groups })
+        Ok(PageBloom { groups })
     }
 
     /// Whether a page surely lacks the text of this number.
@@ -280,12 +280,12 @@ impl PageSieve {
 struct GroupHead<'h> {
     seed: u64,
     slices: usize,
-    pages: Vec<Option<SievedPage>>,
+    pages: Vec<Option<FilteredPage>>,
     layouts: Vec<&'h str>,
 }
 
 /// A page with a filter.
-struct SievedPage {
+struct FilteredPage {
     /// The place of its part in each slice.
     part: Range<usize>,
     has_bytes: bool,
@@ -317,7 +317,7 @@ impl<'h> GroupHead<'h> {
             let (has_bytes, checksum) = (reader.byte()? != 0, u32::from_le_bytes(reader.array()?));
             let layouts = (0..reader.count(LAYOUTS_MAX)?).map(|_| reader.count(LAYOUTS_MAX));
             let layouts = layouts.collect::<Result<_, _>>()?;
-            pages.push(Some(SievedPage { part: start..start + part, has_bytes, checksum, layouts }));
+            pages.push(Some(FilteredPage { part: start..start + part, has_bytes, checksum, layouts }));
             start += part;
         }
         let mut layouts = Vec::new();
@@ -332,13 +332,13 @@ impl<'h> GroupHead<'h> {
     /// For each text a bit a page that surely lacks it.
     fn lacking(
         &self,
-        sought: &mut [Option<SoughtWords<'_>>],
+        terms: &mut [Option<TermWords<'_>>],
         mut slice: impl FnMut(usize) -> rusqlite::Result<Option<Vec<u8>>>,
     ) -> rusqlite::Result<Vec<u64>> {
         let mut all = Vec::new();
-        for sought in sought {
+        for term in terms {
             let mut lacking = 0u64;
-            for key in sought.iter().flat_map(|sought| &sought.keys) {
+            for key in term.iter().flat_map(|term| &term.keys) {
                 let number = slice_of(*key, self.slices);
                 let Some(bits) = slice(number)?.filter(|bits| self.is_slice(bits, number)) else { continue };
                 for (at, page) in self.pages.iter().enumerate() {
@@ -347,11 +347,11 @@ impl<'h> GroupHead<'h> {
                     lacking |= u64::from(!is_in) << at;
                 }
             }
-            if let Some(sought) = sought.as_mut().filter(|_| lacking != 0) {
-                let crossing: Vec<bool> = self.layouts.iter().map(|layout| sought.may_cross(layout)).collect();
+            if let Some(term) = term.as_mut().filter(|_| lacking != 0) {
+                let crossing: Vec<bool> = self.layouts.iter().map(|layout| term.may_cross(layout)).collect();
                 for (at, page) in self.pages.iter().enumerate() {
                     let is_open = page.as_ref().is_none_or(|page| {
-                        page.has_bytes && sought.may_be_bytes
+                        page.has_bytes && term.may_be_bytes
                             || page.layouts.iter().any(|layout| crossing.get(*layout) != Some(&false))
                     });
                     lacking &= !(u64::from(is_open) << at);
@@ -387,7 +387,7 @@ mod tests {
         connection.execute_batch(SCHEMA).expect("a table");
         connection.execute_batch("CREATE TABLE page(id INTEGER PRIMARY KEY, first BLOB)").expect("a table");
         let of_pages: Vec<Option<PageWords>> = pages.iter().map(|of| of.as_deref().map(words)).collect();
-        let mut builder = PageSieveBuilder::default();
+        let mut builder = PageBloomBuilder::default();
         for (at, words) in of_pages.iter().enumerate() {
             builder.push(at as u64 + 7, 2000, words.as_ref());
         }
@@ -403,8 +403,8 @@ mod tests {
     /// For each word the pages that lack it.
     fn lacking_each(connection: &Connection, pages: &[PageRow], words: &[String]) -> Vec<Vec<bool>> {
         let needles: Vec<Needle> = words.iter().map(|word| Needle::with_borders(word, (true, true))).collect();
-        let sieve = PageSieve::ask(connection, pages, &needles.iter().collect::<Vec<_>>()).expect("read");
-        (0..words.len()).map(|at| pages.iter().map(|page| sieve.is_lacking(page, at)).collect()).collect()
+        let bloom = PageBloom::ask(connection, pages, &needles.iter().collect::<Vec<_>>()).expect("read");
+        (0..words.len()).map(|at| pages.iter().map(|page| bloom.is_lacking(page, at)).collect()).collect()
     }
 
     fn word() -> impl Strategy<Value = String> {

@@ -1,6 +1,6 @@
-//! The sieve of a sealed file: which row groups surely lack a word.
+//! The Bloom index of a sealed file: which row groups surely lack a word.
 //!
-//! A search for a word would read every column of texts. The sieve has a Bloom filter of the words
+//! A search for a word would read every column of texts. The Bloom index has a Bloom filter of the words
 //! ([`daytable_model::words`]) of each row group, so most searches read few row groups, or none.
 //!
 //! ```text
@@ -37,7 +37,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Row groups of a section: the bits of one position are a word of the machine.
 pub(super) const SECTION_GROUPS: usize = 64;
-/// Most bits of the sieve, per row.
+/// Most bits of the Bloom index, per row.
 const ROW_BITS: usize = 12;
 /// The fewest positions of a filter.
 const POSITIONS_MIN: usize = 3 << 6;
@@ -61,7 +61,7 @@ const LAYOUT_BYTES_MAX: usize = 128 << 10;
 
 /// The place of a section in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SieveSection {
+pub(crate) struct BloomSection {
     pub(crate) at: u64,
     /// Bytes of its layouts.
     pub(crate) layouts: usize,
@@ -72,7 +72,7 @@ pub(crate) struct SieveSection {
     pub(crate) columns: Vec<usize>,
 }
 
-impl SieveSection {
+impl BloomSection {
     /// Its bytes, for so many row groups.
     pub(super) fn bytes(&self, groups: usize) -> Option<usize> {
         let filters = [&self.positions].into_iter().chain(&self.columns);
@@ -133,7 +133,7 @@ fn each_minimizer(word: &[u8], mut each: impl FnMut(u64)) {
 }
 
 /// Builds the sections of a file, row group by row group.
-pub(super) struct SieveBuilder {
+pub(super) struct BloomBuilder {
     /// Positions of a filter before it is halved.
     positions: usize,
     groups: Vec<GroupFilter>,
@@ -142,7 +142,7 @@ pub(super) struct SieveBuilder {
 }
 
 /// Collects the words and layouts of one row group.
-pub(super) struct GroupWords {
+pub(super) struct RowGroupWords {
     positions: usize,
     filter: GroupFilter,
     seen: Vec<u64>,
@@ -193,11 +193,11 @@ impl GroupFilter {
     }
 }
 
-impl GroupWords {
+impl RowGroupWords {
     /// For row groups of at most so many rows, with so many columns of properties.
-    pub(super) fn new(group_rows: usize, columns: usize) -> GroupWords {
+    pub(super) fn new(group_rows: usize, columns: usize) -> RowGroupWords {
         let positions = positions_for(group_rows);
-        GroupWords {
+        RowGroupWords {
             positions,
             filter: GroupFilter::empty(positions, columns),
             seen: vec![0; SEEN],
@@ -255,15 +255,15 @@ fn positions_for(group_rows: usize) -> usize {
     positions
 }
 
-impl SieveBuilder {
+impl BloomBuilder {
     /// For row groups of at most so many rows.
-    pub(super) fn new(group_rows: usize) -> SieveBuilder {
+    pub(super) fn new(group_rows: usize) -> BloomBuilder {
         let positions = positions_for(group_rows);
-        SieveBuilder { positions, groups: Vec::new(), rows: 0, layouts: Layouts::default() }
+        BloomBuilder { positions, groups: Vec::new(), rows: 0, layouts: Layouts::default() }
     }
 
     /// Adds a row group of so many rows. True if the section is full.
-    pub(super) fn end_group(&mut self, mut words: GroupWords, rows: usize) -> bool {
+    pub(super) fn end_group(&mut self, mut words: RowGroupWords, rows: usize) -> bool {
         trigrams::bound(&mut words.filter.columns);
         self.groups.push(words.filter);
         self.rows += rows;
@@ -272,7 +272,7 @@ impl SieveBuilder {
     }
 
     /// The bytes of the section, and its place if it begins at `at`; `None` without a row group.
-    pub(super) fn take_section(&mut self, at: u64) -> io::Result<Option<(Vec<u8>, SieveSection)>> {
+    pub(super) fn take_section(&mut self, at: u64) -> io::Result<Option<(Vec<u8>, BloomSection)>> {
         let mut groups = std::mem::take(&mut self.groups);
         let rows = std::mem::take(&mut self.rows);
         if groups.is_empty() {
@@ -302,7 +302,7 @@ impl SieveBuilder {
             let of_column = trigrams.iter().map(|group| group.get(column)?.as_ref().map(TrigramFilter::bits));
             append_slices(of_column, &has_any, *positions, &mut section);
         }
-        Ok(Some((section, SieveSection { at, layouts, positions, columns })))
+        Ok(Some((section, BloomSection { at, layouts, positions, columns })))
     }
 
     fn take_layouts(&mut self) -> io::Result<Vec<u8>> {
@@ -362,8 +362,8 @@ pub(super) fn layouts_of(bytes: &[u8]) -> Option<Vec<String>> {
     Some(layouts)
 }
 
-/// What was sought: a text and its words.
-pub(super) type Sought = (Box<[u8]>, Arc<[Box<str>]>);
+/// A search term: a text and its words.
+pub(super) type SearchTerm = (Box<[u8]>, Arc<[Box<str>]>);
 
 /// What a section tells about a text: a bit a row group.
 #[derive(Clone, Debug)]
@@ -374,6 +374,6 @@ pub(super) struct SectionAnswer {
     pub(super) columns: Vec<u64>,
 }
 
-/// The last answers of a file's sieve, a section after the other, by text.
+/// The last answers of a file's Bloom index, a section after the other, by text.
 #[derive(Default)]
-pub(super) struct SieveAnswers(pub(super) Mutex<VecDeque<(Sought, Arc<[SectionAnswer]>)>>);
+pub(super) struct BloomAnswers(pub(super) Mutex<VecDeque<(SearchTerm, Arc<[SectionAnswer]>)>>);

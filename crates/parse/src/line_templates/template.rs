@@ -13,7 +13,7 @@ use memchr::memmem;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Up to this many lines of a layout with verbatim pieces, another layout is sought.
+/// Up to this many lines of a layout with verbatim pieces, another layout is searched for.
 const HITS_DOUBTED_MAX: u32 = 256;
 
 /// A part of a line. Fields are named by their number in the record.
@@ -160,7 +160,7 @@ impl LineTemplate {
         })
     }
 
-    /// Counts a line that is kept with verbatim pieces. True if another layout may now be sought: seldom, because the
+    /// Counts a line that is kept with verbatim pieces. True if another layout may now be searched for: seldom, because the
     /// first lines are odd more often than all are.
     pub(super) fn is_doubtful(&mut self) -> bool {
         self.hits = self.hits.saturating_add(u32::from(self.pieces > 0));

@@ -34,12 +34,12 @@ use template::{FittedLine, LinePart, LineTemplate};
 
 /// Layouts of a source that are remembered.
 const TEMPLATES_MAX: usize = 32;
-/// What a new layout adds to the unrest of a source; a known layout takes 1 away.
-const UNREST_OF_NEW: u32 = 16;
-/// From this unrest on, words with digits are kept out of layouts.
-const UNREST_OF_DIGITS: u32 = 24 * UNREST_OF_NEW;
-/// From this unrest on, lines without a known layout are kept whole.
-const UNREST_MAX: u32 = 64 * UNREST_OF_NEW;
+/// What a new layout adds to the churn of a source; a known layout takes 1 away.
+const CHURN_OF_NEW: u32 = 16;
+/// From this churn on, words with digits are kept out of layouts.
+const CHURN_OF_DIGITS: u32 = 24 * CHURN_OF_NEW;
+/// From this churn on, lines without a known layout are kept whole.
+const CHURN_MAX: u32 = 64 * CHURN_OF_NEW;
 
 /// Layouts that are kept for another source.
 const KEPT_LAYOUTS_MAX: usize = 8;
@@ -59,7 +59,7 @@ pub(crate) struct LayoutCache {
     templates: Vec<LineTemplate>,
     /// Layouts with what follows them, for sources with envelopes or CRLF: the layout, the rest, both.
     framed: Vec<(Arc<SharedLayout>, String, Arc<SharedLayout>)>,
-    unrest: u32,
+    churn: u32,
     minutes_east: i64,
     scratch: Vec<u8>,
     whole: Option<(Arc<SharedLayout>, Arc<SharedLayout>)>,
@@ -240,7 +240,7 @@ impl LayoutCache {
 
     /// Notes that a line has a known layout, and tries that one earlier the next time.
     fn found(&mut self, number: usize) {
-        self.unrest = self.unrest.saturating_sub(1);
+        self.churn = self.churn.saturating_sub(1);
         if number > 0 && self.templates[number - 1].pieces() == self.templates[number].pieces() {
             self.templates.swap(number, number - 1);
         }
@@ -273,13 +273,13 @@ impl LayoutCache {
         }
         if is_cut {
             // It is kept whole.
-        } else if self.unrest < UNREST_MAX {
-            self.unrest += UNREST_OF_NEW;
+        } else if self.churn < CHURN_MAX {
+            self.churn += CHURN_OF_NEW;
             if let Some(new) = self.new_layout(text, parsed, message.as_ref(), usize::MAX, defaults) {
                 return new;
             }
         } else {
-            self.unrest -= 1;
+            self.churn -= 1;
         }
         let (layout, verbatim) = whole_line(text, message.clone());
         let (plain, marked) = self.whole.get_or_insert_with(|| (Arc::new("%v".into()), Arc::new("%v%<%v%>%v".into())));
@@ -297,7 +297,7 @@ impl LayoutCache {
         defaults: &TimestampDefaults,
     ) -> Option<LaidOut> {
         let record = &parsed.record;
-        let rule = if self.unrest < UNREST_OF_DIGITS { GapRule::Literal } else { GapRule::Digits };
+        let rule = if self.churn < CHURN_OF_DIGITS { GapRule::Literal } else { GapRule::Digits };
         let made = make(text, parsed, message, self.minutes_east, rule);
         let is_hole = |part: &&LinePart| !matches!(part, LinePart::Literal(_));
         let holes: Vec<_> = made.places.into_iter().zip(made.parts.iter().filter(is_hole).cloned()).collect();

@@ -23,7 +23,7 @@ impl<'a> Cell<'a> {
 }
 
 /// The values of a record, in order.
-pub(super) struct Cells<'a> {
+pub(super) struct CsvFields<'a> {
     /// `None` after the last value.
     rest: Option<&'a str>,
     separator: u8,
@@ -33,9 +33,9 @@ pub(super) struct Cells<'a> {
     pub(super) is_broken: bool,
 }
 
-impl<'a> Cells<'a> {
+impl<'a> CsvFields<'a> {
     pub(super) fn new(text: &'a str, separator: u8) -> Self {
-        Cells { rest: Some(text), separator, is_open: false, is_broken: false }
+        CsvFields { rest: Some(text), separator, is_open: false, is_broken: false }
     }
 
     fn bare(&mut self, text: &'a str) -> Cell<'a> {
@@ -74,7 +74,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-impl<'a> Iterator for Cells<'a> {
+impl<'a> Iterator for CsvFields<'a> {
     type Item = Cell<'a>;
 
     #[inline]
@@ -104,7 +104,7 @@ mod tests {
             ("\"a\"b,c", &["a"], false, true),
             ("\"a\"\"", &["a\""], true, false),
         ] {
-            let mut cells = Cells::new(text, b',');
+            let mut cells = CsvFields::new(text, b',');
             let found: Vec<_> = cells.by_ref().map(|cell| cell.text()).collect();
             assert_eq!(
                 (found.as_slice(), cells.is_open, cells.is_broken),
@@ -119,7 +119,7 @@ mod tests {
         #[test]
         fn bare_values_come_back(values in proptest::collection::vec("[^\",]{0,8}", 1..8)) {
             let text = values.join(",");
-            let found: Vec<_> = Cells::new(&text, b',').map(|cell| cell.text().into_owned()).collect();
+            let found: Vec<_> = CsvFields::new(&text, b',').map(|cell| cell.text().into_owned()).collect();
             prop_assert_eq!(found, values);
         }
     }

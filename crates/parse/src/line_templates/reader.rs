@@ -12,7 +12,7 @@ use crate::pairs::{self, typed};
 use crate::scan;
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{FullTime, TimestampDefaults, read_with};
-use crate::{Format, Parsed, json, layout, scales, spare};
+use crate::{Format, Parsed, field_pool, json, layout, level_names};
 use daytable_model::line::{KnownTime, LevelCase};
 use daytable_model::property::is_same_text;
 use daytable_model::record::{Field, Level, Record, Value};
@@ -165,11 +165,11 @@ impl LineReader {
         defaults: &TimestampDefaults,
         full_time: FullTime,
     ) -> Option<ReadLine<'a>> {
-        let mut parsed = Parsed::of(Record { fields: spare::fields(), ..Record::default() }, self.format);
+        let mut parsed = Parsed::of(Record { fields: field_pool::fields(), ..Record::default() }, self.format);
         match self.fill(text, defaults, full_time, &mut parsed) {
             Some(message) => Some((parsed, message)),
             None => {
-                spare::reuse(parsed.record);
+                field_pool::reuse(parsed.record);
                 None
             }
         }
@@ -395,7 +395,7 @@ fn level_end(bytes: &[u8], at: usize, is_capitals: bool) -> usize {
 /// The level that the parser would read.
 fn level_of(written: &str, rank: Option<u8>) -> Option<Level> {
     match rank {
-        Some(rank) => scales::level(&Value::String(Cow::Borrowed(written)), rank)
+        Some(rank) => level_names::level(&Value::String(Cow::Borrowed(written)), rank)
             .filter(|(_, found)| *found == rank)
             .map(|(level, _)| level),
         None => layout::usual_level(written),
