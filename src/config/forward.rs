@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// Receivers at most.
 const RECEIVERS_MAX: usize = 8;
+const RENEWAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 const SILENCE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(31 * 86_400);
 
 /// The hosts that forward here.
@@ -19,11 +20,13 @@ const SILENCE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::fr
 pub struct HostsConfig {
     /// After how long a host that is silent is an alert.
     pub silent_after: Duration,
+    /// How old a credential is when its host replaces it.
+    pub renew_after: Duration,
 }
 
 impl Default for HostsConfig {
     fn default() -> HostsConfig {
-        HostsConfig { silent_after: Duration::from_secs(600) }
+        HostsConfig { silent_after: Duration::from_secs(600), renew_after: Duration::from_secs(30 * 86_400) }
     }
 }
 
@@ -33,6 +36,8 @@ impl SectionOptions for HostsConfig {
 
     fn keys() -> Vec<ConfigKey<HostsConfig>> {
         vec![
+            duration("renew_after", |hosts: &mut HostsConfig| &mut hosts.renew_after, RENEWAL)
+                .live("How old a credential of a host is when the host replaces it by a new one, by itself. The one before it ends when the new one is used. None ends by its age, so a host that was away for longer goes on."),
             duration("silent_after", |hosts: &mut HostsConfig| &mut hosts.silent_after, SILENCE)
                 .live("After how long without a word of a host it is an alert, HostSilent, which needs no rule, and `daytable status` and `daytable hosts` name it. daytable_host_silent_seconds has the time of each host."),
         ]
@@ -70,6 +75,9 @@ pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOption
                 "`credential_file` is for another daytable: the token of a backend stands in its `headers_file`",
             );
         }
+        if is_backend && section.has("code_file") {
+            section.problem("`code_file` is for another daytable, which takes hosts by codes");
+        }
         if let Some(to) = to {
             if is_plain(backend(&to).unwrap_or(&to)) && !receiver.allow_plain {
                 section.problem("`to` has no TLS, which only `allow_plain = true` allows for another host");
@@ -105,7 +113,10 @@ fn keys() -> Vec<ConfigKey<ForwardOptions>> {
                    `http://` and `otlp+http://` are for this host alone, unless `allow_plain` is set."),
         text("credential_file", file, |receiver: &mut ForwardOptions| &mut receiver.credential_file, secret_file)
             .required("\"/etc/daytable/forward\"")
-            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again. A backend of OpenTelemetry has none."),
+            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again. A host replaces its credential by itself (`renew_after` of `[hosts]` there): the file gets the new one where daytable may write it, and the data folder has it in any case. A backend of OpenTelemetry has none."),
+        optional_text("code_file", file, |receiver: &mut ForwardOptions| &mut receiver.code_file, secret_file)
+            .example("\"/run/secrets/daytable/enrol/code\"")
+            .live("A file with a code of `daytable hosts enrol` there. With it, this host joins by itself, under the name `host`, where it has no credential or one that is not known there. One that was revoked stays out."),
         optional_text("headers_file", file, |receiver: &mut ForwardOptions| &mut receiver.headers_file, secret_file)
             .example("\"/etc/daytable/otlp-headers\"")
             .live("For a backend of OpenTelemetry: a file with the headers that it wants, such as its token, one `NAME: VALUE` a line. daytable reads a changed file again when the \

@@ -121,6 +121,7 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        code_file: Some("/run/secrets/daytable/enrol/code".into()),
         headers_file: Some("/etc/daytable/otlp-headers".into()),
         allow_plain: false,
     }];
@@ -177,6 +178,7 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        code_file: Some("/run/secrets/daytable/enrol/code".into()),
         headers_file: Some("/etc/daytable/otlp-headers".into()),
         ..ForwardOptions::default()
     }];

@@ -14,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use daytable_forward::intake::{Compared, ForwardIntake, IntakeError, ListedHost, RAW_BYTES_MAX};
-use daytable_forward::protocol::{self, CountsMessage, HelloRequest, JoinRequest};
+use daytable_forward::protocol::{self, CountsMessage, ErrorAnswer, HelloRequest, JoinRequest, RenewRequest};
 use daytable_intake::push::Refusal;
 use daytable_store::catalog::hosts::{HostCredential, SecretHash};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,7 @@ pub(super) const JOIN: &str = protocol::JOIN;
 pub(super) const HELLO: &str = protocol::HELLO;
 pub(super) const ROWS: &str = protocol::ROWS;
 pub(super) const COUNTS: &str = protocol::COUNTS;
+pub(super) const RENEW: &str = protocol::RENEW;
 pub(super) const HOSTS: &str = "/api/hosts";
 pub(super) const CONTROL_HOSTS: &str = "/-/hosts";
 pub(super) const INVITE: &str = "/-/hosts/invite";
@@ -57,6 +58,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: ForwardContext) 
         .route(HELLO, post(hello))
         .route(ROWS, post(rows))
         .route(COUNTS, post(counts))
+        .route(RENEW, post(renew))
         .with_state(context)
 }
 
@@ -115,12 +117,24 @@ pub struct HostLine {
     pub commit: i64,
     /// Whether it has no credential any more.
     pub revoked: bool,
+    /// When its credential was given. A host replaces it before it is old.
+    #[serde(default)]
+    pub credential_given: Option<String>,
+    /// The tables here that its credential may write, by patterns; none if it may write all.
+    #[serde(default)]
+    pub tables: Vec<String>,
+    /// Requests that were refused because of another table, since this daemon started.
+    #[serde(default)]
+    pub refused_requests: u64,
+    /// The table of the last of these.
+    #[serde(default)]
+    pub refused_table: Option<String>,
 }
 
 impl HostLine {
     /// A host of the list, which is silent after this time without a word.
     pub fn new(listed: &ListedHost, silent_after: Duration) -> HostLine {
-        let ListedHost { host, report, silent } = listed;
+        let ListedHost { host, report, silent, forbidden } = listed;
         let now = daytable_model::time::now();
         let is_known = host.origin.is_some();
         let silent = silent.or_else(|| is_known.then(|| now.since(host.seen)));
@@ -140,6 +154,10 @@ impl HostLine {
             version: report.version.clone(),
             commit: host.received.position.commit,
             revoked: host.is_revoked,
+            credential_given: host.given.map(|given| given.to_string()),
+            tables: host.tables.patterns().to_vec(),
+            refused_requests: forbidden.requests,
+            refused_table: forbidden.last.as_ref().map(|(table, _)| table.clone()),
         }
     }
 }
@@ -159,6 +177,9 @@ struct InviteParams {
     name: String,
     /// Of a code that may be used again.
     seconds: Option<u64>,
+    /// The tables that the host may write: patterns with commas between them.
+    #[serde(default)]
+    tables: String,
 }
 
 #[derive(Deserialize)]
@@ -169,7 +190,14 @@ struct NameParams {
 
 fn refused(error: &IntakeError) -> Response {
     let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = error_response(status, &error.to_string());
+    let mut response = match error {
+        // The host counts these apart from others.
+        IntakeError::ForbiddenTable { table, .. } => {
+            let (error, table) = (error.to_string(), Some(table.clone()));
+            (status, axum::Json(ErrorAnswer { error, table })).into_response()
+        }
+        _ => error_response(status, &error.to_string()),
+    };
     if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(header::RETRY_AFTER, retry_after(RETRY_AFTER));
     }
@@ -319,10 +347,21 @@ async fn invite(
 ) -> Result<Response, ApiError> {
     let (intake, url) = (intake(&context)?, context.sessions.page_url());
     let code = command(move || {
-        let invited = intake.invite(&params.name, params.seconds.map(Duration::from_secs));
+        let tables: Vec<String> = params.tables.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
+        let invited = intake.invite(&params.name, &tables, params.seconds.map(Duration::from_secs));
         invited.map_err(|error| ApiError::Refused(error.to_string()))
     });
     Ok(axum::Json(InviteLine { url, code: code.await? }).into_response())
+}
+
+async fn renew(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
+    let answer = async {
+        let credential = authenticate(&context, bearer(&request)).await?;
+        let message: RenewRequest = message(&context, request).await?;
+        let intake = context.intake.clone();
+        blocking(move || intake.renew(credential, &message)).await
+    };
+    answer.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
 }
 
 async fn counts(State(context): State<ForwardContext>, request: HttpRequest) -> Response {

@@ -1,8 +1,9 @@
 //! The receiver: checks requests of hosts, and submits their rows. It knows no HTTP, only the status of an answer.
 
-use crate::activity::{Activity, Unheard};
+use crate::activity::{Activity, Forbidden, Unheard};
 use crate::protocol::{
-    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RowsAnswer, RowsHead,
+    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RenewAnswer, RenewRequest,
+    RowsAnswer, RowsHead,
 };
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
@@ -11,6 +12,7 @@ use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash};
+use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
 use daytable_store::forward::inventory;
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
@@ -49,6 +51,12 @@ pub trait Readers: Send + Sync + 'static {
 pub struct Places(pub Vec<(TableName, Window)>);
 
 impl Places {
+    /// The table here for rows of a host's table. It depends on the name alone, so a page has one.
+    fn table_of(&self, table: &DayTable) -> TableName {
+        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
+        known.or_else(|| self.0.last()).map_or_else(|| table.table().clone(), |(name, _)| name.clone())
+    }
+
     /// The day-table of a row that a host has in `table`; `None` if that day is gone.
     fn of(&self, table: &DayTable, key: RowKey) -> Option<DayTable> {
         let known = self.0.iter().find(|(name, _)| name.same(table.table()));
@@ -79,6 +87,24 @@ pub enum IntakeError {
         "the credential is not known here, or was revoked: run `daytable join` with a code of `daytable hosts invite NAME`"
     )]
     Credential,
+    /// The credential ended, because another one of its host was used.
+    #[error(
+        "the credential was replaced by a newer one of its host: the file was put back, the data folder was copied, or somebody else has it. Run `daytable join` with a code of `daytable hosts invite NAME`"
+    )]
+    Replaced,
+    /// The credential is for other tables.
+    #[error(
+        "the credential of {host} is for {} here, and the request has records for {table}: run `daytable hosts invite {host} --tables {},{table}` at the receiver, and `daytable join` with its code on the host",
+        named_tables(.bounds), .bounds.patterns().join(",")
+    )]
+    ForbiddenTable {
+        /// The name of the host.
+        host: String,
+        /// The table here.
+        table: String,
+        /// The tables that the credential may write.
+        bounds: TableBounds,
+    },
     /// The code is not good.
     #[error("{0}")]
     Join(String),
@@ -113,8 +139,11 @@ impl IntakeError {
     /// The status of the answer.
     pub fn status(&self) -> u16 {
         match self {
-            IntakeError::Credential => 401,
-            IntakeError::Join(_) | IntakeError::OtherOrigin | IntakeError::Copied => 403,
+            IntakeError::Credential | IntakeError::Replaced => 401,
+            IntakeError::Join(_)
+            | IntakeError::OtherOrigin
+            | IntakeError::Copied
+            | IntakeError::ForbiddenTable { .. } => 403,
             IntakeError::Misplaced(_) => 409,
             IntakeError::Body(BodyError::Version(_)) => 426,
             IntakeError::Body(BodyError::Large(_)) => 413,
@@ -123,6 +152,12 @@ impl IntakeError {
             IntakeError::Busy(_) => 503,
         }
     }
+}
+
+/// `the table Log`, or `the tables Log, Audit*`.
+fn named_tables(bounds: &TableBounds) -> String {
+    let noun = if bounds.patterns().len() == 1 { "the table" } else { "the tables" };
+    format!("{noun} {}", bounds.patterns().join(", "))
 }
 
 impl From<StoreError> for IntakeError {
@@ -199,6 +234,8 @@ pub struct ListedHost {
     pub report: crate::protocol::HostReport,
     /// How long ago it was heard of, if it was since this process started.
     pub silent: Option<Duration>,
+    /// What its credential did not permit, since this process started.
+    pub forbidden: Forbidden,
 }
 
 /// The receiver of a daemon.
@@ -207,6 +244,8 @@ pub struct ForwardIntake {
     steps: ForwardSteps,
     readers: Arc<dyn Readers>,
     places: Reloadable<Places>,
+    /// How old a credential is when its host replaces it.
+    renew_after: Reloadable<Duration>,
     activity: Mutex<Activity>,
     /// A lock for each host, so that its requests are handled one after the other.
     turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
@@ -223,12 +262,14 @@ impl ForwardIntake {
         steps: ForwardSteps,
         readers: Arc<dyn Readers>,
         places: Reloadable<Places>,
+        renew_after: Duration,
     ) -> Arc<ForwardIntake> {
         Arc::new(ForwardIntake {
             queue,
             steps,
             readers,
             places,
+            renew_after: Reloadable::new(renew_after),
             activity: Mutex::default(),
             turns: Mutex::default(),
             attempts: Mutex::default(),
@@ -246,13 +287,18 @@ impl ForwardIntake {
         found.ok_or(StoreError::Closed)
     }
 
+    /// Changes how old a credential is when its host replaces it.
+    pub fn set_renew_after(&self, renew_after: Duration) {
+        self.renew_after.store(renew_after);
+    }
+
     /// Makes an invitation, and returns its code. With a life, the code may be used again until then.
     ///
     /// # Errors
     ///
     /// The store cannot be written, or there are too many.
-    pub fn invite(&self, name: &str, life: Option<Duration>) -> Result<String, IntakeError> {
-        invite(&self.steps, name, life)
+    pub fn invite(&self, name: &str, tables: &[String], life: Option<Duration>) -> Result<String, IntakeError> {
+        invite(&self.steps, name, tables, life)
     }
 
     /// Trades a code for a credential.
@@ -269,8 +315,14 @@ impl ForwardIntake {
         let name = request.name.as_deref().map(checked_name).transpose()?;
         let code = secret::hash(&request.code);
         let random = |error| IntakeError::Busy(format!("/dev/urandom cannot be read: {error}"));
-        let credential = secret::credential().map_err(random)?;
-        let hash = secret::hash(&credential).ok_or(IntakeError::Credential)?;
+        let (credential, hash) = match &request.credential {
+            Some(made) => (String::new(), secret::hash_of_text(made).ok_or_else(no_hash)?),
+            None => {
+                let credential = secret::credential().map_err(random)?;
+                let hash = secret::hash(&credential).ok_or(IntakeError::Credential)?;
+                (credential, hash)
+            }
+        };
         let joined = match code {
             Some(code) => self.steps.join(code, name, hash)?,
             None => Err(JoinRefusal::Code),
@@ -298,16 +350,52 @@ impl ForwardIntake {
     /// It is not known.
     pub fn authenticate(&self, word: Option<&str>) -> Result<(SecretHash, HostCredential), IntakeError> {
         let hash = word.and_then(secret::hash).ok_or(IntakeError::Credential)?;
-        let found = self.read(|reader| reader.catalog().host_credential(&hash))?;
-        found.map(|credential| (hash, credential)).ok_or(IntakeError::Credential)
+        if let Some(credential) = self.read(|reader| reader.catalog().host_credential(&hash))? {
+            return Ok((hash, credential));
+        }
+        match self.read(|reader| reader.catalog().is_replaced_credential(&hash))? {
+            true => Err(IntakeError::Replaced),
+            false => Err(IntakeError::Credential),
+        }
     }
 
+    /// Checks that a credential is of this folder, and binds it if nobody used it yet.
     fn bind(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
         let is_bound = match credential.origin {
             Some(bound) => bound == origin,
             None => self.steps.bind_origin(hash, origin)?,
         };
         if is_bound { Ok(()) } else { Err(IntakeError::OtherOrigin) }
+    }
+
+    /// The first use of a successor ends the credentials before it. The request has to be of a process that is listened to.
+    fn succeed(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
+        if credential.is_successor && !self.steps.use_successor(hash, origin)? {
+            return Err(IntakeError::Credential);
+        }
+        Ok(())
+    }
+
+    /// A host makes a credential known that is to take the place of the one that it shows. Both are good until the new one is used.
+    ///
+    /// # Errors
+    ///
+    /// The credential is of another folder, or the host is not listened to.
+    pub fn renew(
+        &self,
+        (hash, credential): (SecretHash, HostCredential),
+        request: &RenewRequest,
+    ) -> Result<RenewAnswer, IntakeError> {
+        let RenewRequest { origin, instance, credential: new } = request;
+        self.bind(hash, &credential, *origin)?;
+        lock(&self.activity).rows(origin, *instance, Instant::now()).map_err(unheard)?;
+        let new = secret::hash_of_text(new).ok_or_else(no_hash)?;
+        self.succeed(hash, &credential, *origin)?;
+        if !self.steps.renew_credential((hash, *origin), new)? {
+            return Err(IntakeError::Credential);
+        }
+        tracing::info!(host = credential.name, "a host replaces its credential");
+        Ok(RenewAnswer { name: credential.name })
     }
 
     /// A host says which folder it has.
@@ -345,6 +433,7 @@ impl ForwardIntake {
                 serde_json::to_string(&host.report).unwrap_or_default()
             })
         };
+        self.succeed(hash, &credential, origin)?;
         if let Some(report) = note {
             self.steps.note_report(origin, report)?;
         }
@@ -353,7 +442,8 @@ impl ForwardIntake {
         // Its credential was bound a moment ago.
         let host = host.ok_or(IntakeError::Credential)?;
         let asked = lock(&self.question).as_ref().map_or(0, |question| question.number);
-        Ok(HelloAnswer { name: host.name, received: host.received, history, asked })
+        let renew = !credential.is_successor && credential.given.plus(*self.renew_after.load()) <= time::now();
+        Ok(HelloAnswer { name: host.name, received: host.received, history, asked, renew })
     }
 
     /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much more memory before it is used;
@@ -392,6 +482,14 @@ impl ForwardIntake {
             serde_json::from_str(body.head).map_err(|error| IntakeError::Message(error.to_string()))?;
         self.bind(hash, &credential, head.origin)?;
         lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
+        self.succeed(hash, &credential, head.origin)?;
+        let places = self.places.load();
+        // All of the request or nothing: the host has to send it again in any case.
+        if let Some(page) = body.pages.iter().find(|page| !credential.tables.permit(&places.table_of(&page.table))) {
+            let table = places.table_of(&page.table).to_string();
+            lock(&self.activity).forbid(&head.origin, &table, Instant::now());
+            return Err(IntakeError::ForbiddenTable { host: credential.name, table, bounds: credential.tables });
+        }
         let turn = lock(&self.turns).entry(head.origin).or_default().clone();
         let busy_host =
             || IntakeError::Busy("an earlier request of this host is being stored: send this one later".into());
@@ -420,7 +518,6 @@ impl ForwardIntake {
             daytable_platform::failpoint!("forward-received-join");
         }
 
-        let places = self.places.load();
         let place_of = |table: &DayTable, key: RowKey| places.of(table, key);
         let receive = |reader: Option<&Reader>| -> Result<_, ReceiveError> {
             let mut receiver = Receiver::new(&host.name, &place_of, reader);
@@ -585,7 +682,8 @@ impl ForwardIntake {
                 Some(live) => live.report.clone(),
                 None => serde_json::from_str(&host.report).unwrap_or_default(),
             };
-            ListedHost { report, silent: live.map(|live| live.seen.elapsed()), host }
+            let forbidden = live.map(|live| live.forbidden.clone()).unwrap_or_default();
+            ListedHost { report, silent: live.map(|live| live.seen.elapsed()), host, forbidden }
         };
         Ok(hosts.into_iter().map(listed).collect())
     }
@@ -625,13 +723,19 @@ impl ForwardIntake {
 /// # Errors
 ///
 /// The store cannot be written, or there are too many.
-pub fn invite(steps: &ForwardSteps, name: &str, life: Option<Duration>) -> Result<String, IntakeError> {
+pub fn invite(
+    steps: &ForwardSteps,
+    name: &str,
+    tables: &[String],
+    life: Option<Duration>,
+) -> Result<String, IntakeError> {
     let name = checked_name(name)?;
+    let tables = TableBounds::new(tables).map_err(IntakeError::Join)?;
     let random = |error| IntakeError::Busy(format!("/dev/urandom cannot be read: {error}"));
     let code = secret::code().map_err(random)?;
     let hash = secret::hash(&code).ok_or(IntakeError::Credential)?;
     let expires = time::now().plus(life.unwrap_or(CODE_LIFE));
-    steps.invite(Invitation { code: hash, name, expires, is_reusable: life.is_some() })?;
+    steps.invite(Invitation { code: hash, name, expires, is_reusable: life.is_some(), tables })?;
     Ok(code)
 }
 
@@ -643,6 +747,10 @@ fn checked_name(name: &str) -> Result<String, IntakeError> {
     } else {
         Err(IntakeError::Join("the name of a host has letters, digits, \"-\", \"_\" and \".\", 255 at most".into()))
     }
+}
+
+fn no_hash() -> IntakeError {
+    IntakeError::Message("the new credential is no SHA-256 of 64 digits".into())
 }
 
 fn unheard(why: Unheard) -> IntakeError {

@@ -11,6 +11,8 @@ pub struct ForwardOptions {
     pub to: String,
     /// The file with the credential. Backends of OpenTelemetry have none.
     pub credential_file: PathBuf,
+    /// The file with a code by which this host joins by itself.
+    pub code_file: Option<PathBuf>,
     /// The file with the headers of a backend of OpenTelemetry.
     pub headers_file: Option<PathBuf>,
     /// Authorities of its certificate in PEM, beside those of the system.

@@ -47,6 +47,20 @@ impl ForwardSteps {
         self.queue.take(|answer| CommitStep::BindOrigin(credential, origin, answer))
     }
 
+    /// Makes a credential the successor of `old`, which has to be bound to this origin. Returns whether it is.
+    pub fn renew_credential(
+        &self,
+        (old, origin): (SecretHash, FolderOrigin),
+        new: SecretHash,
+    ) -> Result<bool, StoreError> {
+        self.queue.take(|answer| CommitStep::RenewCredential(old, origin, new, answer))
+    }
+
+    /// A successor was used: the others of its origin end. Returns whether it is there.
+    pub fn use_successor(&self, credential: SecretHash, origin: FolderOrigin) -> Result<bool, StoreError> {
+        self.queue.take(|answer| CommitStep::UseSuccessor(credential, origin, answer))
+    }
+
     /// Records the report of a host.
     pub fn note_report(&self, origin: FolderOrigin, report: String) -> Result<(), StoreError> {
         self.queue.take(|answer| CommitStep::NoteReport(origin, report, answer))

@@ -69,6 +69,9 @@ pub enum CommitStep {
     /// The code, the name that the host wants, and its credential.
     Join(SecretHash, Option<String>, SecretHash, StepAnswer<Result<String, JoinRefusal>>),
     BindOrigin(SecretHash, FolderOrigin, StepAnswer<bool>),
+    /// The credential, its origin, and the one that takes its place.
+    RenewCredential(SecretHash, FolderOrigin, SecretHash, StepAnswer<bool>),
+    UseSuccessor(SecretHash, FolderOrigin, StepAnswer<bool>),
     NoteReport(FolderOrigin, String, StepAnswer<()>),
     RevokeHost(String, StepAnswer<bool>),
     ForgetHost(String, StepAnswer<bool>),
@@ -84,8 +87,17 @@ impl CommitStep {
     pub(super) fn waits_for_rows(&self) -> bool {
         use CommitStep::*;
         let is_of_outbox = matches!(self, RemoveSent(..) | KeepRefused(..));
-        let is_of_hosts =
-            matches!(self, Invite(..) | Join(..) | BindOrigin(..) | NoteReport(..) | RevokeHost(..) | ForgetHost(..));
+        let is_of_hosts = matches!(
+            self,
+            Invite(..)
+                | Join(..)
+                | BindOrigin(..)
+                | RenewCredential(..)
+                | UseSuccessor(..)
+                | NoteReport(..)
+                | RevokeHost(..)
+                | ForgetHost(..)
+        );
         let is_of_forwarding = matches!(self, SetForwardTargets(..) | NoteForwarded(..) | RenewOrigin(..));
         !(is_of_outbox || is_of_hosts || is_of_forwarding)
     }
@@ -132,6 +144,8 @@ impl CommitStep {
             BindOrigin(credential, origin, answer) => {
                 answer.give(to.catalog.bind_origin(&credential, &origin, time::now()));
             }
+            RenewCredential(old, origin, new, answer) => answer.give(to.renew_credential((&old, &origin), &new)),
+            UseSuccessor(credential, origin, answer) => answer.give(to.use_successor(&credential, &origin)),
             NoteReport(origin, report, answer) => answer.give(to.catalog.note_report(&origin, &report, time::now())),
             RevokeHost(name, answer) => answer.give(to.catalog.revoke_host(&name)),
             ForgetHost(name, answer) => answer.give(to.catalog.forget_host(&name)),

@@ -1,0 +1,107 @@
+//! The credential of a session: the one that the receiver knows, a new one before that is old, or one by a code.
+//!
+//! ```text
+//! host                                             receiver
+//! credentials: the current one, …        ─ hello ─►  knows one of them, says whether it is old
+//! keeps the next one                     ─ renew ─►  both are good
+//! the next one becomes the current one   ─ hello ─►  the one before ends
+//! ```
+//!
+//! Whatever fails on the way to a new credential is no reason to stop forwarding with the one that is good: it is tried again with a
+//! later hello.
+
+use super::{SessionEnd, Work};
+use crate::client::{ClientError, ReceiverClient};
+use crate::credentials::{Credential, KeptCredentials};
+use crate::protocol::{HelloAnswer, RenewRequest};
+use daytable_store::forward::reader::ForwardReader;
+use tokio::runtime::Runtime;
+
+/// What a session shows.
+pub(super) struct SessionCredential {
+    pub(super) client: ReceiverClient,
+    credential: Credential,
+    kept: KeptCredentials,
+}
+
+impl SessionCredential {
+    /// Whether somebody put another credential into the file.
+    pub(super) fn has_file_changed(&self) -> bool {
+        self.kept.has_file_changed()
+    }
+}
+
+impl Work {
+    /// Says hello with each credential until the receiver knows one. A host with none joins by its code.
+    pub(super) fn greet(
+        &mut self,
+        runtime: &Runtime,
+        reader: &ForwardReader,
+    ) -> Result<(SessionCredential, HelloAnswer), SessionEnd> {
+        let mut kept = KeptCredentials::read(&self.options, &self.data_dir);
+        let stranger = ReceiverClient::without_credential(&self.options)?;
+        let mut refusal = None;
+        for credential in kept.candidates() {
+            let client = stranger.with_credential(&credential)?;
+            match self.hello(runtime, &client, reader) {
+                Err(SessionEnd::Client(error)) if error.is_unknown_credential() => drop(refusal.get_or_insert(error)),
+                answer => {
+                    let answer = answer?;
+                    if let Err(error) = kept.accept(&credential) {
+                        tracing::warn!(to = self.options.to, %error, "failed to note which credential the receiver knows");
+                    }
+                    return Ok((SessionCredential { client, credential, kept }, answer));
+                }
+            }
+        }
+        let Some(mut enrolment) = self.enrolment.take() else {
+            return Err(refusal.unwrap_or_else(|| ClientError::Options(kept.problem())).into());
+        };
+        let joined = match kept.next() {
+            Ok(next) => self.request(runtime, enrolment.join(&stranger, &next)),
+            Err(error) => Err(error.into()),
+        };
+        self.enrolment = Some(enrolment);
+        let credential = joined?;
+        daytable_platform::failpoint!("forward-enrolled");
+        tracing::info!(to = self.options.to, "this host joined by its code");
+        kept.replace(None, &credential)?;
+        let client = stranger.with_credential(&credential)?;
+        let answer = self.hello(runtime, &client, reader)?;
+        Ok((SessionCredential { client, credential, kept }, answer))
+    }
+
+    /// Replaces the credential, if the receiver said that it is old.
+    pub(super) fn renew(
+        &mut self,
+        runtime: &Runtime,
+        shown: &mut SessionCredential,
+        (reader, is_old): (&ForwardReader, bool),
+    ) -> Result<(), SessionEnd> {
+        if !is_old {
+            return Ok(());
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            tracing::warn!(to = self.options.to, %error, "failed to replace the credential, which is tried again; the one before stays good");
+        };
+        let next = match shown.kept.next() {
+            Ok(next) => next,
+            Err(error) => return Ok(failed(&error)),
+        };
+        let (origin, instance, credential) = (self.origin, self.process.instance, next.hash());
+        match self.request(runtime, shown.client.renew(&RenewRequest { origin, instance, credential })) {
+            Ok(_) => {}
+            Err(SessionEnd::Client(error)) => return Ok(failed(&error)),
+            Err(end) => return Err(end),
+        }
+        daytable_platform::failpoint!("forward-renewal-answered");
+        if let Err(error) = shown.kept.replace(Some(&shown.credential), &next) {
+            return Ok(failed(&error));
+        }
+        (shown.client, shown.credential) = (shown.client.with_credential(&next)?, next);
+        // From here on, the one before is of no use to whoever has it.
+        self.hello(runtime, &shown.client, reader)?;
+        tracing::info!(to = self.options.to, "the credential was replaced by a new one");
+        Ok(())
+    }
+}
