@@ -1,5 +1,7 @@
 //! A host is a source of a central daytable: every record of it is there once, whatever is killed, repeated or put back.
 
+mod chart;
+mod credentials;
 mod gate;
 mod newest;
 
@@ -20,16 +22,18 @@ use std::time::Duration;
 struct Central {
     place: Place,
     port: u16,
+    /// What its configuration has beside the listener.
+    more: &'static str,
 }
 
 impl Central {
     fn new() -> Central {
         let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Central { place: Place::new(), port }
+        Central { place: Place::new(), port, more: "" }
     }
 
     fn config(&self) -> String {
-        format!("[http]\nlisten = \"127.0.0.1:{}\"\npush = \"open\"\n", self.port)
+        format!("[http]\nlisten = \"127.0.0.1:{}\"\npush = \"open\"\n{}", self.port, self.more)
     }
 
     fn start(&self) -> Daemon {

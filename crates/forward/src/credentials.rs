@@ -1,7 +1,7 @@
 //! The credentials of this host at a receiver.
 //!
 //! `credential_file` has the one that `daytable join` wrote. A host replaces it by itself before it grows old, and that file may be
-//! read-only for it. So what came since is in `forward-credentials.json` of the data folder, by receiver:
+//! read-only for it. So what came since is in `forward-credentials.json` of the data folder, by the path of that file:
 //!
 //! | word | is |
 //! |---|---|
@@ -128,7 +128,6 @@ struct KeptEntry {
 
 /// The credentials at one receiver.
 pub struct KeptCredentials {
-    to: String,
     path: PathBuf,
     data_dir: PathBuf,
     /// That of the file, or why there is none.
@@ -139,9 +138,9 @@ pub struct KeptCredentials {
 impl KeptCredentials {
     /// Reads both files.
     pub fn read(options: &ForwardOptions, data_dir: &Path) -> KeptCredentials {
-        let kept = read_entries(data_dir).remove(&options.to).unwrap_or_default();
-        let (to, path) = (options.to.clone(), options.credential_file.clone());
-        KeptCredentials { to, file: read_word(&path), path, data_dir: data_dir.into(), kept }
+        let path = options.credential_file.clone();
+        let kept = read_entries(data_dir).remove(&key_of(&path)).unwrap_or_default();
+        KeptCredentials { file: read_word(&path), path, data_dir: data_dir.into(), kept }
     }
 
     /// Why there is no credential in the file.
@@ -250,11 +249,16 @@ impl KeptCredentials {
         }
         let _writing = lock(&WRITING);
         let mut entries = read_entries(&self.data_dir);
-        entries.insert(self.to.clone(), kept.clone());
+        entries.insert(key_of(&self.path), kept.clone());
         StateFile::ForwardCredentials.write(&self.data_dir, &serde_json::to_vec(&entries).unwrap_or_default())?;
         self.kept = kept;
         Ok(())
     }
+}
+
+/// A receiver may get another address, and its credential stays the same.
+fn key_of(path: &Path) -> String {
+    path.escaped().to_string()
 }
 
 fn read_entries(data_dir: &Path) -> BTreeMap<String, KeptEntry> {
