@@ -125,7 +125,8 @@ fn print_invitation(
         }
         None => {
             let code = offline(&data_dir, |store| {
-                invite(&store.forwarding(), name, tables, life).map_err(|error| CliError::Unavailable(error.to_string()))
+                invite(&store.forwarding(), name, tables, life)
+                    .map_err(|error| CliError::Unavailable(error.to_string()))
             })?;
             InviteLine { url: config_of(&data_dir).and_then(|config| address(&config)), code }
         }

@@ -80,6 +80,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         allow_plain: args.allow_plain || known.as_ref().is_some_and(|known| known.allow_plain),
         code_file: None,
         headers_file: None,
+        cert_file: None,
+        key_file: None,
     };
     // A code is good for one attempt that succeeds, so what can fail here fails first.
     if args.new_origin {

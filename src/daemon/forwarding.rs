@@ -79,7 +79,7 @@ impl ForwardingView {
     /// Changes after how long a host is in trouble, and a credential old.
     pub(super) fn change(&self, hosts: &HostsConfig) {
         self.silent_after.store(hosts.silent_after);
-        self.intake.set_renew_after(hosts.renew_after);
+        self.intake.set_rules(hosts.rules.clone());
     }
 
     /// The counters of a scrape.

@@ -287,7 +287,7 @@ impl Daemon {
             store.forwarding(),
             readers.clone(),
             places.clone(),
-            config.hosts.renew_after,
+            config.hosts.rules.clone(),
         );
         let forwarding_view = ForwardingView::new(hosts.clone(), config.hosts.silent_after);
         let (sampled, board) = (lifecycle.clone(), AlertBoard::default());

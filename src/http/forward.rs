@@ -7,6 +7,7 @@ use super::context::ServerContext;
 use super::error::ApiError;
 use super::push::{PushContext, linger};
 use super::response::{error_response, retry_after};
+use super::serve::PeerCertificate;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Query, Request as HttpRequest, State};
@@ -243,12 +244,29 @@ fn bearer(request: &HttpRequest) -> Option<String> {
     scheme.eq_ignore_ascii_case("bearer").then(|| word.trim().to_owned())
 }
 
-async fn authenticate(
-    context: &ForwardContext,
-    word: Option<String>,
-) -> Result<(SecretHash, HostCredential), Response> {
+/// Who a request says it is of.
+enum Claim {
+    /// It has an `Authorization`, or nothing at all.
+    Credential(Option<String>),
+    /// It has none, and TLS has verified the certificate of its connection.
+    Certificate(PeerCertificate),
+}
+
+fn claim(request: &HttpRequest) -> Claim {
+    let certificate = request.extensions().get::<PeerCertificate>().cloned();
+    match certificate.filter(|_| !request.headers().contains_key(header::AUTHORIZATION)) {
+        Some(certificate) => Claim::Certificate(certificate),
+        None => Claim::Credential(bearer(request)),
+    }
+}
+
+async fn authenticate(context: &ForwardContext, claim: Claim) -> Result<(SecretHash, HostCredential), Response> {
     let intake = context.intake.clone();
-    blocking(move || intake.authenticate(word.as_deref())).await
+    blocking(move || match claim {
+        Claim::Certificate(PeerCertificate(name)) => intake.authenticate_certificate(&name),
+        Claim::Credential(word) => intake.authenticate(word.as_deref()),
+    })
+    .await
 }
 
 async fn join(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
@@ -266,7 +284,7 @@ async fn join(State(context): State<ForwardContext>, request: HttpRequest) -> Re
 
 async fn hello(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
     let answer = async {
-        let credential = authenticate(&context, bearer(&request)).await?;
+        let credential = authenticate(&context, claim(&request)).await?;
         let message: HelloRequest = message(&context, request).await?;
         let intake = context.intake.clone();
         blocking(move || intake.hello(credential, message)).await
@@ -275,7 +293,7 @@ async fn hello(State(context): State<ForwardContext>, request: HttpRequest) -> R
 }
 
 async fn rows(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
-    let credential = match authenticate(&context, bearer(&request)).await {
+    let credential = match authenticate(&context, claim(&request)).await {
         Ok(credential) => credential,
         Err(refused) => {
             let (parts, body) = request.into_parts();
@@ -356,7 +374,7 @@ async fn invite(
 
 async fn renew(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
     let answer = async {
-        let credential = authenticate(&context, bearer(&request)).await?;
+        let credential = authenticate(&context, claim(&request)).await?;
         let message: RenewRequest = message(&context, request).await?;
         let intake = context.intake.clone();
         blocking(move || intake.renew(credential, &message)).await
@@ -366,7 +384,7 @@ async fn renew(State(context): State<ForwardContext>, request: HttpRequest) -> R
 
 async fn counts(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
     let answer = async {
-        let credential = authenticate(&context, bearer(&request)).await?;
+        let credential = authenticate(&context, claim(&request)).await?;
         let message: CountsMessage = message(&context, request).await?;
         let intake = context.intake.clone();
         blocking(move || intake.counts(credential, &message)).await

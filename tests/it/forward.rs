@@ -1,5 +1,6 @@
 //! A host is a source of a central daytable: every record of it is there once, whatever is killed, repeated or put back.
 
+mod certificates;
 mod chart;
 mod credentials;
 mod gate;

@@ -12,7 +12,6 @@ use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::Path;
 use std::time::Duration;
 
 /// Time limits of a connection and of a request.
@@ -86,7 +85,7 @@ pub struct ReceiverClient {
 }
 
 impl ReceiverClient {
-    /// A client that has no credential yet.
+    /// A client that has no credential yet, or a certificate.
     ///
     /// # Errors
     ///
@@ -96,7 +95,7 @@ impl ReceiverClient {
             let reason = "records are not sent to another host without TLS: use https, or allow_plain = true";
             return Err(ClientError::Options(reason.into()));
         }
-        let http = http_client(options.ca_file.as_deref())?;
+        let http = http_client(options)?;
         Ok(ReceiverClient { http, to: options.to.clone(), credential: None })
     }
 
@@ -211,11 +210,14 @@ impl ReceiverClient {
     }
 }
 
-/// A client that trusts these authorities beside those of the system.
-pub(crate) fn http_client(ca_file: Option<&Path>) -> Result<reqwest::Client, ClientError> {
+/// A client that trusts the authorities of a receiver beside those of the system, and shows the certificate for it.
+pub(crate) fn http_client(options: &ForwardOptions) -> Result<reqwest::Client, ClientError> {
     let mut builder = http_client::client(CONNECT_MAX, REQUEST_MAX);
-    if let Some(file) = ca_file {
+    if let Some(file) = &options.ca_file {
         builder = http_client::trust(builder, file, FILE_BYTES_MAX).map_err(ClientError::Options)?;
+    }
+    if let (Some(cert_file), Some(key_file)) = (&options.cert_file, &options.key_file) {
+        builder = http_client::show(builder, cert_file, key_file, FILE_BYTES_MAX).map_err(ClientError::Options)?;
     }
     builder.build().map_err(|error| ClientError::Options(with_causes(&error)))
 }

@@ -173,6 +173,11 @@ impl KeptCredentials {
 
     /// The receiver knows this credential, and none that was tried before it.
     pub fn accept(&mut self, credential: &Credential) -> Result<(), StoreError> {
+        if self.kept.next.as_ref() == Some(credential) {
+            // A kill, or an answer that was lost, came between its request and its place.
+            let before = self.kept.current.clone().or_else(|| self.file.clone().ok());
+            return self.replace(before.as_ref(), credential);
+        }
         let first = self.candidates().into_iter().next();
         let is_of_file = self.file.as_ref() == Ok(credential);
         let kept = if is_of_file && self.is_file_new() {
@@ -183,9 +188,8 @@ impl KeptCredentials {
         } else if first.as_ref() == Some(credential) {
             return Ok(());
         } else {
-            let next = self.kept.next.clone().filter(|next| next != credential);
             let current = (!is_of_file).then(|| credential.clone());
-            KeptEntry { file: self.file_hash(), current, next, previous: first }
+            KeptEntry { file: self.file_hash(), current, next: self.kept.next.clone(), previous: first }
         };
         self.write(kept)
     }
@@ -293,7 +297,8 @@ mod tests {
         }
 
         fn read(&self) -> KeptCredentials {
-            let options = ForwardOptions { to: "https://logs".into(), credential_file: self.file(), ..Default::default() };
+            let options =
+                ForwardOptions { to: "https://logs".into(), credential_file: self.file(), ..Default::default() };
             KeptCredentials::read(&options, self.0.path())
         }
 
@@ -321,6 +326,19 @@ mod tests {
         // The receiver was put back, and knows the first one only.
         place.read().accept(&word("first")).expect("kept");
         assert_eq!(place.words(), ["first".to_owned(), next.0.clone()]);
+    }
+
+    #[test]
+    fn a_next_one_that_the_receiver_knows_takes_its_place() {
+        let place = Place::new();
+        let next = place.read().next().expect("kept");
+        assert_eq!(place.words(), [next.0.clone()], "of a host without a file");
+        place.read().accept(&next).expect("kept");
+        assert_eq!(std::fs::read_to_string(place.file()).expect("a file").trim(), next.0);
+        let other = place.read().next().expect("kept");
+        assert_ne!(other, next);
+        place.read().accept(&other).expect("kept");
+        assert_eq!(place.words(), [other.0.clone(), next.0.clone()]);
     }
 
     #[test]
@@ -358,7 +376,12 @@ mod tests {
         let mut kept = place.read();
         kept.accept(&word("first")).expect("kept");
         let (next, state) = (kept.next().expect("kept"), place.0.path().join("forward-credentials.json"));
-        let entry = KeptEntry { file: word("first").hash(), current: Some(next.clone()), next: None, previous: Some(word("first")) };
+        let entry = KeptEntry {
+            file: word("first").hash(),
+            current: Some(next.clone()),
+            next: None,
+            previous: Some(word("first")),
+        };
         kept.write(entry).expect("kept");
         assert_eq!(place.words(), [next.0.clone(), "first".to_owned()], "killed before the file was replaced");
         place.put(&next.0);

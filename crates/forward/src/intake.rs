@@ -2,8 +2,8 @@
 
 use crate::activity::{Activity, Forbidden, Unheard};
 use crate::protocol::{
-    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RenewAnswer, RenewRequest,
-    RowsAnswer, RowsHead,
+    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RenewAnswer,
+    RenewRequest, RowsAnswer, RowsHead,
 };
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
@@ -11,7 +11,7 @@ use daytable_model::time;
 use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
-use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash};
+use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash, fits};
 use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
 use daytable_store::forward::inventory;
@@ -44,6 +44,17 @@ pub trait Readers: Send + Sync + 'static {
     ///
     /// The folder cannot be opened, or what `read` returns.
     fn with_reader(&self, read: &mut dyn FnMut(&Reader) -> Result<(), StoreError>) -> Result<(), StoreError>;
+}
+
+/// What the receiver's configuration says about hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRules {
+    /// How old a credential is when its host replaces it.
+    pub renew_after: Duration,
+    /// Names of hosts that may show a certificate instead of a credential: patterns.
+    pub certificates: Vec<String>,
+    /// The tables that these may write.
+    pub certificate_tables: TableBounds,
 }
 
 /// The tables of the receiver, with the days that they have. The last one takes rows of tables that it does not know.
@@ -116,6 +127,21 @@ pub enum IntakeError {
         "the credential is of another data folder: each folder needs one of its own, by `daytable join` with a code of `daytable hosts invite NAME`"
     )]
     OtherOrigin,
+    /// The certificate belongs to another folder.
+    #[error(
+        "the certificate of {0} is of another data folder: if that one is gone, `daytable hosts forget {0}` at the receiver lets this one in"
+    )]
+    CertificateOrigin(String),
+    /// No certificate of this name is let in.
+    #[error(
+        "hosts show a credential here, and no certificate of the name {0} is one: add the name to `certificates` of [hosts] at the receiver, or run `daytable join`"
+    )]
+    CertificateUnlisted(String),
+    /// The certificate has no name of a host.
+    #[error(
+        "the common name of the certificate is none of a host: it has letters, digits, \"-\", \"_\" and \".\", 255 at most"
+    )]
+    CertificateName,
     /// Another folder has the same origin.
     #[error(
         "another daytable with the same origin forwards here, so this data folder is a copy of another one: give it an origin of its own with `daytable join URL CODE --new-origin`"
@@ -142,6 +168,9 @@ impl IntakeError {
             IntakeError::Credential | IntakeError::Replaced => 401,
             IntakeError::Join(_)
             | IntakeError::OtherOrigin
+            | IntakeError::CertificateOrigin(_)
+            | IntakeError::CertificateName
+            | IntakeError::CertificateUnlisted(_)
             | IntakeError::Copied
             | IntakeError::ForbiddenTable { .. } => 403,
             IntakeError::Misplaced(_) => 409,
@@ -244,8 +273,7 @@ pub struct ForwardIntake {
     steps: ForwardSteps,
     readers: Arc<dyn Readers>,
     places: Reloadable<Places>,
-    /// How old a credential is when its host replaces it.
-    renew_after: Reloadable<Duration>,
+    rules: Reloadable<HostRules>,
     activity: Mutex<Activity>,
     /// A lock for each host, so that its requests are handled one after the other.
     turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
@@ -262,14 +290,14 @@ impl ForwardIntake {
         steps: ForwardSteps,
         readers: Arc<dyn Readers>,
         places: Reloadable<Places>,
-        renew_after: Duration,
+        rules: HostRules,
     ) -> Arc<ForwardIntake> {
         Arc::new(ForwardIntake {
             queue,
             steps,
             readers,
             places,
-            renew_after: Reloadable::new(renew_after),
+            rules: Reloadable::new(rules),
             activity: Mutex::default(),
             turns: Mutex::default(),
             attempts: Mutex::default(),
@@ -287,9 +315,9 @@ impl ForwardIntake {
         found.ok_or(StoreError::Closed)
     }
 
-    /// Changes how old a credential is when its host replaces it.
-    pub fn set_renew_after(&self, renew_after: Duration) {
-        self.renew_after.store(renew_after);
+    /// Changes what the configuration says.
+    pub fn set_rules(&self, rules: HostRules) {
+        self.rules.store(rules);
     }
 
     /// Makes an invitation, and returns its code. With a life, the code may be used again until then.
@@ -359,13 +387,39 @@ impl ForwardIntake {
         }
     }
 
+    /// The credential of a host that shows a certificate of this name, which TLS has verified, and no other credential.
+    ///
+    /// # Errors
+    ///
+    /// The name is none of a host, or was revoked.
+    pub fn authenticate_certificate(&self, name: &str) -> Result<(SecretHash, HostCredential), IntakeError> {
+        let name = checked_name(name).ok().filter(|name| !name.contains('*')).ok_or(IntakeError::CertificateName)?;
+        let rules = self.rules.load();
+        if !rules.certificates.iter().any(|pattern| fits(pattern, &name)) {
+            return Err(IntakeError::CertificateUnlisted(name));
+        }
+        let (hash, tables) = (secret::certificate_hash(&name), &rules.certificate_tables);
+        let known = || self.read(|reader| reader.catalog().host_credential(&hash));
+        if let Some(credential) = known()?.filter(|credential| credential.tables == *tables) {
+            return Ok((hash, credential));
+        }
+        self.steps
+            .admit_certificate(name, tables.clone(), hash)?
+            .map_err(|refusal| IntakeError::Join(refusal.to_string()))?;
+        known()?.map(|credential| (hash, credential)).ok_or(IntakeError::Credential)
+    }
+
     /// Checks that a credential is of this folder, and binds it if nobody used it yet.
     fn bind(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
         let is_bound = match credential.origin {
             Some(bound) => bound == origin,
             None => self.steps.bind_origin(hash, origin)?,
         };
-        if is_bound { Ok(()) } else { Err(IntakeError::OtherOrigin) }
+        match is_bound {
+            true => Ok(()),
+            false if is_certificate(&hash, credential) => Err(IntakeError::CertificateOrigin(credential.name.clone())),
+            false => Err(IntakeError::OtherOrigin),
+        }
     }
 
     /// The first use of a successor ends the credentials before it. The request has to be of a process that is listened to.
@@ -390,6 +444,10 @@ impl ForwardIntake {
         self.bind(hash, &credential, *origin)?;
         lock(&self.activity).rows(origin, *instance, Instant::now()).map_err(unheard)?;
         let new = secret::hash_of_text(new).ok_or_else(no_hash)?;
+        // A successor would be good for longer than the certificate is.
+        if is_certificate(&hash, &credential) {
+            return Err(IntakeError::Message("the authority of a certificate renews it".into()));
+        }
         self.succeed(hash, &credential, *origin)?;
         if !self.steps.renew_credential((hash, *origin), new)? {
             return Err(IntakeError::Credential);
@@ -442,7 +500,8 @@ impl ForwardIntake {
         // Its credential was bound a moment ago.
         let host = host.ok_or(IntakeError::Credential)?;
         let asked = lock(&self.question).as_ref().map_or(0, |question| question.number);
-        let renew = !credential.is_successor && credential.given.plus(*self.renew_after.load()) <= time::now();
+        let is_own = !credential.is_successor && !is_certificate(&hash, &credential);
+        let renew = is_own && credential.given.plus(self.rules.load().renew_after) <= time::now();
         Ok(HelloAnswer { name: host.name, received: host.received, history, asked, renew })
     }
 
@@ -740,13 +799,21 @@ pub fn invite(
 }
 
 /// The name of a host, or a pattern of names.
-fn checked_name(name: &str) -> Result<String, IntakeError> {
+///
+/// # Errors
+///
+/// It has other characters, or too many.
+pub fn checked_name(name: &str) -> Result<String, IntakeError> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*');
     if (1..=255).contains(&name.len()) && name.chars().all(is_name) {
         Ok(name.to_owned())
     } else {
         Err(IntakeError::Join("the name of a host has letters, digits, \"-\", \"_\" and \".\", 255 at most".into()))
     }
+}
+
+fn is_certificate(hash: &SecretHash, credential: &HostCredential) -> bool {
+    *hash == secret::certificate_hash(&credential.name)
 }
 
 fn no_hash() -> IntakeError {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct ForwardOptions {
     /// Its address, without a slash at its end.
     pub to: String,
-    /// The file with the credential. Backends of OpenTelemetry have none.
+    /// The file with the credential. Backends of OpenTelemetry have none, nor have hosts with a certificate.
     pub credential_file: PathBuf,
     /// The file with a code by which this host joins by itself.
     pub code_file: Option<PathBuf>,
@@ -17,6 +17,10 @@ pub struct ForwardOptions {
     pub headers_file: Option<PathBuf>,
     /// Authorities of its certificate in PEM, beside those of the system.
     pub ca_file: Option<PathBuf>,
+    /// The certificate that this host shows instead of a credential, in PEM.
+    pub cert_file: Option<PathBuf>,
+    /// The key of `cert_file` in PEM.
+    pub key_file: Option<PathBuf>,
     /// Whether records may be sent without TLS to another host.
     pub allow_plain: bool,
 }

@@ -41,6 +41,11 @@ pub fn hash(word: &str) -> Option<SecretHash> {
     is_word.then(|| Sha256::digest(word.as_bytes()).into())
 }
 
+/// What stands for the certificate of a host. No word has this hash: a word has no zero byte.
+pub fn certificate_hash(name: &str) -> SecretHash {
+    Sha256::digest(format!("certificate\0{name}").as_bytes()).into()
+}
+
 /// A hash that was written as 64 hexadecimal digits.
 pub fn hash_of_text(text: &str) -> Option<SecretHash> {
     let digits: Vec<u8> =

@@ -156,6 +156,7 @@ impl Sender {
             counted: 0,
             size: RequestSize::default(),
             comparison: None,
+            is_forbidden: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("forward".into()).spawn(move || session.work(&runtime))?;
@@ -222,6 +223,8 @@ struct Work {
     size: RequestSize,
     /// A comparison that is under way, or was when a session ended.
     comparison: Option<FolderComparison>,
+    /// Whether the last request was refused because the credential is not for a table of it.
+    is_forbidden: bool,
 }
 
 /// Where a comparison stands.
@@ -287,9 +290,8 @@ impl Work {
                 tracing::debug!(to = self.options.to, pages, %error, "smaller requests are sent");
                 continue;
             }
-            if matches!(error, SessionEnd::Client(ClientError::ForbiddenTable { .. })) {
-                self.status.forbidden.fetch_add(1, Ordering::Relaxed);
-            }
+            self.is_forbidden = matches!(error, SessionEnd::Client(ClientError::ForbiddenTable { .. }));
+            self.status.forbidden.fetch_add(u64::from(self.is_forbidden), Ordering::Relaxed);
             // The position is asked for again, at once.
             let is_expected = matches!(&error, SessionEnd::Client(error) if error.is_misplaced());
             let text = error.to_string();
@@ -365,7 +367,8 @@ impl Work {
         let mut compare = self.begin(&mut feed.reader, &answer)?;
         {
             let mut state = lock(&self.status.state);
-            if state.error.take().is_some() || state.name.is_none() {
+            // A receiver that refused the rows for their table knows the host all the same.
+            if !self.is_forbidden && (state.error.take().is_some() || state.name.is_none()) {
                 let commit = answer.received.position.commit;
                 tracing::info!(to = self.options.to, name = answer.name, commit, "forwarding");
             }
@@ -426,6 +429,7 @@ impl Work {
                     }
                 }
                 FeedStep::Nothing(up_to) => {
+                    self.end_refusal();
                     // The receiver has all rows of the commits up to there.
                     self.note(up_to, true)?;
                     lock(&self.status.state).behind = Behind::default();
@@ -701,6 +705,7 @@ impl Work {
             daytable_platform::failpoint!("forward-after-join");
         }
         (answer.received, self.head) = (received, received.head);
+        self.end_refusal();
         self.size.accepted();
         self.status.bytes.fetch_add(bytes, Ordering::Relaxed);
         if stored.expired > 0 {
@@ -712,6 +717,14 @@ impl Work {
             );
         }
         Ok(())
+    }
+
+    /// What the receiver refused for its table is there, or gone here.
+    fn end_refusal(&mut self) {
+        if std::mem::take(&mut self.is_forbidden) {
+            lock(&self.status.state).error = None;
+            tracing::info!(to = self.options.to, "the receiver refuses no table any more");
+        }
     }
 
     /// Writes the position to the catalog, at once or if that is due. It must not be later than that of the receiver.

@@ -37,7 +37,8 @@ fn a_new_node_joins_by_the_secret_that_the_chart_mounts() {
             command.arg("run").arg("--config").arg(node.file());
             let variables = rendered.lines().filter_map(|line| {
                 let rest = line.trim_start().strip_prefix("- { name: ")?.strip_suffix(" }")?;
-                rest.split_once(", value: ").filter(|(name, _)| name.starts_with("DAYTABLE_") && *name != "DAYTABLE_DATA")
+                rest.split_once(", value: ")
+                    .filter(|(name, _)| name.starts_with("DAYTABLE_") && *name != "DAYTABLE_DATA")
             });
             let mut names = Vec::new();
             for (name, value) in variables {
@@ -48,7 +49,9 @@ fn a_new_node_joins_by_the_secret_that_the_chart_mounts() {
                 assert!(names.contains(&wanted), "{wanted}: {names:?}");
             }
             node.write("app.log", &lines("request", 0..10));
-            node.place.spawn_command(command)
+            let daemon = node.place.spawn_command(command);
+            daemon.wait_ready();
+            daemon
         })
         .collect();
     wait_for_all(&central, &[&nodes[0], &nodes[1]], 20);

@@ -93,7 +93,8 @@ fn a_credential_is_replaced_before_it_is_old_and_ends_with_that() {
         let third = word(&file);
         wait_for("the credential of the file was taken", PATIENCE, || {
             let state = fs::read_to_string(&state).expect("a state");
-            let is_used = answer_to(&central, &third).status == 401 || word(&file) != third || !state.contains("current");
+            let is_used =
+                answer_to(&central, &third).status == 401 || word(&file) != third || !state.contains("current");
             is_used.then_some(())
         });
         host.write("app.log", &lines("third", 0..20));
@@ -176,7 +177,8 @@ fn a_renewal_gains_nothing_for_another_folder_and_ends_with_the_host() {
     wait_for_all(&central, &[&pair[0], &pair[1]], 20);
     let [first, second] = [0, 1].map(|at: usize| word(&pair[at].place.path("forward")));
     let origin = central.host("web-2").expect("a host")["origin"].as_str().expect("an origin").to_owned();
-    let renewal = |origin: &str, hash: &str| format!("{{\"origin\":\"{origin}\",\"instance\":1,\"credential\":\"{hash}\"}}");
+    let renewal =
+        |origin: &str, hash: &str| format!("{{\"origin\":\"{origin}\",\"instance\":1,\"credential\":\"{hash}\"}}");
     let hash = "ab".repeat(32);
     for (credential, body, status) in [
         (first.as_str(), renewal(&origin, &hash), 403),
@@ -203,7 +205,8 @@ fn a_renewal_gains_nothing_for_another_folder_and_ends_with_the_host() {
     running.stop();
 }
 
-const AUDIT: &str = "[[table]]\nname = \"Audit\"\nwhen = 'message:secret'\nkeep = \"30d\"\n[[table]]\nname = \"Log\"\nkeep = \"30d\"\n";
+const AUDIT: &str =
+    "[[table]]\nname = \"Audit\"\nwhen = 'message:secret'\nkeep = \"30d\"\n[[table]]\nname = \"Log\"\nkeep = \"30d\"\n";
 
 #[test]
 fn a_credential_is_for_tables_and_nothing_of_another_one_is_stored() {
@@ -227,15 +230,27 @@ fn a_credential_is_for_tables_and_nothing_of_another_one_is_stored() {
         let said = String::from_utf8_lossy(&status.stdout).into_owned();
         said.contains("answers 403").then_some(said)
     });
-    for part in ["credential of web-1 is for the tables lo*, Metrics", "records for Audit", "--tables lo*,Metrics,Audit`", "waits here"] {
+    for part in [
+        "credential of web-1 is for the tables lo*, Metrics",
+        "records for Audit",
+        "--tables lo*,Metrics,Audit`",
+        "waits here",
+    ] {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     other.write("app.log", &lines("secret", 0..5));
     other.write("app.log", &lines("plain", 0..5));
-    wait_for_all(&central, &[&other], 30);
+    let has = |name: &str| central.place.json("query", &[&format!("log_host:={name}"), "-n", "100"]).len();
+    wait_for("the other host is not harmed", PATIENCE, || (has("web-2") == 10).then_some(()));
+    assert_eq!(has("web-1"), 20);
+    assert_eq!(daemon.said().matches("INFO forwarding").count(), 1, "one line an outage");
     assert_eq!(central.place.json("query", &["--table", "Audit", "*", "-n", "100"]).len(), 5, "the other host's alone");
     // Both sides count it, and the central says what to type.
-    assert!(daemon.metric(&format!("daytable_forward_forbidden_total{{to=\"{}\"}}", central.url())).is_some_and(|count| count > 0.0));
+    assert!(
+        daemon
+            .metric(&format!("daytable_forward_forbidden_total{{to=\"{}\"}}", central.url()))
+            .is_some_and(|count| count > 0.0)
+    );
     let listed = central.host("web-1").expect("a host");
     assert!(listed["refused_requests"].as_u64() > Some(0) && listed["refused_table"] == "Audit", "{listed}");
     assert_eq!(listed["tables"], serde_json::json!(["lo*", "Metrics"]));
@@ -251,7 +266,10 @@ fn a_credential_is_for_tables_and_nothing_of_another_one_is_stored() {
         daemon.stop();
     }
     let wrong = central.place.ask("hosts", &["invite", "web-3", "--tables", "a b"]);
-    assert!(!wrong.status.success() && String::from_utf8_lossy(&wrong.stderr).contains("no pattern of tables"), "{wrong:?}");
+    assert!(
+        !wrong.status.success() && String::from_utf8_lossy(&wrong.stderr).contains("no pattern of tables"),
+        "{wrong:?}"
+    );
 }
 
 #[test]

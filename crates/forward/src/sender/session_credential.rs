@@ -20,14 +20,14 @@ use tokio::runtime::Runtime;
 /// What a session shows.
 pub(super) struct SessionCredential {
     pub(super) client: ReceiverClient,
-    credential: Credential,
-    kept: KeptCredentials,
+    /// `None` of a host that shows a certificate.
+    kept: Option<(Credential, KeptCredentials)>,
 }
 
 impl SessionCredential {
     /// Whether somebody put another credential into the file.
     pub(super) fn has_file_changed(&self) -> bool {
-        self.kept.has_file_changed()
+        self.kept.as_ref().is_some_and(|(_, kept)| kept.has_file_changed())
     }
 }
 
@@ -38,8 +38,12 @@ impl Work {
         runtime: &Runtime,
         reader: &ForwardReader,
     ) -> Result<(SessionCredential, HelloAnswer), SessionEnd> {
-        let mut kept = KeptCredentials::read(&self.options, &self.data_dir);
         let stranger = ReceiverClient::without_credential(&self.options)?;
+        if self.options.cert_file.is_some() {
+            let answer = self.hello(runtime, &stranger, reader)?;
+            return Ok((SessionCredential { client: stranger, kept: None }, answer));
+        }
+        let mut kept = KeptCredentials::read(&self.options, &self.data_dir);
         let mut refusal = None;
         for credential in kept.candidates() {
             let client = stranger.with_credential(&credential)?;
@@ -50,7 +54,7 @@ impl Work {
                     if let Err(error) = kept.accept(&credential) {
                         tracing::warn!(to = self.options.to, %error, "failed to note which credential the receiver knows");
                     }
-                    return Ok((SessionCredential { client, credential, kept }, answer));
+                    return Ok((SessionCredential { client, kept: Some((credential, kept)) }, answer));
                 }
             }
         }
@@ -68,7 +72,7 @@ impl Work {
         kept.replace(None, &credential)?;
         let client = stranger.with_credential(&credential)?;
         let answer = self.hello(runtime, &client, reader)?;
-        Ok((SessionCredential { client, credential, kept }, answer))
+        Ok((SessionCredential { client, kept: Some((credential, kept)) }, answer))
     }
 
     /// Replaces the credential, if the receiver said that it is old.
@@ -78,27 +82,26 @@ impl Work {
         shown: &mut SessionCredential,
         (reader, is_old): (&ForwardReader, bool),
     ) -> Result<(), SessionEnd> {
-        if !is_old {
-            return Ok(());
-        }
+        let Some((credential, kept)) = shown.kept.as_mut().filter(|_| is_old) else { return Ok(()) };
         let failed = |error: &dyn std::fmt::Display| {
             tracing::warn!(to = self.options.to, %error, "failed to replace the credential, which is tried again; the one before stays good");
         };
-        let next = match shown.kept.next() {
+        let next = match kept.next() {
             Ok(next) => next,
             Err(error) => return Ok(failed(&error)),
         };
-        let (origin, instance, credential) = (self.origin, self.process.instance, next.hash());
-        match self.request(runtime, shown.client.renew(&RenewRequest { origin, instance, credential })) {
+        let (origin, instance, hash) = (self.origin, self.process.instance, next.hash());
+        match self.request(runtime, shown.client.renew(&RenewRequest { origin, instance, credential: hash })) {
             Ok(_) => {}
             Err(SessionEnd::Client(error)) => return Ok(failed(&error)),
             Err(end) => return Err(end),
         }
         daytable_platform::failpoint!("forward-renewal-answered");
-        if let Err(error) = shown.kept.replace(Some(&shown.credential), &next) {
+        if let Err(error) = kept.replace(Some(credential), &next) {
             return Ok(failed(&error));
         }
-        (shown.client, shown.credential) = (shown.client.with_credential(&next)?, next);
+        shown.client = shown.client.with_credential(&next)?;
+        *credential = next;
         // From here on, the one before is of no use to whoever has it.
         self.hello(runtime, &shown.client, reader)?;
         tracing::info!(to = self.options.to, "the credential was replaced by a new one");

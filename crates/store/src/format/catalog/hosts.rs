@@ -99,10 +99,10 @@ pub enum JoinRefusal {
     /// The invitation is for names of a pattern, and the host has none.
     #[error("the code is for names like {0}, and this host has no name: set host = \"NAME\"")]
     Nameless(String),
-    /// The credentials of the host were revoked, and the code is for all names of a pattern.
+    /// The credentials of the host were revoked, and it shows what many hosts have.
     #[error(
-        "{0} was revoked, so a code for several hosts is none for it: `daytable hosts invite {0}` gives one, and `daytable hosts forget {0}` \
-         lets it join by this one again"
+        "{0} was revoked, so neither a code for several hosts nor a certificate lets it in: `daytable hosts invite {0}` gives it a code of its own, and \
+         `daytable hosts forget {0}` ends that"
     )]
     Revoked(String),
     /// There are too many hosts.
@@ -319,14 +319,14 @@ impl Catalog {
                 None if expected.contains('*') => return Ok(Err(JoinRefusal::Nameless(expected))),
                 None => expected,
             };
-            let count = "SELECT max((SELECT count(*) FROM host_credential), (SELECT count(*) FROM host))";
-            if transaction.query_row(count, [], |row| row.get::<_, i64>(0))? >= HOSTS_MAX {
+            if are_many(transaction)? {
                 return Ok(Err(JoinRefusal::Many));
             }
             // Hosts join by themselves with a code of this kind, so a revoked one would be back at once.
             if is_reusable && is_revoked(transaction, &name)? {
                 return Ok(Err(JoinRefusal::Revoked(name)));
             }
+            transaction.execute("DELETE FROM revoked_host WHERE name = ?1", [&name])?;
             // A host that made its credential itself repeats a request that had no answer.
             let select = "SELECT name FROM host_credential WHERE hash = ?1";
             let known: Option<String> = transaction.query_row(select, [credential], |row| row.get(0)).optional()?;
@@ -336,7 +336,8 @@ impl Catalog {
             if !is_reusable {
                 transaction.execute("DELETE FROM invitation WHERE code = ?1", [code])?;
             }
-            let insert = "INSERT INTO host_credential(hash, name, given, tables, is_successor) VALUES (?1, ?2, ?3, ?4, 0)";
+            let insert =
+                "INSERT INTO host_credential(hash, name, given, tables, is_successor) VALUES (?1, ?2, ?3, ?4, 0)";
             transaction.execute(insert, params![credential, name, now.get(), tables])?;
             Ok(Ok(name))
         })
@@ -374,11 +375,37 @@ impl Catalog {
         self.change(|transaction| transaction.execute(update, params![origin.0, report, now.get()]).map(drop))
     }
 
-    /// Ends all credentials of a name, and the invitations for it. Returns whether there were any.
+    /// The credential of a host that shows a certificate with this name, for these tables. It is made at the first time.
+    pub(crate) fn admit_certificate(
+        &mut self,
+        (name, tables): (&str, &TableBounds),
+        credential: &SecretHash,
+        now: Ticks,
+    ) -> Result<Result<(), JoinRefusal>, StoreError> {
+        self.change(|transaction| {
+            if is_revoked(transaction, name)? {
+                return Ok(Err(JoinRefusal::Revoked(name.to_owned())));
+            }
+            if are_many(transaction)? {
+                return Ok(Err(JoinRefusal::Many));
+            }
+            let insert =
+                "INSERT INTO host_credential(hash, name, given, tables, is_successor) VALUES (?1, ?2, ?3, ?4, 0)
+                          ON CONFLICT (hash) DO UPDATE SET tables = ?4";
+            transaction.execute(insert, params![credential, name, now.get(), tables.to_stored()])?;
+            Ok(Ok(()))
+        })
+    }
+
+    /// Ends all credentials of a name, and the invitations for it. Returns whether there were any. A host that joined keeps out until
+    /// it is invited by its name.
     pub(crate) fn revoke_host(&mut self, name: &str) -> Result<bool, StoreError> {
         self.change(|transaction| {
             let credentials = transaction.execute("DELETE FROM host_credential WHERE name = ?1", [name])?;
             let invitations = transaction.execute("DELETE FROM invitation WHERE name = ?1", [name])?;
+            if credentials > 0 {
+                transaction.execute("INSERT OR IGNORE INTO revoked_host VALUES (?1)", [name])?;
+            }
             Ok(credentials + invitations > 0)
         })
     }
@@ -386,20 +413,27 @@ impl Catalog {
     /// Ends all credentials of a name, and forgets its hosts. Returns whether there were any.
     pub(crate) fn forget_host(&mut self, name: &str) -> Result<bool, StoreError> {
         let is_revoked = self.revoke_host(name)?;
-        let forget = "DELETE FROM host WHERE name = ?1";
-        Ok(self.change(|transaction| transaction.execute(forget, [name]))? > 0 || is_revoked)
+        let forgotten = self.change(|transaction| {
+            transaction.execute("DELETE FROM revoked_host WHERE name = ?1", [name])?;
+            transaction.execute("DELETE FROM host WHERE name = ?1", [name])
+        })?;
+        Ok(forgotten > 0 || is_revoked)
     }
 }
 
-/// Whether hosts of this name were heard of, and have no credential any more.
+/// Whether a name was revoked, and neither invited nor forgotten since.
 fn is_revoked(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
-    let select = "SELECT EXISTS (SELECT 1 FROM host WHERE name = ?1)
-                  AND NOT EXISTS (SELECT 1 FROM host_credential WHERE name = ?1)";
+    let select = "SELECT EXISTS (SELECT 1 FROM revoked_host WHERE name = ?1)";
     connection.query_row(select, [name], |row| row.get(0))
 }
 
+fn are_many(connection: &Connection) -> rusqlite::Result<bool> {
+    let count = "SELECT max((SELECT count(*) FROM host_credential), (SELECT count(*) FROM host))";
+    Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))? >= HOSTS_MAX)
+}
+
 /// Whether a name is the one of an invitation, or is of its pattern. `*` stands for any characters.
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
+pub fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(start) else { return false };
     let (middle, end) = rest.rsplit_once('*').map_or((None, rest), |(middle, end)| (Some(middle), end));

@@ -186,6 +186,9 @@ const FORWARDING: &str = "
         tables TEXT NOT NULL,                -- that it may write
         is_successor INTEGER NOT NULL        -- whether the others of the origin end when it is used (host_renewal.rs)
     ) WITHOUT ROWID;
+    CREATE TABLE revoked_host(               -- names that join by an invitation of their own alone
+        name TEXT PRIMARY KEY
+    ) WITHOUT ROWID;
     CREATE INDEX host_credential_by_origin ON host_credential(origin);
     CREATE TABLE host(                       -- how far hosts were received
         origin BLOB PRIMARY KEY,

@@ -27,7 +27,9 @@ impl TableBounds {
             (1..=PATTERN_BYTES_MAX).contains(&pattern.len()) && pattern.chars().all(is_of_names)
         };
         if let Some(wrong) = patterns.iter().find(|pattern| !is_pattern(pattern)) {
-            return Err(format!("{wrong:?} is no pattern of tables: it has letters, digits and \"*\", as in Log or Audit*"));
+            return Err(format!(
+                "{wrong:?} is no pattern of tables: it has letters, digits and \"*\", as in Log or Audit*"
+            ));
         }
         if patterns.len() > PATTERNS_MAX {
             return Err(format!("there can be {PATTERNS_MAX} patterns of tables"));
@@ -61,8 +63,11 @@ mod tests {
 
     #[test]
     fn tables_of_patterns() {
-        let bounds = |patterns: &[&str]| TableBounds::new(&patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>());
-        let permits = |patterns: &[&str], table| bounds(patterns).expect("patterns").permit(&TableName::new(table).expect("a name"));
+        let bounds =
+            |patterns: &[&str]| TableBounds::new(&patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>());
+        let permits = |patterns: &[&str], table| {
+            bounds(patterns).expect("patterns").permit(&TableName::new(table).expect("a name"))
+        };
         for (patterns, table, permitted) in [
             (&[][..], "Log", true),
             (&["Log"], "Log", true),

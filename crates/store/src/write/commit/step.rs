@@ -7,6 +7,7 @@ use super::{Committer, RestoreTarget, SealTarget};
 use crate::StoreError;
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
+use crate::format::catalog::table_bounds::TableBounds;
 use crate::format::catalog::{Archived, Committed, Permit, Rule, Seal};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::outbox::OutboxRemoval;
@@ -72,6 +73,8 @@ pub enum CommitStep {
     /// The credential, its origin, and the one that takes its place.
     RenewCredential(SecretHash, FolderOrigin, SecretHash, StepAnswer<bool>),
     UseSuccessor(SecretHash, FolderOrigin, StepAnswer<bool>),
+    /// The name of the certificate with its tables, and its credential.
+    AdmitCertificate((String, TableBounds), SecretHash, StepAnswer<Result<(), JoinRefusal>>),
     NoteReport(FolderOrigin, String, StepAnswer<()>),
     RevokeHost(String, StepAnswer<bool>),
     ForgetHost(String, StepAnswer<bool>),
@@ -94,6 +97,7 @@ impl CommitStep {
                 | BindOrigin(..)
                 | RenewCredential(..)
                 | UseSuccessor(..)
+                | AdmitCertificate(..)
                 | NoteReport(..)
                 | RevokeHost(..)
                 | ForgetHost(..)
@@ -146,6 +150,9 @@ impl CommitStep {
             }
             RenewCredential(old, origin, new, answer) => answer.give(to.renew_credential((&old, &origin), &new)),
             UseSuccessor(credential, origin, answer) => answer.give(to.use_successor(&credential, &origin)),
+            AdmitCertificate((name, tables), credential, answer) => {
+                answer.give(to.catalog.admit_certificate((&name, &tables), &credential, time::now()));
+            }
             NoteReport(origin, report, answer) => answer.give(to.catalog.note_report(&origin, &report, time::now())),
             RevokeHost(name, answer) => answer.give(to.catalog.revoke_host(&name)),
             ForgetHost(name, answer) => answer.give(to.catalog.forget_host(&name)),
