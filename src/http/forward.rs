@@ -401,7 +401,7 @@ pub struct ComparedLine {
     pub answered: bool,
     /// Records that were compared.
     pub records: u64,
-    /// Records that were not: of tables that are called otherwise here, and of days that are gone here.
+    /// Records that were not: of day-tables whose records go to several here, and of days that are gone here.
     pub elsewhere: u64,
     /// Day-tables that lack records here, with the records there and here.
     pub lacking: Vec<(String, u64, u64)>,

@@ -732,6 +732,43 @@ fn verify_compares_with_what_the_hosts_have() {
     assert_eq!(verdict().0, Some(75), "no host can be asked");
 }
 
+/// The host has tables that the central does not know: their records are in its last one, and are compared there.
+#[test]
+fn verify_compares_tables_that_are_called_otherwise() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::new("web-1");
+    let tables = "[[table]]\nname = \"Errors\"\nwhen = 'message:request'\nkeep = \"30d\"\n[[table]]\nname = \"App\"\nkeep = \"30d\"\nperiod = \"hour\"\n";
+    fs::write(host.file(), host.base() + tables).expect("a configuration");
+    assert!(host.join(&central.invite("web-1"), &[]).status.success());
+    let daemon = host.start();
+    host.write("app.log", &lines("request", 0..40));
+    host.write("app.log", &lines("other", 0..60));
+    wait_for_all(&central, &[&host], 100);
+    let names: Vec<String> = host
+        .place
+        .json("tables", &[])
+        .iter()
+        .map(|table| table["table"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert!(["Errors20261127", "App2026112710"].iter().all(|name| names.contains(&(*name).to_owned())), "{names:?}");
+    let verdict = || {
+        let output = central.place.ask("verify", &["--fleet"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = verdict();
+    assert_eq!((code, said.trim()), (Some(0), "whole: 1 host, 100 records"));
+    central.place.said("drop", &["--yes", "Log20261127"]);
+    let (code, said) = verdict();
+    assert_eq!(code, Some(65), "{said}");
+    assert!(
+        said.contains("web-1 has 100 records in App2026112710, Errors20261127 (Log20261127 here), and 0 of them"),
+        "{said}"
+    );
+    daemon.stop();
+    running.stop();
+}
+
 #[test]
 fn two_centrals_each_get_everything_and_no_day_is_sealed_before() {
     let centrals = [Central::new(), Central::new()];

@@ -14,12 +14,12 @@ use daytable_platform::reloadable::Reloadable;
 use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash, fits};
 use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
-use daytable_store::forward::inventory;
+use daytable_store::forward::inventory::{self, DayCount};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::receive::{ReceiveError, Receiver};
 use daytable_store::forward::wire::{self, BodyError, BodyLimits};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::time::{Duration, Instant};
@@ -66,6 +66,19 @@ impl Places {
     fn table_of(&self, table: &DayTable) -> TableName {
         let known = self.0.iter().find(|(name, _)| name.same(table.table()));
         known.or_else(|| self.0.last()).map_or_else(|| table.table().clone(), |(name, _)| name.clone())
+    }
+
+    /// The day-table that all rows of a host's day-table go to. `None` if they go to several, or that day is gone or too far ahead.
+    fn day_of(&self, table: &DayTable) -> Option<DayTable> {
+        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
+        let (name, window) = known.or_else(|| self.0.last())?;
+        // An hour is within a day, and a day within a month.
+        let is_whole = table.period() <= window.period;
+        let day = match known.is_some() && window.period == table.period() {
+            true => table.clone(),
+            false => DayTable::at(name, window.period, table.start()),
+        };
+        (is_whole && window.admits(&day, time::now()) == Admission::Own).then_some(day)
     }
 
     /// The day-table of a row that a host has in `table`; `None` if that day is gone.
@@ -217,7 +230,7 @@ pub struct IntakeCounters {
 pub struct Compared {
     /// Records that the host has, of days that were compared.
     pub records: u64,
-    /// Records of tables that are called otherwise here, and of days that are gone here.
+    /// Records of day-tables whose records go to several here, and of days that are gone here.
     pub elsewhere: u64,
     /// Day-tables that lack records here, or have others: with the records there, and here.
     pub lacking: Vec<(String, u64, u64)>,
@@ -670,24 +683,30 @@ impl ForwardIntake {
             return Err(misplaced(host.received, ForwardPosition { commit: message.commit, ..position }));
         }
         let places = self.places.load();
-        let mut compared = Compared::default();
+        let (mut compared, mut groups) = (Compared::default(), BTreeMap::<DayTable, (Vec<&str>, DayCount)>::new());
         for day in &message.days {
             let Ok(table) = DayTable::parse(&day.table) else {
                 return Err(IntakeError::Message("a day-table has an invalid name".into()));
             };
-            let mut here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
-            if here.lacks(day) {
-                here.add(&self.read(|reader| inventory::count_ahead(reader, &table, &host.name))?);
-            }
-            // A table that is called otherwise here, or a day that is gone here, cannot be compared.
-            let is_elsewhere = || places.of(&table, RowKey::new(table.start(), 0, 0)).as_ref() != Some(&table);
-            if here.lacks(day) && is_elsewhere() {
-                compared.elsewhere = compared.elsewhere.saturating_add(day.records);
+            if let Some(place) = places.day_of(&table) {
+                let (tables, wanted) = groups.entry(place).or_default();
+                tables.push(&day.table);
+                wanted.add(day);
                 continue;
             }
-            compared.records = compared.records.saturating_add(day.records);
-            if here.lacks(day) {
-                compared.lacking.push((day.table.clone(), day.records, here.records));
+            // Whatever is here of a day that is gone, or is too far ahead.
+            match self.received_of(&host.name, &table, day)?.lacks(day) {
+                true => compared.elsewhere = compared.elsewhere.saturating_add(day.records),
+                false => compared.records = compared.records.saturating_add(day.records),
+            }
+        }
+        for (place, (tables, wanted)) in groups {
+            let here = self.received_of(&host.name, &place, &wanted)?;
+            compared.records = compared.records.saturating_add(wanted.records);
+            if here.lacks(&wanted) {
+                let (tables, place) = (tables.join(", "), place.to_string());
+                let shown = if tables == place { place } else { format!("{tables} ({place} here)") };
+                compared.lacking.push((shown, wanted.records, here.records));
             }
         }
         compared.later = message.later;
@@ -696,6 +715,15 @@ impl ForwardIntake {
             question.answers.insert(origin, compared);
         }
         Ok(CountsAnswer { lacking })
+    }
+
+    /// The records of a host in a day-table here, with those that were too far ahead when they came, if that day lacks any.
+    fn received_of(&self, host: &str, table: &DayTable, wanted: &DayCount) -> Result<DayCount, StoreError> {
+        let mut here = self.read(|reader| inventory::count_received(reader, table, host))?;
+        if here.lacks(wanted) {
+            here.add(&self.read(|reader| inventory::count_ahead(reader, table, host))?);
+        }
+        Ok(here)
     }
 
     /// Asks all hosts which records they have, waits for their answers for so long, and compares. A host is asked with its next

@@ -78,6 +78,31 @@ fn rows_go_to_the_table_of_their_name_or_to_the_last_one() {
 }
 
 #[test]
+fn a_day_is_compared_with_the_one_that_all_its_rows_go_to() {
+    use daytable_model::key::Period;
+    let name = |name| TableName::new(name).expect("a name");
+    let window = |period| Window { keep: Duration::from_secs(9 * 86_400), period };
+    let places = Places(vec![(name("Audit"), window(Period::Hour)), (name("Log"), window(Period::Day))]);
+    let now = time::now();
+    let at = |table, period, time| DayTable::at(&name(table), period, time);
+    let log = at("Log", Period::Day, now);
+    for (table, period, place) in [
+        ("Log", Period::Day, Some(&log)),
+        ("App", Period::Day, Some(&log)),
+        ("App", Period::Hour, Some(&log)),
+        ("App", Period::Month, None),
+        ("Audit", Period::Day, None),
+        ("Audit", Period::Hour, Some(&at("Audit", Period::Hour, now))),
+    ] {
+        assert_eq!(places.day_of(&at(table, period, now)).as_ref(), place, "{table} {period:?}");
+    }
+    let day = Duration::from_secs(86_400);
+    for time in [now.minus(day * 30), now.plus(day * 30)] {
+        assert_eq!(places.day_of(&at("App", Period::Day, time)), None, "gone, or too far ahead");
+    }
+}
+
+#[test]
 fn names_of_hosts() {
     for name in ["web-1", "node-*", "a.b_c", "X"] {
         assert_eq!(checked_name(name).expect("a name"), name);
