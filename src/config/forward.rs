@@ -153,7 +153,7 @@ fn keys() -> Vec<ConfigKey<ForwardOptions>> {
                    `http://` and `otlp+http://` are for this host alone, unless `allow_plain` is set."),
         text("credential_file", file, |receiver: &mut ForwardOptions| &mut receiver.credential_file, secret_file)
             .required("\"/etc/daytable/forward\"")
-            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again. A host replaces its credential by itself (`renew_after` of `[hosts]` there): the file gets the new one where daytable may write it, and the data folder has it in any case. A backend of OpenTelemetry has none."),
+            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again. A host replaces its credential by itself (`renew_after` of `[hosts]` there): the file gets the new one where daytable may write it, and the data folder otherwise. A backend of OpenTelemetry has none."),
         optional_text("code_file", file, |receiver: &mut ForwardOptions| &mut receiver.code_file, secret_file)
             .example("\"/run/secrets/daytable/enrol/code\"")
             .live("A file with a code of `daytable hosts enrol` there. With it, this host joins by itself, under the name `host`, where it has no credential or one that is not known there. One that was revoked stays out."),
