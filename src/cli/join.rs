@@ -69,6 +69,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let file = args.config.as_deref().or_else(|| installed_file());
     let config = file.map(|file| load_config(Some(file))).transpose()?;
     let known = config.as_ref().and_then(|config| config.forward.iter().find(|known| known.to == args.to)).cloned();
+    if known.as_ref().is_some_and(ForwardOptions::shows_certificate_alone) {
+        let reason = "the configuration has a certificate for this address, and so needs no code: add `credential_file` to its block to use one";
+        return Err(CliError::Unavailable(reason.into()));
+    }
     let options = ForwardOptions {
         to: args.to.clone(),
         credential_file: match (&args.credential_file, &known) {
@@ -80,8 +84,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         allow_plain: args.allow_plain || known.as_ref().is_some_and(|known| known.allow_plain),
         code_file: None,
         headers_file: None,
-        cert_file: None,
-        key_file: None,
+        cert_file: known.as_ref().and_then(|known| known.cert_file.clone()),
+        key_file: known.as_ref().and_then(|known| known.key_file.clone()),
     };
     // A code is good for one attempt that succeeds, so what can fail here fails first.
     if args.new_origin {

@@ -97,9 +97,6 @@ pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOption
         if has_certificate != section.has("key_file") {
             section.problem("needs `cert_file` and `key_file` together");
         }
-        if has_certificate && !is_backend && section.has("credential_file") {
-            section.problem("has a certificate or a `credential_file`, and not both");
-        }
         if !is_backend && !has_certificate {
             section.require("credential_file", "credential_file = \"/etc/daytable/forward\"");
         }
@@ -109,8 +106,8 @@ pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOption
                 "`credential_file` is for another daytable: the token of a backend stands in its `headers_file`",
             );
         }
-        if has_certificate && section.has("code_file") {
-            section.problem("`code_file` is for a credential, which a host with a certificate does not have");
+        if has_certificate && !is_backend && section.has("code_file") && !section.has("credential_file") {
+            section.problem("`code_file` is for a credential: it needs `credential_file`");
         }
         if is_backend && section.has("code_file") {
             section.problem("`code_file` is for another daytable, which takes hosts by codes");
@@ -166,7 +163,7 @@ fn keys() -> Vec<ConfigKey<ForwardOptions>> {
             .live("Authorities of the receiver's certificate in PEM, beside those of the system."),
         optional_text("cert_file", file, |receiver: &mut ForwardOptions| &mut receiver.cert_file, secret_file)
             .example("\"/etc/daytable/host.pem\"")
-            .live("A certificate in PEM that this host shows, instead of `credential_file`. Its common name is the name of this host there, and `certificates` of `[hosts]` there permits it. A changed file is read with the next connection that fails or begins anew."),
+            .live("A certificate in PEM that this host shows. Without `credential_file` it is the credential: its common name is the name of this host there, and `certificates` of `[hosts]` there permits it. A changed file is read when a connection fails or begins anew."),
         optional_text("key_file", file, |receiver: &mut ForwardOptions| &mut receiver.key_file, secret_file)
             .example("\"/etc/daytable/host.key\"")
             .live("The key of `cert_file` in PEM."),

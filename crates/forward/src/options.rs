@@ -17,12 +17,19 @@ pub struct ForwardOptions {
     pub headers_file: Option<PathBuf>,
     /// Authorities of its certificate in PEM, beside those of the system.
     pub ca_file: Option<PathBuf>,
-    /// The certificate that this host shows instead of a credential, in PEM.
+    /// The certificate that this host shows in PEM: its credential, if it has no `credential_file`.
     pub cert_file: Option<PathBuf>,
     /// The key of `cert_file` in PEM.
     pub key_file: Option<PathBuf>,
     /// Whether records may be sent without TLS to another host.
     pub allow_plain: bool,
+}
+
+impl ForwardOptions {
+    /// Whether a certificate is all that this host shows.
+    pub fn shows_certificate_alone(&self) -> bool {
+        self.cert_file.is_some() && self.credential_file.as_os_str().is_empty()
+    }
 }
 
 /// The address of a receiver: `http://` or `https://`, without user, query and fragment, and without a slash at its end.

@@ -52,7 +52,7 @@ fn receiver(options: &ForwardOptions, data_dir: &Path) -> CheckResult {
 /// Whether the receiver knows one of the credentials of this host.
 async fn probe(options: &ForwardOptions, data_dir: &Path) -> Result<(), ClientError> {
     let client = ReceiverClient::without_credential(options)?;
-    if options.cert_file.is_some() {
+    if options.shows_certificate_alone() {
         return client.probe().await;
     }
     let kept = KeptCredentials::read(options, data_dir);

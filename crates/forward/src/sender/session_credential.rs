@@ -39,7 +39,7 @@ impl Work {
         reader: &ForwardReader,
     ) -> Result<(SessionCredential, HelloAnswer), SessionEnd> {
         let stranger = ReceiverClient::without_credential(&self.options)?;
-        if self.options.cert_file.is_some() {
+        if self.options.shows_certificate_alone() {
             let answer = self.hello(runtime, &stranger, reader)?;
             return Ok((SessionCredential { client: stranger, kept: None }, answer));
         }

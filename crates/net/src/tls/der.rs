@@ -2,7 +2,7 @@
 
 pub(super) const SEQUENCE: u8 = 0x30;
 /// The version of a certificate, before its other fields.
-pub(super) const VERSION: u8 = 0xa0;
+const VERSION: u8 = 0xa0;
 
 /// The first element: its tag, its content, and the bytes after it.
 pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
@@ -24,4 +24,17 @@ pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 /// The content of the first element, if it has this tag, and the bytes after it.
 pub(super) fn inside(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     element(bytes).filter(|found| found.0 == tag).map(|(_, content, rest)| (content, rest))
+}
+
+/// What a certificate has that is signed, after its version and so many further fields.
+pub(super) fn fields_after(certificate: &[u8], count: usize) -> Option<&[u8]> {
+    let (certificate, _) = inside(certificate, SEQUENCE)?;
+    let (mut signed, _) = inside(certificate, SEQUENCE)?;
+    if signed.first() == Some(&VERSION) {
+        signed = element(signed)?.2;
+    }
+    for _ in 0..count {
+        signed = element(signed)?.2;
+    }
+    Some(signed)
 }

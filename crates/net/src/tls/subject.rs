@@ -8,7 +8,7 @@
 //!
 //! TLS has verified who signed the certificate; this only reads the name.
 
-use super::der::{SEQUENCE, VERSION, element, inside};
+use super::der::{SEQUENCE, element, fields_after, inside};
 
 const SET: u8 = 0x31;
 const UTF8_STRING: u8 = 0x0c;
@@ -18,15 +18,8 @@ const COMMON_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x04, 0x03];
 
 /// The common name of the subject. `None` if there is none, or more than one.
 pub(super) fn common_name(certificate: &[u8]) -> Option<String> {
-    let (certificate, _) = inside(certificate, SEQUENCE)?;
-    let (mut signed, _) = inside(certificate, SEQUENCE)?;
-    if signed.first() == Some(&VERSION) {
-        signed = element(signed)?.2;
-    }
-    for _serial_signature_issuer_validity in 0..4 {
-        signed = element(signed)?.2;
-    }
-    let (mut names, _) = inside(signed, SEQUENCE)?;
+    // After serialNumber, signature, issuer and validity.
+    let (mut names, _) = inside(fields_after(certificate, 4)?, SEQUENCE)?;
     let mut found = None;
     while !names.is_empty() {
         let (mut set, rest) = inside(names, SET)?;

@@ -12,7 +12,7 @@
 //!     validity SEQUENCE { notBefore, notAfter }      UTCTime `YYMMDDHHMMSSZ` or GeneralizedTime `YYYYMMDDHHMMSSZ`
 //! ```
 
-use super::der::{SEQUENCE, VERSION, element, inside};
+use super::der::{SEQUENCE, element, fields_after, inside};
 use daytable_model::time::Ticks;
 use std::path::Path;
 use std::time::Duration;
@@ -29,15 +29,8 @@ pub fn expiry(path: &Path) -> Option<Ticks> {
 }
 
 fn not_after(certificate: &[u8]) -> Option<Ticks> {
-    let (certificate, _) = inside(certificate, SEQUENCE)?;
-    let (mut signed, _) = inside(certificate, SEQUENCE)?;
-    if signed.first() == Some(&VERSION) {
-        signed = element(signed)?.2;
-    }
-    for _serial_signature_issuer in 0..3 {
-        signed = element(signed)?.2;
-    }
-    let (validity, _) = inside(signed, SEQUENCE)?;
+    // After serialNumber, signature and issuer.
+    let (validity, _) = inside(fields_after(certificate, 3)?, SEQUENCE)?;
     let (_, _, after) = element(validity)?;
     let (tag, text, _) = element(after)?;
     time(tag, std::str::from_utf8(text).ok()?)
