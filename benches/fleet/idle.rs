@@ -4,7 +4,7 @@ use crate::member::{Member, free_address, said};
 use crate::table::Table;
 use anyhow::{Context, Result};
 use daytable_forward::client::ReceiverClient;
-use daytable_forward::credentials::Credential;
+use daytable_forward::credentials::ForwardCredential;
 use daytable_forward::options::ForwardOptions;
 use daytable_forward::protocol::{HelloRequest, HostReport, JoinRequest};
 use daytable_store::forward::position::FolderOrigin;
@@ -29,7 +29,8 @@ pub(crate) fn measure(table: &mut Table, scratch: &Path, hosts: u64) -> Result<(
             let options = ForwardOptions { to: url.clone(), ..ForwardOptions::default() };
             let request = JoinRequest { code: code.clone(), name: Some(format!("node-{number}")), credential: None };
             let client = ReceiverClient::without_credential(&options)?;
-            let credential = Credential::new(&client.join(&request).await?.credential).context("no credential")?;
+            let credential =
+                ForwardCredential::new(&client.join(&request).await?.credential).context("no credential")?;
             clients.push((client.with_credential(&credential)?, number));
         }
         for turn in 1..=3 {

@@ -1,6 +1,6 @@
 //! Requests of a host to its receiver.
 
-use crate::credentials::Credential;
+use crate::credentials::ForwardCredential;
 use crate::options::{ForwardOptions, is_plain};
 use crate::protocol::{
     COUNTS, CountsAnswer, CountsMessage, ErrorAnswer, HELLO, HelloAnswer, HelloRequest, JOIN, JoinAnswer, JoinRequest,
@@ -104,7 +104,7 @@ impl ReceiverClient {
     /// # Errors
     ///
     /// It is none.
-    pub fn with_credential(&self, credential: &Credential) -> Result<ReceiverClient, ClientError> {
+    pub fn with_credential(&self, credential: &ForwardCredential) -> Result<ReceiverClient, ClientError> {
         let value = HeaderValue::from_str(&format!("Bearer {}", credential.word()));
         let mut value = value.map_err(|_| ClientError::Options("the credential is none".into()))?;
         value.set_sensitive(true);

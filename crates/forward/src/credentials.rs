@@ -35,12 +35,12 @@ static WRITING: Mutex<()> = Mutex::new(());
 /// A credential, or another secret word. No log shows it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Credential(String);
+pub struct ForwardCredential(String);
 
-impl Credential {
+impl ForwardCredential {
     /// `None` if a text cannot be one.
-    pub fn new(text: &str) -> Option<Credential> {
-        secret::hash(text).map(|_| Credential(text.trim().to_owned()))
+    pub fn new(text: &str) -> Option<ForwardCredential> {
+        secret::hash(text).map(|_| ForwardCredential(text.trim().to_owned()))
     }
 
     /// The word, for a header.
@@ -54,16 +54,16 @@ impl Credential {
     }
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for ForwardCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credential(…)")
+        f.write_str("ForwardCredential(…)")
     }
 }
 
 /// The secret word of a file. Errors name the file, never its content.
-pub(crate) fn read_word(path: &Path) -> Result<Credential, String> {
+pub(crate) fn read_word(path: &Path) -> Result<ForwardCredential, String> {
     let text = small_file::read_named(path, FILE_BYTES_MAX)?;
-    Credential::new(&text).ok_or_else(|| format!("{} has no credential", path.escaped()))
+    ForwardCredential::new(&text).ok_or_else(|| format!("{} has no credential", path.escaped()))
 }
 
 /// A file for a credential, mode 0600, that is being written beside its place.
@@ -119,11 +119,11 @@ impl CredentialDraft {
 struct KeptEntry {
     file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    current: Option<Credential>,
+    current: Option<ForwardCredential>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<Credential>,
+    next: Option<ForwardCredential>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    previous: Option<Credential>,
+    previous: Option<ForwardCredential>,
 }
 
 /// The credentials at one receiver.
@@ -131,7 +131,7 @@ pub struct KeptCredentials {
     path: PathBuf,
     data_dir: PathBuf,
     /// That of the file, or why there is none.
-    file: Result<Credential, String>,
+    file: Result<ForwardCredential, String>,
     kept: KeptEntry,
 }
 
@@ -149,14 +149,14 @@ impl KeptCredentials {
     }
 
     /// The credentials in the order in which they are tried: a receiver that does not know one is shown the next.
-    pub fn candidates(&self) -> Vec<Credential> {
+    pub fn candidates(&self) -> Vec<ForwardCredential> {
         let KeptEntry { current, next, previous, .. } = &self.kept;
         let file = self.file.as_ref().ok();
         let order = match self.is_file_new() {
             true => [file, current.as_ref(), previous.as_ref(), next.as_ref()],
             false => [current.as_ref(), file, previous.as_ref(), next.as_ref()],
         };
-        let mut candidates: Vec<Credential> = Vec::new();
+        let mut candidates: Vec<ForwardCredential> = Vec::new();
         for credential in order.into_iter().flatten() {
             if !candidates.contains(credential) {
                 candidates.push(credential.clone());
@@ -172,7 +172,7 @@ impl KeptCredentials {
     }
 
     /// The receiver knows this credential, and none that was tried before it.
-    pub fn accept(&mut self, credential: &Credential) -> Result<(), StoreError> {
+    pub fn accept(&mut self, credential: &ForwardCredential) -> Result<(), StoreError> {
         if self.kept.next.as_ref() == Some(credential) {
             // A kill, or an answer that was lost, came between its request and its place.
             let before = self.kept.current.clone().or_else(|| self.file.clone().ok());
@@ -196,19 +196,19 @@ impl KeptCredentials {
 
     /// The credential that is to take the place of the current one. It is on the disk when this returns, so that a process that is
     /// killed goes on with the same one.
-    pub fn next(&mut self) -> Result<Credential, StoreError> {
+    pub fn prepare_next(&mut self) -> Result<ForwardCredential, StoreError> {
         if let Some(next) = &self.kept.next {
             return Ok(next.clone());
         }
         let random = |source| StoreError::Io { path: "/dev/urandom".into(), source };
-        let next = Credential(secret::credential().map_err(random)?);
+        let next = ForwardCredential(secret::credential().map_err(random)?);
         self.write(KeptEntry { next: Some(next.clone()), ..self.kept.clone() })?;
         daytable_platform::failpoint!("forward-renewal-kept");
         Ok(next)
     }
 
     /// The receiver accepts `new` from now on, and `before` until `new` was used.
-    pub fn replace(&mut self, before: Option<&Credential>, new: &Credential) -> Result<(), StoreError> {
+    pub fn replace(&mut self, before: Option<&ForwardCredential>, new: &ForwardCredential) -> Result<(), StoreError> {
         let (current, previous) = (Some(new.clone()), before.cloned());
         self.write(KeptEntry { file: self.file_hash(), current, next: None, previous })?;
         daytable_platform::failpoint!("forward-renewal-replaced");
@@ -228,7 +228,7 @@ impl KeptCredentials {
     }
 
     /// Puts the credential into its file. `false` if it is no file, or somebody else changed it.
-    fn write_file(&self, credential: &Credential) -> io::Result<bool> {
+    fn write_file(&self, credential: &ForwardCredential) -> io::Result<bool> {
         let is_as_read = match std::fs::symlink_metadata(&self.path) {
             Ok(found) => found.is_file() && read_word(&self.path) == self.file,
             Err(error) => error.kind() == io::ErrorKind::NotFound && self.file.is_err(),
@@ -244,7 +244,7 @@ impl KeptCredentials {
     }
 
     fn file_hash(&self) -> String {
-        self.file.as_ref().map(Credential::hash).unwrap_or_default()
+        self.file.as_ref().map(ForwardCredential::hash).unwrap_or_default()
     }
 
     fn write(&mut self, kept: KeptEntry) -> Result<(), StoreError> {
@@ -307,8 +307,8 @@ mod tests {
         }
     }
 
-    fn word(text: &str) -> Credential {
-        Credential::new(text).expect("a word")
+    fn word(text: &str) -> ForwardCredential {
+        ForwardCredential::new(text).expect("a word")
     }
 
     #[test]
@@ -317,9 +317,9 @@ mod tests {
         place.put("first");
         let mut kept = place.read();
         kept.accept(&word("first")).expect("kept");
-        let next = kept.next().expect("kept");
+        let next = kept.prepare_next().expect("kept");
         assert_eq!(place.words(), ["first".to_owned(), next.0.clone()], "until the receiver knows the new one");
-        assert_eq!(place.read().next().expect("kept"), next, "after a kill it is the same one");
+        assert_eq!(place.read().prepare_next().expect("kept"), next, "after a kill it is the same one");
         kept.replace(Some(&word("first")), &next).expect("kept");
         assert_eq!(std::fs::read_to_string(place.file()).expect("a file").trim(), next.0);
         assert_eq!(place.words(), [next.0.clone(), "first".to_owned()]);
@@ -331,11 +331,11 @@ mod tests {
     #[test]
     fn a_next_one_that_the_receiver_knows_takes_its_place() {
         let place = Place::new();
-        let next = place.read().next().expect("kept");
-        assert_eq!(place.words(), [next.0.clone()], "of a host without a file");
+        let next = place.read().prepare_next().expect("kept");
+        assert_eq!(place.words(), std::slice::from_ref(&next.0), "of a host without a file");
         place.read().accept(&next).expect("kept");
         assert_eq!(std::fs::read_to_string(place.file()).expect("a file").trim(), next.0);
-        let other = place.read().next().expect("kept");
+        let other = place.read().prepare_next().expect("kept");
         assert_ne!(other, next);
         place.read().accept(&other).expect("kept");
         assert_eq!(place.words(), [other.0.clone(), next.0.clone()]);
@@ -349,7 +349,7 @@ mod tests {
         std::os::unix::fs::symlink(&target, place.file()).expect("linked");
         let mut kept = place.read();
         kept.accept(&word("first")).expect("kept");
-        let next = kept.next().expect("kept");
+        let next = kept.prepare_next().expect("kept");
         kept.replace(Some(&word("first")), &next).expect("kept");
         assert_eq!(std::fs::read_to_string(&target).expect("a file"), "first\n");
         assert_eq!(place.words(), [next.0.clone(), "first".to_owned()]);
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(place.words(), ["second"]);
         // Somebody put the old file back: it is tried, and then no more.
         let mut kept = place.read();
-        let next = kept.next().expect("kept");
+        let next = kept.prepare_next().expect("kept");
         kept.replace(Some(&word("second")), &next).expect("kept");
         std::fs::write(&target, "first\n").expect("written");
         assert_eq!(place.words(), ["first".to_owned(), next.0.clone(), "second".to_owned()]);
@@ -375,7 +375,7 @@ mod tests {
         place.put("first");
         let mut kept = place.read();
         kept.accept(&word("first")).expect("kept");
-        let (next, state) = (kept.next().expect("kept"), place.0.path().join("forward-credentials.json"));
+        let (next, state) = (kept.prepare_next().expect("kept"), place.0.path().join("forward-credentials.json"));
         let entry = KeptEntry {
             file: word("first").hash(),
             current: Some(next.clone()),
@@ -389,14 +389,14 @@ mod tests {
         place.read().accept(&next).expect("kept");
         assert_eq!(place.words(), [next.0.clone(), "first".to_owned()]);
         std::fs::write(&state, "{").expect("damaged");
-        assert_eq!(place.words(), [next.0.clone()]);
+        assert_eq!(place.words(), std::slice::from_ref(&next.0));
     }
 
     #[test]
     fn no_form_for_a_log_shows_a_credential() {
         assert!(!format!("{:?}", word("hidden")).contains("hidden"));
         for wrong in ["", "two words", "\u{e9}"] {
-            assert_eq!(Credential::new(wrong), None, "{wrong:?}");
+            assert_eq!(ForwardCredential::new(wrong), None, "{wrong:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! must not use up the wrong codes that a receiver takes in a minute.
 
 use crate::client::{ClientError, ReceiverClient};
-use crate::credentials::{Credential, read_word};
+use crate::credentials::{ForwardCredential, read_word};
 use crate::protocol::JoinRequest;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub(crate) struct Enrolment {
     code_file: PathBuf,
     /// The name of this host.
     host: String,
-    refused: Option<(Credential, ClientError, Instant)>,
+    refused: Option<(ForwardCredential, ClientError, Instant)>,
 }
 
 impl Enrolment {
@@ -29,8 +29,8 @@ impl Enrolment {
     pub(crate) async fn join(
         &mut self,
         client: &ReceiverClient,
-        credential: &Credential,
-    ) -> Result<Credential, ClientError> {
+        credential: &ForwardCredential,
+    ) -> Result<ForwardCredential, ClientError> {
         let code = read_word(&self.code_file).map_err(ClientError::Options)?;
         if let Some((refused, error, at)) = &self.refused
             && *refused == code
@@ -46,7 +46,7 @@ impl Enrolment {
         match client.join(&request).await {
             Ok(answer) => {
                 self.refused = None;
-                Ok(Credential::new(&answer.credential).unwrap_or_else(|| credential.clone()))
+                Ok(ForwardCredential::new(&answer.credential).unwrap_or_else(|| credential.clone()))
             }
             Err(error) => {
                 if matches!(error, ClientError::Refused { status: 403, .. }) {

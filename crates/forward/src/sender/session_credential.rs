@@ -12,7 +12,7 @@
 
 use super::{SessionEnd, Work};
 use crate::client::{ClientError, ReceiverClient};
-use crate::credentials::{Credential, KeptCredentials};
+use crate::credentials::{ForwardCredential, KeptCredentials};
 use crate::protocol::{HelloAnswer, RenewRequest};
 use daytable_store::forward::reader::ForwardReader;
 use tokio::runtime::Runtime;
@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 pub(super) struct SessionCredential {
     pub(super) client: ReceiverClient,
     /// `None` of a host that shows a certificate.
-    kept: Option<(Credential, KeptCredentials)>,
+    kept: Option<(ForwardCredential, KeptCredentials)>,
 }
 
 impl SessionCredential {
@@ -61,7 +61,7 @@ impl Work {
         let Some(mut enrolment) = self.enrolment.take() else {
             return Err(refusal.unwrap_or_else(|| ClientError::Options(kept.problem())).into());
         };
-        let joined = match kept.next() {
+        let joined = match kept.prepare_next() {
             Ok(next) => self.request(runtime, enrolment.join(&stranger, &next)),
             Err(error) => Err(error.into()),
         };
@@ -85,20 +85,21 @@ impl Work {
         let Some((credential, kept)) = shown.kept.as_mut().filter(|_| is_old) else { return Ok(()) };
         let failed = |error: &dyn std::fmt::Display| {
             tracing::warn!(to = self.options.to, %error, "failed to replace the credential, which is tried again; the one before stays good");
+            Ok(())
         };
-        let next = match kept.next() {
+        let next = match kept.prepare_next() {
             Ok(next) => next,
-            Err(error) => return Ok(failed(&error)),
+            Err(error) => return failed(&error),
         };
         let (origin, instance, hash) = (self.origin, self.process.instance, next.hash());
         match self.request(runtime, shown.client.renew(&RenewRequest { origin, instance, credential: hash })) {
             Ok(_) => {}
-            Err(SessionEnd::Client(error)) => return Ok(failed(&error)),
+            Err(SessionEnd::Client(error)) => return failed(&error),
             Err(end) => return Err(end),
         }
         daytable_platform::failpoint!("forward-renewal-answered");
         if let Err(error) = kept.replace(Some(credential), &next) {
-            return Ok(failed(&error));
+            return failed(&error);
         }
         shown.client = shown.client.with_credential(&next)?;
         *credential = next;

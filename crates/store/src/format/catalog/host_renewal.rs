@@ -13,7 +13,7 @@
 //! name, the origin and the tables of the one before it, so who renews gains nothing.
 
 use super::database::Catalog;
-use super::hosts::SecretHash;
+use super::values::SecretHash;
 use crate::StoreError;
 use crate::format::forward_position::FolderOrigin;
 use daytable_model::time::Ticks;
@@ -182,7 +182,7 @@ mod tests {
         let (name, tables) = ("web-*".to_owned(), TableBounds::default());
         let invitation = Invitation { code: hash(101), name, expires, is_reusable: true, tables };
         catalog.invite(&invitation, NOW).expect("invited");
-        let mut by_code = |catalog: &mut Catalog, credential| {
+        let by_code = |catalog: &mut Catalog, credential| {
             catalog.join(&hash(101), Some("web-1"), &hash(credential), NOW).expect("written")
         };
         assert!(by_code(&mut catalog, 3).is_ok(), "a folder that was lost joins again");

@@ -5,7 +5,9 @@
 //! a repeated request is known by its position alone.
 
 use super::database::Catalog;
+use super::name_pattern::fits;
 use super::table_bounds::TableBounds;
+pub use super::values::SecretHash;
 use crate::StoreError;
 use crate::format::forward_intervals::{HeadInterval, HostAdvance, ReceivedCommits};
 use crate::format::forward_position::{FolderOrigin, ForwardPosition};
@@ -18,9 +20,6 @@ pub const HOSTS_MAX: i64 = 20_000;
 const HISTORY_MAX: usize = 64;
 /// Bytes of an entry of the history: a commit and its checksum.
 const ENTRY_BYTES: usize = 16;
-
-/// A SHA-256 of a code or a credential.
-pub type SecretHash = [u8; 32];
 
 /// An invitation: whoever shows its code gets a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -432,46 +431,10 @@ fn are_many(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))? >= HOSTS_MAX)
 }
 
-/// Whether a name is the one of an invitation, or is of its pattern. `*` stands for any characters.
-pub fn fits(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(name) = name.strip_prefix(start) else { return false };
-    let (middle, end) = rest.rsplit_once('*').map_or((None, rest), |(middle, end)| (Some(middle), end));
-    let Some(name) = name.strip_suffix(end) else { return false };
-    let mut left = name;
-    middle.unwrap_or_default().split('*').all(|part| match left.find(part) {
-        Some(at) => {
-            left = &left[at + part.len()..];
-            true
-        }
-        None => false,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn patterns_of_names() {
-        for (pattern, name, is_of_it) in [
-            ("web-1", "web-1", true),
-            ("web-1", "web-11", false),
-            ("node-*", "node-7", true),
-            ("node-*", "node-", true),
-            ("node-*", "anode-7", false),
-            ("*", "x", true),
-            ("a*b", "ab", true),
-            ("a*b", "a-b", true),
-            ("a*b", "abc", false),
-            ("aa*aa", "aaa", false),
-            ("a*b*c", "a1b2c", true),
-            ("a*b*c", "a1c", false),
-        ] {
-            assert_eq!(fits(pattern, name), is_of_it, "{pattern} {name}");
-        }
-    }
 
     proptest! {
         /// The history is bounded, ascends, has the newest entry, and reaches back to the first one.

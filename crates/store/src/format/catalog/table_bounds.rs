@@ -3,7 +3,7 @@
 //! The names are those of this folder: a host may have tables that are called otherwise, whose records go to a table here. Names
 //! are compared as the service does it, without regard to case. `*` stands for any characters.
 
-use super::hosts::fits;
+use super::name_pattern::fits;
 use daytable_model::key::TableName;
 
 /// Patterns at most.
