@@ -4,6 +4,7 @@ use crate::member::{Member, free_address, said};
 use crate::table::Table;
 use anyhow::{Context, Result};
 use daytable_forward::client::ReceiverClient;
+use daytable_forward::credentials::ForwardCredential;
 use daytable_forward::options::ForwardOptions;
 use daytable_forward::protocol::{HelloRequest, HostReport, JoinRequest};
 use daytable_store::forward::position::FolderOrigin;
@@ -25,12 +26,12 @@ pub(crate) fn measure(table: &mut Table, scratch: &Path, hosts: u64) -> Result<(
     runtime.block_on(async {
         let mut clients = Vec::new();
         for number in 0..hosts {
-            let credential_file = scratch.join(format!("credential-{number}"));
-            let options = ForwardOptions { to: url.clone(), credential_file, ..ForwardOptions::default() };
-            let request = JoinRequest { code: code.clone(), name: Some(format!("node-{number}")) };
-            let joined = ReceiverClient::without_credential(&options)?.join(&request).await?;
-            std::fs::write(&options.credential_file, joined.credential)?;
-            clients.push((ReceiverClient::new(&options)?, number));
+            let options = ForwardOptions { to: url.clone(), ..ForwardOptions::default() };
+            let request = JoinRequest { code: code.clone(), name: Some(format!("node-{number}")), credential: None };
+            let client = ReceiverClient::without_credential(&options)?;
+            let credential =
+                ForwardCredential::new(&client.join(&request).await?.credential).context("no credential")?;
+            clients.push((client.with_credential(&credential)?, number));
         }
         for turn in 1..=3 {
             for (client, number) in &clients {

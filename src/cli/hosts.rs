@@ -9,6 +9,7 @@ use super::output::Output;
 use crate::config::{Config, HostsConfig, Listen};
 use crate::http::{HostLine, InviteLine};
 use clap::Subcommand;
+use daytable_forward::activity::Forbidden;
 use daytable_forward::intake::{ListedHost, invite};
 use daytable_forward::protocol::HostReport;
 use daytable_model::safe_text::percent_encoded;
@@ -51,6 +52,9 @@ struct InviteArgs {
     /// The name of the host: the field log_host of its records
     #[arg(value_name = "NAME")]
     name: String,
+    /// The tables here that the host may write, as in Log 'Audit*'. Without it, all
+    #[arg(long, value_name = "PATTERN", num_args = 1.., value_delimiter = ',')]
+    tables: Vec<String>,
     /// The address of this daytable as the host sees it, where it is not that of the listener
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -66,6 +70,9 @@ struct EnrolArgs {
     /// How long the code works
     #[arg(long, value_name = "DURATION", value_parser = life)]
     expires: Duration,
+    /// The tables here that the hosts may write, as in Log 'Audit*'. Without it, all
+    #[arg(long, value_name = "PATTERN", num_args = 1.., value_delimiter = ',')]
+    tables: Vec<String>,
     /// The address of this daytable as the hosts see it, where it is not that of the listener
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -88,9 +95,11 @@ fn life(text: &str) -> Result<Duration, UnitError> {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     match &args.command {
-        Some(HostsCommand::Invite(args)) => print_invitation(&args.data, &args.name, args.url.as_deref(), None),
-        Some(HostsCommand::Enrol(args)) => {
-            print_invitation(&args.data, &args.pattern, args.url.as_deref(), Some(args.expires))
+        Some(HostsCommand::Invite(InviteArgs { name, tables, url, data })) => {
+            print_invitation(data, (name, tables, None), url.as_deref())
+        }
+        Some(HostsCommand::Enrol(EnrolArgs { pattern, expires, tables, url, data })) => {
+            print_invitation(data, (pattern, tables, Some(*expires)), url.as_deref())
         }
         Some(HostsCommand::Revoke(args)) => change(args, "revoke"),
         Some(HostsCommand::Forget(args)) => change(args, "forget"),
@@ -99,17 +108,25 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// Asks the daemon, or writes to the folder of none.
-fn print_invitation(data: &DataArgs, name: &str, url: Option<&str>, life: Option<Duration>) -> Result<(), CliError> {
+fn print_invitation(
+    data: &DataArgs,
+    (name, tables, life): (&str, &[String], Option<Duration>),
+    url: Option<&str>,
+) -> Result<(), CliError> {
     let data_dir = data.dir();
     let invited = match Control::connect(&data_dir)? {
         Some(control) => {
             let seconds = life.map_or_else(String::new, |life| format!("&seconds={}", life.as_secs()));
-            let target = format!("/-/hosts/invite?name={}{seconds}", percent_encoded(name));
+            let mut target = format!("/-/hosts/invite?name={}{seconds}", percent_encoded(name));
+            if !tables.is_empty() {
+                target.push_str(&format!("&tables={}", percent_encoded(&tables.join(","))));
+            }
             control.post(&target, "")?.only::<InviteLine>("it has no code")?
         }
         None => {
             let code = offline(&data_dir, |store| {
-                invite(&store.forwarding(), name, life).map_err(|error| CliError::Unavailable(error.to_string()))
+                invite(&store.forwarding(), name, tables, life)
+                    .map_err(|error| CliError::Unavailable(error.to_string()))
             })?;
             InviteLine { url: config_of(&data_dir).and_then(|config| address(&config)), code }
         }
@@ -219,15 +236,19 @@ pub(super) fn hosts(data_dir: &Path, named: Option<&Config>) -> Result<Vec<HostL
         named.or(installed.as_ref()).map_or(HostsConfig::default().silent_after, |config| config.hosts.silent_after);
     let listed = |host: daytable_store::catalog::hosts::ForwardingHost| {
         let report: HostReport = serde_json::from_str(&host.report).unwrap_or_default();
-        HostLine::new(&ListedHost { host, report, silent: None }, silent_after)
+        HostLine::new(&ListedHost { host, report, silent: None, forbidden: Forbidden::default() }, silent_after)
     };
     Ok(hosts.into_iter().map(listed).collect())
 }
 
 fn shown(host: &HostLine) -> String {
     let HostLine { host: name, seen, silent_seconds, records, behind_records, behind_bytes, behind_seconds, .. } = host;
+    let tables = match host.tables.as_slice() {
+        [] => String::new(),
+        patterns => format!("  may write {}", patterns.join(", ")),
+    };
     if host.origin.is_none() {
-        return format!("{name}  forwards: invited, and not heard of yet");
+        return format!("{name}  forwards: invited, and not heard of yet{tables}");
     }
     let seen = seen.as_deref().unwrap_or("never");
     // Before all numbers, because they are of the time when it was heard of last.
@@ -252,6 +273,11 @@ fn shown(host: &HostLine) -> String {
     );
     if host.expired > 0 {
         line.push_str(&format!("  too late {}", host.expired));
+    }
+    line.push_str(&tables);
+    if let Some(table) = &host.refused_table {
+        let count = host.refused_requests;
+        line.push_str(&format!("  refused {count} requests, the last one with records for {table}"));
     }
     if host.revoked {
         line.push_str("  revoked");

@@ -11,10 +11,11 @@ use super::locate::{installed_file, load_config};
 use super::output::Output;
 use crate::config::Config;
 use daytable_forward::client::{ClientError, ReceiverClient};
+use daytable_forward::credentials::CredentialDraft;
 use daytable_forward::options::{ForwardOptions, receiver_address};
 use daytable_forward::protocol::{JoinAnswer, JoinRequest};
 use daytable_model::path_text::PathText;
-use daytable_store::{Reader, Store, StoreOptions, private_file};
+use daytable_store::{Reader, Store, StoreOptions};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let file = args.config.as_deref().or_else(|| installed_file());
     let config = file.map(|file| load_config(Some(file))).transpose()?;
     let known = config.as_ref().and_then(|config| config.forward.iter().find(|known| known.to == args.to)).cloned();
+    if known.as_ref().is_some_and(ForwardOptions::shows_certificate_alone) {
+        let reason = "the configuration has a certificate for this address, and so needs no code: add `credential_file` to its block to use one";
+        return Err(CliError::Unavailable(reason.into()));
+    }
     let options = ForwardOptions {
         to: args.to.clone(),
         credential_file: match (&args.credential_file, &known) {
@@ -77,7 +82,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         },
         ca_file: args.ca_file.as_deref().map(absolute).transpose()?.or_else(|| known.clone()?.ca_file),
         allow_plain: args.allow_plain || known.as_ref().is_some_and(|known| known.allow_plain),
+        code_file: None,
         headers_file: None,
+        cert_file: known.as_ref().and_then(|known| known.cert_file.clone()),
+        key_file: known.as_ref().and_then(|known| known.key_file.clone()),
     };
     // A code is good for one attempt that succeeds, so what can fail here fails first.
     if args.new_origin {
@@ -90,21 +98,18 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
         _ => None,
     };
-    let partial = partial_of(&options.credential_file);
     let failed = |source| CliError::Write { path: options.credential_file.clone(), source };
-    let mut credential = private_file::create_anew(&partial).map_err(failed)?;
+    let credential = CredentialDraft::begin(&options.credential_file).map_err(failed)?;
     let joined = join(&options, args, config.as_ref());
     let answer = match joined {
         Ok(answer) => answer,
         Err(error) => {
-            // An empty file of an attempt that failed is of no use.
-            let _ = std::fs::remove_file(&partial);
+            credential.abandon();
             return Err(error);
         }
     };
-    let written = writeln!(credential, "{}", answer.credential).and_then(|()| credential.sync_all());
-    let owned = written.and_then(|()| give_to_owner(&credential, &args.data.dir_of(config.as_ref())));
-    owned.and_then(|()| std::fs::rename(&partial, &options.credential_file)).map_err(failed)?;
+    let owned = give_to_owner(credential.file(), &args.data.dir_of(config.as_ref()));
+    owned.and_then(|()| credential.finish(&answer.credential)).map_err(failed)?;
     if args.new_origin {
         renew_origin(&args.data.dir_of(config.as_ref()))?;
     }
@@ -169,12 +174,6 @@ fn default_file(args: &Args, file: Option<&Path>, config: Option<&Config>) -> Re
     Ok(paths.find(|path| !is_used(path) && !path.exists()).unwrap_or_else(|| folder.join("forward")))
 }
 
-fn partial_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    name.into()
-}
-
 fn join(options: &ForwardOptions, args: &Args, config: Option<&Config>) -> Result<JoinAnswer, CliError> {
     let failed = |error: ClientError| {
         let hint = if matches!(error, ClientError::Network(_)) {
@@ -186,7 +185,8 @@ fn join(options: &ForwardOptions, args: &Args, config: Option<&Config>) -> Resul
     };
     let client = ReceiverClient::without_credential(options).map_err(failed)?;
     // A host without a configured name takes that of its invitation.
-    let request = JoinRequest { code: args.code.0.clone(), name: config.and_then(|config| config.host.clone()) };
+    let name = config.and_then(|config| config.host.clone());
+    let request = JoinRequest { code: args.code.0.clone(), name, credential: None };
     let start = |source| CliError::Write { path: "a runtime".into(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(start)?;
     match runtime.block_on(client.join(&request)) {

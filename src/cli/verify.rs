@@ -168,7 +168,7 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
         }
         if host.elsewhere > 0 {
             let what =
-                "records of tables that are called otherwise here, or of days that are gone here, were not compared";
+                "records of tables that have shorter periods here, or of days that are gone here, were not compared";
             output.line(format_args!("{}: {} {what}", host.host, host.elsewhere))?;
         }
     }

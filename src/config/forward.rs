@@ -1,17 +1,21 @@
 //! `[[forward]]`: where the records of this host are sent; `[hosts]`: the hosts that send theirs here.
 
 use super::changes::Changes;
-use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, optional_text, text, truth};
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, optional_text, text, texts, truth};
 use super::options::SectionOptions;
 use super::section::Section;
+use super::table::TableConfig;
 use super::values::secret_file;
+use daytable_forward::intake::{HostRules, checked_name};
 use daytable_forward::options::{ForwardOptions, is_plain};
 use daytable_forward::otlp::address::{backend, forward_address};
+use daytable_store::catalog::table_bounds::TableBounds;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Receivers at most.
 const RECEIVERS_MAX: usize = 8;
+const RENEWAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 const SILENCE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(31 * 86_400);
 
 /// The hosts that forward here.
@@ -19,11 +23,16 @@ const SILENCE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::fr
 pub struct HostsConfig {
     /// After how long a host that is silent is an alert.
     pub silent_after: Duration,
+    /// The tables of hosts with certificates, as they were written.
+    pub certificate_tables: Vec<String>,
+    /// What the receiver knows.
+    pub rules: HostRules,
 }
 
 impl Default for HostsConfig {
     fn default() -> HostsConfig {
-        HostsConfig { silent_after: Duration::from_secs(600) }
+        let rules = HostRules { renew_after: Duration::from_secs(30 * 86_400), ..HostRules::default() };
+        HostsConfig { silent_after: Duration::from_secs(600), certificate_tables: Vec::new(), rules }
     }
 }
 
@@ -33,9 +42,24 @@ impl SectionOptions for HostsConfig {
 
     fn keys() -> Vec<ConfigKey<HostsConfig>> {
         vec![
+            texts("certificates", "a list of names", 0, |hosts: &mut HostsConfig| &mut hosts.rules.certificates, host_pattern)
+                .example("[\"web-*\"]")
+                .live("Names of hosts that may show a certificate instead of a credential, with `*` for any characters: the common name of a certificate of an authority in `client_ca_file` of `[http] tls`. Such a host needs no `join`."),
+            texts("certificate_tables", "a list of tables", 0, |hosts: &mut HostsConfig| &mut hosts.certificate_tables, table_pattern)
+                .example("[\"Log\", \"Audit*\"]")
+                .live("The tables here that hosts with a certificate may write, with `*` for any characters. Without it, all. Other hosts have theirs from `daytable hosts invite --tables`."),
+            duration("renew_after", |hosts: &mut HostsConfig| &mut hosts.rules.renew_after, RENEWAL)
+                .live("How old a credential of a host is when the host replaces it by a new one, by itself. The one before it ends when the new one is used. None ends by its age, so a host that was away for longer goes on."),
             duration("silent_after", |hosts: &mut HostsConfig| &mut hosts.silent_after, SILENCE)
                 .live("After how long without a word of a host it is an alert, HostSilent, which needs no rule, and `daytable status` and `daytable hosts` name it. daytable_host_silent_seconds has the time of each host."),
         ]
+    }
+
+    fn complete(&mut self, section: &Section<'_>, _: &[TableConfig]) {
+        match TableBounds::new(&self.certificate_tables) {
+            Ok(tables) => self.rules.certificate_tables = tables,
+            Err(error) => section.problem(error),
+        }
     }
 }
 
@@ -54,6 +78,14 @@ pub(super) fn doc() -> SectionDoc {
     }
 }
 
+fn host_pattern(text: &str) -> Result<String, String> {
+    checked_name(text).map_err(|error| error.to_string())
+}
+
+fn table_pattern(text: &str) -> Result<String, String> {
+    TableBounds::new(&[text.to_owned()]).map(|_| text.to_owned())
+}
+
 /// The blocks `[[forward]]` of a file.
 pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOptions> {
     let (keys, mut receivers): (_, Vec<ForwardOptions>) = (keys(), Vec::new());
@@ -61,7 +93,11 @@ pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOption
         let to = section.text("to", forward_address);
         section.require("to", "to = \"https://logs.example:7878\"");
         let is_backend = to.as_deref().is_some_and(|to| backend(to).is_some());
-        if !is_backend {
+        let has_certificate = section.has("cert_file");
+        if has_certificate != section.has("key_file") {
+            section.problem("needs `cert_file` and `key_file` together");
+        }
+        if !is_backend && !has_certificate {
             section.require("credential_file", "credential_file = \"/etc/daytable/forward\"");
         }
         let receiver = key::read(&keys, &mut section, ForwardOptions::default());
@@ -70,9 +106,18 @@ pub(super) fn read(file: &mut Section<'_>, is_remote: bool) -> Vec<ForwardOption
                 "`credential_file` is for another daytable: the token of a backend stands in its `headers_file`",
             );
         }
+        if has_certificate && !is_backend && section.has("code_file") && !section.has("credential_file") {
+            section.problem("`code_file` is for a credential: it needs `credential_file`");
+        }
+        if is_backend && section.has("code_file") {
+            section.problem("`code_file` is for another daytable, which takes hosts by codes");
+        }
         if let Some(to) = to {
             if is_plain(backend(&to).unwrap_or(&to)) && !receiver.allow_plain {
                 section.problem("`to` has no TLS, which only `allow_plain = true` allows for another host");
+            }
+            if has_certificate && !backend(&to).unwrap_or(&to).starts_with("https://") {
+                section.problem("`cert_file` needs TLS: `to` has to begin with https://");
             }
             if receivers.iter().any(|other| other.to == to) {
                 section.problem(format_args!("two blocks forward to {to:?}"));
@@ -105,7 +150,10 @@ fn keys() -> Vec<ConfigKey<ForwardOptions>> {
                    `http://` and `otlp+http://` are for this host alone, unless `allow_plain` is set."),
         text("credential_file", file, |receiver: &mut ForwardOptions| &mut receiver.credential_file, secret_file)
             .required("\"/etc/daytable/forward\"")
-            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again. A backend of OpenTelemetry has none."),
+            .live("The file with the credential of this host there, which `daytable join` writes. daytable reads a changed file again. A host replaces its credential by itself (`renew_after` of `[hosts]` there): the file gets the new one where daytable may write it, and the data folder otherwise. A backend of OpenTelemetry has none."),
+        optional_text("code_file", file, |receiver: &mut ForwardOptions| &mut receiver.code_file, secret_file)
+            .example("\"/run/secrets/daytable/enrol/code\"")
+            .live("A file with a code of `daytable hosts enrol` there. With it, this host joins by itself, under the name `host`, where it has no credential or one that is not known there. One that was revoked stays out."),
         optional_text("headers_file", file, |receiver: &mut ForwardOptions| &mut receiver.headers_file, secret_file)
             .example("\"/etc/daytable/otlp-headers\"")
             .live("For a backend of OpenTelemetry: a file with the headers that it wants, such as its token, one `NAME: VALUE` a line. daytable reads a changed file again when the \
@@ -113,6 +161,12 @@ fn keys() -> Vec<ConfigKey<ForwardOptions>> {
         optional_text("ca_file", file, |receiver: &mut ForwardOptions| &mut receiver.ca_file, secret_file)
             .example("\"/etc/daytable/logs-ca.pem\"")
             .live("Authorities of the receiver's certificate in PEM, beside those of the system."),
+        optional_text("cert_file", file, |receiver: &mut ForwardOptions| &mut receiver.cert_file, secret_file)
+            .example("\"/etc/daytable/host.pem\"")
+            .live("A certificate in PEM that this host shows. Without `credential_file` it is the credential: its common name is the name of this host there, and `certificates` of `[hosts]` there permits it. A changed file is read when a connection fails or begins anew."),
+        optional_text("key_file", file, |receiver: &mut ForwardOptions| &mut receiver.key_file, secret_file)
+            .example("\"/etc/daytable/host.key\"")
+            .live("The key of `cert_file` in PEM."),
         truth("allow_plain", |receiver: &mut ForwardOptions| &mut receiver.allow_plain)
             .live("Whether records and the credential may be sent to another host without TLS."),
     ]

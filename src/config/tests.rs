@@ -121,7 +121,10 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        code_file: Some("/run/secrets/daytable/enrol/code".into()),
         headers_file: Some("/etc/daytable/otlp-headers".into()),
+        cert_file: Some("/etc/daytable/host.pem".into()),
+        key_file: Some("/etc/daytable/host.key".into()),
         allow_plain: false,
     }];
     let tenant = |name: &str, instances: &str, token_file: Option<&str>| TenantConfig {
@@ -177,6 +180,7 @@ fn the_sample_with_every_key() {
         to: "https://logs.example:7878".into(),
         credential_file: "/etc/daytable/forward".into(),
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
+        code_file: Some("/run/secrets/daytable/enrol/code".into()),
         headers_file: Some("/etc/daytable/otlp-headers".into()),
         ..ForwardOptions::default()
     }];

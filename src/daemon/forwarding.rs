@@ -1,7 +1,7 @@
 //! The senders of `[[forward]]`, and what the receiver needs of the daemon.
 
 use super::reader_pool::ReaderPool;
-use crate::config::{Config, TableConfig};
+use crate::config::{Config, HostsConfig, TableConfig};
 use crate::metrics::{ForwardSample, HOSTS_SHOWN_MAX, HostSample, SenderSample};
 use daytable_alert::StandingCondition;
 use daytable_forward::intake::{ForwardIntake, ListedHost, Places, Readers};
@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 
 /// How long a stop waits for a request that is under way. The rows stay here, and are sent by the next daemon.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a refusal of a host is shown after it. The host tries again within half a minute.
+const FORBIDDEN_SHOWN: Duration = Duration::from_secs(120);
 
 /// The states of all senders.
 type SenderBoard = Arc<Mutex<Vec<Arc<SenderStatus>>>>;
@@ -73,9 +76,10 @@ impl ForwardingView {
         ForwardingView { board, intake, silent_after, started: Instant::now() }
     }
 
-    /// Changes after how long a host is in trouble.
-    pub(super) fn change(&self, silent_after: Duration) {
-        self.silent_after.store(silent_after);
+    /// Changes after how long a host is in trouble, and a credential old.
+    pub(super) fn change(&self, hosts: &HostsConfig) {
+        self.silent_after.store(hosts.silent_after);
+        self.intake.set_rules(hosts.rules.clone());
     }
 
     /// The counters of a scrape.
@@ -86,6 +90,7 @@ impl ForwardingView {
             SenderSample {
                 records: status.records.load(Ordering::Relaxed),
                 failures: status.failures.load(Ordering::Relaxed),
+                forbidden: status.forbidden.load(Ordering::Relaxed),
                 behind_records: state.behind.records,
                 backlog_records: state.behind.backlog,
                 behind_seconds: state.behind.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
@@ -101,6 +106,7 @@ impl ForwardingView {
             behind_records: listed.report.behind_records,
             backlog_records: listed.report.backlog_records,
             silent_seconds: listed.silent.unwrap_or_else(|| now.since(listed.host.seen)).as_secs_f64(),
+            refused_requests: listed.forbidden.requests,
             host: listed.host.name,
         };
         ForwardSample { senders, hosts: heard_of.map(host).collect() }
@@ -137,7 +143,24 @@ impl ForwardingView {
                 format!("is silent for {silent}: is its daemon running? `daytable hosts forget {name}` takes it off");
             troubles.push((format!("host {name}"), found));
         }
+        troubles.extend(self.forbidden());
         troubles
+    }
+
+    /// Hosts that send again and again what their credential does not permit.
+    fn forbidden(&self) -> impl Iterator<Item = (String, String)> {
+        let hosts = self.intake.hosts().unwrap_or_default().into_iter();
+        hosts.filter_map(|ListedHost { host, forbidden, .. }| {
+            let (table, at) = forbidden.last.filter(|(_, at)| at.elapsed() < FORBIDDEN_SHOWN)?;
+            let (name, tables) = (host.name, host.tables.patterns().join(","));
+            let found = format!(
+                "{} requests at {} ago were refused: its credential is for {tables}, and they have records for {table}, which wait there. \
+                 `daytable hosts invite {name} --tables {tables},{table}` permits them once it joined again",
+                forbidden.requests,
+                show_duration(Duration::from_secs(at.elapsed().as_secs())),
+            );
+            Some((format!("host {name}"), found))
+        })
     }
 
     /// Alerts about hosts that are silent.
@@ -232,7 +255,7 @@ impl Senders {
             let started = if otlp::sender::is_backend(options) {
                 otlp::sender::start(of, self.host.clone(), data_dir, to_store)
             } else {
-                Sender::start(of, data_dir, to_store, self.process()?)
+                Sender::start(of, self.host.clone(), data_dir, to_store, self.process()?)
             };
             senders.push(started.map_err(|source| StoreError::Io { path: self.data_dir.clone(), source })?);
         }

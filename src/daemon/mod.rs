@@ -282,7 +282,13 @@ impl Daemon {
         let push = Arc::new(push);
         sources.add_push(push.clone(), budget);
         let places = Reloadable::new(forwarding::places(&config.tables));
-        let hosts = ForwardIntake::new(store.commit_queue(), store.forwarding(), readers.clone(), places.clone());
+        let hosts = ForwardIntake::new(
+            store.commit_queue(),
+            store.forwarding(),
+            readers.clone(),
+            places.clone(),
+            config.hosts.rules.clone(),
+        );
         let forwarding_view = ForwardingView::new(hosts.clone(), config.hosts.silent_after);
         let (sampled, board) = (lifecycle.clone(), AlertBoard::default());
         let forwarded = forwarding_view.clone();

@@ -151,7 +151,7 @@ impl Daemon {
         self.saved_queries.store(config.saved_queries.clone());
         self.server.apply(&config.http, prepared.server, &self.server_context, &self.push, &mut self.servers);
         self.places.store(super::forwarding::places(&config.tables));
-        self.forwarding_view.change(config.hosts.silent_after);
+        self.forwarding_view.change(&config.hosts);
         self.server_context.silent_after.store(config.hosts.silent_after);
         let applied = self.apply_sources(&config).await;
         let (forwarding, forwarded) = (self.forwarding.clone(), config.clone());

@@ -7,6 +7,7 @@ use super::context::ServerContext;
 use super::error::ApiError;
 use super::push::{PushContext, linger};
 use super::response::{error_response, retry_after};
+use super::serve::PeerCertificate;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Query, Request as HttpRequest, State};
@@ -14,7 +15,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use daytable_forward::intake::{Compared, ForwardIntake, IntakeError, ListedHost, RAW_BYTES_MAX};
-use daytable_forward::protocol::{self, CountsMessage, HelloRequest, JoinRequest};
+use daytable_forward::protocol::{self, CountsMessage, ErrorAnswer, HelloRequest, JoinRequest, RenewRequest};
 use daytable_intake::push::Refusal;
 use daytable_store::catalog::hosts::{HostCredential, SecretHash};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ pub(super) const JOIN: &str = protocol::JOIN;
 pub(super) const HELLO: &str = protocol::HELLO;
 pub(super) const ROWS: &str = protocol::ROWS;
 pub(super) const COUNTS: &str = protocol::COUNTS;
+pub(super) const RENEW: &str = protocol::RENEW;
 pub(super) const HOSTS: &str = "/api/hosts";
 pub(super) const CONTROL_HOSTS: &str = "/-/hosts";
 pub(super) const INVITE: &str = "/-/hosts/invite";
@@ -57,6 +59,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: ForwardContext) 
         .route(HELLO, post(hello))
         .route(ROWS, post(rows))
         .route(COUNTS, post(counts))
+        .route(RENEW, post(renew))
         .with_state(context)
 }
 
@@ -115,12 +118,24 @@ pub struct HostLine {
     pub commit: i64,
     /// Whether it has no credential any more.
     pub revoked: bool,
+    /// When its credential was given. A host replaces it before it is old.
+    #[serde(default)]
+    pub credential_given: Option<String>,
+    /// The tables here that its credential may write, by patterns; none if it may write all.
+    #[serde(default)]
+    pub tables: Vec<String>,
+    /// Requests that were refused because of another table, since this daemon started.
+    #[serde(default)]
+    pub refused_requests: u64,
+    /// The table of the last of these.
+    #[serde(default)]
+    pub refused_table: Option<String>,
 }
 
 impl HostLine {
     /// A host of the list, which is silent after this time without a word.
     pub fn new(listed: &ListedHost, silent_after: Duration) -> HostLine {
-        let ListedHost { host, report, silent } = listed;
+        let ListedHost { host, report, silent, forbidden } = listed;
         let now = daytable_model::time::now();
         let is_known = host.origin.is_some();
         let silent = silent.or_else(|| is_known.then(|| now.since(host.seen)));
@@ -140,6 +155,10 @@ impl HostLine {
             version: report.version.clone(),
             commit: host.received.position.commit,
             revoked: host.is_revoked,
+            credential_given: host.given.map(|given| given.to_string()),
+            tables: host.tables.patterns().to_vec(),
+            refused_requests: forbidden.requests,
+            refused_table: forbidden.last.as_ref().map(|(table, _)| table.clone()),
         }
     }
 }
@@ -159,6 +178,9 @@ struct InviteParams {
     name: String,
     /// Of a code that may be used again.
     seconds: Option<u64>,
+    /// The tables that the host may write: patterns with commas between them.
+    #[serde(default)]
+    tables: String,
 }
 
 #[derive(Deserialize)]
@@ -169,7 +191,14 @@ struct NameParams {
 
 fn refused(error: &IntakeError) -> Response {
     let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = error_response(status, &error.to_string());
+    let mut response = match error {
+        // The host counts these apart from others.
+        IntakeError::ForbiddenTable { table, .. } => {
+            let (error, table) = (error.to_string(), Some(table.clone()));
+            (status, axum::Json(ErrorAnswer { error, table })).into_response()
+        }
+        _ => error_response(status, &error.to_string()),
+    };
     if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(header::RETRY_AFTER, retry_after(RETRY_AFTER));
     }
@@ -215,12 +244,29 @@ fn bearer(request: &HttpRequest) -> Option<String> {
     scheme.eq_ignore_ascii_case("bearer").then(|| word.trim().to_owned())
 }
 
-async fn authenticate(
-    context: &ForwardContext,
-    word: Option<String>,
-) -> Result<(SecretHash, HostCredential), Response> {
+/// Who a request says it is of.
+enum Claim {
+    /// It has an `Authorization`, or nothing at all.
+    Credential(Option<String>),
+    /// It has none, and TLS has verified the certificate of its connection.
+    Certificate(PeerCertificate),
+}
+
+fn claim(request: &HttpRequest) -> Claim {
+    let certificate = request.extensions().get::<PeerCertificate>().cloned();
+    match certificate.filter(|_| !request.headers().contains_key(header::AUTHORIZATION)) {
+        Some(certificate) => Claim::Certificate(certificate),
+        None => Claim::Credential(bearer(request)),
+    }
+}
+
+async fn authenticate(context: &ForwardContext, claim: Claim) -> Result<(SecretHash, HostCredential), Response> {
     let intake = context.intake.clone();
-    blocking(move || intake.authenticate(word.as_deref())).await
+    blocking(move || match claim {
+        Claim::Certificate(PeerCertificate(name)) => intake.authenticate_certificate(&name),
+        Claim::Credential(word) => intake.authenticate(word.as_deref()),
+    })
+    .await
 }
 
 async fn join(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
@@ -238,7 +284,7 @@ async fn join(State(context): State<ForwardContext>, request: HttpRequest) -> Re
 
 async fn hello(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
     let answer = async {
-        let credential = authenticate(&context, bearer(&request)).await?;
+        let credential = authenticate(&context, claim(&request)).await?;
         let message: HelloRequest = message(&context, request).await?;
         let intake = context.intake.clone();
         blocking(move || intake.hello(credential, message)).await
@@ -247,7 +293,7 @@ async fn hello(State(context): State<ForwardContext>, request: HttpRequest) -> R
 }
 
 async fn rows(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
-    let credential = match authenticate(&context, bearer(&request)).await {
+    let credential = match authenticate(&context, claim(&request)).await {
         Ok(credential) => credential,
         Err(refused) => {
             let (parts, body) = request.into_parts();
@@ -319,15 +365,26 @@ async fn invite(
 ) -> Result<Response, ApiError> {
     let (intake, url) = (intake(&context)?, context.sessions.page_url());
     let code = command(move || {
-        let invited = intake.invite(&params.name, params.seconds.map(Duration::from_secs));
+        let tables: Vec<String> = params.tables.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
+        let invited = intake.invite(&params.name, &tables, params.seconds.map(Duration::from_secs));
         invited.map_err(|error| ApiError::Refused(error.to_string()))
     });
     Ok(axum::Json(InviteLine { url, code: code.await? }).into_response())
 }
 
+async fn renew(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
+    let answer = async {
+        let credential = authenticate(&context, claim(&request)).await?;
+        let message: RenewRequest = message(&context, request).await?;
+        let intake = context.intake.clone();
+        blocking(move || intake.renew(credential, &message)).await
+    };
+    answer.await.map_or_else(|refused| refused, |answer| axum::Json(answer).into_response())
+}
+
 async fn counts(State(context): State<ForwardContext>, request: HttpRequest) -> Response {
     let answer = async {
-        let credential = authenticate(&context, bearer(&request)).await?;
+        let credential = authenticate(&context, claim(&request)).await?;
         let message: CountsMessage = message(&context, request).await?;
         let intake = context.intake.clone();
         blocking(move || intake.counts(credential, &message)).await
@@ -344,7 +401,7 @@ pub struct ComparedLine {
     pub answered: bool,
     /// Records that were compared.
     pub records: u64,
-    /// Records that were not: of tables that are called otherwise here, and of days that are gone here.
+    /// Records that were not: of day-tables whose records go to several here, and of days that are gone here.
     pub elsewhere: u64,
     /// Day-tables that lack records here, with the records there and here.
     pub lacking: Vec<(String, u64, u64)>,

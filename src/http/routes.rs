@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 53] = [
+const PATHS: [&str; 54] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -62,6 +62,7 @@ const PATHS: [&str; 53] = [
     forward::HELLO,
     forward::ROWS,
     forward::COUNTS,
+    forward::RENEW,
     forward::HOSTS,
     forward::CONTROL_HOSTS,
     forward::INVITE,

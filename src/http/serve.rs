@@ -22,6 +22,7 @@ use axum::Router;
 use axum::body::Body;
 use daytable_intake::rate_limit::ConnectionPermit;
 use daytable_net::tls::HANDSHAKE;
+use daytable_net::tls::client_name;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -49,11 +50,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddress(pub(super) IpAddr);
 
+/// The common name of the client's certificate, which TLS has verified: an extension of each request over such a connection.
+#[derive(Clone, Debug)]
+pub(super) struct PeerCertificate(pub(super) Arc<str>);
+
 /// The other end of a connection.
 #[derive(Default)]
 struct ConnectionOrigin {
     /// The peer of a TCP connection, and the connection's share of the peer's limit.
     peer: Option<(PeerAddress, ConnectionPermit)>,
+    /// The name of the certificate that it showed.
+    certificate: Option<PeerCertificate>,
     /// The files that come over the control socket.
     files: Option<PassedFiles>,
 }
@@ -74,7 +81,7 @@ pub async fn serve(
             if permit.is_none() {
                 counters.over_peer_limit.fetch_add(1, Ordering::Relaxed);
             }
-            permit.map(|permit| ConnectionOrigin { peer: Some((peer, permit)), files: None })
+            permit.map(|permit| ConnectionOrigin { peer: Some((peer, permit)), ..ConnectionOrigin::default() })
         }
     };
     let accept_tcp = |listener: &TcpListener, context: &mut Context<'_>| {
@@ -99,9 +106,12 @@ pub async fn serve(
                 let (acceptor, tls) = (certificates.acceptor(failed), tls.clone());
                 let from = origin(peer);
                 async move {
-                    let from = from?;
+                    let mut from = from?;
                     let error = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => return Some((stream, from)),
+                        Ok(Ok(stream)) => {
+                            from.certificate = client_name(&stream).map(|name| PeerCertificate(name.into()));
+                            return Some((stream, from));
+                        }
                         Ok(Err(error)) => error,
                         Err(_) => ErrorKind::TimedOut.into(),
                     };
@@ -221,6 +231,9 @@ async fn connection<T>(
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
+        }
+        if let Some(certificate) = &from.certificate {
+            request.extensions_mut().insert(certificate.clone());
         }
         if let Some(files) = &from.files {
             request.extensions_mut().insert(files.clone());

@@ -62,6 +62,8 @@ pub struct SenderSample {
     pub behind_seconds: f64,
     /// Records that the receiver refused for good.
     pub refused: u64,
+    /// Requests that the receiver refused because the credential is not for a table of them.
+    pub forbidden: u64,
 }
 
 /// A host that forwards here.
@@ -76,6 +78,8 @@ pub struct HostSample {
     pub backlog_records: u64,
     /// Seconds since it was heard of.
     pub silent_seconds: f64,
+    /// Requests that were refused because its credential is not for a table of them.
+    pub refused_requests: u64,
 }
 
 /// The lifecycle of the data folder at the moment of a scrape.

@@ -1,5 +1,8 @@
 //! A host is a source of a central daytable: every record of it is there once, whatever is killed, repeated or put back.
 
+mod certificates;
+mod chart;
+mod credentials;
 mod gate;
 mod newest;
 
@@ -20,16 +23,18 @@ use std::time::Duration;
 struct Central {
     place: Place,
     port: u16,
+    /// What its configuration has beside the listener.
+    more: &'static str,
 }
 
 impl Central {
     fn new() -> Central {
         let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Central { place: Place::new(), port }
+        Central { place: Place::new(), port, more: "" }
     }
 
     fn config(&self) -> String {
-        format!("[http]\nlisten = \"127.0.0.1:{}\"\npush = \"open\"\n", self.port)
+        format!("[http]\nlisten = \"127.0.0.1:{}\"\npush = \"open\"\n{}", self.port, self.more)
     }
 
     fn start(&self) -> Daemon {
@@ -208,8 +213,8 @@ fn two_hosts_are_sources_of_a_central_daytable() {
             client::over_unix(running.socket(), "GET", &format!("/loki/api/v1/{path}"), "").expect("an answer");
         serde_json::from_str::<Value>(&answer.body).expect("JSON")["data"].clone()
     };
-    assert_eq!(asked("label/log_host/values?since=48h"), serde_json::json!(["web-1", "web-2"]));
-    let entries = asked("query_range?query=%7Blog_host%3D%22web-2%22%7D&since=48h&limit=1000");
+    assert_eq!(asked("label/log_host/values?start=2026-11-27T00:00:00Z"), serde_json::json!(["web-1", "web-2"]));
+    let entries = asked("query_range?query=%7Blog_host%3D%22web-2%22%7D&start=2026-11-27T00:00:00Z&limit=1000");
     let streams = entries["result"].as_array().expect("streams");
     assert_eq!(streams.iter().filter_map(|stream| stream["values"].as_array()).map(Vec::len).sum::<usize>(), 301);
     // The files come back from the central, byte for byte.
@@ -725,6 +730,43 @@ fn verify_compares_with_what_the_hosts_have() {
     }
     running.stop();
     assert_eq!(verdict().0, Some(75), "no host can be asked");
+}
+
+/// The host has tables that the central does not know: their records are in its last one, and are compared there.
+#[test]
+fn verify_compares_tables_that_are_called_otherwise() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::new("web-1");
+    let tables = "[[table]]\nname = \"Errors\"\nwhen = 'message:request'\nkeep = \"30d\"\n[[table]]\nname = \"App\"\nkeep = \"30d\"\nperiod = \"hour\"\n";
+    fs::write(host.file(), host.base() + tables).expect("a configuration");
+    assert!(host.join(&central.invite("web-1"), &[]).status.success());
+    let daemon = host.start();
+    host.write("app.log", &lines("request", 0..40));
+    host.write("app.log", &lines("other", 0..60));
+    wait_for_all(&central, &[&host], 100);
+    let names: Vec<String> = host
+        .place
+        .json("tables", &[])
+        .iter()
+        .map(|table| table["table"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert!(["Errors20261127", "App2026112710"].iter().all(|name| names.contains(&(*name).to_owned())), "{names:?}");
+    let verdict = || {
+        let output = central.place.ask("verify", &["--fleet"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = verdict();
+    assert_eq!((code, said.trim()), (Some(0), "whole: 1 host, 100 records"));
+    central.place.said("drop", &["--yes", "Log20261127"]);
+    let (code, said) = verdict();
+    assert_eq!(code, Some(65), "{said}");
+    assert!(
+        said.contains("web-1 has 100 records in App2026112710, Errors20261127 (Log20261127 here), and 0 of them"),
+        "{said}"
+    );
+    daemon.stop();
+    running.stop();
 }
 
 #[test]

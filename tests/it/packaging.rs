@@ -151,10 +151,28 @@ fn the_manifests_for_kubernetes_and_compose_are_valid() {
         kustomize("sidecar.yaml", "overlays/sidecar"),
         helm("chart.yaml", &[]),
         helm("plain.yaml", &["--set", "metrics.annotations=false,nodeField=,env.DAYTABLE_LIFECYCLE_MAX_BYTES=5GiB"]),
+        helm(
+            "forwarding.yaml",
+            &[
+                "--set",
+                "nodeField=,forward.to=https://logs-daytable:7878,forward.existingSecret=enrolment,forward.key=word,\
+                 forward.ca.existingSecret=authority",
+            ],
+        ),
         helm("guarded.yaml", &["--set", "token.existingSecret=readers,token.key=word,tls.existingSecret=certificate"]),
         helm("central.yaml", &["--set", "kind=StatefulSet,token.value=s3cret,service.type=LoadBalancer"]),
     ];
-    let [.., (_, guarded), (_, central)] = &of_kubernetes;
+    let [.., (_, forwarding), (_, guarded), (_, central)] = &of_kubernetes;
+    for said in [
+        "fieldPath: spec.nodeName",
+        "DAYTABLE_HOST, value: $(NODE_NAME) }",
+        "DAYTABLE_FORWARD_CODE_FILE, value: /run/secrets/daytable/forward/code }",
+        "secret: { secretName: enrolment, defaultMode: 0400, items: [{ key: word, path: code }] }",
+        "secret: { secretName: authority, defaultMode: 0400, items: [{ key: ca.crt, path: ca.crt }] }",
+    ] {
+        assert!(forwarding.contains(said), "{said}: {forwarding}");
+    }
+    assert!(!guarded.contains("FORWARD") && !guarded.contains("DAYTABLE_HOST,"), "{guarded}");
     for said in [
         "secret: { secretName: readers, defaultMode: 0400, items: [{ key: word, path: token }] }",
         "DAYTABLE_HTTP_TOKEN_FILE, value: /run/secrets/daytable/token/token }",
@@ -190,8 +208,14 @@ fn the_manifests_for_kubernetes_and_compose_are_valid() {
         fs::write(place.path("daytable.toml"), config).expect("written");
         let mut check = Command::new(DAYTABLE);
         check.arg("check").arg("--config").arg(place.path("daytable.toml"));
-        if text.contains("NODE_NAME") {
+        if text.contains("DAYTABLE_TAIL_0_FIELDS") {
             check.env("DAYTABLE_TAIL_0_FIELDS", "{ \"node\" = \"worker-3\" }");
+        }
+        for line in text.lines() {
+            let variable = line.trim_start().strip_prefix("- { name: DAYTABLE_FORWARD_");
+            if let Some((name, value)) = variable.and_then(|rest| rest.strip_suffix(" }")?.split_once(", value: ")) {
+                check.env(format!("DAYTABLE_FORWARD_{name}"), value.trim_matches('"'));
+            }
         }
         run(&mut check);
     }

@@ -2,11 +2,10 @@
 
 use crate::board::Alert;
 use crate::relay::MailRelay;
-use daytable_model::path_text::PathText;
 use daytable_net::http_client;
 use daytable_platform::error_text::with_causes;
 use daytable_platform::small_file;
-use reqwest::{Client, Identity, StatusCode, Url};
+use reqwest::{Client, StatusCode, Url};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -108,9 +107,7 @@ impl DeliveryOptions {
             builder = http_client::trust(builder, file, FILE_BYTES_MAX)?;
         }
         if let (true, Some(cert_file), Some(key_file)) = (shows_certificate, &self.cert_file, &self.key_file) {
-            let pem = format!("{}\n{}", read_file(cert_file)?, read_file(key_file)?);
-            let identity = Identity::from_pem(pem.as_bytes());
-            builder = builder.identity(identity.map_err(|error| format!("{}: {error}", cert_file.escaped()))?);
+            builder = http_client::show(builder, cert_file, key_file, FILE_BYTES_MAX)?;
         }
         builder.build().map_err(|error| with_causes(&error))
     }

@@ -18,6 +18,15 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// How long after its last message a daemon is taken to be alive: it says hello every ten seconds.
 const ALIVE: Duration = Duration::from_secs(15);
 
+/// Requests that a credential did not permit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forbidden {
+    /// How many.
+    pub requests: u64,
+    /// The table of the last one, and when it came.
+    pub last: Option<(String, Instant)>,
+}
+
 /// What is known of a host since this process started.
 #[derive(Clone, Debug)]
 pub struct HostActivity {
@@ -35,6 +44,8 @@ pub struct HostActivity {
     pub report: HostReport,
     /// When the last report was written to the catalog.
     pub noted: Option<Instant>,
+    /// What its credential did not permit.
+    pub forbidden: Forbidden,
 }
 
 /// Why a host is not listened to.
@@ -70,6 +81,7 @@ impl Activity {
             seen: now,
             report: HostReport::default(),
             noted: None,
+            forbidden: Forbidden::default(),
         });
         if host.copy == Some(instance) && now.saturating_duration_since(host.seen) < SILENCE {
             return Err(Unheard::Copied);
@@ -113,6 +125,14 @@ impl Activity {
             }
             Some(host) if host.copy == Some(instance) => Err(Unheard::Copied),
             _ => Err(Unheard::Unknown),
+        }
+    }
+
+    /// A request had records for a table that the credential does not permit.
+    pub fn forbid(&mut self, origin: &FolderOrigin, table: &str, now: Instant) {
+        if let Some(host) = self.0.get_mut(origin) {
+            host.forbidden.requests = host.forbidden.requests.saturating_add(1);
+            host.forbidden.last = Some((table.to_owned(), now));
         }
     }
 

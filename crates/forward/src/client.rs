@@ -1,25 +1,23 @@
 //! Requests of a host to its receiver.
 
+use crate::credentials::ForwardCredential;
 use crate::options::{ForwardOptions, is_plain};
 use crate::protocol::{
     COUNTS, CountsAnswer, CountsMessage, ErrorAnswer, HELLO, HelloAnswer, HelloRequest, JOIN, JoinAnswer, JoinRequest,
-    MESSAGE_BYTES_MAX, ROWS, RowsAnswer,
+    MESSAGE_BYTES_MAX, RENEW, ROWS, RenewAnswer, RenewRequest, RowsAnswer,
 };
-use daytable_model::path_text::PathText;
 use daytable_net::http_client;
 use daytable_platform::error_text::with_causes;
-use daytable_platform::small_file;
 use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::Path;
 use std::time::Duration;
 
 /// Time limits of a connection and of a request.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const REQUEST_MAX: Duration = Duration::from_secs(60);
-/// Bytes of a file with a secret or a certificate.
+/// Bytes of a file with a certificate.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a refusal that is shown.
 const REASON_BYTES_MAX: usize = 1000;
@@ -43,6 +41,14 @@ pub enum ClientError {
         /// When to try again.
         after: Option<Duration>,
     },
+    /// The receiver refused a request with records for a table that the credential may not write.
+    #[error("the receiver answers 403: {reason}")]
+    ForbiddenTable {
+        /// The table there.
+        table: String,
+        /// Its reason.
+        reason: String,
+    },
 }
 
 impl ClientError {
@@ -56,9 +62,18 @@ impl ClientError {
         matches!(self, ClientError::Refused { status: 413, .. })
     }
 
+    /// Whether the receiver does not know the credential.
+    pub fn is_unknown_credential(&self) -> bool {
+        matches!(self, ClientError::Refused { status: 401, .. })
+    }
+
     /// Whether it is refused until somebody does something about it.
     pub fn is_lasting(&self) -> bool {
-        matches!(self, ClientError::Refused { status: 401 | 403 | 404 | 413 | 422 | 426, .. } | ClientError::Options(_))
+        match self {
+            ClientError::Refused { status, .. } => matches!(status, 401 | 403 | 404 | 413 | 422 | 426),
+            ClientError::ForbiddenTable { .. } | ClientError::Options(_) => true,
+            ClientError::Network(_) => false,
+        }
     }
 }
 
@@ -70,24 +85,7 @@ pub struct ReceiverClient {
 }
 
 impl ReceiverClient {
-    /// A client with the credential of its file.
-    ///
-    /// # Errors
-    ///
-    /// The files cannot be used, or the address has no TLS.
-    pub fn new(options: &ForwardOptions) -> Result<ReceiverClient, ClientError> {
-        let mut client = ReceiverClient::without_credential(options)?;
-        let path = &options.credential_file;
-        let word = read_file(path)?;
-        let value = HeaderValue::from_str(&format!("Bearer {}", word.trim()));
-        let unusable = |_| ClientError::Options(format!("{} has no credential", path.escaped()));
-        let mut value = value.map_err(unusable)?;
-        value.set_sensitive(true);
-        client.credential = Some(value);
-        Ok(client)
-    }
-
-    /// A client that has no credential yet.
+    /// A client that has no credential yet, or a certificate.
     ///
     /// # Errors
     ///
@@ -97,8 +95,20 @@ impl ReceiverClient {
             let reason = "records are not sent to another host without TLS: use https, or allow_plain = true";
             return Err(ClientError::Options(reason.into()));
         }
-        let http = http_client(options.ca_file.as_deref())?;
+        let http = http_client(options)?;
         Ok(ReceiverClient { http, to: options.to.clone(), credential: None })
+    }
+
+    /// The same connections, with a credential.
+    ///
+    /// # Errors
+    ///
+    /// It is none.
+    pub fn with_credential(&self, credential: &ForwardCredential) -> Result<ReceiverClient, ClientError> {
+        let value = HeaderValue::from_str(&format!("Bearer {}", credential.word()));
+        let mut value = value.map_err(|_| ClientError::Options("the credential is none".into()))?;
+        value.set_sensitive(true);
+        Ok(ReceiverClient { http: self.http.clone(), to: self.to.clone(), credential: Some(value) })
     }
 
     /// Trades a code for a credential.
@@ -117,6 +127,15 @@ impl ReceiverClient {
     /// The receiver cannot be reached, or refuses.
     pub async fn hello(&self, request: &HelloRequest) -> Result<HelloAnswer, ClientError> {
         self.post(HELLO, "application/json", json(request)).await
+    }
+
+    /// Makes a credential known that is to take the place of the one that this client shows.
+    ///
+    /// # Errors
+    ///
+    /// The receiver cannot be reached, or refuses.
+    pub async fn renew(&self, request: &RenewRequest) -> Result<RenewAnswer, ClientError> {
+        self.post(RENEW, "application/json", json(request)).await
     }
 
     /// Sends a body with rows.
@@ -176,31 +195,33 @@ impl ReceiverClient {
             let unreadable = |error| ClientError::Network(format!("the answer does not come from a daytable: {error}"));
             return serde_json::from_slice(&answer).map_err(unreadable);
         }
-        let answered = serde_json::from_slice::<ErrorAnswer>(&answer).map(|answer| answer.error);
+        let answered = serde_json::from_slice::<ErrorAnswer>(&answer);
+        let table = answered.as_ref().ok().and_then(|answer| answer.table.clone());
         let hint = match status {
             StatusCode::NOT_FOUND => "is the address that of a daytable, and is it as new as this one?",
             _ => status.canonical_reason().unwrap_or("no reason"),
         };
-        let mut reason = answered.unwrap_or_else(|_| hint.to_owned());
+        let mut reason = answered.map_or_else(|_| hint.to_owned(), |answer| answer.error);
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        if let Some(table) = table.filter(|_| status == StatusCode::FORBIDDEN) {
+            return Err(ClientError::ForbiddenTable { table, reason });
+        }
         Err(ClientError::Refused { status: status.as_u16(), reason, after })
     }
 }
 
-/// A client that trusts these authorities beside those of the system.
-pub(crate) fn http_client(ca_file: Option<&Path>) -> Result<reqwest::Client, ClientError> {
+/// A client that trusts the authorities of a receiver beside those of the system, and shows the certificate for it.
+pub(crate) fn http_client(options: &ForwardOptions) -> Result<reqwest::Client, ClientError> {
     let mut builder = http_client::client(CONNECT_MAX, REQUEST_MAX);
-    if let Some(file) = ca_file {
+    if let Some(file) = &options.ca_file {
         builder = http_client::trust(builder, file, FILE_BYTES_MAX).map_err(ClientError::Options)?;
+    }
+    if let (Some(cert_file), Some(key_file)) = (&options.cert_file, &options.key_file) {
+        builder = http_client::show(builder, cert_file, key_file, FILE_BYTES_MAX).map_err(ClientError::Options)?;
     }
     builder.build().map_err(|error| ClientError::Options(with_causes(&error)))
 }
 
 fn json(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
-}
-
-/// The text of a small file. Errors name the file, never its content.
-fn read_file(path: &Path) -> Result<String, ClientError> {
-    small_file::read_named(path, FILE_BYTES_MAX).map_err(ClientError::Options)
 }

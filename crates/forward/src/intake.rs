@@ -1,8 +1,9 @@
 //! The receiver: checks requests of hosts, and submits their rows. It knows no HTTP, only the status of an answer.
 
-use crate::activity::{Activity, Unheard};
+use crate::activity::{Activity, Forbidden, Unheard};
 use crate::protocol::{
-    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RowsAnswer, RowsHead,
+    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RenewAnswer,
+    RenewRequest, RowsAnswer, RowsHead,
 };
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
@@ -11,13 +12,15 @@ use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash};
+use daytable_store::catalog::name_pattern::fits;
+use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
-use daytable_store::forward::inventory;
+use daytable_store::forward::inventory::{self, DayCount};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::receive::{ReceiveError, Receiver};
 use daytable_store::forward::wire::{self, BodyError, BodyLimits};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::time::{Duration, Instant};
@@ -44,11 +47,41 @@ pub trait Readers: Send + Sync + 'static {
     fn with_reader(&self, read: &mut dyn FnMut(&Reader) -> Result<(), StoreError>) -> Result<(), StoreError>;
 }
 
+/// What the receiver's configuration says about hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRules {
+    /// How old a credential is when its host replaces it.
+    pub renew_after: Duration,
+    /// Names of hosts that may show a certificate instead of a credential: patterns.
+    pub certificates: Vec<String>,
+    /// The tables that these may write.
+    pub certificate_tables: TableBounds,
+}
+
 /// The tables of the receiver, with the days that they have. The last one takes rows of tables that it does not know.
 #[derive(Clone, Debug, Default)]
 pub struct Places(pub Vec<(TableName, Window)>);
 
 impl Places {
+    /// The table here for rows of a host's table. It depends on the name alone, so a page has one.
+    fn table_of(&self, table: &DayTable) -> TableName {
+        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
+        known.or_else(|| self.0.last()).map_or_else(|| table.table().clone(), |(name, _)| name.clone())
+    }
+
+    /// The day-table that all rows of a host's day-table go to. `None` if they go to several, or that day is gone or too far ahead.
+    fn day_of(&self, table: &DayTable) -> Option<DayTable> {
+        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
+        let (name, window) = known.or_else(|| self.0.last())?;
+        // An hour is within a day, and a day within a month.
+        let is_whole = table.period() <= window.period;
+        let day = match known.is_some() && window.period == table.period() {
+            true => table.clone(),
+            false => DayTable::at(name, window.period, table.start()),
+        };
+        (is_whole && window.admits(&day, time::now()) == Admission::Own).then_some(day)
+    }
+
     /// The day-table of a row that a host has in `table`; `None` if that day is gone.
     fn of(&self, table: &DayTable, key: RowKey) -> Option<DayTable> {
         let known = self.0.iter().find(|(name, _)| name.same(table.table()));
@@ -79,6 +112,24 @@ pub enum IntakeError {
         "the credential is not known here, or was revoked: run `daytable join` with a code of `daytable hosts invite NAME`"
     )]
     Credential,
+    /// The credential ended, because another one of its host was used.
+    #[error(
+        "the credential was replaced by a newer one of its host: the file was put back, the data folder was copied, or somebody else has it. Run `daytable join` with a code of `daytable hosts invite NAME`"
+    )]
+    Replaced,
+    /// The credential is for other tables.
+    #[error(
+        "the credential of {host} is for {} here, and the request has records for {table}: run `daytable hosts invite {host} --tables {},{table}` at the receiver, and `daytable join` with its code on the host",
+        named_tables(.bounds), .bounds.patterns().join(",")
+    )]
+    ForbiddenTable {
+        /// The name of the host.
+        host: String,
+        /// The table here.
+        table: String,
+        /// The tables that the credential may write.
+        bounds: TableBounds,
+    },
     /// The code is not good.
     #[error("{0}")]
     Join(String),
@@ -90,6 +141,21 @@ pub enum IntakeError {
         "the credential is of another data folder: each folder needs one of its own, by `daytable join` with a code of `daytable hosts invite NAME`"
     )]
     OtherOrigin,
+    /// The certificate belongs to another folder.
+    #[error(
+        "the certificate of {0} is of another data folder: if that one is gone, `daytable hosts forget {0}` at the receiver lets this one in"
+    )]
+    CertificateOrigin(String),
+    /// No certificate of this name is let in.
+    #[error(
+        "hosts show a credential here, and no certificate of the name {0} is one: add the name to `certificates` of [hosts] at the receiver, or run `daytable join`"
+    )]
+    CertificateUnlisted(String),
+    /// The certificate has no name of a host.
+    #[error(
+        "the common name of the certificate is none of a host: it has letters, digits, \"-\", \"_\" and \".\", 255 at most"
+    )]
+    CertificateName,
     /// Another folder has the same origin.
     #[error(
         "another daytable with the same origin forwards here, so this data folder is a copy of another one: give it an origin of its own with `daytable join URL CODE --new-origin`"
@@ -113,8 +179,14 @@ impl IntakeError {
     /// The status of the answer.
     pub fn status(&self) -> u16 {
         match self {
-            IntakeError::Credential => 401,
-            IntakeError::Join(_) | IntakeError::OtherOrigin | IntakeError::Copied => 403,
+            IntakeError::Credential | IntakeError::Replaced => 401,
+            IntakeError::Join(_)
+            | IntakeError::OtherOrigin
+            | IntakeError::CertificateOrigin(_)
+            | IntakeError::CertificateName
+            | IntakeError::CertificateUnlisted(_)
+            | IntakeError::Copied
+            | IntakeError::ForbiddenTable { .. } => 403,
             IntakeError::Misplaced(_) => 409,
             IntakeError::Body(BodyError::Version(_)) => 426,
             IntakeError::Body(BodyError::Large(_)) => 413,
@@ -123,6 +195,12 @@ impl IntakeError {
             IntakeError::Busy(_) => 503,
         }
     }
+}
+
+/// `the table Log`, or `the tables Log, Audit*`.
+fn named_tables(bounds: &TableBounds) -> String {
+    let noun = if bounds.patterns().len() == 1 { "the table" } else { "the tables" };
+    format!("{noun} {}", bounds.patterns().join(", "))
 }
 
 impl From<StoreError> for IntakeError {
@@ -153,7 +231,7 @@ pub struct IntakeCounters {
 pub struct Compared {
     /// Records that the host has, of days that were compared.
     pub records: u64,
-    /// Records of tables that are called otherwise here, and of days that are gone here.
+    /// Records of day-tables whose records go to several here, and of days that are gone here.
     pub elsewhere: u64,
     /// Day-tables that lack records here, or have others: with the records there, and here.
     pub lacking: Vec<(String, u64, u64)>,
@@ -199,6 +277,8 @@ pub struct ListedHost {
     pub report: crate::protocol::HostReport,
     /// How long ago it was heard of, if it was since this process started.
     pub silent: Option<Duration>,
+    /// What its credential did not permit, since this process started.
+    pub forbidden: Forbidden,
 }
 
 /// The receiver of a daemon.
@@ -207,6 +287,7 @@ pub struct ForwardIntake {
     steps: ForwardSteps,
     readers: Arc<dyn Readers>,
     places: Reloadable<Places>,
+    rules: Reloadable<HostRules>,
     activity: Mutex<Activity>,
     /// A lock for each host, so that its requests are handled one after the other.
     turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
@@ -223,12 +304,14 @@ impl ForwardIntake {
         steps: ForwardSteps,
         readers: Arc<dyn Readers>,
         places: Reloadable<Places>,
+        rules: HostRules,
     ) -> Arc<ForwardIntake> {
         Arc::new(ForwardIntake {
             queue,
             steps,
             readers,
             places,
+            rules: Reloadable::new(rules),
             activity: Mutex::default(),
             turns: Mutex::default(),
             attempts: Mutex::default(),
@@ -246,13 +329,18 @@ impl ForwardIntake {
         found.ok_or(StoreError::Closed)
     }
 
+    /// Changes what the configuration says.
+    pub fn set_rules(&self, rules: HostRules) {
+        self.rules.store(rules);
+    }
+
     /// Makes an invitation, and returns its code. With a life, the code may be used again until then.
     ///
     /// # Errors
     ///
     /// The store cannot be written, or there are too many.
-    pub fn invite(&self, name: &str, life: Option<Duration>) -> Result<String, IntakeError> {
-        invite(&self.steps, name, life)
+    pub fn invite(&self, name: &str, tables: &[String], life: Option<Duration>) -> Result<String, IntakeError> {
+        invite(&self.steps, name, tables, life)
     }
 
     /// Trades a code for a credential.
@@ -269,8 +357,14 @@ impl ForwardIntake {
         let name = request.name.as_deref().map(checked_name).transpose()?;
         let code = secret::hash(&request.code);
         let random = |error| IntakeError::Busy(format!("/dev/urandom cannot be read: {error}"));
-        let credential = secret::credential().map_err(random)?;
-        let hash = secret::hash(&credential).ok_or(IntakeError::Credential)?;
+        let (credential, hash) = match &request.credential {
+            Some(made) => (String::new(), secret::hash_of_text(made).ok_or_else(no_hash)?),
+            None => {
+                let credential = secret::credential().map_err(random)?;
+                let hash = secret::hash(&credential).ok_or(IntakeError::Credential)?;
+                (credential, hash)
+            }
+        };
         let joined = match code {
             Some(code) => self.steps.join(code, name, hash)?,
             None => Err(JoinRefusal::Code),
@@ -298,16 +392,82 @@ impl ForwardIntake {
     /// It is not known.
     pub fn authenticate(&self, word: Option<&str>) -> Result<(SecretHash, HostCredential), IntakeError> {
         let hash = word.and_then(secret::hash).ok_or(IntakeError::Credential)?;
-        let found = self.read(|reader| reader.catalog().host_credential(&hash))?;
-        found.map(|credential| (hash, credential)).ok_or(IntakeError::Credential)
+        if let Some(credential) = self.read(|reader| reader.catalog().host_credential(&hash))? {
+            return Ok((hash, credential));
+        }
+        match self.read(|reader| reader.catalog().is_replaced_credential(&hash))? {
+            true => Err(IntakeError::Replaced),
+            false => Err(IntakeError::Credential),
+        }
     }
 
+    /// The credential of a host that shows a certificate of this name, which TLS has verified, and no other credential.
+    ///
+    /// # Errors
+    ///
+    /// The name is none of a host, or was revoked.
+    pub fn authenticate_certificate(&self, name: &str) -> Result<(SecretHash, HostCredential), IntakeError> {
+        let name = checked_name(name).ok().filter(|name| !name.contains('*')).ok_or(IntakeError::CertificateName)?;
+        let rules = self.rules.load();
+        if !rules.certificates.iter().any(|pattern| fits(pattern, &name)) {
+            return Err(IntakeError::CertificateUnlisted(name));
+        }
+        let (hash, tables) = (secret::certificate_hash(&name), &rules.certificate_tables);
+        let known = || self.read(|reader| reader.catalog().host_credential(&hash));
+        if let Some(credential) = known()?.filter(|credential| credential.tables == *tables) {
+            return Ok((hash, credential));
+        }
+        self.steps
+            .admit_certificate(name, tables.clone(), hash)?
+            .map_err(|refusal| IntakeError::Join(refusal.to_string()))?;
+        known()?.map(|credential| (hash, credential)).ok_or(IntakeError::Credential)
+    }
+
+    /// Checks that a credential is of this folder, and binds it if nobody used it yet.
     fn bind(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
         let is_bound = match credential.origin {
             Some(bound) => bound == origin,
             None => self.steps.bind_origin(hash, origin)?,
         };
-        if is_bound { Ok(()) } else { Err(IntakeError::OtherOrigin) }
+        match is_bound {
+            true => Ok(()),
+            false if is_certificate(&hash, credential) => Err(IntakeError::CertificateOrigin(credential.name.clone())),
+            false => Err(IntakeError::OtherOrigin),
+        }
+    }
+
+    /// The first use of a successor ends the credentials before it. The request has to be of a process that is listened to.
+    fn succeed(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
+        if credential.is_successor && !self.steps.use_successor(hash, origin)? {
+            return Err(IntakeError::Credential);
+        }
+        Ok(())
+    }
+
+    /// A host makes a credential known that is to take the place of the one that it shows. Both are good until the new one is used.
+    ///
+    /// # Errors
+    ///
+    /// The credential is of another folder, or the host is not listened to.
+    pub fn renew(
+        &self,
+        (hash, credential): (SecretHash, HostCredential),
+        request: &RenewRequest,
+    ) -> Result<RenewAnswer, IntakeError> {
+        let RenewRequest { origin, instance, credential: new } = request;
+        self.bind(hash, &credential, *origin)?;
+        lock(&self.activity).rows(origin, *instance, Instant::now()).map_err(unheard)?;
+        let new = secret::hash_of_text(new).ok_or_else(no_hash)?;
+        // A successor would be good for longer than the certificate is.
+        if is_certificate(&hash, &credential) {
+            return Err(IntakeError::Message("the authority of a certificate renews it".into()));
+        }
+        self.succeed(hash, &credential, *origin)?;
+        if !self.steps.renew_credential((hash, *origin), new)? {
+            return Err(IntakeError::Credential);
+        }
+        tracing::info!(host = credential.name, "a host replaces its credential");
+        Ok(RenewAnswer { name: credential.name })
     }
 
     /// A host says which folder it has.
@@ -345,6 +505,7 @@ impl ForwardIntake {
                 serde_json::to_string(&host.report).unwrap_or_default()
             })
         };
+        self.succeed(hash, &credential, origin)?;
         if let Some(report) = note {
             self.steps.note_report(origin, report)?;
         }
@@ -353,7 +514,9 @@ impl ForwardIntake {
         // Its credential was bound a moment ago.
         let host = host.ok_or(IntakeError::Credential)?;
         let asked = lock(&self.question).as_ref().map_or(0, |question| question.number);
-        Ok(HelloAnswer { name: host.name, received: host.received, history, asked })
+        let is_own = !credential.is_successor && !is_certificate(&hash, &credential);
+        let renew = is_own && credential.given.plus(self.rules.load().renew_after) <= time::now();
+        Ok(HelloAnswer { name: host.name, received: host.received, history, asked, renew })
     }
 
     /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much more memory before it is used;
@@ -392,6 +555,14 @@ impl ForwardIntake {
             serde_json::from_str(body.head).map_err(|error| IntakeError::Message(error.to_string()))?;
         self.bind(hash, &credential, head.origin)?;
         lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
+        self.succeed(hash, &credential, head.origin)?;
+        let places = self.places.load();
+        // All of the request or nothing: the host has to send it again in any case.
+        if let Some(page) = body.pages.iter().find(|page| !credential.tables.permit(&places.table_of(&page.table))) {
+            let table = places.table_of(&page.table).to_string();
+            lock(&self.activity).forbid(&head.origin, &table, Instant::now());
+            return Err(IntakeError::ForbiddenTable { host: credential.name, table, bounds: credential.tables });
+        }
         let turn = lock(&self.turns).entry(head.origin).or_default().clone();
         let busy_host =
             || IntakeError::Busy("an earlier request of this host is being stored: send this one later".into());
@@ -420,7 +591,6 @@ impl ForwardIntake {
             daytable_platform::failpoint!("forward-received-join");
         }
 
-        let places = self.places.load();
         let place_of = |table: &DayTable, key: RowKey| places.of(table, key);
         let receive = |reader: Option<&Reader>| -> Result<_, ReceiveError> {
             let mut receiver = Receiver::new(&host.name, &place_of, reader);
@@ -514,24 +684,30 @@ impl ForwardIntake {
             return Err(misplaced(host.received, ForwardPosition { commit: message.commit, ..position }));
         }
         let places = self.places.load();
-        let mut compared = Compared::default();
+        let (mut compared, mut groups) = (Compared::default(), BTreeMap::<DayTable, (Vec<&str>, DayCount)>::new());
         for day in &message.days {
             let Ok(table) = DayTable::parse(&day.table) else {
                 return Err(IntakeError::Message("a day-table has an invalid name".into()));
             };
-            let mut here = self.read(|reader| inventory::count_received(reader, &table, &host.name))?;
-            if here.lacks(day) {
-                here.add(&self.read(|reader| inventory::count_ahead(reader, &table, &host.name))?);
-            }
-            // A table that is called otherwise here, or a day that is gone here, cannot be compared.
-            let is_elsewhere = || places.of(&table, RowKey::new(table.start(), 0, 0)).as_ref() != Some(&table);
-            if here.lacks(day) && is_elsewhere() {
-                compared.elsewhere = compared.elsewhere.saturating_add(day.records);
+            if let Some(place) = places.day_of(&table) {
+                let (tables, wanted) = groups.entry(place).or_default();
+                tables.push(&day.table);
+                wanted.add(day);
                 continue;
             }
-            compared.records = compared.records.saturating_add(day.records);
-            if here.lacks(day) {
-                compared.lacking.push((day.table.clone(), day.records, here.records));
+            // Whatever is here of a day that is gone, or is too far ahead.
+            match self.received_of(&host.name, &table, day)?.lacks(day) {
+                true => compared.elsewhere = compared.elsewhere.saturating_add(day.records),
+                false => compared.records = compared.records.saturating_add(day.records),
+            }
+        }
+        for (place, (tables, wanted)) in groups {
+            let here = self.received_of(&host.name, &place, &wanted)?;
+            compared.records = compared.records.saturating_add(wanted.records);
+            if here.lacks(&wanted) {
+                let (tables, place) = (tables.join(", "), place.to_string());
+                let shown = if tables == place { place } else { format!("{tables} ({place} here)") };
+                compared.lacking.push((shown, wanted.records, here.records));
             }
         }
         compared.later = message.later;
@@ -540,6 +716,15 @@ impl ForwardIntake {
             question.answers.insert(origin, compared);
         }
         Ok(CountsAnswer { lacking })
+    }
+
+    /// The records of a host in a day-table here, with those that were too far ahead when they came, if that day lacks any.
+    fn received_of(&self, host: &str, table: &DayTable, wanted: &DayCount) -> Result<DayCount, StoreError> {
+        let mut here = self.read(|reader| inventory::count_received(reader, table, host))?;
+        if here.lacks(wanted) {
+            here.add(&self.read(|reader| inventory::count_ahead(reader, table, host))?);
+        }
+        Ok(here)
     }
 
     /// Asks all hosts which records they have, waits for their answers for so long, and compares. A host is asked with its next
@@ -585,7 +770,8 @@ impl ForwardIntake {
                 Some(live) => live.report.clone(),
                 None => serde_json::from_str(&host.report).unwrap_or_default(),
             };
-            ListedHost { report, silent: live.map(|live| live.seen.elapsed()), host }
+            let forbidden = live.map(|live| live.forbidden.clone()).unwrap_or_default();
+            ListedHost { report, silent: live.map(|live| live.seen.elapsed()), host, forbidden }
         };
         Ok(hosts.into_iter().map(listed).collect())
     }
@@ -625,24 +811,42 @@ impl ForwardIntake {
 /// # Errors
 ///
 /// The store cannot be written, or there are too many.
-pub fn invite(steps: &ForwardSteps, name: &str, life: Option<Duration>) -> Result<String, IntakeError> {
+pub fn invite(
+    steps: &ForwardSteps,
+    name: &str,
+    tables: &[String],
+    life: Option<Duration>,
+) -> Result<String, IntakeError> {
     let name = checked_name(name)?;
+    let tables = TableBounds::new(tables).map_err(IntakeError::Join)?;
     let random = |error| IntakeError::Busy(format!("/dev/urandom cannot be read: {error}"));
     let code = secret::code().map_err(random)?;
     let hash = secret::hash(&code).ok_or(IntakeError::Credential)?;
     let expires = time::now().plus(life.unwrap_or(CODE_LIFE));
-    steps.invite(Invitation { code: hash, name, expires, is_reusable: life.is_some() })?;
+    steps.invite(Invitation { code: hash, name, expires, is_reusable: life.is_some(), tables })?;
     Ok(code)
 }
 
 /// The name of a host, or a pattern of names.
-fn checked_name(name: &str) -> Result<String, IntakeError> {
+///
+/// # Errors
+///
+/// It has other characters, or too many.
+pub fn checked_name(name: &str) -> Result<String, IntakeError> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*');
     if (1..=255).contains(&name.len()) && name.chars().all(is_name) {
         Ok(name.to_owned())
     } else {
         Err(IntakeError::Join("the name of a host has letters, digits, \"-\", \"_\" and \".\", 255 at most".into()))
     }
+}
+
+fn is_certificate(hash: &SecretHash, credential: &HostCredential) -> bool {
+    *hash == secret::certificate_hash(&credential.name)
+}
+
+fn no_hash() -> IntakeError {
+    IntakeError::Message("the new credential is no SHA-256 of 64 digits".into())
 }
 
 fn unheard(why: Unheard) -> IntakeError {

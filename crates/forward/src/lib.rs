@@ -4,11 +4,13 @@
 //! ```text
 //! host                                                    central
 //! sender ── join: a code ─────────────────────────────►   intake ── a credential, once for each code
+//!        ── renew: the next credential ────────────────►          ── both are good until it was used
 //!        ── hello: which folder, how far it is ───────►          ── how far it was received
 //!        ── rows: pages after that position ──────────►          ── stored with the position after them, then answered
 //! ```
 //!
 //! * [`protocol`]: the messages. [`secret`]: codes and credentials. [`options`]: where a host sends.
+//! * [`credentials`]: which credential a host has. `enrolment`: how it gets one by itself.
 //! * [`client`]: requests of a host. [`sender`]: a thread for each receiver. `feed`: what it sends next. `request_size`: how much
 //!   at once.
 //! * [`otlp`]: records for a backend of OpenTelemetry, which is no daytable, at least once.
@@ -19,6 +21,8 @@
 
 pub mod activity;
 pub mod client;
+pub mod credentials;
+mod enrolment;
 mod feed;
 pub mod intake;
 pub mod options;

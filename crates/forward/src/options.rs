@@ -9,14 +9,27 @@ use std::path::PathBuf;
 pub struct ForwardOptions {
     /// Its address, without a slash at its end.
     pub to: String,
-    /// The file with the credential. Backends of OpenTelemetry have none.
+    /// The file with the credential. Backends of OpenTelemetry have none, nor have hosts with a certificate.
     pub credential_file: PathBuf,
+    /// The file with a code by which this host joins by itself.
+    pub code_file: Option<PathBuf>,
     /// The file with the headers of a backend of OpenTelemetry.
     pub headers_file: Option<PathBuf>,
     /// Authorities of its certificate in PEM, beside those of the system.
     pub ca_file: Option<PathBuf>,
+    /// The certificate that this host shows in PEM: its credential, if it has no `credential_file`.
+    pub cert_file: Option<PathBuf>,
+    /// The key of `cert_file` in PEM.
+    pub key_file: Option<PathBuf>,
     /// Whether records may be sent without TLS to another host.
     pub allow_plain: bool,
+}
+
+impl ForwardOptions {
+    /// Whether a certificate is all that this host shows.
+    pub fn shows_certificate_alone(&self) -> bool {
+        self.cert_file.is_some() && self.credential_file.as_os_str().is_empty()
+    }
 }
 
 /// The address of a receiver: `http://` or `https://`, without user, query and fragment, and without a slash at its end.

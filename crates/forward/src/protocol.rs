@@ -12,7 +12,8 @@ pub const JOIN: &str = "/forward/v1/join";
 pub const HELLO: &str = "/forward/v1/hello";
 /// Sends rows.
 pub const ROWS: &str = "/forward/v1/rows";
-
+/// Makes a credential known that is to take the place of the one that is shown.
+pub const RENEW: &str = "/forward/v1/renew";
 /// Says which records a host has, when it was asked.
 pub const COUNTS: &str = "/forward/v1/counts";
 
@@ -29,6 +30,10 @@ pub struct JoinRequest {
     /// The name of the host, if its configuration has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// SHA-256 of a credential that the host made, as 64 hexadecimal digits, so that a repeat is known. Without it, the receiver makes
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
 }
 
 /// The credential of a host. It has a secret, and so no form for a log.
@@ -36,7 +41,8 @@ pub struct JoinRequest {
 pub struct JoinAnswer {
     /// The name under which its records are stored.
     pub name: String,
-    /// The credential.
+    /// The credential; empty if the host made it.
+    #[serde(default)]
     pub credential: String,
 }
 
@@ -92,6 +98,27 @@ pub struct HelloAnswer {
     /// The number of the last question for the records of the host; 0 if there was none.
     #[serde(default)]
     pub asked: u64,
+    /// Whether the credential is old, so that the host should replace it.
+    #[serde(default)]
+    pub renew: bool,
+}
+
+/// A credential is to take the place of the one that is shown. The host made it, and shows it itself later.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RenewRequest {
+    /// The folder.
+    pub origin: FolderOrigin,
+    /// The process.
+    pub instance: u64,
+    /// SHA-256 of the new credential, as 64 hexadecimal digits.
+    pub credential: String,
+}
+
+/// The new credential is good. The one before it ends when the new one was used.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RenewAnswer {
+    /// The name of the host.
+    pub name: String,
 }
 
 /// The records of a host, when everything of them was received.
@@ -157,4 +184,7 @@ pub struct RowsAnswer {
 pub struct ErrorAnswer {
     /// The reason.
     pub error: String,
+    /// The table that the credential may not write, if that is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
 }

@@ -41,6 +41,20 @@ pub fn hash(word: &str) -> Option<SecretHash> {
     is_word.then(|| Sha256::digest(word.as_bytes()).into())
 }
 
+/// What stands for the certificate of a host. No word has this hash: a word has no zero byte.
+pub fn certificate_hash(name: &str) -> SecretHash {
+    Sha256::digest(format!("certificate\0{name}").as_bytes()).into()
+}
+
+/// A hash that was written as 64 hexadecimal digits.
+pub fn hash_of_text(text: &str) -> Option<SecretHash> {
+    let digits: Vec<u8> =
+        text.chars().map(|digit| digit.to_digit(16)).map(|digit| digit?.try_into().ok()).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    (digits.len() == 64).then_some(())?;
+    bytes.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +66,10 @@ mod tests {
         assert_eq!(a.len(), 19);
         assert!(hash(&a).is_some() && hash(&a) == hash(&format!(" {a}\n")) && hash(&a) != hash(&b));
         assert_eq!(credential().expect("random").len(), 64);
+        assert_eq!(hash(&a).and_then(|hash| hash_of_text(&to_hex(&hash))), hash(&a));
+        for wrong in ["", "ab", &"é".repeat(64), &"0".repeat(63), &"0".repeat(65), &"0".repeat(66)] {
+            assert_eq!(hash_of_text(wrong), None, "{wrong:?}");
+        }
         for wrong in ["", " ", "two words", "é", &"x".repeat(129)] {
             assert_eq!(hash(wrong), None, "{wrong:?}");
         }

@@ -11,6 +11,7 @@
 //! days from being dropped; it is written once a second while the position moves.
 
 use crate::client::{ClientError, ReceiverClient};
+use crate::enrolment::Enrolment;
 use crate::feed::{CommitFeed, FeedStep};
 use crate::options::ForwardOptions;
 use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead};
@@ -30,6 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+mod session_credential;
 
 /// How often a host says that it is there.
 const HELLO_EVERY: Duration = Duration::from_secs(10);
@@ -74,6 +77,8 @@ pub struct SenderStatus {
     pub refused: AtomicU64,
     /// Failed requests.
     pub failures: AtomicU64,
+    /// Those of them that the receiver refused because the credential is not for a table of them.
+    pub forbidden: AtomicU64,
     /// Pages that are damaged here.
     pub damaged_pages: AtomicU64,
 }
@@ -118,22 +123,25 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Starts a sender of the commits of `data_dir`.
+    /// Starts a sender of the commits of `data_dir`. `host` is the name of this host, if it joins by itself.
     ///
     /// # Errors
     ///
     /// The thread cannot be started.
     pub fn start(
         options: ForwardOptions,
+        host: String,
         data_dir: PathBuf,
         (steps, queue): (ForwardSteps, CommitQueue),
         process: Arc<SenderProcess>,
     ) -> std::io::Result<Sender> {
+        let enrolment = options.code_file.clone().map(|code_file| Enrolment::new(code_file, host));
         let status = Arc::new(SenderStatus::default());
         lock(&status.state).to.clone_from(&options.to);
         let stop = Arc::new(AtomicBool::new(false));
         let session = Work {
             options: options.clone(),
+            enrolment,
             data_dir,
             steps,
             queue: queue.clone(),
@@ -148,6 +156,7 @@ impl Sender {
             counted: 0,
             size: RequestSize::default(),
             comparison: None,
+            is_forbidden: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("forward".into()).spawn(move || session.work(&runtime))?;
@@ -193,6 +202,8 @@ impl Sender {
 
 struct Work {
     options: ForwardOptions,
+    /// How it joins by itself.
+    enrolment: Option<Enrolment>,
     data_dir: PathBuf,
     steps: ForwardSteps,
     queue: CommitQueue,
@@ -212,6 +223,8 @@ struct Work {
     size: RequestSize,
     /// A comparison that is under way, or was when a session ended.
     comparison: Option<FolderComparison>,
+    /// Whether the last request was refused because the credential is not for a table of it.
+    is_forbidden: bool,
 }
 
 /// Where a comparison stands.
@@ -277,6 +290,8 @@ impl Work {
                 tracing::debug!(to = self.options.to, pages, %error, "smaller requests are sent");
                 continue;
             }
+            self.is_forbidden = matches!(error, SessionEnd::Client(ClientError::ForbiddenTable { .. }));
+            self.status.forbidden.fetch_add(u64::from(self.is_forbidden), Ordering::Relaxed);
             // The position is asked for again, at once.
             let is_expected = matches!(&error, SessionEnd::Client(error) if error.is_misplaced());
             let text = error.to_string();
@@ -345,13 +360,15 @@ impl Work {
 
     /// Sends until something is not as expected.
     fn session(&mut self, runtime: &tokio::runtime::Runtime) -> Result<(), SessionEnd> {
-        let client = ReceiverClient::new(&self.options)?;
         let mut feed = CommitFeed::open(self.data_dir.clone())?;
-        let (mut answer, mut said) = (self.hello(runtime, &client, &feed.reader)?, Instant::now());
+        let (mut shown, mut answer) = self.greet(runtime, &feed.reader)?;
+        self.renew(runtime, &mut shown, (&feed.reader, answer.renew))?;
+        let mut said = Instant::now();
         let mut compare = self.begin(&mut feed.reader, &answer)?;
         {
             let mut state = lock(&self.status.state);
-            if state.error.take().is_some() || state.name.is_none() {
+            // A receiver that refused the rows for their table knows the host all the same.
+            if !self.is_forbidden && (state.error.take().is_some() || state.name.is_none()) {
                 let commit = answer.received.position.commit;
                 tracing::info!(to = self.options.to, name = answer.name, commit, "forwarding");
             }
@@ -365,7 +382,7 @@ impl Work {
                 return Err(SessionEnd::Stopped);
             }
             if let Some(mut comparison) = compare.take() {
-                let ended = self.compare(runtime, &client, &mut feed.reader, &mut answer, &mut comparison);
+                let ended = self.compare(runtime, &shown.client, &mut feed.reader, &mut answer, &mut comparison);
                 feed.rewind();
                 // The next session goes on there, if the receiver is where it says.
                 self.comparison = ended.is_err().then_some(comparison);
@@ -376,7 +393,7 @@ impl Work {
                 FeedStep::Compare(common) => compare = Some(self.comparison(&feed.reader, common, &answer)?),
                 FeedStep::OpenHead(begin) => {
                     let from = answer.received.position;
-                    self.send(runtime, &client, &mut answer, (AdvanceKind::OpenHead, from, begin), &[])?;
+                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::OpenHead, from, begin), &[])?;
                     is_news = true;
                     tracing::info!(
                         to = self.options.to,
@@ -397,7 +414,7 @@ impl Work {
                 FeedStep::Pages { from, pages: CommitPages { pages, to, is_all, .. } } => {
                     let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
                     let had_head = answer.received.head.is_some();
-                    self.send(runtime, &client, &mut answer, (AdvanceKind::Commits, from, to), &pages)?;
+                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::Commits, from, to), &pages)?;
                     self.status.records.fetch_add(records, Ordering::Relaxed);
                     self.note(answer.received.position, false)?;
                     let is_one = answer.received.head.is_none();
@@ -408,15 +425,16 @@ impl Work {
                     }
                     // A host that is busy always has something to send.
                     if is_all && !had_head && answer.asked > self.counted {
-                        self.count(runtime, &client, &feed.reader, &answer, to)?;
+                        self.count(runtime, &shown.client, &feed.reader, &answer, to)?;
                     }
                 }
                 FeedStep::Nothing(up_to) => {
+                    self.end_refusal();
                     // The receiver has all rows of the commits up to there.
                     self.note(up_to, true)?;
                     lock(&self.status.state).behind = Behind::default();
                     if answer.asked > self.counted {
-                        self.count(runtime, &client, &feed.reader, &answer, up_to)?;
+                        self.count(runtime, &shown.client, &feed.reader, &answer, up_to)?;
                     }
                     let left = HELLO_EVERY.saturating_sub(said.elapsed());
                     self.queue.wait_for_commit(up_to.commit, left, || !self.stop.load(Ordering::Relaxed));
@@ -425,7 +443,11 @@ impl Work {
             if said.elapsed() >= HELLO_EVERY || std::mem::take(&mut is_news) {
                 said = Instant::now();
                 feed.forget_gone()?;
-                let now = self.hello(runtime, &client, &feed.reader)?;
+                if shown.has_file_changed() {
+                    let reason = "its credential file changed".to_owned();
+                    return Err(ClientError::Refused { status: 409, reason, after: None }.into());
+                }
+                let now = self.hello(runtime, &shown.client, &feed.reader)?;
                 answer.asked = now.asked;
                 if now.received != answer.received {
                     // Another position than the one that was answered: begin anew.
@@ -433,6 +455,7 @@ impl Work {
                         ClientError::Refused { status: 409, reason: "its position moved".into(), after: None }.into()
                     );
                 }
+                self.renew(runtime, &mut shown, (&feed.reader, now.renew))?;
             }
         }
     }
@@ -682,6 +705,7 @@ impl Work {
             daytable_platform::failpoint!("forward-after-join");
         }
         (answer.received, self.head) = (received, received.head);
+        self.end_refusal();
         self.size.accepted();
         self.status.bytes.fetch_add(bytes, Ordering::Relaxed);
         if stored.expired > 0 {
@@ -693,6 +717,14 @@ impl Work {
             );
         }
         Ok(())
+    }
+
+    /// What the receiver refused for its table is there, or gone here.
+    fn end_refusal(&mut self) {
+        if std::mem::take(&mut self.is_forbidden) {
+            lock(&self.status.state).error = None;
+            tracing::info!(to = self.options.to, "the receiver refuses no table any more");
+        }
     }
 
     /// Writes the position to the catalog, at once or if that is due. It must not be later than that of the receiver.

@@ -4,7 +4,7 @@
 
 use daytable_model::path_text::PathText;
 use daytable_platform::small_file;
-use reqwest::{Certificate, Client, ClientBuilder};
+use reqwest::{Certificate, Client, ClientBuilder, Identity};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,4 +30,21 @@ pub fn trust(builder: ClientBuilder, ca_file: &Path, bytes_max: u64) -> Result<C
     let pem = small_file::read_named(ca_file, bytes_max)?;
     let authorities = Certificate::from_pem_bundle(pem.as_bytes());
     Ok(builder.tls_certs_merge(authorities.map_err(|error| format!("{}: {error}", ca_file.escaped()))?))
+}
+
+/// Shows the certificate of a file, with the key of another one.
+///
+/// # Errors
+///
+/// What is wrong with the files. The text names a file, never its content.
+pub fn show(
+    builder: ClientBuilder,
+    cert_file: &Path,
+    key_file: &Path,
+    bytes_max: u64,
+) -> Result<ClientBuilder, String> {
+    let (certificate, key) =
+        (small_file::read_named(cert_file, bytes_max)?, small_file::read_named(key_file, bytes_max)?);
+    let identity = Identity::from_pem(format!("{certificate}\n{key}").as_bytes());
+    Ok(builder.identity(identity.map_err(|error| format!("{}: {error}", cert_file.escaped()))?))
 }

@@ -4,6 +4,8 @@
 //! certificate is there before its key), daytable logs and counts that and keeps the previous certificate until the next
 //! change. A key that other users can read is used all the same, with a warning.
 
+mod der;
+mod subject;
 mod validity;
 
 use daytable_model::path_text::PathText;
@@ -107,6 +109,12 @@ impl Certificates {
         }
         self.acceptor.clone()
     }
+}
+
+/// The common name of the certificate that a client showed, which TLS has verified. `None` without one.
+pub fn client_name<S>(stream: &tokio_rustls::server::TlsStream<S>) -> Option<String> {
+    let shown = stream.get_ref().1.peer_certificates()?;
+    subject::common_name(shown.first()?)
 }
 
 fn acceptor(config: &TlsOptions) -> Result<TlsAcceptor, TlsError> {

@@ -6,7 +6,7 @@
 //! tables/Log20261121.1.db   an open day: pages                      (name, generation)
 //! tables/Log20261120.2.parquet  a sealed day, Log20261120.2.manifest.json beside it
 //! alerts.json               how far alerts were evaluated; alert-deliveries.json: which actions heard of them;
-//!                           verified.json: what the last daily verification found
+//!                           verified.json: what the last daily verification found; forward-credentials.json: of this host
 //! control.sock              while a daemon runs
 //! lock                      the number of the one process that writes, which holds the folder itself locked
 //! trash/                    dropped files and copies of unfinished commits, until they are removed

@@ -2,7 +2,7 @@
 //!
 //! A file is replaced as a whole, so it has one state or the next. A backup has none of these files: a folder that comes
 //! from a backup must neither resolve nor repeat what was alerted since, it was not verified, and what was published since is
-//! not its own.
+//! not its own; credentials of this host are no part of its records.
 
 use crate::StoreError;
 use crate::private_file;
@@ -24,6 +24,8 @@ pub enum StateFile {
     Verified,
     /// `published.json`: which change of the table of its archives each table made last with its open days.
     Published,
+    /// `forward-credentials.json`: the credentials of this host that took the place of those in its configuration.
+    ForwardCredentials,
 }
 
 impl StateFile {
@@ -33,6 +35,7 @@ impl StateFile {
             StateFile::AlertDeliveries => "alert-deliveries.json",
             StateFile::Verified => "verified.json",
             StateFile::Published => "published.json",
+            StateFile::ForwardCredentials => "forward-credentials.json",
         })
     }
 

@@ -3,9 +3,11 @@
 use super::CheckResult;
 use crate::config::Config;
 use daytable_forward::client::{ClientError, ReceiverClient};
+use daytable_forward::credentials::KeptCredentials;
 use daytable_forward::options::ForwardOptions;
 use daytable_forward::otlp::client::{BackendAnswer, BackendClient};
 use daytable_forward::otlp::sender::is_backend;
+use std::path::Path;
 
 const CHECK: &str = "forward";
 /// The shipped unit permits no address but those of this host.
@@ -15,10 +17,10 @@ const HEADERS: &str = "correct the address, and the headers in `headers_file`: d
 const JOIN: &str = "run `daytable join URL CODE` with a code of `daytable hosts invite NAME` there";
 
 pub(super) fn receivers(config: &Config) -> Vec<CheckResult> {
-    config.forward.iter().map(receiver).collect()
+    config.forward.iter().map(|options| receiver(options, &config.data_dir)).collect()
 }
 
-fn receiver(options: &ForwardOptions) -> CheckResult {
+fn receiver(options: &ForwardOptions, data_dir: &Path) -> CheckResult {
     let to = &options.to;
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -40,10 +42,26 @@ fn receiver(options: &ForwardOptions) -> CheckResult {
             Err(error) => CheckResult::fail(CHECK, format!("{to}: {error}"), HEADERS),
         };
     }
-    let tried = ReceiverClient::new(options).and_then(|client| runtime.block_on(client.probe()));
-    match tried {
+    match runtime.block_on(probe(options, data_dir)) {
         Ok(()) => CheckResult::ok(CHECK, format!("{to} is reached, and knows this host")),
         Err(error @ ClientError::Network(_)) => CheckResult::fail(CHECK, format!("{to}: {error}"), UNREACHED),
         Err(error) => CheckResult::fail(CHECK, format!("{to}: {error}"), JOIN),
     }
+}
+
+/// Whether the receiver knows one of the credentials of this host.
+async fn probe(options: &ForwardOptions, data_dir: &Path) -> Result<(), ClientError> {
+    let client = ReceiverClient::without_credential(options)?;
+    if options.shows_certificate_alone() {
+        return client.probe().await;
+    }
+    let kept = KeptCredentials::read(options, data_dir);
+    let mut refusal = None;
+    for credential in kept.candidates() {
+        match client.with_credential(&credential)?.probe().await {
+            Err(error) if error.is_unknown_credential() => drop(refusal.get_or_insert(error)),
+            tried => return tried,
+        }
+    }
+    Err(refusal.unwrap_or_else(|| ClientError::Options(kept.problem())))
 }

@@ -59,8 +59,14 @@ fn rows_go_to_the_table_of_their_name_or_to_the_last_one() {
     let now = time::now();
     let of = |table: &str, time| {
         let table = DayTable::parse(table).expect("a day-table");
-        places.of(&table, RowKey::new(time, 1, 0)).map(|day| day.to_string())
+        let place = places.of(&table, RowKey::new(time, 1, 0));
+        // What decides whether a credential permits a page knows no rows.
+        assert!(place.iter().all(|day| *day.table() == places.table_of(&table)), "{table}");
+        place.map(|day| day.to_string())
     };
+    for (table, here) in [("audit20261127", "Audit"), ("Other20261127", "Log")] {
+        assert_eq!(places.table_of(&DayTable::parse(table).expect("a day-table")), name(here));
+    }
     let today = DayTable::at(&name("Log"), Period::Day, now).to_string();
     assert_eq!(of(&today, now), Some(today.clone()));
     assert_eq!(of(&today.replace("Log", "Other"), now), Some(today.clone()));
@@ -75,6 +81,31 @@ fn rows_go_to_the_table_of_their_name_or_to_the_last_one() {
     let hour = DayTable::at(&name("Audit"), Period::Hour, now).to_string();
     assert_eq!(of(&DayTable::at(&name("Audit"), Period::Day, now).to_string(), now), Some(hour));
     assert_eq!(of("Log20200101", now), None, "the day is gone");
+}
+
+#[test]
+fn a_day_is_compared_with_the_one_that_all_its_rows_go_to() {
+    use daytable_model::key::Period;
+    let name = |name| TableName::new(name).expect("a name");
+    let window = |period| Window { keep: Duration::from_secs(9 * 86_400), period };
+    let places = Places(vec![(name("Audit"), window(Period::Hour)), (name("Log"), window(Period::Day))]);
+    let now = time::now();
+    let at = |table, period, time| DayTable::at(&name(table), period, time);
+    let log = at("Log", Period::Day, now);
+    for (table, period, place) in [
+        ("Log", Period::Day, Some(&log)),
+        ("App", Period::Day, Some(&log)),
+        ("App", Period::Hour, Some(&log)),
+        ("App", Period::Month, None),
+        ("Audit", Period::Day, None),
+        ("Audit", Period::Hour, Some(&at("Audit", Period::Hour, now))),
+    ] {
+        assert_eq!(places.day_of(&at(table, period, now)).as_ref(), place, "{table} {period:?}");
+    }
+    let day = Duration::from_secs(86_400);
+    for time in [now.minus(day * 30), now.plus(day * 30)] {
+        assert_eq!(places.day_of(&at("App", Period::Day, time)), None, "gone, or too far ahead");
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl BackendClient {
             return Err(ClientError::Options(reason.into()));
         }
         let headers = options.headers_file.as_deref().map(headers::read).transpose().map_err(ClientError::Options)?;
-        let (http, url) = (http_client(options.ca_file.as_deref())?, logs_url(address));
+        let (http, url) = (http_client(options)?, logs_url(address));
         Ok(BackendClient { http, url, headers: headers.unwrap_or_default(), compresses: AtomicBool::new(true) })
     }
 

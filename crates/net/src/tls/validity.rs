@@ -12,14 +12,13 @@
 //!     validity SEQUENCE { notBefore, notAfter }      UTCTime `YYMMDDHHMMSSZ` or GeneralizedTime `YYYYMMDDHHMMSSZ`
 //! ```
 
+use super::der::{SEQUENCE, element, fields_after, inside};
 use daytable_model::time::Ticks;
 use std::path::Path;
 use std::time::Duration;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
@@ -30,39 +29,11 @@ pub fn expiry(path: &Path) -> Option<Ticks> {
 }
 
 fn not_after(certificate: &[u8]) -> Option<Ticks> {
-    let (certificate, _) = inside(certificate, SEQUENCE)?;
-    let (mut signed, _) = inside(certificate, SEQUENCE)?;
-    if signed.first() == Some(&VERSION) {
-        signed = element(signed)?.2;
-    }
-    for _serial_signature_issuer in 0..3 {
-        signed = element(signed)?.2;
-    }
-    let (validity, _) = inside(signed, SEQUENCE)?;
+    // After serialNumber, signature and issuer.
+    let (validity, _) = inside(fields_after(certificate, 3)?, SEQUENCE)?;
     let (_, _, after) = element(validity)?;
     let (tag, text, _) = element(after)?;
     time(tag, std::str::from_utf8(text).ok()?)
-}
-
-/// The first element: its tag, its content, and the bytes after it.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&[tag, length], rest) = bytes.split_first_chunk()?;
-    let (length, rest) = match length {
-        // 0x80 is BER's indefinite length, which DER forbids.
-        0..=0x7f => (usize::from(length), rest),
-        // The length itself has one to four bytes.
-        0x81..=0x84 => {
-            let (length, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
-            (length.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
-}
-
-fn inside(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    element(bytes).filter(|found| found.0 == tag).map(|(_, content, rest)| (content, rest))
 }
 
 fn time(tag: u8, text: &str) -> Option<Ticks> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::catalog::hosts::Invitation;
+use crate::catalog::table_bounds::TableBounds;
 use crate::forward::intervals::{AdvanceKind, AdvanceStep, HeadInterval, HostAdvance, ReceivedCommits};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::forward::reader::{ForwardReader, RequestLimits};
@@ -140,7 +141,13 @@ impl Central {
         let store = folder.open();
         let steps = store.forwarding();
         let expires = time::now().plus(seconds(600));
-        let invitation = Invitation { code: [1; 32], name: "web-1".into(), expires, is_reusable: false };
+        let invitation = Invitation {
+            code: [1; 32],
+            name: "web-1".into(),
+            expires,
+            is_reusable: false,
+            tables: TableBounds::default(),
+        };
         steps.invite(invitation).expect("invited");
         assert_eq!(steps.join([1; 32], None, [2; 32]).expect("joined").as_deref(), Ok("web-1"));
         assert!(steps.bind_origin([2; 32], ORIGIN).expect("bound"));

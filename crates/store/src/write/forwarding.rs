@@ -2,6 +2,7 @@
 
 use crate::StoreError;
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
+use crate::format::catalog::table_bounds::TableBounds;
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::write::commit::{CommitQueue, CommitStep};
 
@@ -45,6 +46,30 @@ impl ForwardSteps {
     /// Binds a credential to the origin that shows it first. Returns whether it is bound to this one.
     pub fn bind_origin(&self, credential: SecretHash, origin: FolderOrigin) -> Result<bool, StoreError> {
         self.queue.take(|answer| CommitStep::BindOrigin(credential, origin, answer))
+    }
+
+    /// Makes a credential the successor of `old`, which has to be bound to this origin. Returns whether it is.
+    pub fn renew_credential(
+        &self,
+        (old, origin): (SecretHash, FolderOrigin),
+        new: SecretHash,
+    ) -> Result<bool, StoreError> {
+        self.queue.take(|answer| CommitStep::RenewCredential(old, origin, new, answer))
+    }
+
+    /// A successor was used: the others of its origin end. Returns whether it is there.
+    pub fn use_successor(&self, credential: SecretHash, origin: FolderOrigin) -> Result<bool, StoreError> {
+        self.queue.take(|answer| CommitStep::UseSuccessor(credential, origin, answer))
+    }
+
+    /// Makes the credential of a host that shows a certificate, or changes its tables.
+    pub fn admit_certificate(
+        &self,
+        name: String,
+        tables: TableBounds,
+        credential: SecretHash,
+    ) -> Result<Result<(), JoinRefusal>, StoreError> {
+        self.queue.take(|answer| CommitStep::AdmitCertificate((name, tables), credential, answer))
     }
 
     /// Records the report of a host.

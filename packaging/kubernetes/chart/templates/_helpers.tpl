@@ -91,12 +91,31 @@ spec:
         - { name: DAYTABLE_HTTP_TLS_CERT_FILE, value: /run/secrets/daytable/tls/tls.crt }
         - { name: DAYTABLE_HTTP_TLS_KEY_FILE, value: /run/secrets/daytable/tls/tls.key }
         {{- end }}
-        {{- if and .Values.nodeField (eq .Values.kind "DaemonSet") }}
-        {{- with .Values.nodeField }}
+        {{- if eq .Values.kind "DaemonSet" }}
+        {{- if or .Values.nodeField .Values.forward.to }}
         - name: NODE_NAME
           valueFrom: { fieldRef: { fieldPath: spec.nodeName } }
+        {{- end }}
+        {{- with .Values.nodeField }}
         - name: DAYTABLE_TAIL_0_FIELDS
           value: {{ printf "{ %q = \"$(NODE_NAME)\" }" . | quote }}
+        {{- end }}
+        {{- if .Values.forward.to }}
+        - { name: DAYTABLE_HOST, value: $(NODE_NAME) }
+        {{- end }}
+        {{- end }}
+        {{- if .Values.forward.to }}
+        - { name: DAYTABLE_FORWARD_TO, value: {{ .Values.forward.to | quote }} }
+        # Beside the records, because it is of this data folder.
+        - { name: DAYTABLE_FORWARD_CREDENTIAL_FILE, value: /data/forward }
+        {{- if .Values.forward.existingSecret }}
+        - { name: DAYTABLE_FORWARD_CODE_FILE, value: /run/secrets/daytable/forward/code }
+        {{- end }}
+        {{- if .Values.forward.ca.existingSecret }}
+        - { name: DAYTABLE_FORWARD_CA_FILE, value: /run/secrets/daytable/forward-ca/ca.crt }
+        {{- end }}
+        {{- if .Values.forward.allowPlain }}
+        - { name: DAYTABLE_FORWARD_ALLOW_PLAIN, value: "true" }
         {{- end }}
         {{- end }}
         {{- range $name, $value := .Values.env }}
@@ -143,6 +162,12 @@ spec:
         {{- if .Values.tls.existingSecret }}
         - { name: tls, mountPath: /run/secrets/daytable/tls, readOnly: true }
         {{- end }}
+        {{- if and .Values.forward.to .Values.forward.existingSecret }}
+        - { name: forward, mountPath: /run/secrets/daytable/forward, readOnly: true }
+        {{- end }}
+        {{- if and .Values.forward.to .Values.forward.ca.existingSecret }}
+        - { name: forward-ca, mountPath: /run/secrets/daytable/forward-ca, readOnly: true }
+        {{- end }}
         {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
   {{- if ne .Values.kind "DaemonSet" }}
   # The volume and the Secrets are the group's.
@@ -164,6 +189,16 @@ spec:
     {{- with .Values.tls.existingSecret }}
     - name: tls
       secret: { secretName: {{ . }}, defaultMode: {{ include "daytable.secretMode" $ }} }
+    {{- end }}
+    {{- if .Values.forward.to }}
+    {{- with .Values.forward.existingSecret }}
+    - name: forward
+      secret: { secretName: {{ . }}, defaultMode: {{ include "daytable.secretMode" $ }}, items: [{ key: {{ $.Values.forward.key }}, path: code }] }
+    {{- end }}
+    {{- with .Values.forward.ca.existingSecret }}
+    - name: forward-ca
+      secret: { secretName: {{ . }}, defaultMode: {{ include "daytable.secretMode" $ }}, items: [{ key: {{ $.Values.forward.ca.key }}, path: ca.crt }] }
+    {{- end }}
     {{- end }}
     {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
 {{- end }}

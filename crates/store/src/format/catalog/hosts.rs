@@ -1,10 +1,13 @@
 //! The hosts that forward to this folder: invitations, credentials, and how far each host was received.
 //!
 //! Credentials and codes are stored as their SHA-256. A credential has the name that the invitation gave, and is bound to the
-//! first origin that shows it. The position of an origin moves in the transaction that stores its rows, so
+//! first origin that shows it, and to tables if the invitation names some. The position of an origin moves in the transaction that stores its rows, so
 //! a repeated request is known by its position alone.
 
 use super::database::Catalog;
+use super::name_pattern::fits;
+use super::table_bounds::TableBounds;
+pub use super::values::SecretHash;
 use crate::StoreError;
 use crate::format::forward_intervals::{HeadInterval, HostAdvance, ReceivedCommits};
 use crate::format::forward_position::{FolderOrigin, ForwardPosition};
@@ -18,9 +21,6 @@ const HISTORY_MAX: usize = 64;
 /// Bytes of an entry of the history: a commit and its checksum.
 const ENTRY_BYTES: usize = 16;
 
-/// A SHA-256 of a code or a credential.
-pub type SecretHash = [u8; 32];
-
 /// An invitation: whoever shows its code gets a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
@@ -32,6 +32,8 @@ pub struct Invitation {
     pub expires: Ticks,
     /// Whether the code may be used again.
     pub is_reusable: bool,
+    /// The tables that the host may write.
+    pub tables: TableBounds,
 }
 
 /// A credential, as a request shows it.
@@ -41,6 +43,12 @@ pub struct HostCredential {
     pub name: String,
     /// The origin that used it first.
     pub origin: Option<FolderOrigin>,
+    /// When it was given.
+    pub given: Ticks,
+    /// The tables that it may write.
+    pub tables: TableBounds,
+    /// Whether it was made to take the place of another one, and was not used yet.
+    pub is_successor: bool,
 }
 
 /// A host that forwards here.
@@ -62,6 +70,10 @@ pub struct ForwardingHost {
     pub seen: Ticks,
     /// Whether no credential of it is good any more.
     pub is_revoked: bool,
+    /// When its credential was given; `None` without one.
+    pub given: Option<Ticks>,
+    /// The tables that its credential may write.
+    pub tables: TableBounds,
 }
 
 /// Why a code is refused.
@@ -86,6 +98,12 @@ pub enum JoinRefusal {
     /// The invitation is for names of a pattern, and the host has none.
     #[error("the code is for names like {0}, and this host has no name: set host = \"NAME\"")]
     Nameless(String),
+    /// The credentials of the host were revoked, and it shows what many hosts have.
+    #[error(
+        "{0} was revoked, so neither a code for several hosts nor a certificate lets it in: `daytable hosts invite {0}` gives it a code of its own, and \
+         `daytable hosts forget {0}` ends that"
+    )]
+    Revoked(String),
     /// There are too many hosts.
     #[error("there are {HOSTS_MAX} hosts already: remove some with `daytable hosts forget NAME`")]
     Many,
@@ -162,12 +180,13 @@ fn entries_of(history: &[u8]) -> Vec<(i64, u64)> {
 }
 
 const HOSTS: &str = "
-    SELECT name, origin, epoch, commits, pages, checksum, copies, copied, records, expired, report, seen,
-           NOT EXISTS (SELECT 1 FROM host_credential WHERE host_credential.origin = host.origin),
-           head_after, head_after_checksum, head_commits, head_pages, head_checksum FROM host";
+    SELECT host.name, host.origin, epoch, commits, pages, checksum, copies, copied, records, expired, report, seen,
+           head_after, head_after_checksum, head_commits, head_pages, head_checksum, credential.given, credential.tables
+    FROM host LEFT JOIN host_credential AS credential ON credential.origin = host.origin AND NOT credential.is_successor";
 
 fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
     let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    let given: Option<i64> = row.get(17)?;
     Ok(ForwardingHost {
         name: row.get(0)?,
         origin: Some(FolderOrigin(row.get(1)?)),
@@ -180,13 +199,15 @@ fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
                 copies: count(6)?,
                 copied: count(7)?,
             },
-            head: read_head(row, 13)?,
+            head: read_head(row, 12)?,
         },
         records: count(8)?,
         expired: count(9)?,
         report: row.get(10)?,
         seen: Ticks::new(row.get(11)?).unwrap_or(Ticks::MIN),
-        is_revoked: row.get(12)?,
+        is_revoked: given.is_none(),
+        given: given.map(|given| Ticks::new(given).unwrap_or(Ticks::MIN)),
+        tables: TableBounds::stored(row.get(18)?),
     })
 }
 
@@ -203,9 +224,15 @@ impl Catalog {
     /// The credential with this hash.
     pub fn host_credential(&self, credential: &SecretHash) -> Result<Option<HostCredential>, StoreError> {
         self.sql((|| {
-            let select = "SELECT name, origin FROM host_credential WHERE hash = ?1";
+            let select = "SELECT name, origin, given, tables, is_successor FROM host_credential WHERE hash = ?1";
             let found = self.connection().prepare_cached(select)?.query_row([credential], |row| {
-                Ok(HostCredential { name: row.get(0)?, origin: row.get::<_, Option<[u8; 16]>>(1)?.map(FolderOrigin) })
+                Ok(HostCredential {
+                    name: row.get(0)?,
+                    origin: row.get::<_, Option<[u8; 16]>>(1)?.map(FolderOrigin),
+                    given: Ticks::new(row.get(2)?).unwrap_or(Ticks::MIN),
+                    tables: TableBounds::stored(row.get(3)?),
+                    is_successor: row.get(4)?,
+                })
             });
             found.optional()
         })())
@@ -214,7 +241,7 @@ impl Catalog {
     /// The host with this origin.
     pub fn forwarding_host(&self, origin: &FolderOrigin) -> Result<Option<ForwardingHost>, StoreError> {
         self.sql((|| {
-            let mut statement = self.connection().prepare_cached(&format!("{HOSTS} WHERE origin = ?1"))?;
+            let mut statement = self.connection().prepare_cached(&format!("{HOSTS} WHERE host.origin = ?1"))?;
             statement.query_row([origin.0], read_host).optional()
         })())
     }
@@ -228,9 +255,11 @@ impl Catalog {
 
     /// All hosts by name, those included that were invited and not heard of.
     pub fn forwarding_hosts(&self) -> Result<Vec<ForwardingHost>, StoreError> {
-        let mut hosts = self.all(&format!("{HOSTS} ORDER BY name, origin"), read_host)?;
-        let waiting = self.all("SELECT name FROM host_credential WHERE origin IS NULL", |row| row.get(0))?;
-        for name in waiting {
+        let mut hosts = self.all(&format!("{HOSTS} ORDER BY host.name, host.origin"), read_host)?;
+        let select = "SELECT name, given, tables FROM host_credential WHERE origin IS NULL";
+        let waiting: Vec<(String, i64, Option<String>)> =
+            self.all(select, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        for (name, given, tables) in waiting {
             let is_known = hosts.iter().any(|host: &ForwardingHost| host.name == name);
             if !is_known {
                 hosts.push(ForwardingHost {
@@ -242,6 +271,8 @@ impl Catalog {
                     report: String::new(),
                     seen: Ticks::MIN,
                     is_revoked: false,
+                    given: Ticks::new(given),
+                    tables: TableBounds::stored(tables),
                 });
             }
         }
@@ -251,15 +282,16 @@ impl Catalog {
 
     /// Adds an invitation, and removes those that are over.
     pub(crate) fn invite(&mut self, invitation: &Invitation, now: Ticks) -> Result<(), StoreError> {
-        let Invitation { code, name, expires, is_reusable } = invitation;
+        let Invitation { code, name, expires, is_reusable, tables } = invitation;
         let added = self.change(|transaction| {
             transaction.execute("DELETE FROM invitation WHERE expires <= ?1", [now.get()])?;
             let count: i64 = transaction.query_row("SELECT count(*) FROM invitation", [], |row| row.get(0))?;
             if count >= HOSTS_MAX {
                 return Ok(false);
             }
-            let insert = "INSERT INTO invitation VALUES (?1, ?2, ?3, ?4)";
-            transaction.execute(insert, params![code, name, expires.get(), is_reusable]).map(|_| true)
+            let insert = "INSERT INTO invitation VALUES (?1, ?2, ?3, ?4, ?5)";
+            let values = params![code, name, expires.get(), is_reusable, tables.to_stored()];
+            transaction.execute(insert, values).map(|_| true)
         })?;
         if added { Ok(()) } else { Err(StoreError::Refused(JoinRefusal::Many.to_string())) }
     }
@@ -274,11 +306,10 @@ impl Catalog {
         now: Ticks,
     ) -> Result<Result<String, JoinRefusal>, StoreError> {
         self.change(|transaction| {
-            let select = "SELECT name, is_reusable FROM invitation WHERE code = ?1 AND expires > ?2";
-            let invited = transaction
-                .query_row(select, params![code, now.get()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))
-                .optional()?;
-            let Some((expected, is_reusable)): Option<(String, bool)> = invited else {
+            let select = "SELECT name, is_reusable, tables FROM invitation WHERE code = ?1 AND expires > ?2";
+            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+            let invited = transaction.query_row(select, params![code, now.get()], read).optional()?;
+            let Some((expected, is_reusable, tables)): Option<(String, bool, String)> = invited else {
                 return Ok(Err(JoinRefusal::Code));
             };
             let name = match found {
@@ -287,15 +318,26 @@ impl Catalog {
                 None if expected.contains('*') => return Ok(Err(JoinRefusal::Nameless(expected))),
                 None => expected,
             };
-            let count = "SELECT max((SELECT count(*) FROM host_credential), (SELECT count(*) FROM host))";
-            if transaction.query_row(count, [], |row| row.get::<_, i64>(0))? >= HOSTS_MAX {
+            if are_many(transaction)? {
                 return Ok(Err(JoinRefusal::Many));
+            }
+            // Hosts join by themselves with a code of this kind, so a revoked one would be back at once.
+            if is_reusable && is_revoked(transaction, &name)? {
+                return Ok(Err(JoinRefusal::Revoked(name)));
+            }
+            transaction.execute("DELETE FROM revoked_host WHERE name = ?1", [&name])?;
+            // A host that made its credential itself repeats a request that had no answer.
+            let select = "SELECT name FROM host_credential WHERE hash = ?1";
+            let known: Option<String> = transaction.query_row(select, [credential], |row| row.get(0)).optional()?;
+            if let Some(known) = known {
+                return Ok(if known == name { Ok(name) } else { Err(JoinRefusal::Code) });
             }
             if !is_reusable {
                 transaction.execute("DELETE FROM invitation WHERE code = ?1", [code])?;
             }
-            let insert = "INSERT INTO host_credential(hash, name, given) VALUES (?1, ?2, ?3)";
-            transaction.execute(insert, params![credential, name, now.get()])?;
+            let insert =
+                "INSERT INTO host_credential(hash, name, given, tables, is_successor) VALUES (?1, ?2, ?3, ?4, 0)";
+            transaction.execute(insert, params![credential, name, now.get(), tables])?;
             Ok(Ok(name))
         })
     }
@@ -316,12 +358,12 @@ impl Catalog {
             if let Some(bound) = bound {
                 return Ok(bound == origin.0);
             }
-            transaction.execute("DELETE FROM host_credential WHERE origin = ?1", [origin.0])?;
-            let bind = "UPDATE host_credential SET origin = ?2 WHERE hash = ?1";
-            transaction.execute(bind, params![credential, origin.0])?;
             let insert = "INSERT INTO host(origin, name, seen) VALUES (?1, ?2, ?3)
                           ON CONFLICT (origin) DO UPDATE SET name = ?2, seen = ?3";
             transaction.execute(insert, params![origin.0, name, now.get()])?;
+            super::host_renewal::end_others(transaction, credential, origin)?;
+            let bind = "UPDATE host_credential SET origin = ?2 WHERE hash = ?1";
+            transaction.execute(bind, params![credential, origin.0])?;
             Ok(true)
         })
     }
@@ -332,11 +374,37 @@ impl Catalog {
         self.change(|transaction| transaction.execute(update, params![origin.0, report, now.get()]).map(drop))
     }
 
-    /// Ends all credentials of a name, and the invitations for it. Returns whether there were any.
+    /// The credential of a host that shows a certificate with this name, for these tables. It is made at the first time.
+    pub(crate) fn admit_certificate(
+        &mut self,
+        (name, tables): (&str, &TableBounds),
+        credential: &SecretHash,
+        now: Ticks,
+    ) -> Result<Result<(), JoinRefusal>, StoreError> {
+        self.change(|transaction| {
+            if is_revoked(transaction, name)? {
+                return Ok(Err(JoinRefusal::Revoked(name.to_owned())));
+            }
+            if are_many(transaction)? {
+                return Ok(Err(JoinRefusal::Many));
+            }
+            let insert =
+                "INSERT INTO host_credential(hash, name, given, tables, is_successor) VALUES (?1, ?2, ?3, ?4, 0)
+                          ON CONFLICT (hash) DO UPDATE SET tables = ?4";
+            transaction.execute(insert, params![credential, name, now.get(), tables.to_stored()])?;
+            Ok(Ok(()))
+        })
+    }
+
+    /// Ends all credentials of a name, and the invitations for it. Returns whether there were any. A host that joined keeps out until
+    /// it is invited by its name.
     pub(crate) fn revoke_host(&mut self, name: &str) -> Result<bool, StoreError> {
         self.change(|transaction| {
             let credentials = transaction.execute("DELETE FROM host_credential WHERE name = ?1", [name])?;
             let invitations = transaction.execute("DELETE FROM invitation WHERE name = ?1", [name])?;
+            if credentials > 0 {
+                transaction.execute("INSERT OR IGNORE INTO revoked_host VALUES (?1)", [name])?;
+            }
             Ok(credentials + invitations > 0)
         })
     }
@@ -344,51 +412,29 @@ impl Catalog {
     /// Ends all credentials of a name, and forgets its hosts. Returns whether there were any.
     pub(crate) fn forget_host(&mut self, name: &str) -> Result<bool, StoreError> {
         let is_revoked = self.revoke_host(name)?;
-        let forget = "DELETE FROM host WHERE name = ?1";
-        Ok(self.change(|transaction| transaction.execute(forget, [name]))? > 0 || is_revoked)
+        let forgotten = self.change(|transaction| {
+            transaction.execute("DELETE FROM revoked_host WHERE name = ?1", [name])?;
+            transaction.execute("DELETE FROM host WHERE name = ?1", [name])
+        })?;
+        Ok(forgotten > 0 || is_revoked)
     }
 }
 
-/// Whether a name is the one of an invitation, or is of its pattern. `*` stands for any characters.
-fn fits(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(name) = name.strip_prefix(start) else { return false };
-    let (middle, end) = rest.rsplit_once('*').map_or((None, rest), |(middle, end)| (Some(middle), end));
-    let Some(name) = name.strip_suffix(end) else { return false };
-    let mut left = name;
-    middle.unwrap_or_default().split('*').all(|part| match left.find(part) {
-        Some(at) => {
-            left = &left[at + part.len()..];
-            true
-        }
-        None => false,
-    })
+/// Whether a name was revoked, and neither invited nor forgotten since.
+fn is_revoked(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let select = "SELECT EXISTS (SELECT 1 FROM revoked_host WHERE name = ?1)";
+    connection.query_row(select, [name], |row| row.get(0))
+}
+
+fn are_many(connection: &Connection) -> rusqlite::Result<bool> {
+    let count = "SELECT max((SELECT count(*) FROM host_credential), (SELECT count(*) FROM host))";
+    Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))? >= HOSTS_MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn patterns_of_names() {
-        for (pattern, name, is_of_it) in [
-            ("web-1", "web-1", true),
-            ("web-1", "web-11", false),
-            ("node-*", "node-7", true),
-            ("node-*", "node-", true),
-            ("node-*", "anode-7", false),
-            ("*", "x", true),
-            ("a*b", "ab", true),
-            ("a*b", "a-b", true),
-            ("a*b", "abc", false),
-            ("aa*aa", "aaa", false),
-            ("a*b*c", "a1b2c", true),
-            ("a*b*c", "a1c", false),
-        ] {
-            assert_eq!(fits(pattern, name), is_of_it, "{pattern} {name}");
-        }
-    }
 
     proptest! {
         /// The history is bounded, ascends, has the newest entry, and reaches back to the first one.

@@ -11,6 +11,7 @@
 //! archives      archives that were read back     rules         state that a daemon leaves for the next one
 //! attempts      steps that a kill interrupted                  forwarding    of a sender: its origin, checksums of commits
 //! hosts         of a receiver: credentials, positions of senders
+//! host_renewal  of a receiver: a credential takes the place of another one      table_bounds  which tables it may write (name_pattern)
 //! ```
 
 pub mod accounting;
@@ -22,14 +23,17 @@ mod database;
 mod days;
 mod files;
 pub(crate) mod forwarding;
+mod host_renewal;
 pub mod hosts;
 pub mod idempotency;
 mod lifecycle;
+pub mod name_pattern;
 mod rules;
 mod schema;
 mod source_log;
 mod source_rows;
 mod sources;
+pub mod table_bounds;
 mod values;
 
 pub use archives::Archived;

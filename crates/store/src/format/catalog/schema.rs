@@ -175,13 +175,19 @@ const FORWARDING: &str = "
         code BLOB PRIMARY KEY,               -- SHA-256
         name TEXT NOT NULL,                  -- of the host, or a pattern
         expires INTEGER NOT NULL,            -- ticks
-        is_reusable INTEGER NOT NULL
+        is_reusable INTEGER NOT NULL,
+        tables TEXT NOT NULL                 -- that the credential may write (table_bounds.rs)
     ) WITHOUT ROWID;
     CREATE TABLE host_credential(            -- of hosts that forward here
         hash BLOB PRIMARY KEY,               -- SHA-256
         name TEXT NOT NULL,
         origin BLOB,                         -- the folder that used it first
-        given INTEGER NOT NULL               -- ticks
+        given INTEGER NOT NULL,              -- ticks
+        tables TEXT NOT NULL,                -- that it may write
+        is_successor INTEGER NOT NULL        -- whether the others of the origin end when it is used (host_renewal.rs)
+    ) WITHOUT ROWID;
+    CREATE TABLE revoked_host(               -- names that join by an invitation of their own alone
+        name TEXT PRIMARY KEY
     ) WITHOUT ROWID;
     CREATE INDEX host_credential_by_origin ON host_credential(origin);
     CREATE TABLE host(                       -- how far hosts were received
@@ -198,10 +204,12 @@ const FORWARDING: &str = "
         expired INTEGER NOT NULL DEFAULT 0,  -- that were refused, because their day is gone here
         report TEXT NOT NULL DEFAULT '',     -- the last one, JSON
         seen INTEGER NOT NULL,               -- ticks
+        replaced BLOB,                       -- SHA-256 of the credential that ended last because another one was used
         head_after INTEGER,                  -- later commits that were received: the one after which they begin
         head_after_checksum INTEGER,         -- (forward/intervals.rs); NULL if there are none
         head_commits INTEGER,                -- how far they were received, as above
         head_pages INTEGER,
         head_checksum INTEGER
     ) WITHOUT ROWID;
+    CREATE INDEX host_by_replaced ON host(replaced) WHERE replaced IS NOT NULL;
 ";

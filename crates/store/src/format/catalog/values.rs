@@ -4,6 +4,9 @@ use daytable_model::key::DayTable;
 use rusqlite::Row;
 use std::time::Duration;
 
+/// A SHA-256 of a code or a credential.
+pub type SecretHash = [u8; 32];
+
 /// Fails unless a statement changed exactly one row. A damaged catalog may lack the row without an error of SQLite: a
 /// commit would be acknowledged and lost.
 pub(super) fn one(rows: usize) -> rusqlite::Result<()> {

@@ -143,6 +143,24 @@ impl Committer {
         joined
     }
 
+    /// Makes a credential the successor of another one.
+    pub(crate) fn renew_credential(
+        &mut self,
+        old: (&SecretHash, &FolderOrigin),
+        new: &SecretHash,
+    ) -> Result<bool, StoreError> {
+        let renewed = self.catalog.renew_credential(old, new, time::now());
+        daytable_platform::failpoint!("forward-renewed");
+        renewed
+    }
+
+    /// A successor was used.
+    pub(crate) fn use_successor(&mut self, credential: &SecretHash, origin: &FolderOrigin) -> Result<bool, StoreError> {
+        let used = self.catalog.use_successor(credential, origin);
+        daytable_platform::failpoint!("forward-successor-used");
+        used
+    }
+
     /// Gives the folder another origin.
     pub(crate) fn renew_origin(&mut self) -> Result<FolderOrigin, StoreError> {
         let origin = self.catalog.renew_origin()?;

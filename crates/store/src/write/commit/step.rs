@@ -6,6 +6,7 @@
 use super::lifecycle::{RestoreTarget, SealTarget};
 use crate::StoreError;
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
+use crate::format::catalog::table_bounds::TableBounds;
 use crate::format::catalog::{Archived, Committed, Permit, Rule, Seal};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::outbox::OutboxRemoval;
@@ -68,6 +69,11 @@ pub enum CommitStep {
     /// The code, the name that the host wants, and its credential.
     Join(SecretHash, Option<String>, SecretHash, StepAnswer<Result<String, JoinRefusal>>),
     BindOrigin(SecretHash, FolderOrigin, StepAnswer<bool>),
+    /// The credential, its origin, and the one that takes its place.
+    RenewCredential(SecretHash, FolderOrigin, SecretHash, StepAnswer<bool>),
+    UseSuccessor(SecretHash, FolderOrigin, StepAnswer<bool>),
+    /// The name of the certificate with its tables, and its credential.
+    AdmitCertificate((String, TableBounds), SecretHash, StepAnswer<Result<(), JoinRefusal>>),
     NoteReport(FolderOrigin, String, StepAnswer<()>),
     RevokeHost(String, StepAnswer<bool>),
     ForgetHost(String, StepAnswer<bool>),
@@ -83,8 +89,18 @@ impl CommitStep {
     pub(super) fn waits_for_rows(&self) -> bool {
         use CommitStep::*;
         let is_of_outbox = matches!(self, RemoveSent(..) | KeepRefused(..));
-        let is_of_hosts =
-            matches!(self, Invite(..) | Join(..) | BindOrigin(..) | NoteReport(..) | RevokeHost(..) | ForgetHost(..));
+        let is_of_hosts = matches!(
+            self,
+            Invite(..)
+                | Join(..)
+                | BindOrigin(..)
+                | RenewCredential(..)
+                | UseSuccessor(..)
+                | AdmitCertificate(..)
+                | NoteReport(..)
+                | RevokeHost(..)
+                | ForgetHost(..)
+        );
         let is_of_forwarding = matches!(self, SetForwardTargets(..) | NoteForwarded(..) | RenewOrigin(..));
         !(is_of_outbox || is_of_hosts || is_of_forwarding)
     }

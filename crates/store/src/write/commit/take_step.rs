@@ -51,6 +51,11 @@ impl Committer {
             BindOrigin(credential, origin, answer) => {
                 answer.give(self.catalog.bind_origin(&credential, &origin, time::now()));
             }
+            RenewCredential(old, origin, new, answer) => answer.give(self.renew_credential((&old, &origin), &new)),
+            UseSuccessor(credential, origin, answer) => answer.give(self.use_successor(&credential, &origin)),
+            AdmitCertificate((name, tables), credential, answer) => {
+                answer.give(self.catalog.admit_certificate((&name, &tables), &credential, time::now()));
+            }
             NoteReport(origin, report, answer) => answer.give(self.catalog.note_report(&origin, &report, time::now())),
             RevokeHost(name, answer) => answer.give(self.catalog.revoke_host(&name)),
             ForgetHost(name, answer) => answer.give(self.catalog.forget_host(&name)),
