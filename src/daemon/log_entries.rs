@@ -20,6 +20,7 @@ use daytable_model::field_properties::shown_name;
 use daytable_model::key::{DayTable, instance_of};
 use daytable_model::property::OwnedValue;
 use daytable_model::record::Level;
+use daytable_model::arrival::ARRIVED;
 use daytable_model::stream::{NANOS, PushedStream, STREAM};
 use daytable_model::time::Ticks;
 use daytable_platform::budget::QuestionBudget;
@@ -101,7 +102,7 @@ impl KnownStream {
 /// The names of the labels of records that were pushed to no stream, in their order.
 const OWN_LABELS: [&str; 6] = ["instance", "level", LOG_HOST, "service_name", "source", "table"];
 /// Properties that are no fields.
-const NO_FIELDS: [&str; 8] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS];
+const NO_FIELDS: [&str; 9] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS, ARRIVED];
 
 /// Converts records to entries.
 #[derive(Default)]
