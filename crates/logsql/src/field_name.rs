@@ -183,8 +183,8 @@ pub fn other_name(written: &str) -> Option<&'static str> {
         "host" | "hostname" | "host.name" | "node" | "nodename" | "server" | "machine" | "computer" => "instance",
         "file" | "filename" | "filepath" | "log.file.path" | "logfile" | "sourcetype" => "source",
         "index" | "tablename" | "dataset" => "table",
-        "arrived" | "arrival" | "arrived_at" | "arrival_time" | "received" | "received_at" | "ingested" | "ingested_at"
-        | "event.ingested" | "indextime" | "ingestiontime" | "ingestion_time" => ARRIVED_FIELD,
+        "arrived" | "arrival" | "arrived_at" | "arrival_time" | "received" | "received_at" | "ingested"
+        | "ingested_at" | "event.ingested" | "indextime" | "ingestiontime" | "ingestion_time" => ARRIVED_FIELD,
         "timestamp" | "ts" | "datetime" | "timegenerated" | "eventtime" => "time",
         "msg" if !written.starts_with('_') => "message",
         "body" | "text" => "message",

@@ -109,7 +109,8 @@ impl PredicateNode {
             Expression::Time(test) => time_node(test, now),
             Expression::Field(field, crate::query::Test::Times(test)) => {
                 let times = time_node(test, now);
-                let is_in = move |value: Option<Property<'_>>| ticks_of(value).is_some_and(|time| times.matches_time(time));
+                let is_in =
+                    move |value: Option<Property<'_>>| ticks_of(value).is_some_and(|time| times.matches_time(time));
                 PredicateNode::Field(field.clone(), Matcher::accepting(is_in).into())
             }
             Expression::Field(field, crate::query::Test::Other(operator, other)) => {

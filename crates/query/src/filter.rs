@@ -5,8 +5,8 @@
 //! decides about a record of one row; a master and its items need the second.
 
 use super::record::{StoredRecord, with_layout};
-use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::arrival::ARRIVED;
+use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::needle::Needle;
 use daytable_model::property::Property;

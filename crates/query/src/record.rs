@@ -32,8 +32,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The last one only of a record that keeps its arrival.
-const KEYS: [&str; 8] =
-    ["table", "partition_key", "row_key", "time", "level", "message", "source", ARRIVED_FIELD];
+const KEYS: [&str; 8] = ["table", "partition_key", "row_key", "time", "level", "message", "source", ARRIVED_FIELD];
 
 /// Parsed layouts that a thread keeps.
 const LAYOUTS_KEPT: usize = 64;

@@ -13,8 +13,8 @@ use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
 use daytable_logsql::query::Test;
-use daytable_model::arrival::ARRIVED_FIELD;
 use daytable_logsql::{Column, Expression, FieldName, FieldUse, Matcher, Predicate, Remarks, SyntaxError, other_name};
+use daytable_model::arrival::ARRIVED_FIELD;
 use daytable_model::column_name::LOG_HOST;
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::key::instance_of;
@@ -105,8 +105,7 @@ fn missing_fields(
 }
 
 /// The names that every record has.
-const COLUMNS: [&str; 8] =
-    ["time", "level", "instance", "source", "table", "message", "line", ARRIVED_FIELD];
+const COLUMNS: [&str; 8] = ["time", "level", "instance", "source", "table", "message", "line", ARRIVED_FIELD];
 
 /// Whether a record has the field, which only the records tell.
 fn is_in_a_record(

@@ -42,7 +42,8 @@ impl FullRecord {
     /// The record as a row of columns, in the order and with the names of its JSON form.
     pub fn into_row(self) -> AnswerRow {
         let instance = Some(self.instance.into_inner().unwrap_or_else(|| self.record.instance()));
-        let StoredRecord { table, partition_key, row_key, level, message, source, fields, kept_arrival, .. } = self.record;
+        let StoredRecord { table, partition_key, row_key, level, message, source, fields, kept_arrival, .. } =
+            self.record;
         let arrived = kept_arrival.is_none().then(|| row_key.time());
         let origin = RowOrigin { key: row_key, partition: partition_key.clone(), instance, arrived };
         let mut row = AnswerRow { columns: Vec::with_capacity(8 + fields.len()), origin: Some(origin.into()) };
@@ -263,9 +264,8 @@ impl Spilled for AnswerRow {
     fn read(from: &mut SpilledBytes<'_>) -> Option<AnswerRow> {
         let columns = Spilled::read(from)?;
         let origin = Option::<((RowKey, Arc<str>), (Option<String>, Option<Ticks>))>::read(from)?;
-        let origin = origin.map(|((key, partition), (instance, arrived))| {
-            Box::new(RowOrigin { key, partition, instance, arrived })
-        });
+        let origin = origin
+            .map(|((key, partition), (instance, arrived))| Box::new(RowOrigin { key, partition, instance, arrived }));
         Some(AnswerRow { columns, origin })
     }
 }
