@@ -17,13 +17,13 @@ use std::process::Command;
 use std::time::Duration;
 
 /// A central daytable at a port that stays the same over restarts.
-struct Central {
-    place: Place,
+pub(crate) struct Central {
+    pub(crate) place: Place,
     port: u16,
 }
 
 impl Central {
-    fn new() -> Central {
+    pub(crate) fn new() -> Central {
         let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
         Central { place: Place::new(), port }
     }
@@ -32,7 +32,7 @@ impl Central {
         format!("[http]\nlisten = \"127.0.0.1:{}\"\npush = \"open\"\n", self.port)
     }
 
-    fn start(&self) -> Daemon {
+    pub(crate) fn start(&self) -> Daemon {
         self.place.start_with(&self.config())
     }
 
@@ -62,8 +62,8 @@ impl Central {
 }
 
 /// A host with its own name.
-struct Host {
-    place: Place,
+pub(crate) struct Host {
+    pub(crate) place: Place,
     name: &'static str,
 }
 
@@ -98,7 +98,7 @@ impl Host {
             .expect("daytable can be run")
     }
 
-    fn joined(central: &Central, name: &'static str) -> Host {
+    pub(crate) fn joined(central: &Central, name: &'static str) -> Host {
         let host = Host::new(name);
         let joined = host.join(&central.invite(name), &[]);
         assert!(joined.status.success(), "{joined:?}");
@@ -111,7 +111,12 @@ impl Host {
         self.place.spawn_command(command)
     }
 
-    fn start(&self) -> Daemon {
+    /// Appends to its configuration.
+    pub(crate) fn configure(&self, more: &str) {
+        append(&self.file(), more.as_bytes());
+    }
+
+    pub(crate) fn start(&self) -> Daemon {
         let daemon = self.spawn();
         daemon.wait_ready();
         daemon

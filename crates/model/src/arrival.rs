@@ -16,15 +16,20 @@ use crate::time::{TICKS_PER_SECOND, Ticks};
 pub const ARRIVED: &str = "Arrived";
 /// What queries and answers call the arrival.
 pub const ARRIVED_FIELD: &str = "_arrived";
+/// Ticks of a microsecond.
+const TICKS_PER_MICROSECOND: i64 = TICKS_PER_SECOND / 1_000_000;
 /// How far a record's time may be from its arrival, in seconds, and still stand for it. Collectors gather records for some
 /// seconds before they send them: Filebeat for up to ten, which is the longest default of those that the guide names. Times of
 /// whole seconds, and the way, take their share.
 pub const ARRIVAL_TOLD_SECONDS: i64 = 15;
 
-/// The arrival that a record keeps which came at `now`; `None` if its own time tells it, or it has none.
+/// The arrival that a record keeps which came at `now`, in whole microseconds as columns of sealed days have them; `None` if
+/// its own time tells it, or it has none.
 pub fn kept_arrival(time: Option<Ticks>, now: Ticks) -> Option<Ticks> {
     let difference = now.get().abs_diff(time?.get());
-    (difference > (ARRIVAL_TOLD_SECONDS * TICKS_PER_SECOND).unsigned_abs()).then_some(now)
+    let is_told = difference <= (ARRIVAL_TOLD_SECONDS * TICKS_PER_SECOND).unsigned_abs();
+    let micros = now.get() - now.get().rem_euclid(TICKS_PER_MICROSECOND);
+    if is_told { None } else { Ticks::new(micros) }
 }
 
 #[cfg(test)]
@@ -42,5 +47,7 @@ mod tests {
         }
         assert_eq!(kept_arrival(Some(Ticks::MAX), at(0)), Some(at(0)));
         assert_eq!(kept_arrival(None, at(0)), None);
+        let with_ticks = Ticks::new(at(0).get() + 1_234_567).expect("a time");
+        assert_eq!(kept_arrival(Some(at(60)), with_ticks).map(|kept| kept.get() - at(0).get()), Some(1_234_560));
     }
 }

@@ -485,6 +485,26 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_kept_arrival_is_shown_beside_fields_of_its_names() {
+        let arrived = Ticks::from_date(2026, 11, 22);
+        let fields = vec![field("_arrived", Value::Int64(1)), field("Arrived", Value::Int64(2))];
+        let with = |arrived, fields| {
+            let record = daytable_model::record::Record { arrived, fields, ..daytable_model::record::Record::default() };
+            read_back(&record)
+        };
+        let record = with(arrived, fields.clone());
+        assert_eq!((record.kept_arrival, record.arrived()), (arrived, arrived.expect("a time")));
+        let end = r#""_arrived":"2026-11-22T00:00:00Z","_arrived_":1,"Arrived_":2}"#;
+        assert!(json(&record).ends_with(end), "{}", json(&record));
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        assert_eq!(StoredRecord::read(&mut SpilledBytes::new(&bytes)), Some(record));
+        let record = with(None, fields);
+        assert_eq!((record.kept_arrival, record.arrived()), (None, record.time()));
+        assert!(json(&record).ends_with(r#""source":"/var/log/app.log","_arrived_":1,"Arrived_":2}"#), "{}", json(&record));
+    }
+
+    #[test]
     fn a_record_without_level_and_message_still_has_the_keys() {
         let json = json(&read_back(&daytable_model::record::Record::default()));
         assert!(json.ends_with(r#""level":null,"message":"","source":"/var/log/app.log"}"#), "{json}");

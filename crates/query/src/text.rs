@@ -11,7 +11,6 @@
 
 use super::highlight::Highlights;
 use super::record::StoredRecord;
-use daytable_model::arrival::ARRIVED_FIELD;
 use daytable_model::field_properties::shown_name;
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLine;
@@ -73,9 +72,6 @@ impl fmt::Display for RecordLine<'_> {
             } else {
                 put(f, &shown, 0..shown.len(), &places, &str::to_owned)?;
             }
-        }
-        if let Some(arrived) = record.kept_arrival {
-            write!(f, " {dim}{ARRIVED_FIELD}={plain}{}", SafeLine(&(style.time)(arrived)))?;
         }
         let mut start = first + 1;
         while start < message.len() {
