@@ -2,7 +2,7 @@
 //! clock leaves no trace.
 
 use crate::forward::{Central, Host};
-use crate::place::{Daemon, PATIENCE, Place, message_of, wait_for};
+use crate::place::{Daemon, PATIENCE, Place, installed, message_of, wait_for};
 use crate::push::{media, post};
 use crate::syslog::{address, block, by_message};
 use daytable_model::time::{Ticks, now};
@@ -72,6 +72,10 @@ fn assert_seen(place: &Place, sent: &[String], arguments: &[&str], when: &str) {
     let by_hour: u64 =
         ask("* | stats by (_arrived:1h) count() n").iter().map(|row| row["n"].as_u64().expect("a number")).sum();
     assert_eq!(by_hour, 8, "{when}");
+    if arguments.is_empty() {
+        let counts = in_sql(place, "select count(Arrived) as n, count(*) as records from logs");
+        assert_eq!(counts, json!([{"n": 4, "records": 8}]), "{when}");
+    }
     // A record that is shown whole has its arrival where it was kept, and nobody lists it among the fields.
     for record in ask("*") {
         assert_eq!(
@@ -81,6 +85,15 @@ fn assert_seen(place: &Place, sent: &[String], arguments: &[&str], when: &str) {
     }
     let names = ask("* | field_names");
     assert!(names.iter().all(|row| !row["name"].to_string().to_lowercase().contains("arrived")), "{when}: {names:?}");
+}
+
+/// The answer in SQL, of the days that are not archived alone.
+fn in_sql(place: &Place, statement: &str) -> Value {
+    let bin = installed("target/venv/bin/duckdb");
+    let path = format!("{}:/usr/bin:/bin", bin.parent().expect("a folder").display());
+    let output = place.command("sql").args(["--json", statement]).env("PATH", path).output().expect("run");
+    assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 fn wait_state(place: &Place, table: &Value, wanted: &str) {

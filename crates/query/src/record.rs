@@ -489,7 +489,8 @@ pub(super) mod tests {
         let arrived = Ticks::from_date(2026, 11, 22);
         let fields = vec![field("_arrived", Value::Int64(1)), field("Arrived", Value::Int64(2))];
         let with = |arrived, fields| {
-            let record = daytable_model::record::Record { arrived, fields, ..daytable_model::record::Record::default() };
+            let record =
+                daytable_model::record::Record { arrived, fields, ..daytable_model::record::Record::default() };
             read_back(&record)
         };
         let record = with(arrived, fields.clone());
@@ -501,7 +502,11 @@ pub(super) mod tests {
         assert_eq!(StoredRecord::read(&mut SpilledBytes::new(&bytes)), Some(record));
         let record = with(None, fields);
         assert_eq!((record.kept_arrival, record.arrived()), (None, record.time()));
-        assert!(json(&record).ends_with(r#""source":"/var/log/app.log","_arrived_":1,"Arrived_":2}"#), "{}", json(&record));
+        assert!(
+            json(&record).ends_with(r#""source":"/var/log/app.log","_arrived_":1,"Arrived_":2}"#),
+            "{}",
+            json(&record)
+        );
     }
 
     #[test]
