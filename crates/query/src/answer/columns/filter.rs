@@ -1,7 +1,7 @@
 //! Decides a filter for the rows of a batch.
 
+use super::arrivals::Arrivals;
 use super::networks::NetworkReader;
-use super::values::Values;
 use crate::answer::item::FullRecord;
 use crate::filter::{Filter, has_text};
 use crate::select::Selection;
@@ -517,7 +517,7 @@ impl ColumnFilter {
             }
             Column::Arrived => {
                 let matches = |time: Property<'_>| matcher.matches(Some(time));
-                Values::of(name, batch, &self.table)?.each(batch, among, matches, |row, is_match| {
+                Arrivals::of(batch)?.each(batch, among, matches, |row, is_match| {
                     if is_match {
                         yes.insert(row);
                     }

@@ -1,10 +1,11 @@
 //! The values of a field in a batch.
 
+use super::arrivals::Arrivals;
 use super::computed_rows::ComputedRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
 use super::value_numbers::ValueNumbers;
 use daytable_logsql::query::Step;
-use daytable_logsql::{ARRIVED_COLUMN, Column, FieldName};
+use daytable_logsql::{Column, FieldName};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
@@ -17,8 +18,7 @@ use std::sync::Arc;
 /// Where the values of a field come from.
 pub(super) enum Values<'b> {
     Time,
-    /// The column with arrivals. Other rows have their times.
-    Arrived(Vec<BatchColumn<'b>>),
+    Arrived(Arrivals<'b>),
     Level,
     Instance,
     Table(Arc<str>),
@@ -32,12 +32,11 @@ pub(super) enum Values<'b> {
 pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> bool {
     match field.column() {
         Column::Time | Column::Level | Column::Instance | Column::Table => false,
-        Column::Arrived => (name, kind) == ARRIVED_COLUMN,
         Column::Stream => (name, kind) == (STREAM, PropertyKind::String),
         Column::Message | Column::Line | Column::Anywhere => {
             kind == PropertyKind::String && (name == "Message" || LAYOUT.contains(&name))
         }
-        Column::Field | Column::Source => is_column_of(field, name, kind),
+        Column::Field | Column::Source | Column::Arrived => is_column_of(field, name, kind),
     }
 }
 
@@ -73,10 +72,7 @@ impl<'b> Values<'b> {
         let mut open = RowSet::none(batch.len());
         let columns = match field.column() {
             Column::Time => return Ok(Values::Time),
-            Column::Arrived => {
-                let columns = batch.columns(|name, kind| (name, kind) == ARRIVED_COLUMN)?;
-                return Ok(if columns.is_empty() { Values::Time } else { Values::Arrived(columns) });
-            }
+            Column::Arrived => return Ok(Values::Arrived(Arrivals::of(batch)?)),
             Column::Level => return Ok(Values::Level),
             Column::Instance => return Ok(Values::Instance),
             Column::Table => return Ok(Values::Table(table.clone())),
@@ -160,14 +156,7 @@ impl<'b> Values<'b> {
     ) -> Result<(), StoreError> {
         match self {
             Values::Time => batch.each_time(rows, |row, time| each(row, read(Property::DateTime(time)))),
-            Values::Arrived(columns) => {
-                let mut others = rows.clone();
-                for column in columns {
-                    column.map(rows, &mut read, &mut each);
-                    others.subtract(&column.present());
-                }
-                batch.each_time(&others, |row, time| each(row, read(Property::DateTime(time))))
-            }
+            Values::Arrived(arrivals) => arrivals.each(batch, rows, read, each),
             Values::Level => {
                 let mut known: [Option<T>; 1 + Level::ALL.len()] = [None; 1 + Level::ALL.len()];
                 batch.each_level(rows, |row, code| {
