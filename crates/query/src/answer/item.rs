@@ -208,9 +208,11 @@ impl AnswerRow {
             let instance = self.take_instance().map(OwnedValue::String);
             self.columns.push((from.written().into(), instance));
         }
-        if from.column() == Column::Arrived && self.position_of(from).is_none() {
-            let arrived = self.take_arrival().map(OwnedValue::DateTime);
-            self.columns.push((from.written().into(), arrived));
+        if from.column() == Column::Arrived
+            && self.position_of(from).is_none()
+            && let Some(arrived) = self.take_arrival()
+        {
+            self.columns.push((from.written().into(), Some(OwnedValue::DateTime(arrived))));
         }
         if let Some(at) = self.position_of(from) {
             let value = self.columns.remove(at).1;
