@@ -74,7 +74,9 @@ fn values(kind: Completed, reader: &Reader) -> Vec<String> {
         }
         Completed::Levels => {}
         Completed::Fields => {
-            values.extend(["_time", "level", "instance", "source", "table", "message", "line"].map(str::to_owned));
+            values.extend(
+                ["_time", "_arrived", "level", "instance", "source", "table", "message", "line"].map(str::to_owned),
+            );
             let filter = Filter { limit: Some(RECORDS_READ), ..Filter::default() };
             // What was read until an error is offered.
             let _ = select(&Stores::local(reader, &Archives::Skip), &filter, |record| {

@@ -12,11 +12,12 @@ use crate::http::QuestionForm;
 use daytable_archive::{Access, ArchiveUrl, Lake};
 use daytable_lifecycle::StepError;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
+use daytable_model::arrival::{ARRIVED, ARRIVED_FIELD};
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
 use daytable_platform::budget::QuestionBudget;
 use daytable_platform::scratch::create_unnamed;
-use daytable_query::answer::{AnswerItem, AnswerOptions, QueryConditions, answer};
+use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerRow, QueryConditions, answer};
 use daytable_query::export::{RowSpool, SpoolError, write_parquet};
 use daytable_query::{Archives, OwnedValue, Stores};
 use daytable_store::Reader;
@@ -229,9 +230,16 @@ impl RowFile {
     fn push(&mut self, item: AnswerItem) -> Result<(), CliError> {
         let AnswerItem::Record(record) = item else { return Ok(()) };
         // As in a sealed day.
-        let message = record.record().stored_message().to_owned();
+        let (message, kept_arrival) = (record.record().stored_message().to_owned(), record.record().kept_arrival);
         let mut row = record.into_row();
         row.set(&FieldName::new("message"), Some(OwnedValue::String(message)));
+        if kept_arrival.is_some() {
+            let mut renamed = AnswerRow::default();
+            for (name, value) in row.columns() {
+                renamed.push(if **name == *ARRIVED_FIELD { ARRIVED.into() } else { name.clone() }, value.clone());
+            }
+            row = renamed;
+        }
         self.rows.push(&row).map_err(spool_failed)
     }
 

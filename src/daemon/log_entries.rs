@@ -16,6 +16,7 @@ use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_labels, level_of_members};
 use daytable_logql::source::{CountedApart, Direction, EntrySelection, LogEntry, TimeSpan};
 use daytable_logsql::{FieldName, PredicateNode};
+use daytable_model::arrival::ARRIVED;
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::{DayTable, instance_of};
 use daytable_model::property::OwnedValue;
@@ -101,7 +102,7 @@ impl KnownStream {
 /// The names of the labels of records that were pushed to no stream, in their order.
 const OWN_LABELS: [&str; 6] = ["instance", "level", LOG_HOST, "service_name", "source", "table"];
 /// Properties that are no fields.
-const NO_FIELDS: [&str; 8] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS];
+const NO_FIELDS: [&str; 9] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS, ARRIVED];
 
 /// Converts records to entries.
 #[derive(Default)]

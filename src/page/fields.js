@@ -17,7 +17,7 @@ const VALUES_MAX = 10;
 const OPEN_AT_FIRST = ["level", "instance"];
 
 /** Keys have as many values as there are records. */
-const UNIQUE = ["row_key", "time", "_time", "message", "_msg", "line"];
+const UNIQUE = ["row_key", "time", "_time", "_arrived", "message", "_msg", "line"];
 
 export class Fields {
   /** @param {Uses} uses */

@@ -37,9 +37,9 @@ export function showTable(place, { rows, groups, step_seconds }, uses) {
   const cell = (name, value) => {
     const isGroup = groups.includes(name);
     if (values.includes(name)) return isBlank(value) ? dash(value) : h("span", bar(Math.max(0, approximately(value) || 0) / (most.get(name) || 1)), h("span", shown(value)));
-    if (isTime(name) && typeof value === "string") {
+    if ((isTime(name) || name === "_arrived") && typeof value === "string") {
       const time = Date.parse(value);
-      return isGroup && step > 0 ? button(full(time, utc), () => uses.zoom(time, step), { class: "cell", title: "The records of this time" }) : full(time, utc);
+      return isGroup && isTime(name) && step > 0 ? button(full(time, utc), () => uses.zoom(time, step), { class: "cell", title: "The records of this time" }) : full(time, utc);
     }
     const text = isEmpty(value) ? dash() : visible(textOf(value).slice(0, 500));
     return isGroup || !groups.length ? h("button", { class: "cell", title: isEmpty(value) ? "Only records without a value" : "Only this value", onclick: () => uses.filter(name, value) }, text) : text;

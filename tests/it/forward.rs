@@ -20,15 +20,15 @@ use std::process::Command;
 use std::time::Duration;
 
 /// A central daytable at a port that stays the same over restarts.
-struct Central {
-    place: Place,
+pub(crate) struct Central {
+    pub(crate) place: Place,
     port: u16,
     /// What its configuration has beside the listener.
     more: &'static str,
 }
 
 impl Central {
-    fn new() -> Central {
+    pub(crate) fn new() -> Central {
         let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
         Central { place: Place::new(), port, more: "" }
     }
@@ -37,7 +37,7 @@ impl Central {
         format!("[http]\nlisten = \"127.0.0.1:{}\"\npush = \"open\"\n{}", self.port, self.more)
     }
 
-    fn start(&self) -> Daemon {
+    pub(crate) fn start(&self) -> Daemon {
         self.place.start_with(&self.config())
     }
 
@@ -67,8 +67,8 @@ impl Central {
 }
 
 /// A host with its own name.
-struct Host {
-    place: Place,
+pub(crate) struct Host {
+    pub(crate) place: Place,
     name: &'static str,
 }
 
@@ -103,7 +103,7 @@ impl Host {
             .expect("daytable can be run")
     }
 
-    fn joined(central: &Central, name: &'static str) -> Host {
+    pub(crate) fn joined(central: &Central, name: &'static str) -> Host {
         let host = Host::new(name);
         let joined = host.join(&central.invite(name), &[]);
         assert!(joined.status.success(), "{joined:?}");
@@ -116,7 +116,12 @@ impl Host {
         self.place.spawn_command(command)
     }
 
-    fn start(&self) -> Daemon {
+    /// Appends to its configuration.
+    pub(crate) fn configure(&self, more: &str) {
+        append(&self.file(), more.as_bytes());
+    }
+
+    pub(crate) fn start(&self) -> Daemon {
         let daemon = self.spawn();
         daemon.wait_ready();
         daemon
@@ -213,8 +218,9 @@ fn two_hosts_are_sources_of_a_central_daytable() {
             client::over_unix(running.socket(), "GET", &format!("/loki/api/v1/{path}"), "").expect("an answer");
         serde_json::from_str::<Value>(&answer.body).expect("JSON")["data"].clone()
     };
-    assert_eq!(asked("label/log_host/values?start=2026-11-27T00:00:00Z"), serde_json::json!(["web-1", "web-2"]));
-    let entries = asked("query_range?query=%7Blog_host%3D%22web-2%22%7D&start=2026-11-27T00:00:00Z&limit=1000");
+    let day = "start=2026-11-27T00:00:00Z&end=2026-11-28T00:00:00Z";
+    assert_eq!(asked(&format!("label/log_host/values?{day}")), serde_json::json!(["web-1", "web-2"]));
+    let entries = asked(&format!("query_range?query=%7Blog_host%3D%22web-2%22%7D&{day}&limit=1000"));
     let streams = entries["result"].as_array().expect("streams");
     assert_eq!(streams.iter().filter_map(|stream| stream["values"].as_array()).map(Vec::len).sum::<usize>(), 301);
     // The files come back from the central, byte for byte.

@@ -14,6 +14,7 @@ mod server;
 mod agents;
 mod alerts;
 mod archive;
+mod arrivals;
 mod azure;
 mod activation;
 mod backup;

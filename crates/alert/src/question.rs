@@ -266,13 +266,15 @@ impl Question {
 
 /// Whether nearly every record, or every window, has another value.
 fn is_endless(field: &FieldName) -> bool {
-    matches!(field.column(), Column::Time | Column::Line | Column::Anywhere | Column::Message)
+    matches!(field.column(), Column::Time | Column::Arrived | Column::Line | Column::Anywhere | Column::Message)
 }
 
 /// Whether the filter has times of its own, except those of a day or a week.
 fn has_time(filter: &Expression) -> bool {
     match filter {
-        Expression::Time(test) => !matches!(test.times, Times::Daily { .. } | Times::Weekly { .. }),
+        Expression::Time(test) | Expression::Field(_, Test::Times(test)) => {
+            !matches!(test.times, Times::Daily { .. } | Times::Weekly { .. })
+        }
         Expression::And(parts) | Expression::Or(parts) => parts.iter().any(has_time),
         Expression::Not(inner) => has_time(inner),
         Expression::All | Expression::Field(..) => false,

@@ -4,8 +4,9 @@
 //! (`http_status`), so a name has both forms, and either finds the field. Where names of a record collide, its fields have
 //! properties of other forms, too ([`daytable_model::field_properties`]), which are looked for first.
 
+use daytable_model::arrival::{ARRIVED, ARRIVED_FIELD};
 use daytable_model::field_properties::{exact_property, first_property, name_again, property_again, shown_name};
-use daytable_model::property::{Property, property_name};
+use daytable_model::property::{Property, PropertyKind, property_name};
 use daytable_model::stream::STREAM;
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 pub enum Column {
     /// The time of the record: `time`, `_time`.
     Time,
+    /// The arrival of the record, or its time where that tells it: `_arrived`.
+    Arrived,
     /// The level of the record: `level`.
     Level,
     /// The instance that wrote the record: `instance`, `_stream`.
@@ -35,11 +38,15 @@ pub enum Column {
     Stream,
 }
 
+/// The property that has the arrival of a record: see [`daytable_model::arrival`].
+pub const ARRIVED_COLUMN: (&str, PropertyKind) = (ARRIVED, PropertyKind::DateTime);
+
 impl Column {
     /// The name that a row of an answer has for the column; `None` of what is no column of a row.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Column::Time => Some("time"),
+            Column::Arrived => Some(ARRIVED_FIELD),
             Column::Level => Some("level"),
             Column::Instance => Some("instance"),
             Column::Source => Some("source"),
@@ -66,6 +73,7 @@ impl FieldName {
     pub fn new(written: &str) -> FieldName {
         let column = match written {
             "time" | "_time" => Column::Time,
+            ARRIVED_FIELD => Column::Arrived,
             "level" => Column::Level,
             "instance" | "_stream" => Column::Instance,
             "source" => Column::Source,
@@ -122,7 +130,13 @@ impl FieldName {
     /// field as an answer shows it.
     pub fn is_alike_in_rows(&self) -> bool {
         match self.column {
-            Column::Time | Column::Level | Column::Instance | Column::Source | Column::Table | Column::Message => true,
+            Column::Time
+            | Column::Arrived
+            | Column::Level
+            | Column::Instance
+            | Column::Source
+            | Column::Table
+            | Column::Message => true,
             Column::Line | Column::Anywhere | Column::Stream => false,
             Column::Field => {
                 let plain = self.written.trim_end_matches('_');
@@ -169,6 +183,8 @@ pub fn other_name(written: &str) -> Option<&'static str> {
         "host" | "hostname" | "host.name" | "node" | "nodename" | "server" | "machine" | "computer" => "instance",
         "file" | "filename" | "filepath" | "log.file.path" | "logfile" | "sourcetype" => "source",
         "index" | "tablename" | "dataset" => "table",
+        "arrived" | "arrival" | "arrived_at" | "arrival_time" | "received" | "received_at" | "ingested"
+        | "ingested_at" | "event.ingested" | "indextime" | "ingestiontime" | "ingestion_time" => ARRIVED_FIELD,
         "timestamp" | "ts" | "datetime" | "timegenerated" | "eventtime" => "time",
         "msg" if !written.starts_with('_') => "message",
         "body" | "text" => "message",

@@ -49,7 +49,7 @@ mod remark_tests;
 mod tests;
 
 pub use error::SyntaxError;
-pub use field_name::{Column, FieldName, other_name};
+pub use field_name::{ARRIVED_COLUMN, Column, FieldName, other_name};
 pub use matcher::Matcher;
 pub use parser::regexp;
 pub use predicate::{Fields, Predicate, PredicateNode, passes_as_read, passes_as_value};

@@ -142,7 +142,7 @@ impl Phrase {
 }
 
 impl Matcher {
-    /// Prepares a test of `field`. Tests that compare two fields are no matchers, and never match here.
+    /// Prepares a test of `field`. Tests of times and those that compare two fields are no matchers, and never match here.
     pub fn new(field: &FieldName, test: &Test) -> Matcher {
         if field.column() == Column::Level {
             return Matcher::of_levels(|level| level_matches(test, level));
@@ -367,7 +367,8 @@ fn kind_of(test: &Test) -> Kind {
         Test::StringRange(low, high) => Kind::StringRange(low.clone(), high.clone()),
         Test::LengthRange(low, high) => Kind::Length(*low, *high),
         Test::AddressRange(low, high) => Kind::Addresses(*low, *high),
-        Test::Other(..) => Kind::Never,
+        // Times relative to now are a predicate's matter.
+        Test::Times(_) | Test::Other(..) => Kind::Never,
     }
 }
 

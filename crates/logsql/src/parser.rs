@@ -280,8 +280,8 @@ impl<'q> Parser<'q> {
                 self.advance();
                 self.named.push((name.clone(), at));
                 let field = FieldName::new(&name);
-                if field.column() == Column::Time {
-                    return self.time();
+                if is_of_times(&field) {
+                    return self.times(&field);
                 }
                 return match self.token().kind {
                     TokenKind::End => self.expected("a filter after the name of a field"),
@@ -373,7 +373,7 @@ impl<'q> Parser<'q> {
             return Ok(Some(Expression::Not(Expression::Field(field, test).into())));
         }
         self.next = signs + skipped;
-        if field.column() == Column::Time { self.time().map(Some) } else { self.test(&field).map(Some) }
+        if is_of_times(&field) { self.times(&field).map(Some) } else { self.test(&field).map(Some) }
     }
 
     /// `level in (a, b)`, which is a filter, and `path like "%a%"` and others, which are words with a warning.
@@ -750,8 +750,8 @@ impl<'q> Parser<'q> {
         })
     }
 
-    /// A filter of time, after its colon.
-    fn time(&mut self) -> Parsed<Expression> {
+    /// A filter of times, after its colon.
+    fn times(&mut self, field: &FieldName) -> Parsed<Expression> {
         let times = if self.is("offset") {
             Times::Any
         } else if self.is("day_range") || self.is("week_range") {
@@ -789,7 +789,11 @@ impl<'q> Parser<'q> {
             }
         };
         let offset = if self.accept("offset") { Some(self.span()?) } else { None };
-        Ok(Expression::Time(TimeTest { times, offset }))
+        let test = TimeTest { times, offset };
+        Ok(match field.column() {
+            Column::Time => Expression::Time(test),
+            _ => Expression::Field(field.clone(), Test::Times(test)),
+        })
     }
 
     fn no_time<T>(&self, at: Range<usize>) -> Parsed<T> {
@@ -841,6 +845,11 @@ impl<'q> Parser<'q> {
             false => Times::Weekly { from, from_included, to, to_included },
         })
     }
+}
+
+/// Whether filters of a field are filters of times.
+fn is_of_times(field: &FieldName) -> bool {
+    matches!(field.column(), Column::Time | Column::Arrived)
 }
 
 fn minute_of_day(text: &str) -> Option<u32> {

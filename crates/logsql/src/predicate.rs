@@ -14,7 +14,7 @@ static TIME: LazyLock<FieldName> = LazyLock::new(|| FieldName::new("time"));
 
 /// The fields of a record, or of a row of an answer.
 pub trait Fields {
-    /// The value of a field; `None` if it is absent. [`Column::Time`] has a time, or a text that is one.
+    /// The value of a field; `None` if it is absent. [`Column::Time`] and [`Column::Arrived`] have a time, or a text that is one.
     fn field(&self, name: &FieldName) -> Option<Property<'_>>;
 
     /// Whether a value of a field satisfies `test`: of a name that comes several times in a record, any of the values.
@@ -107,6 +107,12 @@ impl PredicateNode {
             Expression::Or(parts) => PredicateNode::Or(nodes(parts)),
             Expression::Not(inner) => PredicateNode::Not(PredicateNode::new(inner, now).into()),
             Expression::Time(test) => time_node(test, now),
+            Expression::Field(field, crate::query::Test::Times(test)) => {
+                let times = time_node(test, now);
+                let is_in =
+                    move |value: Option<Property<'_>>| ticks_of(value).is_some_and(|time| times.matches_time(time));
+                PredicateNode::Field(field.clone(), Matcher::accepting(is_in).into())
+            }
             Expression::Field(field, crate::query::Test::Other(operator, other)) => {
                 PredicateNode::Fields(field.clone(), *operator, other.clone())
             }
@@ -155,12 +161,7 @@ impl PredicateNode {
             PredicateNode::Or(nodes) => nodes.iter().any(|node| node.matches(fields)),
             PredicateNode::Not(node) => !node.matches(fields),
             PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => {
-                let time = fields.field(&TIME).and_then(|value| match value {
-                    Property::DateTime(time) => Some(time.get()),
-                    Property::String(text) => crate::moment::absolute(text).map(|(start, _)| start),
-                    _ => None,
-                });
-                time.is_some_and(|time| self.matches_time(time))
+                ticks_of(fields.field(&TIME)).is_some_and(|time| self.matches_time(time))
             }
             PredicateNode::Field(name, matcher) => fields.any_value(name, &mut |value| matcher.matches(value)),
             PredicateNode::Anywhere(matcher) => fields.any_part(&mut |part| matcher.matches(Some(part))),
@@ -194,6 +195,15 @@ impl PredicateNode {
             }
             _ => false,
         }
+    }
+}
+
+/// The ticks of a time, or of a text that is one.
+fn ticks_of(value: Option<Property<'_>>) -> Option<i64> {
+    match value? {
+        Property::DateTime(time) => Some(time.get()),
+        Property::String(text) => crate::moment::absolute(text).map(|(start, _)| start),
+        _ => None,
     }
 }
 

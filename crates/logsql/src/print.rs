@@ -107,6 +107,7 @@ impl Display for Test {
             }
             Test::StringRange(low, high) => write!(f, "string_range({}, {})", Quoted(low), Quoted(high)),
             Test::LengthRange(low, high) => write!(f, "len_range({low}, {high})"),
+            Test::Times(test) => test.fmt(f),
             Test::AddressRange(low, high) => {
                 let [low, high] = [low, high].map(|address| std::net::Ipv4Addr::from(*address));
                 write!(f, "ipv4_range({low}, {high})")

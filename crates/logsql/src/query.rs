@@ -86,6 +86,8 @@ pub enum Test {
     LengthRange(u64, u64),
     /// `ipv4_range(10.0.0.0/8)`: between two addresses, both included.
     AddressRange(u32, u32),
+    /// The times of `_arrived:…`, which are written as those of `_time:…` are.
+    Times(TimeTest),
     /// `eq_field(other)`, `le_field(other)`, `lt_field(other)`: compared with another field.
     Other(FieldOperator, FieldName),
 }
@@ -149,7 +151,7 @@ pub enum FieldOperator {
     Less,
 }
 
-/// `_time:…`
+/// `_time:…`, or `_arrived:…`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeTest {
     /// The times.
@@ -167,7 +169,7 @@ pub struct Span {
     pub nanos: i64,
 }
 
-/// The times that a `_time` filter takes.
+/// The times that such a filter takes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Times {
     /// Everything until now; only with an offset.

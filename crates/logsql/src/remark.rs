@@ -11,6 +11,7 @@ use crate::error::SyntaxError;
 use crate::field_name::{FieldName, other_name};
 use crate::keyword::quoted;
 use crate::query::{Expression, ParsedQuery, Test};
+use daytable_model::arrival::ARRIVED_FIELD;
 use daytable_model::record::Level;
 use std::ops::Range;
 
@@ -226,7 +227,7 @@ pub(crate) fn of_word(text: &str) -> Option<Doubt> {
     let quotes = if sign.ends_with('~') && !shown.starts_with(['"', '\'', '`']) { "\"" } else { "" };
     let message = format!("{text} is taken for a word: a comparison is written");
     let mut doubt = Doubt::written(&message, format!("{written}{sign}{quotes}{shown}{quotes}"));
-    if let Some(other) = other_name(name).filter(|other| *other != written) {
+    if let Some(other) = other_name(name).filter(|other| *other != written && *other != ARRIVED_FIELD) {
         doubt.message.push_str(&format!("; the {other} is called {other}: {other}{sign}{quotes}{shown}{quotes}"));
     }
     Some(doubt)

@@ -298,6 +298,8 @@ fn pipes_are_parsed() {
         "* | stats by (a, b) count() as n | rename b as c | pivot c",
         "* | stats by (pattern(message), a) count() as n | top 3 by (pattern(\"b c\")) | sort by (pattern(a) desc)",
         "* | pattern(a) as p | pattern(p)",
+        "_arrived:5m offset 1h !_arrived:[2026-11-21,2026-11-22T08) | sort by (_arrived desc)",
+        "_arrived:<now-1h _arrived:>=2026-11-21 _arrived:day_range[08:00, 18:00) | stats by (_arrived:1h) count() as n",
     ] {
         let parsed = ParsedQuery::parse(query).unwrap_or_else(|error| panic!("{error}"));
         let printed = parsed.to_string();
@@ -328,8 +330,8 @@ fn name() -> impl Strategy<Value = FieldName> {
         .prop_map(FieldName::new),
         "\\PC{0,5}".prop_map(|name| FieldName::new(&name)),
     ]
-    // `_time` has filters of its own, and an empty name is `*` in lists.
-    .prop_filter("a name", |name| name.column() != crate::Column::Time)
+    // `_time` and `_arrived` have filters of their own, and an empty name is `*` in lists.
+    .prop_filter("a name", |name| !matches!(name.column(), crate::Column::Time | crate::Column::Arrived))
 }
 
 fn value() -> impl Strategy<Value = String> {

@@ -2,7 +2,8 @@
 //!
 //! A row stores neither `Time` nor `Severity`: the key contains the time, and the level implies the severity. The
 //! other fixed properties are `Level` (beside the key), `Message`, `Source`, and `Layout` and `Verbatim`, from which the
-//! original text is made again ([`crate::line`]). All further properties are the record's fields.
+//! original text is made again ([`crate::line`]), and `Stream`, `Nanos` and `Arrived` of some records that were pushed
+//! ([`crate::stream`], [`crate::arrival`]). All further properties are the record's fields.
 //!
 //! An entity of Azure Table has at most 252 properties, 1 MiB in all and 32 Ki UTF-16 units in a string. A record
 //! within these limits becomes one row in one pass. A larger record uses the *transactional master-item* pattern:
@@ -16,6 +17,7 @@
 //! All these rows are in one batch. Fields beyond [`FIELDS_MAX`] are stored as one JSON object in the property
 //! `Fields`. `Message` is the whole message of such a record, because no reader of a single row could complete it.
 
+use crate::arrival::ARRIVED;
 use crate::batch::{Batch, ROWS_MAX};
 use crate::field_properties::field_properties;
 use crate::key::RowKey;
@@ -27,8 +29,8 @@ use std::borrow::Cow;
 
 /// Maximum UTF-16 units of a string property.
 pub const STRING_UNITS_MAX: usize = 32 << 10;
-/// Maximum number of fields that become properties of their own. With the fixed properties they stay below an
-/// entity's 252.
+/// Maximum number of fields that become properties of their own. With the twelve others of an entity of the service they
+/// are its 252 at most.
 pub const FIELDS_MAX: usize = 240;
 /// Azure's maximum size of an entity (1 MiB), minus the room for the keys and the fixed properties.
 const ENTITY_BYTES_MAX: usize = (1 << 20) - (8 << 10);
@@ -38,7 +40,7 @@ pub const MULTI_ROW_PROPERTIES: [(&str, PropertyKind); 2] =
     [("Items", PropertyKind::Int32), ("Fields", PropertyKind::String)];
 
 /// Properties of a row that are no fields, of records that one row holds.
-const FIXED_PROPERTIES: [&str; 6] = ["Source", "Message", LAYOUT, VERBATIM, STREAM, NANOS];
+const FIXED_PROPERTIES: [&str; 7] = ["Source", "Message", LAYOUT, VERBATIM, STREAM, NANOS, ARRIVED];
 
 /// A record of a source, together with the size of its texts.
 pub struct SizedRecord<'r> {
@@ -126,6 +128,9 @@ impl<'r> SizedRecord<'r> {
                 row.add(NANOS, Property::Int32(stream.nanos.into()));
             }
         }
+        if let Some(arrived) = record.arrived {
+            row.add(ARRIVED, Property::DateTime(arrived));
+        }
         row.finish();
     }
 }
@@ -161,6 +166,8 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
         Some((whole, around)) => (whole, Some(around)),
         None => (&*record.message, None),
     };
+    // First, so that the master has it.
+    left.extend(record.arrived.map(|arrived| Piece { name: ARRIVED.into(), value: Property::DateTime(arrived) }));
     if !message.is_empty() {
         left.push(Piece { name: "Message".into(), value: Property::String(message) });
     }

@@ -14,7 +14,7 @@
 //! * [`entity`]: writes a record as one row, or as a master row and its items.
 //! * [`window`]: which days accept records, and which days have expired.
 //! * [`bucket_plan`]: over how many partitions an instance is spread, and from which record time on.
-//! * [`stream`]: the stream that a record was pushed to.
+//! * [`stream`]: the stream that a record was pushed to. [`arrival`]: when it arrived, where its time does not tell.
 //! * [`mod@line`]: the original text of a record, made again from its parts.
 //! * [`words`]: the words of a text, for an index of words.
 //! * [`needle`]: a search text, and the test whether a value contains it.
@@ -33,6 +33,7 @@ pub mod record;
 pub mod source_id;
 pub mod key;
 pub mod stream;
+pub mod arrival;
 pub mod line;
 pub mod property;
 pub mod field_properties;

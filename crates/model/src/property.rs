@@ -12,7 +12,7 @@ pub const PROPERTY_NAME_UNITS_MAX: usize = 255;
 pub const BINARY_BYTES_MAX: usize = 64 << 10;
 
 /// Names that fields must not use, because the store or the service uses them.
-const RESERVED: [&str; 15] = [
+const RESERVED: [&str; 16] = [
     "PartitionKey",
     "RowKey",
     "Timestamp",
@@ -28,6 +28,7 @@ const RESERVED: [&str; 15] = [
     "Nanos",
     "Layout",
     "Verbatim",
+    "Arrived",
 ];
 
 /// Whether the store or the service uses a name.

@@ -15,6 +15,8 @@ pub struct Record<'a> {
     pub time: Option<Ticks>,
     /// The level in the line, if the line has one that is known.
     pub level: Option<Level>,
+    /// When it arrived, if its time does not tell ([`crate::arrival`]).
+    pub arrived: Option<Ticks>,
     /// The text that remains after the fields were extracted.
     pub message: Cow<'a, str>,
     /// The extracted fields in the order of the line, with their names as written.

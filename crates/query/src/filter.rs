@@ -5,6 +5,7 @@
 //! decides about a record of one row; a master and its items need the second.
 
 use super::record::{StoredRecord, with_layout};
+use daytable_model::arrival::ARRIVED;
 use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::needle::Needle;
@@ -187,7 +188,7 @@ impl<'f> RowFilter<'f> {
         let has_text = |(name, value): &(&str, Property<'_>)| match (*name, *value) {
             // The record has further rows, or this row contains it as JSON.
             ("Items" | "Fields", _) => true,
-            ("Source" | LAYOUT | VERBATIM, Property::String(_)) => false,
+            ("Source" | LAYOUT | VERBATIM, Property::String(_)) | (ARRIVED, Property::DateTime(_)) => false,
             (_, value) => needle.is_in(value),
         };
         parts.properties.iter().any(has_text) || is_in_line(&parts, needle)

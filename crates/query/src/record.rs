@@ -5,12 +5,14 @@
 //!  "level":"error","message":"disk full","source":"/var/log/app.log","free_bytes":0,"unit":"backup.service"}
 //! ```
 //!
-//! The first seven keys are always present, `level` as null for a record without one. The fields follow in their
-//! order. A field with one of the seven names gets as many `_` appended as necessary. Whole numbers are exact JSON
+//! The first seven keys are always present, `level` as null for a record without one. `_arrived` follows where a record
+//! [keeps its arrival](daytable_model::arrival), and then the fields in their order. A field with one of these eight names
+//! gets as many `_` appended as necessary. Whole numbers are exact JSON
 //! numbers; numbers that JSON cannot express are text (`"NaN"`, `"Infinity"`, `"-Infinity"`).
 
 use super::entity::{OwnedRow, OwnedValue};
 use super::spilled::{Spilled, SpilledBytes};
+use daytable_model::arrival::{ARRIVED, ARRIVED_FIELD};
 use daytable_model::column_name::HOST;
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::{RowKey, instance_of};
@@ -29,7 +31,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-const KEYS: [&str; 7] = ["table", "partition_key", "row_key", "time", "level", "message", "source"];
+/// The last one only of a record that keeps its arrival.
+const KEYS: [&str; 8] = ["table", "partition_key", "row_key", "time", "level", "message", "source", ARRIVED_FIELD];
 
 /// Parsed layouts that a thread keeps.
 const LAYOUTS_KEPT: usize = 64;
@@ -53,6 +56,8 @@ pub struct StoredRecord {
     pub fields: Vec<(String, OwnedValue)>,
     /// The stream, if the record was pushed to one.
     pub stream: Option<StreamNote<'static>>,
+    /// When it arrived, if its time does not tell: see [`StoredRecord::arrived`].
+    pub kept_arrival: Option<Ticks>,
     written: StoredLine,
 }
 
@@ -73,6 +78,7 @@ impl StoredRecord {
         let mut fields = Vec::with_capacity(entity.properties.len());
         let (mut spread, mut written, mut unless_named) = (None, StoredLine::default(), None);
         let mut stream: Option<StreamNote<'static>> = None;
+        let mut kept_arrival = None;
         for (name, value) in entity.properties {
             match (name.as_str(), value) {
                 ("Message", OwnedValue::String(text)) => message = text,
@@ -87,6 +93,7 @@ impl StoredRecord {
                 (NANOS, OwnedValue::Int32(nanos @ 0..100)) => {
                     stream.get_or_insert_default().nanos = u8::try_from(nanos).unwrap_or_default();
                 }
+                (ARRIVED, OwnedValue::DateTime(arrived)) => kept_arrival = Some(arrived),
                 ("Fields", OwnedValue::String(json)) => spread = Some(json),
                 (_, value) => fields.push((name, value)),
             }
@@ -111,6 +118,7 @@ impl StoredRecord {
             source,
             fields,
             stream,
+            kept_arrival,
             written,
         };
         record.complete_message();
@@ -195,6 +203,11 @@ impl StoredRecord {
         self.row_key.time()
     }
 
+    /// Its arrival, or its time where that tells it.
+    pub fn arrived(&self) -> Ticks {
+        self.kept_arrival.unwrap_or_else(|| self.time())
+    }
+
     /// The instance, or the part of its name that the PartitionKey contains.
     pub fn instance(&self) -> String {
         instance_of(&self.partition_key).0
@@ -211,6 +224,7 @@ impl Spilled for StoredRecord {
         self.source.write(to);
         self.fields.write(to);
         self.stream.as_ref().map(|note| (note.text.to_string(), note.nanos)).write(to);
+        self.kept_arrival.write(to);
         let StoredLine { layout, verbatim, part } = &self.written;
         layout.write(to);
         verbatim.write(to);
@@ -227,6 +241,7 @@ impl Spilled for StoredRecord {
             source: Spilled::read(from)?,
             fields: Spilled::read(from)?,
             stream: Option::<(String, u8)>::read(from)?.map(|(text, nanos)| StreamNote { text: text.into(), nanos }),
+            kept_arrival: Spilled::read(from)?,
             written: StoredLine {
                 layout: Spilled::read(from)?,
                 verbatim: Spilled::read(from)?,
@@ -288,7 +303,8 @@ fn add_apart(fields: &mut Vec<(String, OwnedValue)>, more: Vec<(String, OwnedVal
 
 impl Serialize for StoredRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(KEYS.len() + self.fields.len()))?;
+        let keys = KEYS.len() - usize::from(self.kept_arrival.is_none());
+        let mut map = serializer.serialize_map(Some(keys + self.fields.len()))?;
         map.serialize_entry("table", &*self.table)?;
         map.serialize_entry("partition_key", &*self.partition_key)?;
         map.serialize_entry("row_key", &Text(self.row_key))?;
@@ -296,6 +312,9 @@ impl Serialize for StoredRecord {
         map.serialize_entry("level", &self.level.map(Level::name))?;
         map.serialize_entry("message", &self.message)?;
         map.serialize_entry("source", &self.source)?;
+        if let Some(arrived) = self.kept_arrival {
+            map.serialize_entry(ARRIVED_FIELD, &Text(arrived))?;
+        }
         for (property, value) in &self.fields {
             let name = shown_name(property);
             if KEYS.contains(&&*name) {
@@ -466,6 +485,31 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_kept_arrival_is_shown_beside_fields_of_its_names() {
+        let arrived = Ticks::from_date(2026, 11, 22);
+        let fields = vec![field("_arrived", Value::Int64(1)), field("Arrived", Value::Int64(2))];
+        let with = |arrived, fields| {
+            let record =
+                daytable_model::record::Record { arrived, fields, ..daytable_model::record::Record::default() };
+            read_back(&record)
+        };
+        let record = with(arrived, fields.clone());
+        assert_eq!((record.kept_arrival, record.arrived()), (arrived, arrived.expect("a time")));
+        let end = r#""_arrived":"2026-11-22T00:00:00Z","_arrived_":1,"Arrived_":2}"#;
+        assert!(json(&record).ends_with(end), "{}", json(&record));
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        assert_eq!(StoredRecord::read(&mut SpilledBytes::new(&bytes)), Some(record));
+        let record = with(None, fields);
+        assert_eq!((record.kept_arrival, record.arrived()), (None, record.time()));
+        assert!(
+            json(&record).ends_with(r#""source":"/var/log/app.log","_arrived_":1,"Arrived_":2}"#),
+            "{}",
+            json(&record)
+        );
+    }
+
+    #[test]
     fn a_record_without_level_and_message_still_has_the_keys() {
         let json = json(&read_back(&daytable_model::record::Record::default()));
         assert!(json.ends_with(r#""level":null,"message":"","source":"/var/log/app.log"}"#), "{json}");
@@ -529,7 +573,7 @@ pub(super) mod tests {
             let values: Vec<_> = record.fields.iter().map(|(_, value)| value.clone()).collect();
             prop_assert_eq!(values, (0..).take(names.len()).map(OwnedValue::Int64).collect::<Vec<_>>());
             let json: serde_json::Value = serde_json::from_str(&json(&record)).expect("JSON");
-            prop_assert_eq!(json.as_object().map_or(0, serde_json::Map::len), KEYS.len() + names.len());
+            prop_assert_eq!(json.as_object().map_or(0, serde_json::Map::len), KEYS.len() - 1 + names.len());
         }
     }
 }

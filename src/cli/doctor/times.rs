@@ -136,7 +136,7 @@ pub(super) fn behind(control: Option<Control>) -> Vec<CheckResult> {
             CHECK,
             format!("{instance}: its clock is {off}, by the last {records} records of {block}, until {until}"),
             "set the clock of that host, or `zone` of its block if its times have another zone; a sender that keeps each \
-             record back for so long looks the same",
+             record back for so long looks the same; `sort by (_arrived)` shows what came when",
         )
     });
     let rest = (more > 0).then(|| {

@@ -3,7 +3,7 @@
 //! | of the record | of the log record |
 //! |---|---|
 //! | its time, to the nanosecond where a push had them | `time_unix_nano` |
-//! | when it was committed here | `observed_time_unix_nano`, unless it has a field `observed_time` |
+//! | its arrival where it keeps one, or when it was committed here | `observed_time_unix_nano`, unless it has a field `observed_time` |
 //! | its level | `severity_number`, and `severity_text` unless it has a field of that name |
 //! | the whole message | `body` |
 //! | fields `trace_id`, `span_id` (hex), `trace_flags`, `event_name`, `severity_text`, `dropped_attributes_count` | the parts of these names |
@@ -164,7 +164,7 @@ impl EncodedRecord {
             put_bytes(&mut bytes, 10, &id);
         }
         if !parts.has_observed {
-            put_fixed64(&mut bytes, 11, unix(origin.arrived));
+            put_fixed64(&mut bytes, 11, unix(record.kept_arrival.unwrap_or(origin.arrived)));
         }
         if let Some(event) = parts.event_name {
             put_bytes(&mut bytes, 12, event.as_bytes());

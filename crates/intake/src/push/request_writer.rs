@@ -7,6 +7,7 @@ use super::{MemoryReservation, PushRequest, PushSettings, Refusal};
 use crate::counters::{SourceCounters, count};
 use crate::record_writer::RecordWriter;
 use crate::route::{Origin, RouteCaches};
+use daytable_model::arrival::kept_arrival;
 use daytable_model::batch::Batch;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::record::{Field, Record, Value};
@@ -317,6 +318,7 @@ impl<'p> RequestWriter<'p> {
         let (source, tenant) = (request.endpoint.source(), request.sender.tenant.as_deref());
         let origin = Origin { identity, position, source, tenant };
         request.sender.mark(&mut record);
+        record.arrived = kept_arrival(record.time, self.now);
         let instance = instance.instance(self.instance.as_deref(), &request.peer, &record);
         self.rows.write(&mut self.routes, &instance, &record, origin, self.now, &self.counters);
     }

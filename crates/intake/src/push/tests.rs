@@ -3,10 +3,11 @@
 use super::request_writer::{RequestRows, RequestWriter};
 use super::{Encoding, Endpoint, PushLimits, PushRequest, PushSender, PushSettings, Refusal};
 use crate::route::{Condition, Route, Router};
+use daytable_model::arrival::ARRIVED;
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
-use daytable_model::time::{self, Ticks};
+use daytable_model::time::{self, TICKS_PER_SECOND, Ticks};
 use daytable_model::window::Window;
 use daytable_parse::ParseOptions;
 use std::borrow::Cow;
@@ -93,7 +94,8 @@ impl Taken {
                 for (name, value) in row.properties() {
                     let name = &*batch.names()[usize::from(name)];
                     let _ = match (name, value) {
-                        ("Source", _) => Ok(()),
+                        // The bodies of these tests are as old as they are.
+                        ("Source" | ARRIVED, _) => Ok(()),
                         ("Message", Property::String(text)) => {
                             message = text.to_owned();
                             Ok(())
@@ -161,5 +163,43 @@ impl Taken {
     /// The records that were refused alone.
     pub(super) fn refused(&self) -> Vec<(usize, &str)> {
         self.reasons.iter().map(|(index, reason)| (*index, &**reason)).collect()
+    }
+}
+
+#[test]
+fn records_of_a_right_clock_have_the_same_bytes_whenever_they_come() {
+    const COUNT: usize = 50;
+    let time = Ticks::from_unix(1_800_000_000, 0).expect("a time");
+    let line = |n: usize| format!("{{\"time\":\"{time}\",\"level\":\"info\",\"message\":\"record {n}\",\"n\":{n}}}\n");
+    let body: String = (0..COUNT).map(line).collect();
+    // The bytes and the rows of the body, which comes so many seconds after its time.
+    let coming = |seconds: i64| {
+        let now = Ticks::new(time.get() + seconds * TICKS_PER_SECOND).expect("a time");
+        let request = request(Endpoint::Ingest);
+        let mut writer = RequestWriter::new(&SETTING, &request, 7.into(), now);
+        super::ingest::write(body.as_bytes(), "application/x-ndjson", &mut writer).expect("taken");
+        let batches = writer.take_rows().batches;
+        let mut rows = Vec::new();
+        for batch in &batches {
+            for row in batch.rows() {
+                let property = |(name, value)| format!("{} {value:?}", batch.names()[usize::from(name)]);
+                rows.push((row.key, row.level, row.properties().map(property).collect::<Vec<String>>()));
+            }
+        }
+        (batches.iter().map(Batch::bytes).sum::<usize>(), rows)
+    };
+    let (bytes, rows) = coming(0);
+    assert_eq!(rows.len(), COUNT);
+    for near in [-15, 2, 15] {
+        assert_eq!(coming(near), (bytes, rows.clone()), "{near}");
+    }
+    for far in [-7200, -16, 16, 7200] {
+        let (more, mut others) = coming(far);
+        // The name, the type and eight bytes.
+        assert_eq!(more, bytes + COUNT * 11, "{far}");
+        for (.., properties) in &mut others {
+            assert!(properties.pop().is_some_and(|last| last.starts_with("Arrived DateTime")), "{far}");
+        }
+        assert_eq!(others, rows, "{far}");
     }
 }

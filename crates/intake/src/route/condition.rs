@@ -90,7 +90,7 @@ impl fmt::Display for Condition {
 
 /// The first name of a filter that a record has only once it is routed.
 fn unknown_before_routing(filter: &Expression) -> Option<&str> {
-    let is_unknown = |name: &FieldName| matches!(name.column(), Column::Time | Column::Table);
+    let is_unknown = |name: &FieldName| matches!(name.column(), Column::Time | Column::Arrived | Column::Table);
     match filter {
         Expression::All => None,
         Expression::And(parts) | Expression::Or(parts) => parts.iter().find_map(unknown_before_routing),
@@ -152,7 +152,7 @@ fn property_of<'v>(value: &'v Value<'_>) -> Property<'v> {
 impl Fields for Subject<'_> {
     fn field(&self, name: &FieldName) -> Option<Property<'_>> {
         match name.column() {
-            Column::Time | Column::Table | Column::Stream => None,
+            Column::Time | Column::Arrived | Column::Table | Column::Stream => None,
             Column::Level => self.record.level.map(|level| Property::String(level.name())),
             Column::Instance => Some(Property::String(self.instance)),
             Column::Source => Some(Property::String(self.source)),

@@ -7,6 +7,7 @@ use crate::own_output;
 use crate::record_writer::{RecordWriter, begin_source};
 use crate::route::{Origin, RouteCaches, Router};
 use crate::syslog::SyslogOptions;
+use daytable_model::arrival::kept_arrival;
 use daytable_model::record::{Field, Value};
 use daytable_model::source_id::{HostId, SourceId};
 use daytable_model::time::Ticks;
@@ -142,6 +143,7 @@ impl MessageSink {
         let (identity, position) = (sender.counter.identity, sender.counter.next);
         let origin = Origin { identity, position, source: &block.source, tenant: None };
         sender.counter.next += 1;
+        record.arrived = kept_arrival(record.time, now);
         let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
         if let Some(time) = record.time {
             counters.compare_clock(&instance, time, now);

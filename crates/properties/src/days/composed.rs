@@ -11,6 +11,7 @@ use daytable_logsql::ParsedQuery;
 use daytable_model::batch::Batch;
 use daytable_model::key::{RowKey, partition_key};
 use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
 use daytable_query::answer::{AnswerOptions, answer};
 use daytable_query::{Archives, Stores};
 use daytable_store::{Reader, Store, StoreOptions, compact_file};
@@ -23,7 +24,7 @@ use std::time::Duration;
 /// Questions per state.
 const ASKED: usize = 12;
 /// The columns that are shown of records.
-const SHOWN: [&str; 9] = ["time", "level", "instance", "message", "a", "b", "c", "id", "k"];
+const SHOWN: [&str; 11] = ["time", "_arrived", "level", "instance", "message", "a", "b", "c", "id", "k", "w"];
 /// Records from here on are not asked for: they come meanwhile.
 const LATER: Duration = Duration::from_secs(20 * 3600);
 
@@ -32,6 +33,7 @@ const LATER: Duration = Duration::from_secs(20 * 3600);
 struct Written {
     instance: String,
     key: RowKey,
+    arrived: Option<Ticks>,
     level: Option<Level>,
     message: String,
     fields: Vec<(&'static str, Plain)>,
@@ -41,6 +43,7 @@ impl Written {
     fn row(&self) -> Row {
         let mut columns = vec![
             ("time".to_owned(), Some(Plain::Time(self.key.time()))),
+            ("_arrived".to_owned(), Some(Plain::Time(self.arrived.unwrap_or_else(|| self.key.time())))),
             ("level".to_owned(), self.level.map(|level| Plain::Text(level.name().into()))),
             ("instance".to_owned(), Some(Plain::Text(self.instance.clone()))),
             ("message".to_owned(), Some(Plain::Text(self.message.clone()))),
@@ -58,7 +61,8 @@ impl Written {
         };
         let field = |(name, of): &(&'static str, Plain)| Field { name: (*name).into(), value: value(of) };
         let fields = self.fields.iter().map(field).collect();
-        let record = Record { level: self.level, message: self.message.as_str().into(), fields, ..Record::default() };
+        let (arrived, message) = (self.arrived, self.message.as_str().into());
+        let record = Record { arrived, level: self.level, message, fields, ..Record::default() };
         daytable_model::entity::append(batch, self.key, "/var/log/app.log", &record);
     }
 }
@@ -99,7 +103,13 @@ fn record(dice: &mut Dice, instances: usize, from: Duration, number: u64) -> Wri
     let level = Level::from_code(*dice.pick(&[0, 3, 3, 5, 6]));
     // A source belongs to one instance.
     let key = RowKey::new(time, 1 + instance as u64, number);
-    Written { instance: format!("i-{instance}"), key, level, message, fields }
+    // Some came hours before their time or after it, several at once.
+    let arrived = match dice.below(8) {
+        0 => Some(day().plus(Duration::from_secs(dice.below(90_000) as u64))),
+        1..3 => Some(day().plus(Duration::from_millis(7_200_500 * dice.below(15) as u64))),
+        _ => None,
+    };
+    Written { instance: format!("i-{instance}"), key, arrived, level, message, fields }
 }
 
 fn batches(written: &[Written]) -> Vec<Batch> {
@@ -117,7 +127,12 @@ fn batches(written: &[Written]) -> Vec<Batch> {
 }
 
 fn field(dice: &mut Dice) -> String {
-    (*dice.pick(&["a", "b", "c", "id", "level", "instance", "k", "m"])).to_owned()
+    (*dice.pick(&["a", "b", "c", "id", "level", "instance", "k", "m", "w"])).to_owned()
+}
+
+/// A field, or the arrival.
+fn field_or_arrival(dice: &mut Dice) -> String {
+    if dice.is_one_in(6) { "_arrived".to_owned() } else { field(dice) }
 }
 
 /// A column that pipes may make.
@@ -134,7 +149,7 @@ fn test(dice: &mut Dice, depth: usize) -> Test {
             _ => Test::Or(inner(dice), inner(dice)),
         };
     }
-    match dice.below(9) {
+    match dice.below(10) {
         0 => Test::All,
         1 => Test::Is("b".into(), (*dice.pick(&["ann", "x9", "nobody"])).into()),
         2 => Test::Is("a".into(), (*dice.pick(&["3", "x1", "2.5"])).into()),
@@ -142,7 +157,8 @@ fn test(dice: &mut Dice, depth: usize) -> Test {
         4 => Test::Absent(field(dice)),
         5 => Test::Present(field(dice)),
         6 => Test::Greater("c".into(), dice.below(1000) as i64),
-        7 => Test::LevelFrom(*dice.pick(&[Level::Info, Level::Warn, Level::Error])),
+        7 => Test::ArrivedBefore(day().plus(Duration::from_secs(600 * dice.below(140) as u64))),
+        8 => Test::LevelFrom(*dice.pick(&[Level::Info, Level::Warn, Level::Error])),
         _ => Test::Word((*dice.pick(&["req", "card", "expired", "7"])).into()),
     }
 }
@@ -150,11 +166,12 @@ fn test(dice: &mut Dice, depth: usize) -> Test {
 fn by(dice: &mut Dice, count: usize) -> Vec<By> {
     let mut by: Vec<By> = Vec::new();
     for _ in 0..count {
-        let next = match dice.below(12) {
+        let next = match dice.below(14) {
             0 => By::Hour,
+            3 => By::ArrivedHour,
             1 => By::Step("c".into(), 100),
             2 => By::Pattern("message".into()),
-            _ => By::Field(field(dice)),
+            _ => By::Field(field_or_arrival(dice)),
         };
         let is_new = |known: &By| {
             std::mem::discriminant(known) != std::mem::discriminant(&next)
@@ -163,7 +180,9 @@ fn by(dice: &mut Dice, count: usize) -> Vec<By> {
         // A step of a field and the field have one name.
         let names = format!("{by:?}");
         let is_taken = names.contains("Step(\"c\"") && matches!(&next, By::Field(name) if name == "c")
-            || names.contains("Field(\"c\")") && matches!(next, By::Step(..));
+            || names.contains("Field(\"c\")") && matches!(next, By::Step(..))
+            || names.contains("ArrivedHour") && matches!(&next, By::Field(name) if name == "_arrived")
+            || names.contains("Field(\"_arrived\")") && matches!(next, By::ArrivedHour);
         if by.iter().all(is_new) && !is_taken {
             by.push(next);
         }
@@ -173,7 +192,8 @@ fn by(dice: &mut Dice, count: usize) -> Vec<By> {
 
 /// Groups without steps, which only `stats` has.
 fn plain_by(dice: &mut Dice, count: usize) -> Vec<By> {
-    let by: Vec<By> = by(dice, count).into_iter().filter(|by| !matches!(by, By::Hour | By::Step(..))).collect();
+    let by: Vec<By> =
+        by(dice, count).into_iter().filter(|by| !matches!(by, By::Hour | By::ArrivedHour | By::Step(..))).collect();
     if by.is_empty() { vec![By::Field("b".into())] } else { by }
 }
 
@@ -186,7 +206,7 @@ fn functions(dice: &mut Dice) -> Vec<Function> {
             let field = match name {
                 "count" if dice.is_one_in(2) => String::new(),
                 "sum" | "avg" | "median" | "quantile" => (*dice.pick(&["c", "a", "m"])).to_owned(),
-                _ => field(dice),
+                _ => field_or_arrival(dice),
             };
             let condition = dice.is_one_in(4).then(|| test(dice, 1));
             Function { name, field, condition, column: format!("f{number}") }
@@ -215,7 +235,7 @@ fn pipe(dice: &mut Dice, is_nested: bool) -> Vec<Pipe> {
             Pipe::Top(1 + dice.below(9), by)
         }
         7 => Pipe::Uniq(plain_by(dice, 1), dice.is_one_in(2), dice.is_one_in(3).then(|| 1 + dice.below(5))),
-        8 => Pipe::Values(field(dice)),
+        8 => Pipe::Values(field_or_arrival(dice)),
         9..12 => {
             let keys: Vec<(By, bool)> = plain_by(dice, 2).into_iter().map(|by| (by, dice.is_one_in(2))).collect();
             let limit = dice.is_one_in(2).then(|| 1 + dice.below(20));
@@ -224,7 +244,9 @@ fn pipe(dice: &mut Dice, is_nested: bool) -> Vec<Pipe> {
         12 => Pipe::Limit(1 + dice.below(60)),
         13 => Pipe::Offset(dice.below(6)),
         14 => Pipe::Sample(1 + dice.below(3)),
+        15 if dice.is_one_in(4) => Pipe::Copy("_arrived".into(), "w".into()),
         15 => Pipe::Copy(field(dice), made(dice)),
+        16 if dice.is_one_in(4) => Pipe::Rename("_arrived".into(), "w".into()),
         16 => {
             let (from, to) = (field(dice), made(dice));
             if from == to || matches!(from.as_str(), "level" | "instance") {
@@ -233,10 +255,10 @@ fn pipe(dice: &mut Dice, is_nested: bool) -> Vec<Pipe> {
                 Pipe::Rename(from, to)
             }
         }
-        17 => Pipe::Format(field(dice), field(dice), made(dice)),
+        17 => Pipe::Format(field_or_arrival(dice), field(dice), made(dice)),
         18 => Pipe::Double((*dice.pick(&["c", "a", "m"])).into(), "m".into()),
         19 => Pipe::Add("c".into(), (*dice.pick(&["a", "m"])).into(), "m".into()),
-        20 => Pipe::Length(field(dice), made(dice)),
+        20 => Pipe::Length(field_or_arrival(dice), made(dice)),
         21 => Pipe::Replace(
             (*dice.pick(&["a", "x", "req"])).into(),
             (*dice.pick(&["", "yy"])).into(),
@@ -268,6 +290,7 @@ fn pipe(dice: &mut Dice, is_nested: bool) -> Vec<Pipe> {
             .map(|by| match by {
                 By::Field(name) | By::Step(name, _) => name.clone(),
                 By::Hour => "_time".into(),
+                By::ArrivedHour => "_arrived".into(),
                 By::Pattern(name) => format!("pattern({name})"),
             })
             .collect();

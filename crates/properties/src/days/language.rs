@@ -148,6 +148,7 @@ pub(super) enum Test {
     LevelFrom(Level),
     Word(String),
     Before(Ticks),
+    ArrivedBefore(Ticks),
     Not(Box<Test>),
     And(Box<Test>, Box<Test>),
     Or(Box<Test>, Box<Test>),
@@ -167,6 +168,7 @@ impl Test {
             Test::LevelFrom(level) => Level::from_word(&row.text("level")).is_some_and(|of| of.code() >= level.code()),
             Test::Word(word) => row.text("message").split(' ').any(|part| part == word),
             Test::Before(time) => matches!(row.value("time"), Some(Time(of)) if of < time),
+            Test::ArrivedBefore(time) => matches!(row.value("_arrived"), Some(Time(of)) if of < time),
             Test::Not(inner) => !inner.holds(row),
             Test::And(one, other) => one.holds(row) && other.holds(row),
             Test::Or(one, other) => one.holds(row) || other.holds(row),
@@ -184,6 +186,7 @@ impl Test {
             Test::LevelFrom(level) => format!("level:>={}", level.name()),
             Test::Word(word) => format!("message:{word}"),
             Test::Before(time) => format!("_time:<{time}"),
+            Test::ArrivedBefore(time) => format!("_arrived:<{time}"),
             Test::Not(inner) => format!("!({})", inner.written()),
             Test::And(one, other) => format!("({}) ({})", one.written(), other.written()),
             Test::Or(one, other) => format!("(({}) or ({}))", one.written(), other.written()),
@@ -196,6 +199,7 @@ impl Test {
 pub(super) enum By {
     Field(String),
     Hour,
+    ArrivedHour,
     Step(String, i64),
     Pattern(String),
 }
@@ -205,6 +209,7 @@ impl By {
         match self {
             By::Field(name) | By::Step(name, _) => name.clone(),
             By::Hour => "_time".into(),
+            By::ArrivedHour => "_arrived".into(),
             By::Pattern(name) => format!("pattern({name})"),
         }
     }
@@ -214,6 +219,7 @@ impl By {
             By::Field(name) => name.clone(),
             By::Step(name, step) => format!("{name}:{step}"),
             By::Hour => "_time:1h".into(),
+            By::ArrivedHour => "_arrived:1h".into(),
             By::Pattern(name) => format!("pattern({name})"),
         }
     }
@@ -221,14 +227,16 @@ impl By {
     fn of(&self, row: &Row) -> Option<Plain> {
         match self {
             By::Field(name) => row.value(name).cloned(),
-            By::Hour => match row.value("time")? {
-                Time(time) => {
-                    let hour = 36_000_000_000;
-                    let ticks = (time.get() - UNIX_EPOCH_TICKS).div_euclid(hour) * hour;
-                    Some(Time(Ticks::new(UNIX_EPOCH_TICKS + ticks).expect("a time")))
+            By::Hour | By::ArrivedHour => {
+                match row.value(if matches!(self, By::Hour) { "time" } else { "_arrived" })? {
+                    Time(time) => {
+                        let hour = 36_000_000_000;
+                        let ticks = (time.get() - UNIX_EPOCH_TICKS).div_euclid(hour) * hour;
+                        Some(Time(Ticks::new(UNIX_EPOCH_TICKS + ticks).expect("a time")))
+                    }
+                    other => Some(other.clone()),
                 }
-                other => Some(other.clone()),
-            },
+            }
             By::Step(name, step) => match row.value(name)? {
                 Whole(n) => Some(Whole(n.div_euclid(*step) * step)),
                 other => Some(other.clone()),

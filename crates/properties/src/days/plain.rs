@@ -20,6 +20,7 @@ pub(super) struct Plain(BTreeMap<(RowKey, Arc<str>), Written>);
 pub(super) struct Read {
     pub(super) key: RowKey,
     partition: String,
+    arrived: Option<Ticks>,
     level: Option<Level>,
     message: String,
     line: String,
@@ -36,6 +37,7 @@ impl From<&StoredRecord> for Read {
         Read {
             key: record.row_key,
             partition: record.partition_key.to_string(),
+            arrived: record.kept_arrival,
             level: record.level,
             message: record.message.clone(),
             line: record.line().into_owned(),
@@ -49,6 +51,7 @@ impl From<&Written> for Read {
         Read {
             key: written.key,
             partition: written.partition.to_string(),
+            arrived: written.arrived,
             level: written.level,
             message: written.message.clone(),
             line: written.line.as_ref().map_or_else(|| written.message.clone(), |line| line.text.to_string()),

@@ -15,9 +15,9 @@ use std::sync::Arc;
 const INSTANCES: [(&str, Option<u8>); 5] =
     [("web", None), ("db", Some(0)), ("db", Some(1)), ("web-17", None), ("größe/1", None)];
 /// Names of properties, and other names.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     "status", "took", "trace", "user.id", "2xx", "größe", "Time", "level", "a", "A", "Message", "message", "Fields",
-    "Items",
+    "Items", "Arrived", "_arrived",
 ];
 /// Maximum bytes of a record: the maximum of a line.
 const RECORD_BYTES_MAX: usize = 1 << 20;
@@ -28,6 +28,7 @@ pub(super) struct Written {
     pub(super) instance: &'static str,
     pub(super) partition: Arc<str>,
     pub(super) key: RowKey,
+    pub(super) arrived: Option<Ticks>,
     pub(super) level: Option<Level>,
     pub(super) message: String,
     pub(super) fields: Vec<(String, OwnedValue)>,
@@ -179,7 +180,11 @@ fn record(dice: &mut Dice, is_wide: bool) -> Written {
     let (message, fields) = content(dice, is_wide);
     let printed = fields.iter().map(|(_, value)| printed(value)).collect();
     let line = line(dice, &LineParts { key, level, message: &message, fields: &fields });
-    Written { instance, partition, key, level, message, fields, printed, line }
+    // Only records as sources make them have an arrival.
+    let is_of_sources = fields.iter().all(|(_, value)| value_of(value).is_some());
+    let late = std::time::Duration::from_secs(60 + dice.below(200_000) as u64);
+    let arrived = (is_of_sources && dice.is_one_in(4)).then(|| time.plus(late));
+    Written { instance, partition, key, arrived, level, message, fields, printed, line }
 }
 
 fn content(dice: &mut Dice, is_wide: bool) -> (String, Vec<(String, OwnedValue)>) {
@@ -272,6 +277,7 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
         let fields: Option<Vec<Field<'_>>> = fields.collect();
         let message = one.message.as_str().into();
         let record = Record {
+            arrived: one.arrived,
             level: one.level,
             message,
             fields: fields.clone().unwrap_or_default(),

@@ -14,6 +14,7 @@ use crate::stores::Stores;
 use crate::tables::TableError;
 use daytable_logsql::query::Test;
 use daytable_logsql::{Column, Expression, FieldName, FieldUse, Matcher, Predicate, Remarks, SyntaxError, other_name};
+use daytable_model::arrival::ARRIVED_FIELD;
 use daytable_model::column_name::LOG_HOST;
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::key::instance_of;
@@ -104,7 +105,7 @@ fn missing_fields(
 }
 
 /// The names that every record has.
-const COLUMNS: [&str; 7] = ["time", "level", "instance", "source", "table", "message", "line"];
+const COLUMNS: [&str; 8] = ["time", "level", "instance", "source", "table", "message", "line", ARRIVED_FIELD];
 
 /// Whether a record has the field, which only the records tell.
 fn is_in_a_record(
@@ -129,7 +130,7 @@ fn tests_of(filter: &Expression, is_asked: &dyn Fn(&FieldName) -> bool, tests: &
         }
         Expression::Not(inner) => tests_of(inner, is_asked, tests),
         Expression::Field(field, test) if is_asked(field) => match test {
-            Test::Present | Test::Empty | Test::Other(..) => {}
+            Test::Present | Test::Empty | Test::Times(_) | Test::Other(..) => {}
             Test::In(values) => tests.extend(values.iter().cloned().map(Test::Exact)),
             test => tests.push(test.clone()),
         },

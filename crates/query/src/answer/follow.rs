@@ -159,13 +159,16 @@ impl AnswerFollower {
     }
 }
 
-/// A filter whose `_time:5m` has no end.
+/// A filter whose `_time:5m` and `_arrived:5m` have no end.
 fn followed(filter: &Expression) -> Expression {
-    use daytable_logsql::query::{TimeTest, Times};
+    use daytable_logsql::query::{Test, TimeTest, Times};
     match filter {
         Expression::And(parts) => Expression::And(parts.iter().map(followed).collect()),
         Expression::Or(parts) => Expression::Or(parts.iter().map(followed).collect()),
-        Expression::Time(TimeTest { times: Times::Last(_) | Times::Any, offset: None }) => Expression::All,
+        Expression::Time(TimeTest { times: Times::Last(_) | Times::Any, offset: None })
+        | Expression::Field(_, Test::Times(TimeTest { times: Times::Last(_) | Times::Any, offset: None })) => {
+            Expression::All
+        }
         other => other.clone(),
     }
 }

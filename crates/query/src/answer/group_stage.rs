@@ -127,8 +127,10 @@ impl<'q> GroupStage<'q> {
         };
         // A time step is the time of its group.
         for field in &stage.by {
-            if let (daytable_logsql::Column::Time, Some(Step { size: StepSize::Number(nanos), .. })) =
-                (field.field.column(), &field.step)
+            if let (
+                daytable_logsql::Column::Time | daytable_logsql::Column::Arrived,
+                Some(Step { size: StepSize::Number(nanos), .. }),
+            ) = (field.field.column(), &field.step)
             {
                 stage.seconds = Some(nanos / 1e9);
             }

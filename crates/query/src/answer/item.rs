@@ -4,10 +4,12 @@ use crate::entity::OwnedValue;
 use crate::record::StoredRecord;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::{Column, FieldName, Fields, passes_as_read, passes_as_value};
+use daytable_model::arrival::ARRIVED_FIELD;
 use daytable_model::field_properties;
 use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
+use daytable_model::time::Ticks;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -40,9 +42,11 @@ impl FullRecord {
     /// The record as a row of columns, in the order and with the names of its JSON form.
     pub fn into_row(self) -> AnswerRow {
         let instance = Some(self.instance.into_inner().unwrap_or_else(|| self.record.instance()));
-        let StoredRecord { table, partition_key, row_key, level, message, source, fields, .. } = self.record;
-        let origin = RowOrigin { key: row_key, partition: partition_key.clone(), instance };
-        let mut row = AnswerRow { columns: Vec::with_capacity(7 + fields.len()), origin: Some(origin.into()) };
+        let StoredRecord { table, partition_key, row_key, level, message, source, fields, kept_arrival, .. } =
+            self.record;
+        let arrived = kept_arrival.is_none().then(|| row_key.time());
+        let origin = RowOrigin { key: row_key, partition: partition_key.clone(), instance, arrived };
+        let mut row = AnswerRow { columns: Vec::with_capacity(8 + fields.len()), origin: Some(origin.into()) };
         let text = |text: String| Some(OwnedValue::String(text));
         row.push("table".into(), text(table.to_string()));
         row.push("partition_key".into(), text(partition_key.to_string()));
@@ -51,6 +55,9 @@ impl FullRecord {
         row.push("level".into(), level.and_then(|level| text(level.name().into())));
         row.push("message".into(), text(message));
         row.push("source".into(), text(source));
+        if let Some(arrived) = kept_arrival {
+            row.push(ARRIVED_FIELD.into(), Some(OwnedValue::DateTime(arrived)));
+        }
         for (name, value) in fields {
             let name = shown_name(&name);
             let name = if row.position(&name).is_some() { format!("{name}_").into() } else { name };
@@ -59,7 +66,7 @@ impl FullRecord {
         row
     }
 
-    /// Each field that is present, with its name and value.
+    /// Each field that is present, with its name and value. The arrival is none: it is asked for by its name alone.
     pub fn each_field(&self, each: &mut dyn FnMut(&str, Property<'_>)) {
         let record = &self.record;
         each("time", Property::DateTime(record.time()));
@@ -84,6 +91,7 @@ impl Fields for FullRecord {
         let record = &self.record;
         match name.column() {
             Column::Time => Some(Property::DateTime(record.time())),
+            Column::Arrived => Some(Property::DateTime(record.arrived())),
             Column::Level => record.level.map(|level| Property::String(level.name())),
             Column::Instance => Some(Property::String(self.instance())),
             Column::Source => Some(Property::String(&record.source)),
@@ -127,13 +135,20 @@ struct RowOrigin {
     partition: Arc<str>,
     /// The instance, which is no column of an answer unless it is asked for.
     instance: Option<String>,
+    /// The same of the arrival that the time tells. One that was kept is a column.
+    arrived: Option<Ticks>,
 }
 
 impl AnswerRow {
     /// A row without columns, at the place of an item.
     pub(super) fn at(item: &AnswerItem) -> AnswerRow {
-        let origin =
-            item.place().map(|(key, partition)| RowOrigin { key, partition: partition.clone(), instance: None });
+        let origin = |(key, partition): RecordPlace<'_>| RowOrigin {
+            key,
+            partition: partition.clone(),
+            instance: None,
+            arrived: None,
+        };
+        let origin = item.place().map(origin);
         AnswerRow { columns: Vec::new(), origin: origin.map(Box::new) }
     }
 
@@ -174,10 +189,17 @@ impl AnswerRow {
         if !is_wanted("instance") {
             self.take_instance();
         }
+        if !is_wanted(ARRIVED_FIELD) {
+            self.take_arrival();
+        }
     }
 
     fn take_instance(&mut self) -> Option<String> {
         self.origin.as_mut().and_then(|origin| origin.instance.take())
+    }
+
+    fn take_arrival(&mut self) -> Option<Ticks> {
+        self.origin.as_mut().and_then(|origin| origin.arrived.take())
     }
 
     /// Renames a column.
@@ -185,6 +207,12 @@ impl AnswerRow {
         if from.column() == Column::Instance && self.position_of(from).is_none() {
             let instance = self.take_instance().map(OwnedValue::String);
             self.columns.push((from.written().into(), instance));
+        }
+        if from.column() == Column::Arrived
+            && self.position_of(from).is_none()
+            && let Some(arrived) = self.take_arrival()
+        {
+            self.columns.push((from.written().into(), Some(OwnedValue::DateTime(arrived))));
         }
         if let Some(at) = self.position_of(from) {
             let value = self.columns.remove(at).1;
@@ -228,14 +256,18 @@ impl AnswerRow {
 impl Spilled for AnswerRow {
     fn write(&self, to: &mut Vec<u8>) {
         self.columns.write(to);
-        let origin = |origin: &RowOrigin| ((origin.key, origin.partition.clone()), origin.instance.clone());
+        let origin = |origin: &RowOrigin| {
+            let RowOrigin { key, partition, instance, arrived } = origin;
+            ((*key, partition.clone()), (instance.clone(), *arrived))
+        };
         self.origin.as_deref().map(origin).write(to);
     }
 
     fn read(from: &mut SpilledBytes<'_>) -> Option<AnswerRow> {
         let columns = Spilled::read(from)?;
-        let origin = Option::<((RowKey, Arc<str>), Option<String>)>::read(from)?;
-        let origin = origin.map(|((key, partition), instance)| Box::new(RowOrigin { key, partition, instance }));
+        let origin = Option::<((RowKey, Arc<str>), (Option<String>, Option<Ticks>))>::read(from)?;
+        let origin = origin
+            .map(|((key, partition), (instance, arrived))| Box::new(RowOrigin { key, partition, instance, arrived }));
         Some(AnswerRow { columns, origin })
     }
 }
@@ -253,10 +285,11 @@ impl Fields for AnswerRow {
     fn field(&self, name: &FieldName) -> Option<Property<'_>> {
         match self.position_of(name) {
             Some(at) => self.columns[at].1.as_ref().map(OwnedValue::as_property),
-            None if name.column() == Column::Instance => {
-                self.origin.as_ref()?.instance.as_deref().map(Property::String)
-            }
-            None => None,
+            None => match name.column() {
+                Column::Instance => self.origin.as_ref()?.instance.as_deref().map(Property::String),
+                Column::Arrived => self.origin.as_ref()?.arrived.map(Property::DateTime),
+                _ => None,
+            },
         }
     }
 

@@ -5,6 +5,7 @@ use super::entry_question::{EntryCell, EntryQuestion, EntrySink, EntryValue, Lin
 use super::entry_shapes::{CombinationOutcome, EMPTY, EntryInput, EntryShape, InputKind, LINE, LINE_TELLS, VALUED};
 use super::filter::ColumnFilter;
 use super::value_numbers::{ABSENT, NO_NUMBER};
+use daytable_model::arrival::ARRIVED;
 use daytable_model::field_properties::shown_name;
 use daytable_model::line::{LAYOUT, VERBATIM};
 use daytable_model::property::{Property, PropertyKind};
@@ -18,7 +19,7 @@ use std::collections::HashMap;
 
 const NANOS_PER_TICK: i64 = 100;
 /// Properties that are no fields, and no labels.
-const NO_LABELS: [&str; 8] = ["Message", "Source", "Items", "Fields", LAYOUT, VERBATIM, STREAM, NANOS];
+const NO_LABELS: [&str; 9] = ["Message", "Source", "Items", "Fields", LAYOUT, VERBATIM, STREAM, NANOS, ARRIVED];
 
 /// What columns tell of the records of a table.
 pub(super) struct EntryColumns<'q> {

@@ -1,10 +1,11 @@
 //! Decides a filter for the rows of a batch.
 
+use super::arrivals::Arrivals;
 use super::networks::NetworkReader;
 use crate::answer::item::FullRecord;
 use crate::filter::{Filter, has_text};
 use crate::select::Selection;
-use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode, passes_as_value};
+use daytable_logsql::{ARRIVED_COLUMN, Column, FieldName, Matcher, Predicate, PredicateNode, passes_as_value};
 use daytable_model::key::instance_of;
 pub(super) use daytable_model::line::MESSAGE_START;
 use daytable_model::line::{escape_json, may_cross_in_any_case};
@@ -24,13 +25,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Properties that are no fields of the record.
-pub(super) const NO_FIELDS: [(&str, PropertyKind); 6] = [
+pub(super) const NO_FIELDS: [(&str, PropertyKind); 7] = [
     ("Message", PropertyKind::String),
     ("Source", PropertyKind::String),
     ("Items", PropertyKind::Int32),
     ("Fields", PropertyKind::String),
     (STREAM, PropertyKind::String),
     (NANOS, PropertyKind::Int32),
+    ARRIVED_COLUMN,
 ];
 /// Properties that make a line of the fields.
 pub(super) const LAYOUT: [&str; 2] = ["Layout", "Verbatim"];
@@ -154,10 +156,12 @@ pub(super) fn rows_with_layout(
     Ok(rows)
 }
 
-/// Whether a column has values of a field, or of the source.
+/// Whether a column has values of a field, of the source, or arrivals.
 pub(super) fn is_column_of(field: &FieldName, name: &str, kind: PropertyKind) -> bool {
-    if field.column() == Column::Source {
-        return (name, kind) == ("Source", PropertyKind::String);
+    match field.column() {
+        Column::Source => return (name, kind) == ("Source", PropertyKind::String),
+        Column::Arrived => return (name, kind) == ARRIVED_COLUMN,
+        _ => {}
     }
     // A field that has the name of a column is asked for with a `_`.
     let is_beside = || {
@@ -511,6 +515,19 @@ impl ColumnFilter {
                 })?;
                 Ok(DecidedRows::exactly(yes))
             }
+            Column::Arrived => {
+                let matches = |time: Property<'_>| matcher.matches(Some(time));
+                Arrivals::of(batch)?.each(batch, among, matches, |row, is_match| {
+                    if is_match {
+                        yes.insert(row);
+                    }
+                })?;
+                // Of a record of several rows, the record knows its arrival.
+                let mut open = view.spread.clone();
+                open.keep(among);
+                yes.subtract(&open);
+                Ok(DecidedRows::of(yes, &open))
+            }
             Column::Level => match matcher.levels() {
                 Some(levels) => {
                     batch.each_level(among, |row, code| {
@@ -781,6 +798,7 @@ fn cost(node: &PredicateNode) -> u8 {
         PredicateNode::Always(_) => 0,
         PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => 1,
         PredicateNode::Field(name, matcher) => match name.column() {
+            Column::Arrived => 2,
             Column::Field | Column::Source if matcher.needle().is_none() => 2,
             Column::Field | Column::Source => 3,
             Column::Message => 4,

@@ -5,12 +5,14 @@ use crate::answer::item::FullRecord;
 use crate::entity::{Joiner, OwnedRow, OwnedValue};
 use crate::record::{StoredRecord, with_layout};
 use daytable_logsql::{Column, FieldName, Fields, passes_as_read, passes_as_value};
+use daytable_model::arrival::ARRIVED;
 use daytable_model::key::instance_of;
 use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::STREAM;
+use daytable_model::time::Ticks;
 use daytable_store::{ColumnBatch, StoreError};
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -210,6 +212,14 @@ impl<'r> RowFields<'r> {
         if self.has_layout() { &self.written().0 } else { self.message() }
     }
 
+    fn arrived(&self) -> Ticks {
+        let kept = self.parts.properties.iter().find_map(|(name, value)| match value {
+            Property::DateTime(arrived) if *name == ARRIVED => Some(*arrived),
+            _ => None,
+        });
+        kept.unwrap_or_else(|| self.parts.key.time())
+    }
+
     fn fields(&self) -> impl Iterator<Item = (&'r str, Property<'r>)> + Clone {
         let is_field = |(name, value): &(&str, Property<'_>)| {
             !NO_FIELDS.contains(&(*name, value.kind())) && ![LAYOUT, VERBATIM].contains(name)
@@ -222,6 +232,7 @@ impl Fields for RowFields<'_> {
     fn field(&self, name: &FieldName) -> Option<Property<'_>> {
         match name.column() {
             Column::Time => Some(Property::DateTime(self.parts.key.time())),
+            Column::Arrived => Some(Property::DateTime(self.arrived())),
             Column::Level => self.parts.level.map(|level| Property::String(level.name())),
             Column::Instance => Some(Property::String(&self.instance)),
             Column::Source => Some(Property::String(self.parts.text("Source").unwrap_or_default())),

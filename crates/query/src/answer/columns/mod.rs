@@ -10,6 +10,7 @@
 //!   combination of values (`entry_shapes`). `entry_lines`, `line_parts`: which parts of their lines matter.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
+//! * `arrivals`: when records arrived.
 //! * `group_step`: groups by the groups of fewer fields.
 //! * `computed`, `computed_rows`: columns that pipes compute in front of a pipe that groups.
 //! * `sorted`: the first records of an order.
@@ -18,6 +19,7 @@
 //! * `counted`: what a page's numbers of records by value tell, without its columns.
 //! * `place`: a table in the data folder or in its archive.
 
+mod arrivals;
 mod computed;
 mod computed_rows;
 mod counted;

@@ -89,9 +89,14 @@ impl Made {
             fields.extend((0..250).map(|_| ("more", Value::Int64(7))));
         }
         let fields = fields.into_iter().map(|(name, value)| Field { name: name.into(), value }).collect();
-        let record = Record { level, message: message.into(), fields, ..Record::default() };
         let millis = if is_even { 100_000 } else { 400_000 };
         let time = day().plus(Duration::from_millis(number / 2 * millis));
+        let arrived = match chance >> 50 & 7 {
+            0 => Some(time.plus(Duration::from_secs(60 * (chance >> 53 & 255)))),
+            1 => Some(day().plus(Duration::from_secs(7200 * (chance >> 53 & 15)))),
+            _ => None,
+        };
+        let record = Record { arrived, level, message: message.into(), fields, ..Record::default() };
         daytable_model::entity::append(batch, RowKey::new(time, 7 + number % 2, number), "/var/log/app.log", &record);
     }
 }
@@ -191,7 +196,7 @@ fn by_columns(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> 
     lines
 }
 
-const FILTERS: [&str; 47] = [
+const FILTERS: [&str; 50] = [
     "i(handled)",
     "i(ERROR)",
     "i(put)",
@@ -236,12 +241,15 @@ const FILTERS: [&str; 47] = [
     "_msg:=\"card expired\"",
     "_msg:\"\"",
     "_time:[2026-11-21T01:00:00Z, 2026-11-21T03:06:40Z)",
+    "_arrived:[2026-11-21T02:00:00Z, 2026-11-21T09:00:00Z)",
+    "_arrived:>=2026-11-22 timeout",
+    "!_arrived:day_range[00:00, 12:00) level:error",
     "level:in(warn, error) instance:in(web-2, db)",
     "table:Log2026*",
     "-level:error -instance:=web-1",
 ];
 
-const PIPES: [&str; 36] = [
+const PIPES: [&str; 40] = [
     "",
     "",
     "",
@@ -267,6 +275,10 @@ const PIPES: [&str; 36] = [
     "| stats by (level_) count() n, max(status) m",
     "| stats by (source, table) max(_time) t",
     "| stats by (trace) count() n | limit 3",
+    "| stats by (_arrived:1h, level) count() n, rate() r",
+    "| stats by (instance) count() n, min(_arrived) a, max(_arrived) z, count_uniq(_arrived) u",
+    "| uniq by (_arrived) limit 5",
+    "| stats count() if (_arrived:<2026-11-21T05) early, last(_arrived) l",
     "| stats by (instance) count() n",
     "| stats by (_time:10m, level) count() n",
     "| stats by (level, instance, _time:1d) count() n",
@@ -281,7 +293,7 @@ const PIPES: [&str; 36] = [
 ];
 
 /// Pipes that others may follow.
-const STEPS: [&str; 29] = [
+const STEPS: [&str; 33] = [
     "pattern(message) as k",
     "filter status:>=404",
     "filter level:error",
@@ -289,6 +301,10 @@ const STEPS: [&str; 29] = [
     "filter user:=bob or score:>3",
     "filter -user:* path:\"api/v1\"",
     "filter instance:=web-1",
+    "filter _arrived:>=2026-11-21T03",
+    "math round(_arrived - _time, 1m) as s",
+    "rename _arrived as who",
+    "copy _arrived as k, status as _arrived",
     "filter s:>3",
     "filter k:PUT",
     "filter line:timeout",
@@ -314,7 +330,7 @@ const STEPS: [&str; 29] = [
 ];
 
 /// Pipes that may be last.
-const ENDS: [&str; 32] = [
+const ENDS: [&str; 36] = [
     "stats by (pattern(message), level) count() n",
     "stats by (user, level) count() n, sum(s) t | pivot level",
     "stats by (_time:1h, status:100) count() n | pivot status",
@@ -323,6 +339,10 @@ const ENDS: [&str; 32] = [
     "sort by (pattern(message), trace desc) | fields trace, k",
     "uniq by (path) limit 3",
     "sort by (_time desc) limit 4 offset 1",
+    "sort by (_arrived desc, trace) limit 5",
+    "sort by (_arrived) limit 7 offset 2 | fields _arrived, time, trace",
+    "stats by (_arrived:1h) count() n, min(s) m",
+    "top 3 by (_arrived)",
     "stats by (k) count() n",
     "stats by (user) avg(s) a, sum(score) b",
     "stats by (instance) count() n, max(s) m, min(path) p",

@@ -1,5 +1,6 @@
 //! The values of a field in a batch.
 
+use super::arrivals::Arrivals;
 use super::computed_rows::ComputedRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
 use super::value_numbers::ValueNumbers;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 /// Where the values of a field come from.
 pub(super) enum Values<'b> {
     Time,
+    Arrived(Arrivals<'b>),
     Level,
     Instance,
     Table(Arc<str>),
@@ -34,7 +36,7 @@ pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> 
         Column::Message | Column::Line | Column::Anywhere => {
             kind == PropertyKind::String && (name == "Message" || LAYOUT.contains(&name))
         }
-        Column::Field | Column::Source => is_column_of(field, name, kind),
+        Column::Field | Column::Source | Column::Arrived => is_column_of(field, name, kind),
     }
 }
 
@@ -70,6 +72,7 @@ impl<'b> Values<'b> {
         let mut open = RowSet::none(batch.len());
         let columns = match field.column() {
             Column::Time => return Ok(Values::Time),
+            Column::Arrived => return Ok(Values::Arrived(Arrivals::of(batch)?)),
             Column::Level => return Ok(Values::Level),
             Column::Instance => return Ok(Values::Instance),
             Column::Table => return Ok(Values::Table(table.clone())),
@@ -153,6 +156,7 @@ impl<'b> Values<'b> {
     ) -> Result<(), StoreError> {
         match self {
             Values::Time => batch.each_time(rows, |row, time| each(row, read(Property::DateTime(time)))),
+            Values::Arrived(arrivals) => arrivals.each(batch, rows, read, each),
             Values::Level => {
                 let mut known: [Option<T>; 1 + Level::ALL.len()] = [None; 1 + Level::ALL.len()];
                 batch.each_level(rows, |row, code| {
