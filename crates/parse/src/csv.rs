@@ -10,6 +10,8 @@
 //! quotes. The first line is only assumed to be a header; the lines below confirm it when they have as many values and
 //! a time or a level. Other lines stay plain, and so does the header itself.
 //!
+//! A last value that has no name is the message, where no column is.
+//!
 //! A value in quotes is text. Other values are typed by their form, and an empty value adds no field. Without a message
 //! column, the whole line is the message.
 
@@ -93,8 +95,17 @@ impl CsvHeader {
         let mut cells = Cells::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();
+        // Windows' event viewer saves the message in a column without a name.
+        let has_message = self.columns.iter().any(|column| matches!(column.role, Some((Role::Message, _))));
+        let mut unnamed = None;
         for cell in cells.by_ref() {
-            let column = columns.next()?;
+            let Some(column) = columns.next() else {
+                if has_message || unnamed.is_some() {
+                    return None;
+                }
+                unnamed = Some(cell.text());
+                continue;
+            };
             let is_message = matches!(column.role, Some((Role::Message, _)));
             let value =
                 if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
@@ -119,10 +130,8 @@ impl CsvHeader {
         if record.time.is_none() && record.level.is_none() {
             return None;
         }
-        if record.message.is_empty()
-            && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _))))
-        {
-            record.message = Cow::Borrowed(text);
+        if record.message.is_empty() && !has_message {
+            record.message = unnamed.unwrap_or(Cow::Borrowed(text));
         }
         Some(record)
     }

@@ -10,7 +10,7 @@ use daytable_model::record::{Level, Value};
 /// syslog's scale where the line turns out to be GELF, and 100 to 600 is monolog's.
 pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
     let level = match value {
-        Value::String(digit) if rank == PRIORITY => syslog(digit.parse().ok()?)?,
+        Value::String(digit) if rank == PRIORITY && digit.len() == 1 => syslog(digit.parse().ok()?)?,
         Value::String(word) if rank == MONGO => mongo(word)?,
         Value::String(word) if rank == ERROR_SEVERITY => postgres(word)?,
         Value::String(number) if rank == SEVERITY && number.bytes().all(|byte| byte.is_ascii_digit()) => {
