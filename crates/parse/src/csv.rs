@@ -139,7 +139,7 @@ impl CsvHeader {
 
 impl Column {
     fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name)
+        english(&self.name) == name
     }
 }
 
@@ -153,9 +153,24 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(is_part)
 }
 
+/// What a column is called in English, in small letters: tables are exported in the language of their user.
+fn english(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let known = match lower.as_str() {
+        "datum" | "fecha" | "data" | "дата" => "date",
+        "uhrzeit" | "zeit" | "heure" | "hora" | "ora" | "время" => "time",
+        "zeitstempel" | "horodatage" | "fecha y hora" | "datum und uhrzeit" | "date et heure" => "timestamp",
+        "stufe" | "schweregrad" | "ebene" | "niveau" | "gravité" | "nivel" | "gravedad" | "livello" | "уровень" => "level",
+        "meldung" | "nachricht" | "beschreibung" | "mensaje" | "messaggio" | "сообщение" => "message",
+        "quelle" | "origen" => "source",
+        _ => return lower,
+    };
+    known.into()
+}
+
 /// The role of a column: the role of its name in any case, or of a name that only tables have.
 fn role(name: &str) -> Option<(Role, u8)> {
-    let lower = name.to_ascii_lowercase();
+    let lower = english(name);
     match lower.as_str() {
         "content" | "description" => Some((Role::Message, names::TABLE_MESSAGE)),
         "date and time" | "timegenerated" | "timecreated" | "date/time" => Some((Role::Time, names::TABLE_TIME)),

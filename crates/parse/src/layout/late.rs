@@ -164,7 +164,7 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
 }
 
 /// The level of a word of another language, or of one that is a level only where nothing else stands before it.
-pub(super) fn foreign(word: &str, is_first: bool) -> Option<Level> {
+pub(crate) fn foreign(word: &str, is_first: bool) -> Option<Level> {
     let is_written_large =
         word.chars().next().is_some_and(|first| first.is_uppercase() || !first.is_alphabetic()) || !word.is_ascii();
     let known = is_first && is_written_large && (4..=40).contains(&word.len()) || word == "LOG" && is_first;

@@ -30,6 +30,7 @@ mod usual;
 pub(crate) mod wide;
 
 pub use facility::facility_name;
+pub(crate) use late::foreign as foreign_level;
 pub(super) use habits::Habits;
 pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
@@ -329,7 +330,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
         if sketch.level.is_some() && !sketch.has_component {
             message = trailing_component(&mut sketch, message);
         }
-        let has_pairs = form == Form::Rfc3339 || form == Form::Iso && sketch.is_bare();
+        let has_pairs = form == Form::Rfc3339 || matches!(form, Form::Iso | Form::Other) && sketch.is_bare();
         if let Some(before) = trailing::object(message, sketch.fields()) {
             message = before;
         } else if has_pairs {
