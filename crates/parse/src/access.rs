@@ -16,7 +16,7 @@
 
 use super::line_scanner::{LineScanner, number, text};
 use super::pairs::pair_at;
-use super::timestamp::{self, TimestampDefaults};
+use super::timestamp::{self, Form, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -24,7 +24,12 @@ use std::net::IpAddr;
 /// Parses a line of an access log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
-    let client = ClientPart::read(cut.until(b'[')?)?;
+    let before = cut.until(b'[')?;
+    // A line of another log may have an access line as its message.
+    if timestamp::at_start(before.as_bytes(), defaults).is_some_and(|stamp| stamp.form != Form::Epoch) {
+        return None;
+    }
+    let client = ClientPart::read(before)?;
     let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text("] ")?;

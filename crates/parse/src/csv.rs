@@ -10,6 +10,8 @@
 //! quotes. The first line is only assumed to be a header; the lines below confirm it when they have as many values and
 //! a time or a level. Other lines stay plain, and so does the header itself.
 //!
+//! A last value that has no name is the message, where no column is.
+//!
 //! A value in quotes is text. Other values are typed by their form, and an empty value adds no field. Without a message
 //! column, the whole line is the message.
 
@@ -93,8 +95,17 @@ impl CsvHeader {
         let mut cells = CsvFields::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();
+        // Windows' event viewer saves the message in a column without a name.
+        let has_message = self.columns.iter().any(|column| matches!(column.role, Some((Role::Message, _))));
+        let mut unnamed = None;
         for cell in cells.by_ref() {
-            let column = columns.next()?;
+            let Some(column) = columns.next() else {
+                if has_message || unnamed.is_some() {
+                    return None;
+                }
+                unnamed = Some(cell.text());
+                continue;
+            };
             let is_message = matches!(column.role, Some((Role::Message, _)));
             let value =
                 if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
@@ -119,10 +130,8 @@ impl CsvHeader {
         if record.time.is_none() && record.level.is_none() {
             return None;
         }
-        if record.message.is_empty()
-            && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _))))
-        {
-            record.message = Cow::Borrowed(text);
+        if record.message.is_empty() && !has_message {
+            record.message = unnamed.unwrap_or(Cow::Borrowed(text));
         }
         Some(record)
     }
@@ -130,7 +139,7 @@ impl CsvHeader {
 
 impl Column {
     fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name)
+        english(&self.name) == name
     }
 }
 
@@ -144,9 +153,24 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(is_part)
 }
 
+/// What a column is called in English, in small letters: tables are exported in the language of their user.
+fn english(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let known = match lower.as_str() {
+        "datum" | "fecha" | "data" | "дата" => "date",
+        "uhrzeit" | "zeit" | "heure" | "hora" | "ora" | "время" => "time",
+        "zeitstempel" | "horodatage" | "fecha y hora" | "datum und uhrzeit" | "date et heure" => "timestamp",
+        "stufe" | "schweregrad" | "ebene" | "niveau" | "gravité" | "nivel" | "gravedad" | "livello" | "уровень" => "level",
+        "meldung" | "nachricht" | "beschreibung" | "mensaje" | "messaggio" | "сообщение" => "message",
+        "quelle" | "origen" => "source",
+        _ => return lower,
+    };
+    known.into()
+}
+
 /// The role of a column: the role of its name in any case, or of a name that only tables have.
 fn role(name: &str) -> Option<(Role, u8)> {
-    let lower = name.to_ascii_lowercase();
+    let lower = english(name);
     match lower.as_str() {
         "content" | "description" => Some((Role::Message, names::TABLE_MESSAGE)),
         "date and time" | "timegenerated" | "timecreated" | "date/time" => Some((Role::Time, names::TABLE_TIME)),

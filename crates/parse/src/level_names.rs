@@ -1,6 +1,7 @@
 //! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
 use super::names::{ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
+use crate::layout::foreign_level;
 use daytable_model::record::{Level, Value};
 
 /// The level of a value under a name of this rank, and the rank of that reading.
@@ -10,13 +11,16 @@ use daytable_model::record::{Level, Value};
 /// syslog's scale where the line turns out to be GELF, and 100 to 600 is monolog's.
 pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
     let level = match value {
-        Value::String(digit) if rank == PRIORITY => syslog(digit.parse().ok()?)?,
+        Value::String(digit) if rank == PRIORITY && digit.len() == 1 => syslog(digit.parse().ok()?)?,
         Value::String(word) if rank == MONGO => mongo(word)?,
         Value::String(word) if rank == ERROR_SEVERITY => postgres(word)?,
         Value::String(number) if rank == SEVERITY && number.bytes().all(|byte| byte.is_ascii_digit()) => {
             foundation(number.parse().ok()?)?
         }
-        Value::String(word) => Level::from_word(word).or_else(|| of_library(word)).or_else(|| slog(word))?,
+        Value::String(word) => Level::from_word(word)
+            .or_else(|| of_library(word))
+            .or_else(|| slog(word))
+            .or_else(|| foreign_level(word, false))?,
         Value::Int64(number) => match rank {
             PRIORITY => syslog(*number)?,
             SEVERITY_NUMBER => opentelemetry(*number)?,

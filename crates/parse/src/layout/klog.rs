@@ -6,6 +6,8 @@
 //! I1121 08:00:00.123456    1234 file.go:123] "text" key="value"
 //! I1121 08:00:00.123456 file.go:123] text
 //! I261121 08:00:00.123456 1234 dir/file.go:123 text
+//! I20261121-08:00:00.123(0)? text                       Meteor: a date with its year needs no source line
+//! I[2026-11-21|08:00:00.123] text                       Tendermint
 //! ```
 
 use super::shape::{is_number, letter, source};
@@ -18,11 +20,19 @@ use crate::timestamp::{self, TimestampDefaults};
 pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<(Sketch<'a>, usize)> {
     let bytes = line.as_bytes();
     let level = letter(*bytes.first()?)?;
-    let stamp = timestamp::at_start(bytes.get(1..)?, defaults)?;
+    let start = if bytes.get(1) == Some(&b'[') { 2 } else { 1 };
+    let stamp = timestamp::at_start(bytes.get(start..)?, defaults)?;
     let mut sketch = Sketch::default();
     sketch.level(level, 0, 1);
-    sketch.stamp(1, stamp);
-    let at = skip_spaces(bytes, 1 + stamp.length);
+    sketch.stamp(start, stamp);
+    let end = start + stamp.length;
+    if start == 2 {
+        return (bytes.get(end) == Some(&b']')).then(|| (sketch, skip_spaces(bytes, end + 1)));
+    }
+    if bytes.get(9) == Some(&b'-') {
+        return Some((sketch, skip_spaces(bytes, end)));
+    }
+    let at = skip_spaces(bytes, end);
     let end = scan::space(bytes, at);
     let pid = line.get(at..end).filter(|pid| is_number(pid));
     let at = if pid.is_some() { skip_spaces(bytes, end) } else { at };

@@ -55,7 +55,8 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
         let before = start.checked_sub(1).map(|before| bytes[before]);
         let after = bytes.get(stop).copied();
-        let is_set_off = || is_cell(bytes, start, stop) || is_message_of_glib(bytes, start, stop);
+        let is_set_off =
+            || is_cell(bytes, start, stop) || is_message_of_glib(bytes, start, stop) || is_constant(bytes, start, stop);
         if (may_be_level(before, after, stop - start) || is_set_off())
             && let Some(word) = line.get(start..stop)
             && let Some(level) = level_of(word, plain == 0)
@@ -97,6 +98,14 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
     Some((level, start, start + word.len()))
 }
 
+/// The severity of syslog behind the word for a log, as stunnel writes it after the time: `LOG3[0]: text`.
+pub(super) fn numbered(line: &str, after_time: usize) -> Option<(Level, usize, usize)> {
+    let rest = line.get(after_time..)?.trim_start_matches(' ').strip_prefix("LOG")?;
+    let &[digit @ b'0'..=b'7', b'[', ..] = rest.as_bytes() else { return None };
+    let start = line.len() - rest.len();
+    Some((crate::scales::of_priority(digit - b'0'), start, start + 1))
+}
+
 #[inline]
 fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || !byte.is_ascii()
@@ -110,7 +119,20 @@ fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
         && matches!(
             after,
             None | Some(
-                b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(' | b'#' | b'.'
+                b' ' | b'\t'
+                    | b']'
+                    | b')'
+                    | b'>'
+                    | b':'
+                    | b'['
+                    | b'|'
+                    | b'!'
+                    | b'/'
+                    | b','
+                    | b'('
+                    | b'#'
+                    | b'.'
+                    | b'*'
             )
         )
 }
@@ -142,7 +164,7 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
 }
 
 /// The level of a word of another language, or of one that is a level only where nothing else stands before it.
-pub(super) fn foreign(word: &str, is_first: bool) -> Option<Level> {
+pub(crate) fn foreign(word: &str, is_first: bool) -> Option<Level> {
     let is_written_large =
         word.chars().next().is_some_and(|first| first.is_uppercase() || !first.is_alphabetic()) || !word.is_ascii();
     let known = is_first && is_written_large && (4..=40).contains(&word.len()) || word == "LOG" && is_first;
@@ -189,7 +211,9 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         }
         // The bracket that holds the time: `[main(----) 2026.11.21 08:00:01.123 INF] text`.
         [b']', b' ', ..] => is_capital && plain < 2,
-        [b':'] | [b':', b' ' | b'\t', ..] => plain < 2,
+        [b':'] | [b':', b' ' | b'\t', ..] => plain < 2 || plain == 2 && is_capital && bytes[..start].ends_with(b": "),
+        // `*ERROR* [thread] text`
+        [b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
         // `0024:err:module:load text`
         [b':', next, ..] if next.is_ascii_alphabetic() && before == Some(b':') => {
@@ -209,6 +233,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
         [b' ', next, ..] if plain == 0 && is_spaced && !next.is_ascii_alphanumeric() => true,
         [] | [b' ', ..] if is_named(bytes, start) => true,
+        // `LedgerMaster:WRN text`
+        [b' ', ..] if before == Some(b':') && is_capital && plain < 2 => true,
         // `1234 0x7f01 warning MediaObject text`
         [b' ', b'A'..=b'Z', ..] if plain == 0 && is_alone(bytes, start) && start > 0 => true,
         [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
@@ -240,6 +266,12 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// `LOG_ERROR  root  text`
+fn is_constant(bytes: &[u8], start: usize, stop: usize) -> bool {
+    let before = bytes[..start].strip_suffix(b"LOG_");
+    before.is_some_and(|before| matches!(before, [] | [.., b' ' | b'\t' | b'['])) && matches!(bytes.get(stop), Some(b' ' | b'\t' | b']'))
 }
 
 /// `Gjs-WARNING **: text`

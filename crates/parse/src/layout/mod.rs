@@ -30,6 +30,7 @@ mod usual;
 pub(crate) mod wide;
 
 pub use facility::facility_name;
+pub(crate) use late::foreign as foreign_level;
 pub(super) use habits::Habits;
 pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
@@ -181,7 +182,7 @@ pub(super) fn timed_format(line: &str, defaults: &TimestampDefaults) -> Option<F
     match line.as_bytes() {
         [] => None,
         [b'<', ..] if syslog::priority(line).is_some() => Some(Format::Syslog),
-        [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, defaults).map(|_| Format::Klog),
+        [b'A'..=b'Z', b'0'..=b'9' | b'[', ..] => klog::read(line, defaults).map(|_| Format::Klog),
         [0x1b, ..] => LineHeader::is_timed(&ansi::strip(line), defaults).then_some(Format::Text),
         _ => LineHeader::is_timed(line, defaults).then_some(Format::Text),
     }
@@ -218,7 +219,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
             timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
-            if line.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+            if line.as_bytes().get(1).is_some_and(|byte| byte.is_ascii_digit() || *byte == b'[')
                 && let Some((sketch, at)) = klog::read(line, &context.defaults)
             {
                 return Some(structured(sketch, text_after(text, at), Format::Klog));
@@ -268,6 +269,11 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
         {
             header.sketch.level(level, start, end);
         }
+        if header.sketch.level.is_none()
+            && let Some((level, end)) = first_in_capitals(header.line, header.at)
+        {
+            header.sketch.level(level, header.at, end);
+        }
         return Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults));
     }
     if matches!(header.form, Form::Other | Form::Iso) && header.is_only_time() && logcat::after_the_time(&mut header) {
@@ -280,6 +286,14 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
     }
     header.after_the_time(context.habits);
     Some(finish(text, header, context))
+}
+
+/// The level in capitals that a message begins with, and its end: `WARNING controller ct1 is not reachable`.
+fn first_in_capitals(line: &str, at: usize) -> Option<(Level, usize)> {
+    let length = line.as_bytes().get(at..)?.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let is_word = length > 2 && matches!(line.as_bytes().get(at + length), Some(b' ' | b':'));
+    let level = Level::from_word(line.get(at..at + length).filter(|_| is_word)?)?;
+    Some((level, at + length))
 }
 
 fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext<'_>) -> Parsed<'a> {
@@ -296,6 +310,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
         && let Some((level, start, end)) = late::level(header.line, header.after_time)
             .or_else(|| syslog::mark_severity(header.line, header.after_time))
             .or_else(|| late::in_angles(header.line, header.after_time))
+            .or_else(|| late::numbered(header.line, header.after_time))
     {
         sketch.level(level, start, end);
     }
@@ -315,7 +330,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
         if sketch.level.is_some() && !sketch.has_component {
             message = trailing_component(&mut sketch, message);
         }
-        let has_pairs = form == Form::Rfc3339 || form == Form::Iso && sketch.is_bare();
+        let has_pairs = form == Form::Rfc3339 || matches!(form, Form::Iso | Form::Other) && sketch.is_bare();
         if let Some(before) = trailing::object(message, sketch.fields()) {
             message = before;
         } else if has_pairs {

@@ -31,6 +31,15 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         shape::WordKind::Group(word) if word.len() == 1 && line.as_bytes().get(token.end) == Some(&b'[') => {
             (level_at(word, 1)?, token.end)
         }
+        // `[Warn#SQL] text`
+        shape::WordKind::Group(inner)
+            if let Some((word, scope)) = inner.split_once('#')
+                && word.len() > 1
+                && !scope.is_empty()
+                && let Some(level) = level_at(word, 1) =>
+        {
+            (level, token.end)
+        }
         shape::WordKind::Group(inner) => {
             let second = shape::token(line, skip_spaces(line.as_bytes(), token.end))?;
             // `[libx264 @ 0x55] [error] text`

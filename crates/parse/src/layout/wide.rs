@@ -66,7 +66,12 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
 fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
     let is_set_off = |at: usize| at == 0 || bytes[at - 1] == b'[' || bytes[..at].ends_with(b": ");
-    let begins = |at: usize| bytes.get(at + 2) == Some(&b':') && bytes.get(at + 5) == Some(&b':');
+    let begins = |at: usize| {
+        let has_padding = bytes.get(at + 2) == Some(&b':') && bytes.get(at + 5) == Some(&b':');
+        // `8:00:01 AM text`
+        let is_of_a_half = || bytes.get(1) == Some(&b':') && matches!(bytes.get(7..10), Some(b" AM" | b" PM"));
+        has_padding || at == 0 && is_of_a_half()
+    };
     let at = (0..bytes.len().min(CLOCK_WITHIN)).find(|at| begins(*at) && is_set_off(*at))?;
     let stamp = timestamp::clock_at_start(bytes.get(at..)?, defaults)?;
     let is_whole = matches!(bytes.get(at + stamp.length), Some(b' ' | b'\t' | b']' | b':' | b'|'));
@@ -114,7 +119,10 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
         let is_near = found.form != Form::Epoch
             || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
                 && found.time.get() >= seen.saturating_sub(EPOCH_DAYS * TICKS_PER_DAY);
-        let is_header = ordinary_words(line.get(..at)?) <= words_max;
+        // Cells between bars are no sentence: `INFO   | jvm 1    | main    | 2025/11/21 08:00:01 | text`.
+        let before = line.get(..at)?;
+        let bars = before.bytes().filter(|byte| *byte == b'|').count();
+        let is_header = ordinary_words(before) <= words_max.saturating_add(bars);
         (is_word && is_near && is_header && line.is_char_boundary(at + found.length)).then_some((at, found))
     })
 }

@@ -6,14 +6,14 @@
 //! 17/06/09 20:10:40            11/21/2026 8:00 AM    21.11.2026 08:00:00     two digits
 //! 03-17 16:13:38.811           10.30 16:49:06        11/21 08:00:00          month and day
 //! 20/Nov/2026:00:05:45 +0100   20-Nov-2026 00:05:45  20 Nov 2026 00:05:45
-//! 081109 203615                070716 14:10:00                               six digits: year, month and day
+//! 081109 203615                070716 14:10:00      251121/080001.123        six digits: year, month and day
 //! 20171223-22:15:29:606        20261121T080000Z      20261121080000          eight, fourteen
 //! Nov 20 00:05:45              Nov 20 2026 00:05:45  Sun Dec 04 04:47:44 2005  Sun, 06 Nov 1994 08:49:37 GMT
 //! ```
 //!
 //! If the digits leave the order open, `/` means month before day, its most common use, and `.` and `-` mean day before
-//! month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, unless that gives no
-//! date or a future one.
+//! month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, or the last one where `.`
+//! stands between them, unless that gives no date or a future one.
 
 use super::clock::{DigitCursor, Seconds};
 use super::language;
@@ -64,7 +64,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, defaults),
         (2, Some(b':')) => clock_first(&mut cursor, defaults),
         (1 | 2, Some(0xe6)) => from_numbered_month(bytes, defaults),
-        (6, Some(b' ')) => {
+        (6, Some(b' ' | b'/')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
             clock_after(date, &mut cursor, Seconds::Required, defaults)
@@ -75,7 +75,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
             cursor.at += 1;
             clock_after(WrittenDate::Full(year, month, day), &mut cursor, Seconds::Required, defaults)
         }
-        (8, Some(b'-' | b'T' | b' ' | b'_' | b':' | b'.')) => {
+        (8, Some(b'-' | b'T' | b' ' | b'_' | b':' | b'.' | b'/')) => {
             let is_packed = bytes.get(8) != Some(&b'.') || DigitCursor { bytes, at: 9 }.run() == 6;
             is_packed.then_some(())?;
             let date = WrittenDate::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
@@ -188,7 +188,7 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     let day = cursor.number(1, 2)?;
     let _comma = cursor.eat(b',');
     dashes(cursor);
-    let separator = cursor.eat_any(b"Tt -_:.@[\t")?;
+    let separator = cursor.eat_any(b"Tt -_:.@[|;\t")?;
     let _padding = separator == b' ' && cursor.eat(b' ');
     let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
@@ -212,10 +212,10 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
 }
 
-/// Dashes between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
+/// Dashes or a bar between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
 fn dashes(cursor: &mut DigitCursor<'_>) {
     let length =
-        [&b" - "[..], b" -- ", b"] ["].iter().find(|dashes| cursor.rest().starts_with(dashes)).map_or(1, |d| d.len());
+        [&b" - "[..], b" -- ", b"] [", b" | "].iter().find(|dashes| cursor.rest().starts_with(dashes)).map_or(1, |d| d.len());
     cursor.at += length - 1;
 }
 
@@ -274,6 +274,10 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
         let date = match cursor.eat_any(b"/-., ")? {
             _ if cursor.run() == 4 => WrittenDate::Full(signed(cursor.digits(4)?)?, month, first),
             b'-' | b'/' if cursor.run() == 2 => WrittenDate::Full(near_year(cursor.digits(2)?, defaults), month, first),
+            // `Fri, 21 Nov 25 08:00:01 +0000`
+            b' ' if cursor.run() == 2 && cursor.rest().get(2) == Some(&b' ') => {
+                WrittenDate::Full(near_year(cursor.digits(2)?, defaults), month, first)
+            }
             b' ' if cursor.run() <= 2 => {
                 let seconds = if between == b'-' { Seconds::Optional } else { Seconds::Required };
                 let since_midnight = cursor.clock(b':', seconds)?;
@@ -310,21 +314,23 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let (month, day) = if month_first { (first, second) } else { (second, first) };
     let has_comma = cursor.eat(b',');
     dashes(cursor);
-    if cursor.eat_any(b" T-:_[\t").is_none() && !has_comma {
+    if cursor.eat_any(b" T-:_[|;\t").is_none() && !has_comma {
         return None;
     }
     if year_digits == 4 {
         return clock_after(WrittenDate::Full(signed(third)?, month, day), cursor, Seconds::Optional, defaults);
     }
     let begins_with_year = WrittenDate::Full(near_year(first, defaults), second, third);
+    let ends_with_year = WrittenDate::Full(near_year(third, defaults), month, day);
     let since_midnight = cursor.clock(b':', Seconds::Required)?;
     let rest = *cursor;
-    with_zone(begins_with_year, since_midnight, cursor, Form::Other, defaults)
+    let [likely, other] =
+        if between == b'.' { [ends_with_year, begins_with_year] } else { [begins_with_year, ends_with_year] };
+    with_zone(likely, since_midnight, cursor, Form::Other, defaults)
         .filter(|stamp| padded && (defaults.seen.get() == 0 || stamp.time.get() <= defaults.seen.get() + TICKS_PER_DAY))
         .or_else(|| {
             *cursor = rest;
-            let ends_with_year = WrittenDate::Full(near_year(third, defaults), month, day);
-            with_zone(ends_with_year, since_midnight, cursor, Form::Other, defaults)
+            with_zone(other, since_midnight, cursor, Form::Other, defaults)
         })
 }
 

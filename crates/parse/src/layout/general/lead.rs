@@ -10,13 +10,13 @@ use daytable_model::record::Level;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 
 /// Tokens before the time.
-const LEAD_MAX: usize = 6;
+const LEAD_MAX: usize = 8;
 
 impl<'a> LineHeader<'a> {
     /// Whether a line has a time near its start. Cheaper than reading the header.
     pub(in crate::layout) fn is_timed(line: &'a str, defaults: &TimestampDefaults) -> bool {
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
-        let mut is_numbered = false;
+        let (mut is_numbered, mut is_cell) = (false, false);
         for place in 0..=LEAD_MAX {
             if header.stamp_at(header.at, defaults).is_some()
                 || header.bracketed(defaults).is_some()
@@ -24,10 +24,12 @@ impl<'a> LineHeader<'a> {
             {
                 return true;
             }
-            let Some(token) = token(line, header.at).filter(|token| may_lead(token, place, is_numbered)) else {
+            let Some(token) = token(line, header.at).filter(|token| may_lead(token, place, is_numbered || is_cell))
+            else {
                 return false;
             };
             is_numbered |= place == 0 && matches!(token.kind, WordKind::Number(_));
+            is_cell = is_bar(line, &token);
             header.at = token.end;
             header.skip();
         }
@@ -46,7 +48,8 @@ impl<'a> LineHeader<'a> {
         let mut lead: [Option<Token<'a>>; LEAD_MAX] = [None; LEAD_MAX];
         for place in 0..if self.by_clock { 1 } else { LEAD_MAX } {
             let is_numbered = matches!(lead[0], Some(Token { kind: WordKind::Number(_), .. }));
-            let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered))?;
+            let is_cell = place > 0 && lead[place - 1].is_some_and(|last| is_bar(self.line, &last));
+            let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered || is_cell))?;
             lead[place] = Some(token);
             self.at = token.end;
             self.skip();
@@ -282,7 +285,8 @@ impl<'a> LineHeader<'a> {
 
 /// Whether a token may stand before a time: an ordinary word may not, unless a name and `|` follow.
 ///
-/// After a number at the start of the line (a line number), ordinary words may stand too.
+/// After a number at the start of the line (a line number) and after a bar, ordinary words may stand too:
+/// `INFO   | jvm 1    | main    | 2025/11/21 08:00:01 | text`.
 fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
     match token.kind {
         WordKind::Word(word) => {
@@ -299,6 +303,11 @@ fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
         WordKind::Group(inner) => inner.len() < 64,
         _ => true,
     }
+}
+
+/// Whether a token is the bar between two columns.
+fn is_bar(line: &str, token: &Token<'_>) -> bool {
+    line.get(token.start..token.end) == Some("|")
 }
 
 /// Whether thousandths go on behind a comma: `00:00:01.234,567` counts from the start of a device.
