@@ -45,6 +45,12 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = args.daemon.config()?;
     let socket = daytable_store::control_socket(&config.data_dir);
     let by_socket = match over_unix(&socket, path, args.timeout) {
+        // At the address of a configuration that was not named, another daemon may listen.
+        Err(HealthError::NotReached(error))
+            if args.daemon.data_dir.is_some() && error.kind() != io::ErrorKind::PermissionDenied =>
+        {
+            return Err(unhealthy(format!("{}: {error}", socket.escaped())));
+        }
         Err(HealthError::NotReached(error)) => format!("{}: {error}", socket.escaped()),
         answered => return answered.map_err(|error| unhealthy(error.to_string())),
     };

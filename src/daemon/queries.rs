@@ -7,7 +7,7 @@ use crate::http::{
 };
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
-use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate, Remarks, Test};
+use daytable_logsql::{Expression, FieldName, GroupFilter, GroupTest, ParsedQuery, Pipe, Predicate, Remarks, Test};
 use daytable_model::clock::ZoneClock;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::level::{Level, unknown_level};
@@ -298,6 +298,17 @@ impl io::Write for ResponseBytes<'_> {
     }
 }
 
+/// How a group is found again: a value of `column` in `field`, or what the value stands for.
+fn group_filter(filter: &GroupFilter) -> serde_json::Value {
+    let (test, size) = match filter.test {
+        GroupTest::Value => ("value", serde_json::Value::Null),
+        GroupTest::Step(size) => ("step", size.into()),
+        GroupTest::Network(bits) => ("network", bits.into()),
+        GroupTest::Pattern => ("pattern", serde_json::Value::Null),
+    };
+    json!({"column": filter.column, "field": filter.field, "test": test, "size": size})
+}
+
 pub(super) fn summary(
     stores: &Stores<'_>,
     params: &SummaryParams,
@@ -318,9 +329,13 @@ pub(super) fn summary(
             explain_nothing(stores, &query, &options, &report, out)?;
             let columns: Vec<&str> =
                 rows.first().map(|row| row.columns().iter().map(|(name, _)| &**name).collect()).unwrap_or_default();
+            let (source, filters) = query.group_filters().unzip();
+            let filters: Vec<_> = filters.iter().flatten().map(group_filter).collect();
             json!({
                 "columns": columns,
                 "groups": query.group_columns(),
+                "source": source.as_ref().map(ToString::to_string),
+                "filters": filters,
                 "step_seconds": query.time_step().map(|step| step.as_secs_f64()),
                 "rows": rows,
                 "matched": report.matched,

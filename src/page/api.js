@@ -117,7 +117,8 @@ async function rows(url, signal, q = "") {
 /** One JSON document. @param {string} path @param {Ask & Record<string, string|number>} ask @param {AbortSignal} [signal] @returns {Promise<any>} */
 const document = async (path, ask, signal) => parseJson(await (await get(target(path, ask), signal, ask.q)).text());
 
-/** @typedef {{rows: Row[], groups: string[], step_seconds: unknown}} Result rows, the columns by which they are groups, and the step of their time */
+/** @typedef {{column: string, field: string, test: string, size: number}} GroupFilter how a value of a column finds the records of its group */
+/** @typedef {{rows: Row[], groups: string[], source: string|null, filters: GroupFilter[], step_seconds: unknown}} Result rows, the columns by which they are groups, what these are made of, and the step of their time */
 
 /** The rows of a query with pipes. @param {Ask & {limit: number}} ask @param {AbortSignal} signal @returns {Promise<Result>} */
 export async function result(ask, signal) {

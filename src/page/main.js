@@ -12,7 +12,7 @@ import { showHosts } from "./hosts.js";
 import { List } from "./list.js";
 import { grouped } from "./number.js";
 import { showPatterns } from "./patterns.js";
-import { add, has, hasPipes, split, term, terms } from "./query.js";
+import { add, groupTerm, has, hasPipes, split, term, terms } from "./query.js";
 import { rangePicker, showRange } from "./range.js";
 import { copyLine, RecordView } from "./record.js";
 import { linesIn, rowElement } from "./row.js";
@@ -276,8 +276,13 @@ async function showResult(asked, signal) {
     if (!resultRows) place.replaceChildren(why.message ? nothing() : blank("No rows", "The pipes leave none of what matches."));
     else drawChart = showTable(place, result, {
       ...uses,
-      filter: (name, value) => change({ q: add(split(state.q)[0], term(name, value)) }),
-      zoom: (time, step) => change({ q: split(state.q)[0], since: rfc(time), until: rfc(stepAfter(time, step, state.utc)) }),
+      filter(name, value) {
+        const one = groupTerm(result.filters.find(({ column }) => column === name), name, value);
+        const [first, pipes] = split(result.source ?? state.q);
+        change({ q: pipes ? `${first} ${pipes} | filter ${one}` : add(split(state.q)[0], one) });
+      },
+      // Steps of a query are those of UTC.
+      zoom: (time, step) => change({ q: split(state.q)[0], since: rfc(time), until: rfc(stepAfter(time, step, true)) }),
     });
   } catch (error) {
     if (signal.aborted) return;

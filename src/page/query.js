@@ -33,6 +33,14 @@ export function term(field, value) {
   return `${nameOf(field)}:=${/^[\p{L}\p{N}_][\p{L}\p{N}_.-]*$/u.test(text) ? text : quote(text)}`;
 }
 
+/** The filter of a group. @param {import("./api.js").GroupFilter|undefined} group @param {string} name @param {any} value */
+export function groupTerm(group, name, value) {
+  const { field = name, test = "", size = 0 } = group ?? {};
+  const tests = { step: () => `range[${value}, ${+value + size})`, network: () => `ipv4_range(${value}/${size})`, pattern: () => `pattern(${quote(value)})` };
+  const of = value === null || value === "" ? undefined : /** @type {Record<string, () => string>} */ (tests)[test];
+  return of ? `${nameOf(field)}:${of()}` : term(field, value);
+}
+
 /** @param {string} filter */
 const negated = (filter) => (filter.startsWith("-") ? filter.slice(1) : "-" + filter);
 

@@ -333,6 +333,31 @@ fn a_pattern_of_the_command_line_that_follows_nothing_is_told_at_the_start_and_b
 }
 
 #[test]
+fn a_duration_asked_of_numbers_without_a_unit_is_told() {
+    let place = Place::new();
+    let lines: Vec<String> = ["\"rt\":1.5", "\"rt\":0.2", "\"duration_ms\":2500", "\"took\":\"0.7s\""]
+        .iter()
+        .map(|member| format!(r#"{{"time":"2026-11-21T10:00:00Z","msg":"done",{member}}}"#))
+        .collect();
+    fs::write(place.path("times.ndjson"), lines.join("\n") + "\n").expect("written");
+    place.said("import", &[&place.path("times.ndjson").display().to_string()]);
+    for (query, said) in [
+        ("rt:>1s", "the numbers of rt have no unit: 1 record has rt:>1 (if rt is in seconds)"),
+        ("done rt:>=100ms", "the numbers of rt have no unit: 2 records have rt:>=0.1 (if rt is in seconds)"),
+        (
+            "duration_ms:>2s",
+            "the numbers of duration_ms have no unit: 1 record has duration_ms:>2000 (if duration_ms is in milliseconds)",
+        ),
+        // A duration that was written as one is less.
+        ("took:>1s", "nothing found in 1 day with 4 records\n"),
+        ("rt:>2s", "nothing found in 1 day with 4 records\n"),
+    ] {
+        let output = place.ask("query", &[query]);
+        assert!(error_of(&output).contains(said), "{query}: {}", error_of(&output));
+    }
+}
+
+#[test]
 fn a_word_that_is_a_part_of_words_is_told_with_the_number_that_its_pattern_finds() {
     let place = Place::new();
     let lines: Vec<String> = ["IllegalStateException", "ValueError", "IOException", "Connected", "ValueError again"]

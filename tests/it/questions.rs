@@ -93,6 +93,13 @@ fn the_routes_answer_questions() {
     assert_eq!(answer["rows"], json!(wanted_rows));
     assert_eq!((&answer["columns"], &answer["groups"]), (&json!(["kind", "n"]), &json!(["kind"])));
     assert_eq!((&answer["step_seconds"], &answer["matched"]), (&json!(null), &json!(10)));
+    let wanted_filters = json!([{"column": "kind", "field": "kind", "test": "value", "size": null}]);
+    assert_eq!((&answer["source"], &answer["filters"]), (&json!("status:>=230"), &wanted_filters));
+    let patterns = document("stats", &[("q", "* | top by (pattern(message))")]);
+    assert_eq!(patterns["rows"], json!([{"pattern(message)": "step <_>", "hits": 40}]));
+    let found = json!([{"column": "pattern(message)", "field": "message", "test": "pattern", "size": null}]);
+    assert_eq!((&patterns["source"], &patterns["filters"]), (&json!("*"), &found));
+    assert_eq!(document("count", &[("q", r#"message:pattern("step <_>")"#)]), json!([{"records": 40}]));
     let by_time = document("stats", &[("q", "* | stats by (_time:1d) count() n")]);
     assert_eq!((&by_time["groups"], &by_time["step_seconds"]), (&json!(["_time"]), &json!(86_400.0)));
     let hits = document("hits", &[("q", "level:error"), ("step", "30m"), ("by", "level")]);

@@ -30,6 +30,9 @@ fn a_health_check_asks_whoever_answers() {
     let config = place.path("other.toml");
     std::fs::write(&config, format!("data_dir = \"/nowhere\"\n[http]\nlisten = \"{address}\"\n")).expect("written");
     assert!(daytable(&["healthcheck", "--config", &config.display().to_string()]).status.success());
+    // A folder that is named has no daemon, whatever listens at the address.
+    let other = daytable(&["healthcheck", "--data", "/nowhere", "--config", &config.display().to_string()]);
+    assert_eq!(other.status.code(), Some(69), "{other:?}");
     assert_eq!(client::over_unix(daemon.socket(), "GET", "/readyz", "").expect("answered").status, 200);
     daemon.stop();
     let gone = daytable(&["healthcheck", "--config", &config.display().to_string()]);

@@ -66,6 +66,8 @@ pub struct FieldName {
     /// Properties of the field in records in which its name collides with another one; most names cannot.
     apart: Option<Arc<[Box<str>]>>,
     column: Column,
+    /// What a shown name becomes, for the fields of other names that become this one.
+    becomes: Option<fn(&str) -> String>,
 }
 
 impl FieldName {
@@ -88,17 +90,23 @@ impl FieldName {
         let apart: Vec<Box<str>> = exact.into_iter().chain(again).map(String::into_boxed_str).collect();
         let written: Arc<str> = written.into();
         let property = if property == *written { written.clone() } else { property.into() };
-        FieldName { written, property, apart: (!apart.is_empty()).then(|| apart.into()), column }
+        FieldName { written, property, apart: (!apart.is_empty()).then(|| apart.into()), column, becomes: None }
+    }
+
+    /// The fields of other names that `becomes` makes this one of, where letters that are not ASCII, or a code in a property, are
+    /// lost. Such a field has no value of its own: only [`Fields::any_value`](crate::Fields::any_value) finds one.
+    pub fn others_that_become(name: &str, becomes: fn(&str) -> String) -> FieldName {
+        FieldName { becomes: Some(becomes), ..FieldName::new(name) }
     }
 
     /// Where a bare word is looked for: [`Column::Anywhere`].
     pub fn anywhere() -> FieldName {
-        FieldName { written: "".into(), property: "".into(), apart: None, column: Column::Anywhere }
+        FieldName { written: "".into(), property: "".into(), apart: None, column: Column::Anywhere, becomes: None }
     }
 
     /// The note of the stream that a record was pushed to: [`Column::Stream`].
     pub fn of_stream() -> FieldName {
-        FieldName { written: STREAM.into(), property: STREAM.into(), apart: None, column: Column::Stream }
+        FieldName { written: STREAM.into(), property: STREAM.into(), apart: None, column: Column::Stream, becomes: None }
     }
 
     /// The name as the query writes it. An answer uses this name.
@@ -114,6 +122,9 @@ impl FieldName {
     /// The field among those that `find` finds by their names. A field that has the name of a column is shown, and asked for,
     /// with a `_`.
     pub fn find_in<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+        if self.becomes.is_some() {
+            return None;
+        }
         let apart = self.apart.iter().flat_map(|names| names.iter()).find_map(|name| find(name));
         apart.or_else(|| find(&self.written)).or_else(|| find(&self.property)).or_else(|| {
             let column = self.written.trim_end_matches('_');
@@ -150,6 +161,10 @@ impl FieldName {
 
     /// Whether a stored field of this name may be the one, or a later one of its name.
     pub fn is_property(&self, stored: &str) -> bool {
+        if let Some(becomes) = self.becomes {
+            let is_odd = !stored.is_ascii() || stored.contains("_u");
+            return is_odd && *self.property != *stored && becomes(&shown_name(stored)) == *self.written;
+        }
         let is_it = |stored: &str| {
             *self.written == *stored
                 || *self.property == *stored
@@ -164,6 +179,9 @@ impl FieldName {
         fields: impl Iterator<Item = (&'v str, Property<'v>)> + Clone,
         test: &mut dyn FnMut(Option<Property<'_>>) -> bool,
     ) -> bool {
+        if self.becomes.is_some() {
+            return fields.into_iter().any(|(stored, value)| self.is_property(stored) && test(Some(value)));
+        }
         let is_first = |first: &str| {
             let found = |name: &str| {
                 fields.clone().any(|(known, _)| known == name).then(|| shown_name(name) == shown_name(first))
@@ -196,7 +214,7 @@ pub fn other_name(written: &str) -> Option<&'static str> {
 /// Two names are equal if a query writes them alike.
 impl PartialEq for FieldName {
     fn eq(&self, other: &FieldName) -> bool {
-        self.written == other.written && self.column == other.column
+        self.written == other.written && self.column == other.column && self.becomes.is_some() == other.becomes.is_some()
     }
 }
 

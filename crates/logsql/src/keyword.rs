@@ -47,7 +47,7 @@ pub(crate) const PIPES: [&str; 40] = [
 ];
 
 /// The functions of filters.
-pub(crate) const FILTER_FUNCTIONS: [&str; 14] = [
+pub(crate) const FILTER_FUNCTIONS: [&str; 15] = [
     "contains_all",
     "contains_any",
     "eq_field",
@@ -58,6 +58,7 @@ pub(crate) const FILTER_FUNCTIONS: [&str; 14] = [
     "le_field",
     "len_range",
     "lt_field",
+    "pattern",
     "range",
     "re",
     "seq",

@@ -17,7 +17,7 @@
 //! * [`effect`]: what each pipe does to the rows that pass it. [`plan`]: the same answer with less work.
 //! * `columns`: which columns of an answer are groups.
 //! * [`template`]: the patterns of the pipes `extract` and `format`.
-//! * [`matcher`]: the test of one value. [`predicate`]: the test of a record, by the trait [`Fields`].
+//! * [`line_pattern`]: a text without what changes. [`matcher`]: the test of one value. [`predicate`]: the test of a record, by the trait [`Fields`].
 //!
 //! The crate knows neither stores nor pipes at work: `crates/query` evaluates the pipes, and `crates/intake` routes
 //! records by predicates. Every input is parsed or refused: no text makes the parser panic, and depth, length and
@@ -41,6 +41,7 @@ mod lexer;
 mod parser;
 mod pipe_parser;
 mod columns;
+pub mod line_pattern;
 pub mod matcher;
 pub mod predicate;
 #[cfg(test)]
@@ -48,6 +49,7 @@ mod remark_tests;
 #[cfg(test)]
 mod tests;
 
+pub use columns::{GroupFilter, GroupTest};
 pub use error::SyntaxError;
 pub use field_name::{ARRIVED_COLUMN, Column, FieldName, other_name};
 pub use matcher::Matcher;

@@ -4,6 +4,7 @@
 //! decide once for each distinct value of a column.
 
 use crate::field_name::{Column, FieldName};
+use crate::line_pattern;
 use crate::number::{Number, ipv4};
 use crate::parser::regexp;
 use crate::query::{Operator, Test};
@@ -42,6 +43,7 @@ enum Kind {
     Order(Operator, String),
     StringRange(String, String),
     Length(u64, u64),
+    Pattern(String),
     Addresses(u32, u32),
     /// The bit of each level that matches; bit 0 is no level.
     Levels(u16),
@@ -197,6 +199,7 @@ impl Matcher {
             Kind::In(values) => values.iter().any(|value| value.text.is_empty()),
             Kind::Regexp(regex, _) => regex.is_match(""),
             Kind::Length(low, _) => *low == 0,
+            Kind::Pattern(pattern) => pattern.is_empty(),
             Kind::All(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),
             Kind::Sequence(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),
             Kind::AnyOf(phrases) => phrases.iter().any(|phrase| phrase.text.is_empty()),
@@ -226,6 +229,7 @@ impl Matcher {
             Kind::Order(operator, value) => !text.is_empty() && operator.holds(text.cmp(value.as_str())),
             Kind::StringRange(low, high) => low.as_str() <= text && text < high.as_str(),
             Kind::Length(low, high) => (*low..=*high).contains(&(text.chars().count() as u64)),
+            Kind::Pattern(pattern) => line_pattern::pattern_of(text) == *pattern,
             Kind::Addresses(low, high) => ipv4(text).is_some_and(|address| (*low..=*high).contains(&address)),
             Kind::Levels(levels) => levels & (1 << Level::from_word(text).map_or(0, Level::code)) != 0,
             Kind::Function(test) => test.0(Some(Property::String(text))),
@@ -296,6 +300,7 @@ impl Matcher {
             Kind::Exact(exact) if exact.number.is_none() => (exact.text.as_str(), (true, true)),
             Kind::ExactPrefix(text) => (text.as_str(), (true, false)),
             Kind::Regexp(_, required) => (required.as_deref()?, (false, false)),
+            Kind::Pattern(pattern) => (line_pattern::required(pattern)?, (false, false)),
             Kind::All(phrases) | Kind::Sequence(phrases) => {
                 let longest = phrases.iter().max_by_key(|phrase| phrase.text.len())?;
                 (longest.text.as_str(), longest.borders)
@@ -365,6 +370,7 @@ fn kind_of(test: &Test) -> Kind {
             _ => Kind::Never,
         },
         Test::StringRange(low, high) => Kind::StringRange(low.clone(), high.clone()),
+        Test::Pattern(pattern) => Kind::Pattern(pattern.clone()),
         Test::LengthRange(low, high) => Kind::Length(*low, *high),
         Test::AddressRange(low, high) => Kind::Addresses(*low, *high),
         // Times relative to now are a predicate's matter.

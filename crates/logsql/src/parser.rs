@@ -614,7 +614,7 @@ impl<'q> Parser<'q> {
         let wanted = match name.as_str() {
             "len_range" | "string_range" => 2..=2,
             "ipv4_range" => 1..=2,
-            "eq_field" | "le_field" | "lt_field" | "re" => 1..=1,
+            "eq_field" | "le_field" | "lt_field" | "pattern" | "re" => 1..=1,
             _ => 0..=usize::MAX,
         };
         if !wanted.contains(&values.len()) {
@@ -641,6 +641,7 @@ impl<'q> Parser<'q> {
             "eq_field" => Test::Other(FieldOperator::Equal, FieldName::new(&values[0])),
             "le_field" => Test::Other(FieldOperator::LessOrEqual, FieldName::new(&values[0])),
             "lt_field" => Test::Other(FieldOperator::Less, FieldName::new(&values[0])),
+            "pattern" => Test::Pattern(values.remove(0)),
             "string_range" => Test::StringRange(values.remove(0), values.remove(0)),
             "len_range" => Test::LengthRange(number(self, 0)?, number(self, 1)?),
             _ => {

@@ -106,6 +106,7 @@ impl Display for Test {
                 write!(f, "range{open}{}, {}{close}", Quoted(low), Quoted(high))
             }
             Test::StringRange(low, high) => write!(f, "string_range({}, {})", Quoted(low), Quoted(high)),
+            Test::Pattern(pattern) => write!(f, "pattern({})", Quoted(pattern)),
             Test::LengthRange(low, high) => write!(f, "len_range({low}, {high})"),
             Test::Times(test) => test.fmt(f),
             Test::AddressRange(low, high) => {

@@ -82,6 +82,8 @@ pub enum Test {
     },
     /// `string_range(a,b)`: at least the first, and less than the second.
     StringRange(String, String),
+    /// `pattern("order <_> done")`: the text has this [pattern](crate::line_pattern).
+    Pattern(String),
     /// `len_range(5,10)`: so many characters.
     LengthRange(u64, u64),
     /// `ipv4_range(10.0.0.0/8)`: between two addresses, both included.

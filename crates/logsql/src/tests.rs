@@ -363,6 +363,7 @@ fn test() -> impl Strategy<Value = Test> {
             Test::Range { low: low.to_string(), low_included, high: format!("{high}.5s"), high_included }
         }),
         (value(), value()).prop_map(|(low, high)| Test::StringRange(low, high)),
+        value().prop_map(Test::Pattern),
         any::<(u64, u64)>().prop_map(|(low, high)| Test::LengthRange(low, high)),
         any::<(u32, u32)>().prop_map(|(low, high)| Test::AddressRange(low, high)),
         name().prop_map(|name| Test::Other(FieldOperator::LessOrEqual, name)),

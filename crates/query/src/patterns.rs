@@ -1,25 +1,16 @@
-//! Patterns: lines without their changing parts, counted.
-//!
-//! ```text
-//! order 5888: connection to 10.1.0.7:5432 refused after 4 s
-//! order <_>: connection to <_> refused after <_> s
-//! ```
-//!
-//! A changing part is a word with a digit, or several that only `.`, `:`, `-` or `_` join. A short name with a version
-//! (`v1`, `s3`) is no changing part. Of a record with several lines, only the first line counts. Texts are bounded, and
-//! so is the number of patterns: records of further patterns count as *others*.
+//! [Patterns](daytable_logsql::line_pattern) of the messages of records, counted. Texts are bounded, and so is the number of
+//! patterns: records of further patterns count as *others*.
 
 use super::record::StoredRecord;
+use daytable_logsql::line_pattern::pattern_of;
+use daytable_logsql::query::Expression;
+use daytable_logsql::{FieldName, Test};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::fmt::Display;
 
-/// The text for a changing part.
-pub const GAP: &str = "<_>";
-/// Characters of a line that count.
-const LINE_CHARS_MAX: usize = 300;
 /// Bytes of an example.
 const EXAMPLE_BYTES_MAX: usize = 1000;
 /// Patterns that are counted apart.
@@ -28,7 +19,7 @@ const PATTERNS_MAX: usize = 5000;
 /// A pattern and its records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinePattern {
-    /// The text, with [`GAP`] for each changing part.
+    /// The text, with [`GAP`](daytable_logsql::line_pattern::GAP) for each changing part.
     pub pattern: String,
     /// The records.
     pub records: u64,
@@ -74,7 +65,7 @@ impl PatternCounter {
     /// Counts a record.
     pub fn add(&mut self, record: &StoredRecord) {
         self.records += 1;
-        let (pattern, is_cut) = pattern_of(&record.message);
+        let pattern = pattern_of(&record.message);
         let time = record.time();
         if let Some(known) = self.patterns.get_mut(&pattern) {
             known.records += 1;
@@ -82,7 +73,7 @@ impl PatternCounter {
             (known.first, known.last) = (known.first.min(time), known.last.max(time));
         } else if self.patterns.len() < PATTERNS_MAX {
             let example = record.message[..record.message.floor_char_boundary(EXAMPLE_BYTES_MAX)].to_owned();
-            let query = query_of(&pattern, is_cut);
+            let query = query_of(&pattern);
             let (first, last, level) = (time, time, record.level);
             let mut levels = [0; Level::ALL.len() + 1];
             levels[code(level)] = 1;
@@ -116,75 +107,14 @@ impl PatternCounter {
     }
 }
 
-/// The pattern of the first line, and whether the text continues after it.
-pub(crate) fn pattern_of(line: &str) -> (String, bool) {
-    let first = line.lines().next().unwrap_or_default();
-    let end = first.char_indices().nth(LINE_CHARS_MAX).map_or(first.len(), |(at, _)| at);
-    let (mut pattern, mut rest) = (String::with_capacity(end), &first[..end]);
-    while let Some(next) = rest.chars().next() {
-        let length = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len()).max(next.len_utf8());
-        let (word, after) = rest.split_at(length);
-        rest = after;
-        if !is_changing(word) {
-            pattern.push_str(word);
-        } else if let Some(joint) = pattern.strip_suffix(['.', ':', '-', '_']).filter(|before| before.ends_with(GAP)) {
-            pattern.truncate(joint.len());
-        } else if !pattern.ends_with(GAP) {
-            pattern.push_str(GAP);
-        }
-    }
-    (pattern, end < line.len())
-}
-
-fn is_changing(word: &str) -> bool {
-    let digits = word.chars().filter(char::is_ascii_digit).count();
-    let is_version = word.len() <= 3 && digits == 1 && !word.starts_with(|c: char| c.is_ascii_digit());
-    digits > 0 && !is_version
-}
-
-/// The filter for a pattern: a regular expression of the message.
-fn query_of(pattern: &str, is_cut: bool) -> String {
-    let mut regex = String::from("^");
-    for (at, text) in pattern.split(GAP).enumerate() {
-        if at > 0 {
-            regex.push_str(r"\S+");
-        }
-        for c in text.chars() {
-            if r"\.+*?()|[]{}^$".contains(c) {
-                regex.push('\\');
-            }
-            regex.push(c);
-        }
-    }
-    if !is_cut {
-        regex.push('$');
-    }
-    format!("message:~{}", serde_json::Value::from(regex))
+/// The filter for a pattern.
+fn query_of(pattern: &str) -> String {
+    Expression::Field(FieldName::new("message"), Test::Pattern(pattern.to_owned())).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn changing_parts_are_removed() {
-        for (line, pattern) in [
-            (
-                "order 5888: connection to 10.1.0.7:5432 refused after 4 s",
-                "order <_>: connection to <_> refused after <_> s",
-            ),
-            ("GET /api/v1/orders/17 200 in 1.5 ms", "GET /api/v1/orders/<_> <_> in <_> ms"),
-            ("id 0c7d2f70-1a2b-4c3d-8e9f-001122334455 is user-7", "id <_> is user-<_>"),
-            ("a\tb=0x7ffe, at 2026-11-23T03:04:05.678Z", "a\tb=<_>, at <_>"),
-            ("first 1\nsecond", "first <_>"),
-            ("grün é 7", "grün é <_>"),
-            ("", ""),
-        ] {
-            assert_eq!(pattern_of(line).0, pattern, "{line}");
-        }
-        let (long, is_cut) = pattern_of(&"é ".repeat(1000));
-        assert!(is_cut && long.chars().count() == LINE_CHARS_MAX);
-    }
 
     #[test]
     fn a_pattern_has_the_level_of_most_of_its_records() {
@@ -210,8 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_of_a_pattern_finds_its_line() {
-        assert_eq!(query_of("a <_> (b)", false), r#"message:~"^a \\S+ \\(b\\)$""#);
-        assert_eq!(query_of("a \"<_>", true), r#"message:~"^a \"\\S+""#);
+    fn the_filter_of_a_pattern_finds_the_records_that_it_counts() {
+        let texts = ["a 7 (b)", "a 8 (b)\n  at c.d(E.java:7)", "a x y (b)", "a <_> (b)", "a \"q\" 1", "a \\ 1*"];
+        for text in texts {
+            let filter = query_of(&pattern_of(text));
+            let query = daytable_logsql::ParsedQuery::parse(&filter).expect("a query");
+            let Expression::Field(_, test) = &query.filter else { panic!("{filter}") };
+            let matcher = daytable_logsql::Matcher::new(&FieldName::new("message"), test);
+            for other in texts {
+                assert_eq!(matcher.matches_text(other), pattern_of(other) == pattern_of(text), "{filter} {other}");
+            }
+        }
     }
 }

@@ -71,6 +71,10 @@ fn line(chance: &mut Chance) -> String {
                 "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\"".to_owned(),
                 "\"\":1".to_owned(),
                 "\"2nd\":true".to_owned(),
+                format!("\"ré_q\":{status}"),
+                format!("\"r__q\":{took}"),
+                format!("\"user.id\":{took}"),
+                format!("\"user_id\":{status}"),
             ];
             for member in more {
                 if chance.is(3) {
@@ -160,7 +164,11 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
     commit_batches(store, batches);
 }
 
-const SELECTORS: [&str; 8] = [
+const SELECTORS: [&str; 12] = [
+    r#"{r__q="500"}"#,
+    r#"{req_id="12"}"#,
+    r#"{user_id="12"}"#,
+    r#"{r__q!="12", instance=~"web-.*"}"#,
     r#"{log_host="web-1"}"#,
     r#"{service_name=~".+"}"#,
     r#"{table="Log"}"#,
@@ -170,7 +178,9 @@ const SELECTORS: [&str; 8] = [
     r#"{level=~"warn|error"}"#,
     r#"{user="ann"}"#,
 ];
-const STAGES: [&str; 41] = [
+const STAGES: [&str; 43] = [
+    r#" | r__q="500""#,
+    r#" | user_id=~"0?500""#,
     " | json | logfmt | drop __error__, __error_details__",
     " | json | logfmt | drop __error__, __error_details__",
     r#" | json | logfmt | drop __error__, __error_details__ | took!="""#,

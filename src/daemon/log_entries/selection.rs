@@ -15,6 +15,7 @@ use super::{
     table_name,
 };
 use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
+use daytable_logql::labels::label_name;
 use daytable_logql::source::{EntrySelection, LabelCondition, LabelOrigin};
 use daytable_logsql::query::Test;
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
@@ -176,18 +177,26 @@ fn of_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> 
             Some(PredicateNode::Or(SERVICE_FIELDS.iter().chain(&["instance"]).map(one).collect()))
         }
         name => {
-            // Another field may have a name that becomes this label.
-            let may_lack = name.contains('_') || origin == LabelOrigin::MadeLine || filter.may_pass(None);
+            // The second of two fields of one label gets a number.
+            let may_lack = super::may_be_numbered(name) || origin == LabelOrigin::MadeLine || filter.may_pass(None);
             let of_line = if may_lack { None } else { of_found_label(filter, origin) };
             let may_lack = may_lack || origin != LabelOrigin::Nowhere && of_line.is_none();
             let passes = move |value: Option<Property<'_>>| match value {
                 None => may_lack,
                 Some(value) => of_value.may_pass(Some(&shown(&OwnedValue::from(value)))),
             };
-            let of_value = of_column(name, Matcher::accepting(passes));
-            let Some(of_line) = of_line else { return Some(of_value) };
-            let lacks = of_column(name, Matcher::accepting(|value| value.is_none()));
-            Some(PredicateNode::Or(vec![of_value, PredicateNode::And(vec![lacks, of_line])]))
+            let mut either = vec![of_column(name, Matcher::accepting(passes))];
+            if let Some(of_line) = of_line {
+                let lacks = of_column(name, Matcher::accepting(|value| value.is_none()));
+                either.push(PredicateNode::And(vec![lacks, of_line]));
+            }
+            // Another field may have a name that becomes this label.
+            if name.contains('_') && !may_lack {
+                let others = FieldName::others_that_become(name, label_name);
+                let is_there = Matcher::accepting(|value| value.is_some());
+                either.push(PredicateNode::Field(others, is_there.into()));
+            }
+            Some(if either.len() == 1 { either.remove(0) } else { PredicateNode::Or(either) })
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::filter::Filter;
 use crate::select::select;
 use crate::stores::Stores;
 use crate::tables::TableError;
+use daytable_logsql::unit::duration_nanos;
 use daytable_logsql::{Column, Expression, FieldName, Predicate, PredicateNode, Test};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::field_properties::shown_name;
@@ -127,8 +128,17 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         if let Some(Meaning { hint, filter }) = other_meaning(name, word, &instances, &asked)? {
             nothing.reason = Some(hint);
             let pipes = query.pipes.clone();
-            nothing.instead =
-                with_other(&query.filter, word, &filter).map(|filter| ParsedQuery { filter, pipes }.to_string());
+            nothing.instead = with_other(&query.filter, &is_word(word), &filter)
+                .map(|filter| ParsedQuery { filter, pipes }.to_string());
+            return Ok(nothing);
+        }
+    }
+    for test in parts_of(&planned) {
+        if let Some(Meaning { hint, filter }) = without_unit(test, &asked)? {
+            nothing.reason = Some(hint);
+            let pipes = query.pipes.clone();
+            nothing.instead = with_other(&query.filter, &|part| part == test, &filter)
+                .map(|filter| ParsedQuery { filter, pipes }.to_string());
             return Ok(nothing);
         }
     }
@@ -205,10 +215,48 @@ fn words_of(filter: &Expression) -> Vec<(&FieldName, &str)> {
     }
 }
 
-/// What a word may have meant.
+/// The filters that every matching record satisfies.
+fn parts_of(filter: &Expression) -> Vec<&Expression> {
+    match filter {
+        Expression::And(parts) => parts.iter().flat_map(parts_of).collect(),
+        part => vec![part],
+    }
+}
+
+/// A comparison with a duration, where the field has numbers without a unit: `rt:>1s`, and a record has `rt` 1.5. The end of a name
+/// may tell the unit.
+fn without_unit(test: &Expression, asked: &Asked<'_>) -> Result<Option<Meaning>, TableError> {
+    const UNITS: [(&str, &str, i64); 5] = [
+        ("ms", "milliseconds", 1_000_000),
+        ("millis", "milliseconds", 1_000_000),
+        ("us", "microseconds", 1_000),
+        ("micros", "microseconds", 1_000),
+        ("ns", "nanoseconds", 1),
+    ];
+    let Expression::Field(name, Test::Order(operator, value)) = test else { return Ok(None) };
+    let nanos = duration_nanos(value).filter(|_| value.ends_with(|c: char| c.is_alphabetic()));
+    let Some(nanos) = nanos.filter(|_| name.column() == Column::Field) else { return Ok(None) };
+    let of_name = |(end, ..): &&(&str, &str, i64)| {
+        let before = name.written().strip_suffix(end);
+        before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '.', '-']))
+    };
+    let (_, unit, size) = *UNITS.iter().find(of_name).unwrap_or(&("", "seconds", 1_000_000_000));
+    let plain = Expression::Field(name.clone(), Test::Order(*operator, (nanos as f64 / size as f64).to_string()));
+    let number = Expression::Field(name.clone(), Test::Regexp(r"^-?\d+(\.\d+)?$".into()));
+    let both = Expression::And(vec![plain.clone(), number]);
+    let Some(records) = asked.records_with(&|part| part == test, &both)?.filter(|records| *records > 0) else {
+        return Ok(None);
+    };
+    let have = if records == 1 { "1 record has".to_owned() } else { format!("{records} records have") };
+    let name = name.written();
+    let hint = format!("the numbers of {name} have no unit: {have} {} (if {name} is in {unit})", notation(&plain));
+    Ok(Some(Meaning { hint, filter: plain }))
+}
+
+/// What a filter may have meant.
 struct Meaning {
     hint: String,
-    /// What is asked instead of the word.
+    /// What is asked instead of it.
     filter: Expression,
 }
 
@@ -220,8 +268,7 @@ fn other_meaning(
     instances: &BTreeSet<String>,
     asked: &Asked<'_>,
 ) -> Result<Option<Meaning>, TableError> {
-    let is_word = word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    if !is_word {
+    if !word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.')) {
         return Ok(None);
     }
     let exactly = |name: &str, value: &str| Expression::Field(FieldName::new(name), Test::Exact(value.to_owned()));
@@ -244,7 +291,7 @@ fn other_meaning(
     let tried = if level.is_some() { 1 } else { tests.len() };
     for test in tests.into_iter().take(tried) {
         let filter = Expression::Field(place.clone(), test.clone());
-        let Some(records) = asked.records_with(word, &filter)? else { break };
+        let Some(records) = asked.records_with(&is_word(word), &filter)? else { break };
         if records > 0 {
             let found = found_by(&test, word, records, &notation(&filter));
             return Ok(Some(match level {
@@ -280,12 +327,12 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// How many records match where another filter stands for a word. `None` if that is not known in time.
-    fn records_with(&self, word: &str, other: &Expression) -> Result<Option<u64>, TableError> {
+    /// How many records match where another filter stands for one. `None` if that is not known in time.
+    fn records_with(&self, is: &IsPart<'_>, other: &Expression) -> Result<Option<u64>, TableError> {
         if self.stores.remote.is_some() {
             return Ok(None);
         }
-        let Some(filter) = with_other(self.filter, word, other) else { return Ok(None) };
+        let Some(filter) = with_other(self.filter, is, other) else { return Ok(None) };
         let go_on = || self.started.elapsed() < HINT_TIME_MAX;
         let query = ParsedQuery { filter, pipes: Vec::new() };
         let filter = Filter { limit: None, ..self.options.filter.clone() };
@@ -300,22 +347,30 @@ impl Asked<'_> {
     }
 }
 
-/// The filter with another one for its bare word. `None` where it has no such word.
-fn with_other(filter: &Expression, word: &str, other: &Expression) -> Option<Expression> {
+/// Tells a part of a filter.
+type IsPart<'p> = dyn Fn(&Expression) -> bool + 'p;
+
+/// Tells the filter of a bare word.
+fn is_word(word: &str) -> impl Fn(&Expression) -> bool + '_ {
+    move |part| match part {
+        Expression::Field(name, Test::Phrase { text, any_case: false }) => {
+            text == word && matches!(name.column(), Column::Line | Column::Anywhere)
+        }
+        _ => false,
+    }
+}
+
+/// The filter with another one for one of its parts. `None` where it has no such part.
+fn with_other(filter: &Expression, is: &IsPart<'_>, other: &Expression) -> Option<Expression> {
     match filter {
         Expression::And(parts) => {
-            let changed: Vec<_> = parts.iter().map(|part| with_other(part, word, other)).collect();
+            let changed: Vec<_> = parts.iter().map(|part| with_other(part, is, other)).collect();
             changed.iter().any(Option::is_some).then(|| {
                 let parts = parts.iter().zip(changed).map(|(part, changed)| changed.unwrap_or_else(|| part.clone()));
                 Expression::And(parts.collect())
             })
         }
-        Expression::Field(name, Test::Phrase { text, any_case: false })
-            if text == word && matches!(name.column(), Column::Line | Column::Anywhere) =>
-        {
-            Some(other.clone())
-        }
-        _ => None,
+        part => is(part).then(|| other.clone()),
     }
 }
 

@@ -8,7 +8,7 @@ use super::item::{AnswerItem, AnswerRow};
 use super::math::evaluate;
 use super::pattern::{Extractor, format};
 use crate::entity::OwnedValue;
-use crate::patterns::pattern_of;
+use daytable_logsql::line_pattern::pattern_of;
 use daytable_logsql::query::{Expression, Extraction, FieldPattern};
 use daytable_logsql::template::parse_template;
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
@@ -188,7 +188,7 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
         Pipe::Pattern { of, name } => {
             let (of, name) = (of.clone(), name.clone());
             changing(move |row, made| {
-                let pattern = row.field(&of).map(|value| pattern_of(&value.text()).0).unwrap_or_default();
+                let pattern = row.field(&of).map(|value| pattern_of(&value.text())).unwrap_or_default();
                 made.check(row, &name, pattern.len())?;
                 put_text(row, &name, pattern, false, false);
                 Ok(())
