@@ -182,6 +182,8 @@ fn the_sample_with_every_key() {
         ca_file: Some("/etc/daytable/logs-ca.pem".into()),
         code_file: Some("/run/secrets/daytable/enrol/code".into()),
         headers_file: Some("/etc/daytable/otlp-headers".into()),
+        cert_file: Some("/etc/daytable/host.pem".into()),
+        key_file: Some("/etc/daytable/host.key".into()),
         ..ForwardOptions::default()
     }];
     expected.store.azure.account = AccountConfig {
