@@ -103,7 +103,7 @@ pub(super) fn numbered(line: &str, after_time: usize) -> Option<(Level, usize, u
     let rest = line.get(after_time..)?.trim_start_matches(' ').strip_prefix("LOG")?;
     let &[digit @ b'0'..=b'7', b'[', ..] = rest.as_bytes() else { return None };
     let start = line.len() - rest.len();
-    Some((crate::scales::of_priority(digit - b'0'), start, start + 1))
+    Some((crate::level_names::of_priority(digit - b'0'), start, start + 1))
 }
 
 #[inline]
