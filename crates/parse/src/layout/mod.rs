@@ -30,8 +30,8 @@ mod usual;
 pub(crate) mod wide;
 
 pub use facility::facility_name;
-pub(crate) use late::foreign as foreign_level;
 pub(super) use habits::Habits;
+pub(crate) use late::foreign as foreign_level;
 pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
 use super::pairs::skip_spaces;
@@ -270,9 +270,10 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
             header.sketch.level(level, start, end);
         }
         if header.sketch.level.is_none()
-            && let Some((level, end)) = first_in_capitals(header.line, header.at)
+            && let Some((level, start, end)) =
+                first_in_capitals(header.line, header.at).or_else(|| late::numbered(header.line, header.after_time))
         {
-            header.sketch.level(level, header.at, end);
+            header.sketch.level(level, start, end);
         }
         return Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults));
     }
@@ -288,12 +289,12 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
     Some(finish(text, header, context))
 }
 
-/// The level in capitals that a message begins with, and its end: `WARNING controller ct1 is not reachable`.
-fn first_in_capitals(line: &str, at: usize) -> Option<(Level, usize)> {
+/// The level in capitals that a message begins with, and its place: `WARNING controller ct1 is not reachable`.
+fn first_in_capitals(line: &str, at: usize) -> Option<(Level, usize, usize)> {
     let length = line.as_bytes().get(at..)?.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     let is_word = length > 2 && matches!(line.as_bytes().get(at + length), Some(b' ' | b':'));
     let level = Level::from_word(line.get(at..at + length).filter(|_| is_word)?)?;
-    Some((level, at + length))
+    Some((level, at, at + length))
 }
 
 fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext<'_>) -> Parsed<'a> {

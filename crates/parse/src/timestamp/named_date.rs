@@ -44,7 +44,12 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
         return clock_after(WrittenDate::Full(year, month, day), &mut cursor, Seconds::Optional, defaults);
     }
     let _padding = cursor.eat(b' ');
-    let since_midnight = cursor.clock(b':', Seconds::Required)?;
+    let before = cursor;
+    let since_midnight = cursor.clock(b':', Seconds::Required).or_else(|| {
+        // `Nov 21 08:00 : text`
+        cursor = before;
+        cursor.clock(b':', Seconds::Optional).filter(|_| cursor.rest().starts_with(b" : "))
+    })?;
     if comma && !begins_with_month {
         return None;
     }
