@@ -12,7 +12,7 @@ import { showHosts } from "./hosts.js";
 import { List } from "./list.js";
 import { grouped } from "./number.js";
 import { showPatterns } from "./patterns.js";
-import { add, groupTerm, has, hasPipes, split, term, terms } from "./query.js";
+import { add, groupTerm, has, hasPipes, named, split, terms } from "./query.js";
 import { rangePicker, showRange } from "./range.js";
 import { copyLine, RecordView } from "./record.js";
 import { linesIn, rowElement } from "./row.js";
@@ -189,7 +189,7 @@ function run() {
     took = rows.took;
     if (signal.aborted) return;
     // The first rows were drawn when few were there.
-    telling.reset();
+    telling.reset(named(state.q));
     recallColumns();
     layout();
     showStatus();
@@ -199,7 +199,7 @@ function run() {
     if (!signal.aborted && !rows.error && !fault) fields.load(filtered, signal);
   });
   if (isResult) return;
-  telling.reset();
+  telling.reset(named(state.q));
   opened.clear();
   layout();
   scroller.scrollTop = 0;

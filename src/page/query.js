@@ -44,6 +44,9 @@ export function groupTerm(group, name, value) {
 /** @param {string} filter */
 const negated = (filter) => (filter.startsWith("-") ? filter.slice(1) : "-" + filter);
 
+/** The fields that the filter of a query names, but those of which it has one whole value. @param {string} q */
+export const named = (q) => [...split(q)[0].matchAll(/(?:^|[\s(!-])([\p{L}_@][\p{L}\p{N}_.@/-]*)(?::(?!=)|\s*(?:[<>~]|!=))/gu)].map(([, name]) => name);
+
 /** The words between spaces, with quoted text whole. @param {string} filter */
 function filterWords(filter) {
   /** @type {{text: string, depth: number}[]} */

@@ -30,10 +30,14 @@ export class Telling {
     this.records = records;
     /** @type {Map<string, {places: Map<string, number>, same: Map<string, string>, seen: number, of: number}>} places of fields, by source, and the values that all of many rows have, with the rows that were seen, and those that there were */
     this.known = new Map();
+    /** @type {string[]} */
+    this.asked = [];
   }
 
-  reset() {
+  /** @param {string[]} asked names of fields that the query has: they stand first */
+  reset(asked) {
     this.known.clear();
+    this.asked = asked;
   }
 
   /** The fields behind the message of a row, but for those that columns show. @param {number} at @param {string[]} columns @returns {[string, unknown][]} */
@@ -44,8 +48,8 @@ export class Telling {
     // Few rows say little: more of them are looked at once there are.
     if (!known || (known.seen < SURE_ROWS && this.records.length >= 2 * known.of)) this.known.set(source, (known = this.look(source, at)));
     const { places, same } = known;
-    const place = (/** @type {string} */ name) => places.get(name) ?? PLACES.differs;
-    const isTelling = (/** @type {string} */ name, /** @type {unknown} */ value) => !isBlank(value) && same.get(name) !== textOf(value);
+    const place = (/** @type {string} */ name) => (this.asked.includes(name) ? -1 : (places.get(name) ?? PLACES.differs));
+    const isTelling = (/** @type {string} */ name, /** @type {unknown} */ value) => !isBlank(value) && (same.get(name) !== textOf(value) || this.asked.includes(name));
     return fieldsOf(row).filter(([name, value]) => isTelling(name, value) && !columns.includes(name) && place(name) < PLACES.isSaid).sort(([a], [b]) => place(a) - place(b));
   }
 
