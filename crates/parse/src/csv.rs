@@ -242,6 +242,12 @@ mod tests {
                 &[("pid", Value::Int64(12)), ("component", Value::String("db".into()))],
             ),
             (
+                "Datum;Uhrzeit;Stufe;Meldung",
+                "02.01.2024;03:04:05;WARNUNG;hoch",
+                "hoch",
+                &[("Datum", Value::String("02.01.2024".into())), ("Uhrzeit", Value::String("03:04:05".into()))],
+            ),
+            (
                 "Level,Date and Time,Source",
                 "Warning,1/2/2024 3:04:05 AM,disk",
                 "Warning,1/2/2024 3:04:05 AM,disk",

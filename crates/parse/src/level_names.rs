@@ -1,8 +1,51 @@
 //! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
 use super::names::{ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
-use crate::layout::foreign_level;
 use daytable_model::record::{Level, Value};
+
+/// Levels in other languages, in small letters.
+const WORDS: [(&str, Level); 24] = [
+    ("warnung", Level::Warn),
+    ("fehler", Level::Error),
+    ("schwerwiegend", Level::Error),
+    ("hinweis", Level::Notice),
+    ("avertissement", Level::Warn),
+    ("attention", Level::Warn),
+    ("erreur", Level::Error),
+    ("grave", Level::Error),
+    ("advertencia", Level::Warn),
+    ("aviso", Level::Warn),
+    ("avviso", Level::Warn),
+    ("errore", Level::Error),
+    ("erro", Level::Error),
+    ("fout", Level::Error),
+    ("ошибка", Level::Error),
+    ("предупреждение", Level::Warn),
+    ("информация", Level::Info),
+    ("エラー", Level::Error),
+    ("警告", Level::Warn),
+    ("情報", Level::Info),
+    ("错误", Level::Error),
+    ("信息", Level::Info),
+    ("success", Level::Info),
+    ("log", Level::Info),
+];
+
+/// The level of a word of another language, in any case.
+fn of_language(word: &str) -> Option<Level> {
+    let is_known = (4..=40).contains(&word.len()) && !["success", "log"].contains(&word);
+    let lower = is_known.then(|| word.to_lowercase())?;
+    WORDS.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
+}
+
+/// The level of a word of another language, or of one that is a level only where nothing else stands before it.
+pub(super) fn foreign(word: &str, is_first: bool) -> Option<Level> {
+    let is_written_large =
+        word.chars().next().is_some_and(|first| first.is_uppercase() || !first.is_alphabetic()) || !word.is_ascii();
+    let known = is_first && is_written_large && (4..=40).contains(&word.len()) || word == "LOG" && is_first;
+    let lower = known.then(|| word.to_lowercase())?;
+    WORDS.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
+}
 
 /// The level of a value under a name of this rank, and the rank of that reading.
 ///
@@ -17,10 +60,9 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
         Value::String(number) if rank == SEVERITY && number.bytes().all(|byte| byte.is_ascii_digit()) => {
             foundation(number.parse().ok()?)?
         }
-        Value::String(word) => Level::from_word(word)
-            .or_else(|| of_library(word))
-            .or_else(|| slog(word))
-            .or_else(|| foreign_level(word, false))?,
+        Value::String(word) => {
+            Level::from_word(word).or_else(|| of_library(word)).or_else(|| slog(word)).or_else(|| of_language(word))?
+        }
         Value::Int64(number) => match rank {
             PRIORITY => syslog(*number)?,
             SEVERITY_NUMBER => opentelemetry(*number)?,

@@ -9,40 +9,13 @@
 //! stays in the message: what stands around it is of no known form.
 
 use super::shape::letter;
+use crate::level_names::foreign;
 use daytable_model::record::Level;
 
 /// Bytes of a line that are searched.
 const WITHIN: usize = 160;
 /// Bytes of the longest word for a level.
 const LEVEL_BYTES_MAX: usize = 40;
-
-/// Levels in other languages, in small letters.
-const WORDS: [(&str, Level); 24] = [
-    ("warnung", Level::Warn),
-    ("fehler", Level::Error),
-    ("schwerwiegend", Level::Error),
-    ("hinweis", Level::Notice),
-    ("avertissement", Level::Warn),
-    ("attention", Level::Warn),
-    ("erreur", Level::Error),
-    ("grave", Level::Error),
-    ("advertencia", Level::Warn),
-    ("aviso", Level::Warn),
-    ("avviso", Level::Warn),
-    ("errore", Level::Error),
-    ("erro", Level::Error),
-    ("fout", Level::Error),
-    ("ошибка", Level::Error),
-    ("предупреждение", Level::Warn),
-    ("информация", Level::Info),
-    ("エラー", Level::Error),
-    ("警告", Level::Warn),
-    ("情報", Level::Info),
-    ("错误", Level::Error),
-    ("信息", Level::Info),
-    ("success", Level::Info),
-    ("log", Level::Info),
-];
 
 /// The level of a line from `from` on, and its place.
 pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
@@ -148,15 +121,6 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
         return letter(word.as_bytes()[0]);
     }
     Level::from_word(word).or_else(|| foreign(word, is_first))
-}
-
-/// The level of a word of another language, or of one that is a level only where nothing else stands before it.
-pub(crate) fn foreign(word: &str, is_first: bool) -> Option<Level> {
-    let is_written_large =
-        word.chars().next().is_some_and(|first| first.is_uppercase() || !first.is_alphabetic()) || !word.is_ascii();
-    let known = is_first && is_written_large && (4..=40).contains(&word.len()) || word == "LOG" && is_first;
-    let lower = known.then(|| word.to_lowercase())?;
-    WORDS.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
 }
 
 /// Whether the signs around a word show that it is a level.

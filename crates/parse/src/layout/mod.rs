@@ -31,7 +31,6 @@ pub(crate) mod wide;
 
 pub use facility::facility_name;
 pub(super) use habits::Habits;
-pub(crate) use late::foreign as foreign_level;
 pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
 use super::pairs::skip_spaces;
@@ -155,7 +154,7 @@ pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -
         token.is_some_and(|token| match token.kind {
             shape::WordKind::Word(word) => {
                 shape::is_capital(token.kinds)
-                    && (Level::from_word(word).is_some() || late::foreign(word, true).is_some())
+                    && (Level::from_word(word).is_some() || crate::level_names::foreign(word, true).is_some())
             }
             _ => false,
         })
@@ -356,7 +355,8 @@ fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>
     }
     let below = shape::token(text, end + 1).filter(|token| token.mark == b':')?;
     let shape::WordKind::Word(word) = below.kind else { return None };
-    let level = shape::level_word(word).or_else(|| late::foreign(word, true)).filter(|_| word.len() > 1)?;
+    let level =
+        shape::level_word(word).or_else(|| crate::level_names::foreign(word, true)).filter(|_| word.len() > 1)?;
     let mut words = text.get(at..end)?.split(' ').peekable();
     let thread = words.next_if(|word| word.starts_with('[') && word.ends_with(']'));
     let (class, method, more) = (words.next()?.trim_end_matches("()"), words.next(), words.next());
