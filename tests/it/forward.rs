@@ -289,13 +289,13 @@ impl Random {
     }
 }
 
-/// Both sides are killed at random moments. `DAYTABLE_SEED` repeats a run.
+/// Both sides are killed at random moments. `TESTS_SEED` repeats a run.
 #[test]
 fn every_record_arrives_once_whatever_is_killed() {
-    let seed = std::env::var("DAYTABLE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = std::env::var("TESTS_SEED").ok().and_then(|seed| seed.parse().ok());
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seed: u64 = seed.unwrap_or(now.as_nanos() as u64 | 1);
-    println!("DAYTABLE_SEED={seed}");
+    println!("TESTS_SEED={seed}");
     let mut random = Random(seed);
     let central = Central::new();
     let mut running = central.start();

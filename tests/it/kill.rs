@@ -2,7 +2,7 @@
 //!
 //! A writer appends to several files, each in its own format, and rotates them. Meanwhile the daemon is killed with
 //! SIGKILL again and again, after pauses from a seeded generator. `DAYTABLE_KILLS` sets the number of kills (default
-//! 40), `DAYTABLE_SEED` the seed, which a failure prints.
+//! 40), `TESTS_SEED` the seed, which a failure prints.
 
 use crate::place::{PATIENCE, Place, append, gzip, message_of, wait_for};
 use crate::verify::AsKilled;
@@ -46,8 +46,8 @@ fn from_environment(name: &str, default: u64) -> u64 {
 fn every_record_is_there_exactly_once_whatever_is_killed() {
     let kills = from_environment("DAYTABLE_KILLS", 40);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-    let seed = from_environment("DAYTABLE_SEED", now.as_nanos() as u64 | 1);
-    println!("DAYTABLE_SEED={seed} DAYTABLE_KILLS={kills}");
+    let seed = from_environment("TESTS_SEED", now.as_nanos() as u64 | 1);
+    println!("TESTS_SEED={seed} DAYTABLE_KILLS={kills}");
     let mut random = Random(seed);
     let place = Arc::new(Place::new());
     let stop = Arc::new(AtomicBool::new(false));
@@ -100,7 +100,7 @@ fn assert_exactly(place: &Place, expected: &BTreeSet<String>, seed: u64) {
     let unknown: Vec<_> = seen.difference(expected).collect();
     assert!(
         twice.is_empty() && missing.is_empty() && unknown.is_empty(),
-        "DAYTABLE_SEED={seed}: of {} records {} are there twice: {:?}, {} missing: {:?}, {} never written: {:?}",
+        "TESTS_SEED={seed}: of {} records {} are there twice: {:?}, {} missing: {:?}, {} never written: {:?}",
         expected.len(),
         twice.len(),
         &twice[..twice.len().min(5)],
@@ -109,7 +109,7 @@ fn assert_exactly(place: &Place, expected: &BTreeSet<String>, seed: u64) {
         unknown.len(),
         &unknown[..unknown.len().min(10)],
     );
-    assert_eq!(total(place), expected.len() as u64, "DAYTABLE_SEED={seed}: count and query do not agree");
+    assert_eq!(total(place), expected.len() as u64, "TESTS_SEED={seed}: count and query do not agree");
 }
 
 /// The number of records, or 0 before the data folder exists.

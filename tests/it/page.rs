@@ -130,7 +130,7 @@ fn kinds_of_logs_in_chromium() {
 }
 
 /// Every number of every view is that of the API; and the page, the terminal, the API and Loki agree, also on random questions
-/// (`DAYTABLE_SEED` chooses others).
+/// (`TESTS_SEED` chooses others).
 #[test]
 fn numbers_of_the_page_in_chromium() {
     let place = Place::new();

@@ -104,7 +104,7 @@ impl AsKilled {
         let said = String::from_utf8(ask("verify").stdout).expect("text");
         let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object a line"));
         let wrong: Vec<Value> = lines.filter(|line| line["whole"].is_null() && line["finding"] != "source").collect();
-        assert!(wrong.is_empty(), "DAYTABLE_SEED={seed}: {wrong:?}");
+        assert!(wrong.is_empty(), "TESTS_SEED={seed}: {wrong:?}");
     }
 }
 
