@@ -135,6 +135,34 @@ fn failpoint_a_torn_commit_on_a_full_disk_waits_for_room_which_a_drop_makes() {
     place.assert_no_key_twice();
 }
 
+/// Another program fills the disk while the daemon runs: a drop makes room.
+#[test]
+fn a_drop_makes_room_for_a_daemon_whose_disk_was_filled() {
+    let place = Place::new();
+    let Some(_disk) = SmallDisk::mount(&place.data(), "16m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let daemon = place.start_with(CONFIG);
+    let noise = lines_of_noise();
+    for noise in noise[..60_000].chunks(10_000) {
+        assert_eq!(push(&daemon, [1], noise).expect("an answer").status, 200);
+    }
+    assert_eq!(push(&daemon, [0], &["first".into()]).expect("an answer").status, 200);
+    fill(&place);
+    wait_for("a push is refused", PATIENCE, || {
+        let answer = push(&daemon, [0], &noise[..100]).expect("an answer");
+        assert_eq!(answer.status, 503, "{answer:?}");
+        daemon.said().contains("is full").then_some(())
+    });
+    place.said("drop", &["--yes", &table(1)]);
+    daemon.wait_ready();
+    assert_eq!(push(&daemon, [0], &["second".into()]).expect("an answer").status, 200);
+    daemon.stop();
+    assert_eq!(count(&place), 2);
+    place.said("verify", &[]);
+}
+
 /// Nothing is lost when the room is made from outside, while the daemon runs.
 #[test]
 fn failpoint_a_torn_commit_on_a_full_disk_is_removed_once_there_is_room() {

@@ -5,9 +5,9 @@
 //! checks come before any change. Then recovery copies the pages to `trash/` and removes them. It raises `committed`
 //! past their number before anything else is written, so no number is used twice.
 //!
-//! The removal needs room. On a full disk nothing is written: the pages stay, readers leave them out, and no commit is
-//! made until they are removed ([`Opened::NoRoom`]). Days can be dropped meanwhile, for which the catalog's journal keeps
-//! its room.
+//! This needs room, as moving journals does. On a full disk nothing is written: the pages stay, readers leave them out,
+//! and no commit is made until they are removed ([`Opened::NoRoom`]). Days can be dropped meanwhile, for which the
+//! catalog's journal keeps its room.
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, InterruptedStep, LiveFile};
@@ -84,12 +84,8 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<Opened, St
     }
     let mut checked = check_files(layout, &catalog)?;
     let unfinished = (!checked.torn.is_empty()).then_some(checked.committed + 1);
-    let recovered = match unfinished {
-        Some(_) => check_room(layout, checked.torn_bytes()),
-        None => Ok(()),
-    };
-    let recovered = recovered.and_then(|()| recover(layout, &mut catalog, &mut checked, opening));
-    match recovered {
+    let room = check_room(layout, checked.torn_bytes());
+    match room.and_then(|()| recover(layout, &mut catalog, &mut checked, opening)) {
         Ok(days) => Ok(Opened::Whole(RecoveredFolder { catalog, days })),
         Err(error @ StoreError::Full(_)) => {
             // The files of a dropped day may be there still. If the sweep fails, a later opening does it.
@@ -108,9 +104,10 @@ pub(crate) fn check_room(layout: &FolderLayout, bytes: u64) -> Result<(), StoreE
     if has_less_than(layout, bytes.saturating_add(ROOM)) { Err(StoreError::Full(layout.data.clone())) } else { Ok(()) }
 }
 
-/// Whether the disk has less than so many bytes free. A disk that does not say has enough.
+/// Whether the disk has less than so many bytes free. A disk that does not say has enough: some file systems have no size.
 fn has_less_than(layout: &FolderLayout, bytes: u64) -> bool {
-    rustix::fs::statvfs(&layout.data).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < bytes)
+    let is_short = |disk: rustix::fs::StatVfs| disk.f_blocks > 0 && disk.f_bavail.saturating_mul(disk.f_frsize) < bytes;
+    rustix::fs::statvfs(&layout.data).is_ok_and(is_short)
 }
 
 /// Opens and checks the writable files, and changes nothing.
