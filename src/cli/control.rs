@@ -181,7 +181,7 @@ impl ControlResponse {
     /// The next line without its newline, or `None` at the end. A line with an error becomes an error.
     pub(super) fn next_line(&mut self) -> Result<Option<String>, ControlError> {
         let Some(line) = self.line()? else { return Ok(None) };
-        match error_in(&line) {
+        match only_error_in(&line) {
             Some(error) => Err(ControlError::Failed(error)),
             None => Ok(Some(line)),
         }
@@ -215,6 +215,12 @@ impl ControlResponse {
         let read = read.map_err(|source| ControlError::Socket { path: self.path.clone(), source })?;
         Ok((read > 0).then(|| line.trim_end().to_owned()))
     }
+}
+
+/// The text of a line that has an error and nothing else. A day-table or an alert has an error among other things.
+fn only_error_in(line: &str) -> Option<String> {
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    if object.len() == 1 { object.get("error")?.as_str().map(str::to_owned) } else { None }
 }
 
 /// The text of `{"error": "…"}`.
@@ -340,6 +346,9 @@ mod tests {
         assert!(matches!(bare, ControlError::Refused { status: 503, .. }));
         let failed = ask("HTTP/1.1 200 OK\r\n\r\n{\"a\":1}\n{\"error\":\"disk full\"}\n").expect_err("failed");
         assert_eq!(failed.to_string(), "the daemon failed: disk full");
+        let of_a_day = r#"{"table":"Log20261121","error":"failed to seal: disk full"}"#;
+        let lines = ask(format!("HTTP/1.1 200 OK\r\n\r\n{of_a_day}\n").leak()).expect("a day with an error");
+        assert_eq!(lines, [of_a_day]);
     }
 
     #[test]

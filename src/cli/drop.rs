@@ -264,7 +264,7 @@ fn drop_table(
     config: Option<&Config>,
 ) -> Result<Option<RemovedArchives>, CliError> {
     let Args { without_archive, archives, .. } = *args;
-    match DataFolder::open(data_dir, || Ok(config.cloned().or_else(|| config_of(data_dir))))? {
+    match DataFolder::open_to_drop(data_dir, || Ok(config.cloned().or_else(|| config_of(data_dir))))? {
         DataFolder::Daemon(control) => {
             // The name of a day-table has only letters and digits.
             let without_archive = if without_archive { "&without_archive=true" } else { "" };

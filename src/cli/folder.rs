@@ -63,13 +63,29 @@ impl DataFolder {
         data_dir: &Path,
         config: impl FnOnce() -> Result<Option<Config>, CliError>,
     ) -> Result<DataFolder, CliError> {
+        DataFolder::open_with(data_dir, config, StoreOptions::default())
+    }
+
+    /// Like [`DataFolder::open`], also where the disk is full, for a command that makes room.
+    pub(super) fn open_to_drop(
+        data_dir: &Path,
+        config: impl FnOnce() -> Result<Option<Config>, CliError>,
+    ) -> Result<DataFolder, CliError> {
+        DataFolder::open_with(data_dir, config, StoreOptions { waits_for_room: true, ..StoreOptions::default() })
+    }
+
+    fn open_with(
+        data_dir: &Path,
+        config: impl FnOnce() -> Result<Option<Config>, CliError>,
+        options: StoreOptions,
+    ) -> Result<DataFolder, CliError> {
         if let Some(control) = Control::connect(data_dir)? {
             return Ok(DataFolder::Daemon(control));
         }
         let config = config()?;
         // Opening to write would create an absent folder.
         drop(Reader::open(data_dir)?);
-        let store = Store::open(data_dir, StoreOptions::default())?;
+        let store = Store::open(data_dir, options)?;
         let access = config.as_ref().map(|config| config.archives.clone()).unwrap_or_default();
         let executor = Executor::new(store.steps(), data_dir.into(), access, Arc::new(LifecycleProgress::default()))
             .named(config.as_ref().and_then(|config| config.host.as_deref()));

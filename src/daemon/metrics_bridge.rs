@@ -41,6 +41,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
         }),
         on_reopened: Box::new(move || opened.store_open(true)),
         forwarding: Forwarding::Disabled,
+        waits_for_room: true,
         ..StoreOptions::default()
     }
 }

@@ -205,7 +205,10 @@ impl Startup {
             remote.load_bucket_plan();
         }
         store.commit_queue().bound(self.budget.waiting_bytes);
-        self.readiness.store_open(true);
+        // A store that waits for room opens later.
+        if self.readiness.store_failure().is_none() {
+            self.readiness.store_open(true);
+        }
         Ok(store)
     }
 }

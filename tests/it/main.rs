@@ -28,6 +28,8 @@ mod containers;
 mod bulk_create;
 mod formats;
 mod forward;
+#[cfg(feature = "failpoints")]
+mod full_disk;
 mod push_auth;
 mod golden;
 mod house;

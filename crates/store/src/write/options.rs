@@ -36,6 +36,9 @@ pub struct StoreOptions {
     /// Recent entries of pushes in each of two generations, so that repeats are found without a look into the store: about 20
     /// bytes each.
     pub known_entries: usize,
+    /// Whether a folder is opened although its disk has no room to remove the remains of a crash. Until there is room,
+    /// nothing is accepted, and days can be dropped. Otherwise such an opening fails.
+    pub waits_for_room: bool,
     /// CPU slots of readers that commits keep free, so that a core is theirs while they work.
     pub reserve: Option<SlotReserve>,
 }
@@ -53,6 +56,7 @@ impl Default for StoreOptions {
             notes_arrival: true,
             known_entries: KNOWN_ENTRIES,
             reserve: None,
+            waits_for_room: false,
             forwarding: Forwarding::AsRecorded,
         }
     }

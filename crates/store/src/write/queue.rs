@@ -413,6 +413,25 @@ impl<S> WorkQueue<S> {
         }
     }
 
+    /// Takes the first waiting step that is `wanted`, and leaves all other work. None after `timeout`, or when the queue is
+    /// closed.
+    pub(crate) fn next_step(&self, timeout: Duration, wanted: impl Fn(&S) -> bool) -> Option<S> {
+        let until = Instant::now() + timeout;
+        let mut state = self.lock();
+        loop {
+            let at = state.work.iter().position(|work| matches!(work, Work::Step(step) if wanted(step)));
+            if let Some(Work::Step(step)) = at.and_then(|at| state.work.remove(at)) {
+                return Some(step);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.closed {
+                return None;
+            }
+            let waited = self.queue.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
     /// Frees room for more submissions: rows of these bytes became pages, or were committed.
     pub(crate) fn release(&self, bytes: usize) {
         let mut state = self.lock();

@@ -4,6 +4,10 @@
 //! to. A file with a later commit, or without a commit that the catalog names, does not belong to this catalog. All
 //! checks come before any change. Then recovery copies the pages to `trash/` and removes them. It raises `committed`
 //! past their number before anything else is written, so no number is used twice.
+//!
+//! This needs room, as moving journals does. On a full disk nothing is written: the pages stay, readers leave them out,
+//! and no commit is made until they are removed ([`Opened::NoRoom`]). Days can be dropped meanwhile, for which the
+//! catalog's journal keeps its room.
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, InterruptedStep, LiveFile};
@@ -12,9 +16,9 @@ use crate::format::page::{EncodedPage, PageHeader, TableAddress};
 use crate::format::page_rows::{self, BodyReader, PageRow};
 use crate::format::sealed;
 use crate::format::shared_pages;
-use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name};
+use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name, parts_of};
 use crate::maintain::orphans::{self, Opening};
-use crate::maintain::unnamed_files;
+use crate::maintain::unnamed_files::{self, UnnamedFile};
 use crate::sqlite;
 use daytable_model::key::DayTable;
 use daytable_platform::in_parallel::in_parallel;
@@ -26,6 +30,34 @@ struct Torn {
     pages: Vec<PageRow>,
     seq: i64,
 }
+
+/// What the opening of a folder led to.
+pub(crate) enum Opened {
+    Whole(RecoveredFolder),
+    NoRoom(FullFolder),
+}
+
+/// A folder that was checked, and waits for room on its disk. Files may have pages of commit `committed + 1`.
+pub(crate) struct FullFolder {
+    pub(crate) catalog: Catalog,
+    /// The number of that commit, if there are such pages.
+    pub(crate) unfinished: Option<i64>,
+    pub(crate) error: StoreError,
+}
+
+/// What the checks found, before any change.
+struct Checked {
+    unnamed: Vec<UnnamedFile>,
+    days: Vec<(LiveFile, DayFile)>,
+    torn: Vec<(LiveFile, Torn)>,
+    committed: i64,
+}
+
+/// Free bytes of the disk, besides those of the pages that are written or removed, below which commits and openings write
+/// no page. Otherwise one that fails would use up what a drop needs.
+const ROOM: u64 = 512 << 10;
+/// Free bytes of the disk, besides four times those of torn pages, below which no copy of them is made.
+const COPY_ROOM: u64 = 4 << 20;
 
 /// A consistent data folder: no file has a commit above the catalog's.
 pub(crate) struct RecoveredFolder {
@@ -39,13 +71,47 @@ pub(crate) struct RecoveredFolder {
 /// start.
 const CLOSED_CHECKED: usize = 8;
 
-/// Opens the catalog and the writable files, and removes the remains of a crash or a failed commit.
-pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredFolder, StoreError> {
+/// Opens the catalog and the writable files, and removes the remains of a crash or a failed commit if the disk has room.
+pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<Opened, StoreError> {
     layout.create()?;
     refuse_without_catalog(layout)?;
     let mut catalog = Catalog::open_to_write(&layout.data)?;
-    // A checkpoint also rewrites pages that a failed fsync did not bring to disk: the journal still has them.
-    checkpoint(catalog.connection(), &Catalog::path_in(&layout.data))?;
+    // The journal's file keeps its length until it is certain that there is room.
+    match checkpoint(catalog.connection(), &Catalog::path_in(&layout.data), false) {
+        // Nothing is committed before the journal was moved.
+        Err(StoreError::Full(_)) => {}
+        moved => moved?,
+    }
+    let mut checked = check_files(layout, &catalog)?;
+    let unfinished = (!checked.torn.is_empty()).then_some(checked.committed + 1);
+    let room = check_room(layout, checked.torn_bytes());
+    match room.and_then(|()| recover(layout, &mut catalog, &mut checked, opening)) {
+        Ok(days) => Ok(Opened::Whole(RecoveredFolder { catalog, days })),
+        Err(error @ StoreError::Full(_)) => {
+            // The files of a dropped day may be there still. If the sweep fails, a later opening does it.
+            let _ = orphans::sweep(layout, &mut catalog, &checked.unnamed, opening);
+            // Closing them would move their journals, for which there may be no room.
+            let torn = checked.torn.into_iter().map(|(_, torn)| torn.file);
+            checked.days.into_iter().map(|(_, file)| file).chain(torn).for_each(DayFile::abandon);
+            Ok(Opened::NoRoom(FullFolder { catalog, unfinished, error }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Fails if the disk has no room for a commit of so many bytes, or for its removal.
+pub(crate) fn check_room(layout: &FolderLayout, bytes: u64) -> Result<(), StoreError> {
+    if has_less_than(layout, bytes.saturating_add(ROOM)) { Err(StoreError::Full(layout.data.clone())) } else { Ok(()) }
+}
+
+/// Whether the disk has less than so many bytes free. A disk that does not say has enough: some file systems have no size.
+fn has_less_than(layout: &FolderLayout, bytes: u64) -> bool {
+    let is_short = |disk: rustix::fs::StatVfs| disk.f_blocks > 0 && disk.f_bavail.saturating_mul(disk.f_frsize) < bytes;
+    rustix::fs::statvfs(&layout.data).is_ok_and(is_short)
+}
+
+/// Opens and checks the writable files, and changes nothing.
+fn check_files(layout: &FolderLayout, catalog: &Catalog) -> Result<Checked, StoreError> {
     let committed = catalog.committed()?.seq;
 
     let mut files = catalog.files()?;
@@ -82,32 +148,63 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredF
         }
     }
 
-    let unnamed = unnamed_files::find(&layout.tables(), &catalog)?;
+    let unnamed = unnamed_files::find(&layout.tables(), catalog)?;
     if let Some((name, rows)) = unnamed.iter().find_map(|file| Some((&file.name, file.rows()?))) {
         let what = format!("it has {rows} rows and the catalog does not name it, which may have lost its journal");
         return Err(layout.mismatch(&layout.table_file(name), what));
     }
 
-    let lost = !torn.is_empty();
-    for (live, Torn { mut file, pages, seq }) in torn {
-        set_aside(layout, &live.day, &file, &pages, seq);
-        file.remove_commit(seq, &pages)?;
+    Ok(Checked { unnamed, days, torn, committed })
+}
+
+impl Checked {
+    /// Bytes of the torn pages.
+    fn torn_bytes(&self) -> u64 {
+        let pages = self.torn.iter().flat_map(|(_, torn)| &torn.pages);
+        pages.map(|page| u64::from(page.header.raw_bytes)).sum()
+    }
+}
+
+/// Removes the remains of a crash or a failed commit, and returns the open days.
+fn recover(
+    layout: &FolderLayout,
+    catalog: &mut Catalog,
+    checked: &mut Checked,
+    opening: Opening,
+) -> Result<Vec<(LiveFile, DayFile)>, StoreError> {
+    // A checkpoint also rewrites pages that a failed fsync did not bring to disk: the journal still has them.
+    checkpoint(catalog.connection(), &Catalog::path_in(&layout.data), true)?;
+    let lost = !checked.torn.is_empty();
+    // The copy is in its journal first, then in its file; the removal needs room as well.
+    let has_room = lost && !has_less_than(layout, checked.torn_bytes().saturating_mul(4).saturating_add(COPY_ROOM));
+    while let Some((live, Torn { mut file, pages, seq })) = checked.torn.pop() {
+        if has_room {
+            set_aside(layout, &live.day, &file, &pages, seq);
+        } else {
+            tracing::warn!(table = %live.day, "the disk has no room for a copy of an unfinished commit in trash/");
+        }
+        if let Err(error) = file.remove_commit(seq, &pages) {
+            file.abandon();
+            return Err(error);
+        }
         let entities: u32 = pages.iter().map(|p| p.header.entities).sum();
-        tracing::warn!(table = %live.day, commit = seq, entities, "set aside the pages of an unfinished commit");
-        days.push((live, file));
+        tracing::warn!(table = %live.day, commit = seq, entities, "removed the pages of an unfinished commit");
+        checked.days.push((live, file));
     }
     if lost {
-        catalog.void(committed + 1)?;
+        catalog.void(checked.committed + 1)?;
     }
-    let moved = in_parallel(days, |(live, file)| checkpoint(file.connection(), file.path()).map(|()| (live, file)));
+    let days = std::mem::take(&mut checked.days);
+    let moved =
+        in_parallel(days, |(live, file)| checkpoint(file.connection(), file.path(), true).map(|()| (live, file)));
     let days = moved.into_iter().collect::<Result<_, StoreError>>()?;
-    orphans::sweep(layout, &mut catalog, &unnamed, opening)?;
+    orphans::sweep(layout, catalog, &checked.unnamed, opening)?;
     if opening == Opening::First {
         for InterruptedStep { table, step, times, .. } in catalog.count_interrupted()? {
             tracing::warn!(%table, step, times, "a step of the lifecycle was interrupted, as by a kill");
         }
     }
-    Ok(RecoveredFolder { catalog, days })
+    Ok(days)
 }
 
 /// Refuses a folder with days but without a catalog. The catalog is created before any day. A new catalog would name
@@ -157,8 +254,8 @@ pub(crate) fn open_day(layout: &FolderLayout, live: &LiveFile, committed: i64) -
     }
 }
 
-fn checkpoint(connection: &rusqlite::Connection, path: &Path) -> Result<(), StoreError> {
-    sqlite::checkpoint(connection, true).map(drop).map_err(StoreError::sqlite(path))
+fn checkpoint(connection: &rusqlite::Connection, path: &Path, truncate: bool) -> Result<(), StoreError> {
+    sqlite::checkpoint(connection, truncate).map(drop).map_err(StoreError::sqlite(path))
 }
 
 /// None if the file agrees with the catalog; the pages of an unfinished commit; or an error that describes the
@@ -184,13 +281,18 @@ fn check(
     Err(layout.mismatch(file.path(), disagreement(&total, live, committed)))
 }
 
-/// Copies pages of an unfinished commit to `trash/`, which keeps them for a week. If the copy fails, only a warning is
-/// logged: the sources are read again.
+/// Copies pages of an unfinished commit to `trash/`, which keeps them for a week. If the copy fails, what there is of it
+/// is removed, and only a warning is logged: the sources are read again.
 fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[PageRow], seq: i64) {
     let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let target = layout.trash().join(format!("{SET_ASIDE}{seq}-{name}"));
+    let aside = format!("{SET_ASIDE}{seq}-{name}");
+    let target = layout.trash().join(&aside);
+    // A part of a copy may be there: of an opening that failed, or of a kill.
+    let clear = || {
+        parts_of(&aside).iter().for_each(|part| drop(std::fs::remove_file(layout.trash().join(part))));
+    };
+    clear();
     let copy = || -> Result<(), StoreError> {
-        let _ = std::fs::remove_file(&target);
         let sql = |e| StoreError::sqlite(file.path())(e);
         let table_address = TableAddress::new(day);
         let (mut inserts, mut bodies) = (Vec::with_capacity(pages.len()), BodyReader::default());
@@ -223,6 +325,7 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
         aside.close()
     };
     if let Err(error) = copy() {
+        clear();
         tracing::warn!(%error, "failed to copy the pages that were set aside to trash/");
     }
 }

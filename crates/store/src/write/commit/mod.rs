@@ -6,7 +6,8 @@
 //! the remaining time.
 //!
 //! A failed commit leaves nothing half done. The committer refuses all waiting submissions, opens the folder again
-//! (which removes what the commit wrote, see `open`), and only then accepts more.
+//! (which removes what the commit wrote, see `open`), and only then accepts more. Where the disk has no room for that,
+//! it waits, and takes only the steps that make room (`no_room`).
 
 use crate::StoreError;
 use crate::entry::known::KnownEntries;
@@ -21,11 +22,12 @@ use crate::maintain::compaction::Compactor;
 use crate::maintain::orphans::Opening;
 use crate::outbox::{COMPACTED_AFTER, Forwarding};
 use crate::read::Reader;
+use crate::source::SourceState;
 use crate::sqlite;
 use crate::write::checkpoint;
 use crate::write::options::{CommitReport, StoreOptions};
 use crate::write::queue::{CommitOutcome, Submission, Work};
-use crate::write::recovery;
+use crate::write::recovery::{self, FullFolder, Opened, RecoveredFolder};
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_platform::in_parallel::in_parallel;
@@ -35,6 +37,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod lifecycle;
+mod no_room;
 mod outbox_backlog;
 mod forwarding;
 mod pending;
@@ -108,6 +111,10 @@ pub(crate) struct Committer {
     is_busy: bool,
     /// Why no more records are accepted: the folder cannot be opened again.
     damage: Option<StoreError>,
+    /// Whether the folder is open. If not, it waits for room on its disk, or the queue was closed meanwhile.
+    is_open: bool,
+    /// A commit whose number may not be used again, because its pages are there or were.
+    unfinished: Option<i64>,
 }
 
 struct OpenDay {
@@ -121,7 +128,10 @@ impl Committer {
     pub(crate) fn open(layout: FolderLayout, options: StoreOptions) -> Result<Committer, StoreError> {
         let lock = layout.lock()?;
         lock::refuse_shared(&Catalog::path_in(&layout.data))?;
-        let recovery::RecoveredFolder { catalog, days } = recovery::open(&layout, Opening::First)?;
+        let (catalog, unfinished, opened) = match recovery::open(&layout, Opening::First)? {
+            Opened::Whole(RecoveredFolder { catalog, days }) => (catalog, None, Ok(days)),
+            Opened::NoRoom(FullFolder { catalog, unfinished, error }) => (catalog, unfinished, Err(error)),
+        };
         let thresholds = options.compaction;
         let queue = CommitQueue::new(catalog.sources()?);
         let checkpoints = checkpoint::Checkpointer::spawn()?;
@@ -145,9 +155,18 @@ impl Committer {
             journals_seen: Instant::now(),
             is_busy: false,
             damage: None,
+            is_open: true,
+            unfinished,
             options,
         };
-        committer.begin(days)?;
+        match opened.and_then(|days| committer.begin(days)) {
+            Err(error @ StoreError::Full(_)) if committer.options.waits_for_room => {
+                tracing::error!(%error, "nothing is accepted until there is room on the disk");
+                committer.is_open = false;
+                (committer.options.on_failure)(&error);
+            }
+            begun => begun?,
+        }
         Ok(committer)
     }
 
@@ -203,11 +222,15 @@ impl Committer {
     /// Runs until the queue is closed and empty, then closes the folder. Returns an error if the folder is damaged and
     /// cannot be opened again after a failure.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
-        while self.damage.is_none() {
+        if !self.is_open {
+            self.open_again(Opening::First);
+            self.queue.fail();
+        }
+        while !self.is_over() {
             let work = self.queue.next(self.patience());
             if let Err(error) = self.check_place() {
                 self.fail(&error);
-                if self.damage.is_some() {
+                if self.is_over() {
                     break;
                 }
             }
@@ -217,14 +240,14 @@ impl Committer {
                 Ok(None) => self.rest(),
                 Err(_) => break,
             }
-            if self.damage.is_some() {
+            if self.is_over() {
                 break;
             }
             if self.checkpoints.failed() {
                 self.fail(&StoreError::Refused("a checkpoint failed".into()));
             } else if self.is_due() {
                 self.commit_or_fail();
-                if self.damage.is_some() {
+                if self.is_over() {
                     break;
                 }
                 // Needed here too: records may come without a pause.
@@ -234,14 +257,22 @@ impl Committer {
                 self.release_memory();
             }
         }
-        self.commit_or_fail();
+        if self.is_open {
+            self.commit_or_fail();
+        }
         match self.damage.take() {
             Some(error) => {
                 self.catalog.rescue_journal();
                 Err(error)
             }
-            None => self.close(),
+            None if self.is_open => self.close(),
+            None => self.close_unopened(),
         }
+    }
+
+    /// Whether nothing more can be committed by this process.
+    fn is_over(&self) -> bool {
+        self.damage.is_some() || !self.is_open
     }
 
     /// An error if the locked folder or its catalog was replaced.
@@ -353,7 +384,7 @@ impl Committer {
         if !self.pending.is_empty() {
             self.commit_or_fail();
         }
-        if self.damage.is_none() {
+        if !self.is_over() {
             self.take(step);
         }
     }
@@ -377,6 +408,8 @@ impl Committer {
     fn commit(&mut self) -> Result<(), StoreError> {
         let start = Instant::now();
         self.pending.build_rest();
+        let bodies = self.pending.pages.values().flatten().map(|insert| insert.page.body.len() as u64);
+        recovery::check_room(&self.layout, bodies.sum())?;
         let mut pending = std::mem::take(&mut self.pending);
         let (seq, now) = (self.seq + 1, time::now());
         if self.options.notes_arrival {
@@ -537,19 +570,28 @@ impl Committer {
         self.days.clear();
         self.checkpoints.reset();
         self.damage = error.displaced();
+        self.is_open = false;
+        if self.damage.is_none() {
+            self.open_again(Opening::Again);
+        }
+        // Last, so that a source that sees the new epoch also sees its committed positions.
+        self.queue.fail();
+    }
+
+    /// Opens the folder again, as often as it needs. Gives up if the folder is damaged, or the queue is closed.
+    fn open_again(&mut self, opening: Opening) {
         let mut last_logged = Instant::now();
         while self.damage.is_none() {
             // A catalog whose journal lost its name would be opened as it was before the journal.
-            let opened =
-                self.check_place().and_then(|()| recovery::open(&self.layout, Opening::Again)).and_then(|whole| {
-                    self.catalog = whole.catalog;
-                    self.seq = self.catalog.committed()?.seq;
-                    self.closed = self.catalog.closed()?.into_iter().collect();
-                    self.begin(whole.days)?;
-                    self.catalog.sources()
-                });
-            match opened {
+            let opened = self.check_place().and_then(|()| recovery::open(&self.layout, opening));
+            let is_checked = opened.is_ok();
+            let adopted = opened.and_then(|opened| match opened {
+                Opened::Whole(folder) => self.adopt(folder),
+                Opened::NoRoom(full) => self.adopt_full(full),
+            });
+            match adopted {
                 Ok(sources) => {
+                    self.is_open = true;
                     self.queue.committed(sources.into_iter().map(Arc::new));
                     (self.options.on_reopened)();
                     tracing::info!("the store was opened again");
@@ -571,12 +613,27 @@ impl Committer {
                         last_logged = Instant::now();
                     }
                     self.queue.beat();
-                    std::thread::sleep(REOPEN_AFTER);
+                    let lacks_room = is_checked && matches!(error, StoreError::Full(_));
+                    self.take_without_room(&error, lacks_room, REOPEN_AFTER);
                 }
             }
         }
-        // Last, so that a source that sees the new epoch also sees its committed positions.
-        self.queue.fail();
+    }
+
+    /// Goes on with a folder that was opened again. Returns the committed positions of the sources.
+    fn adopt(&mut self, folder: RecoveredFolder) -> Result<Vec<SourceState>, StoreError> {
+        self.catalog = folder.catalog;
+        // A number of which the pages were removed, or dropped with their day.
+        if let Some(seq) = self.unfinished
+            && seq > self.catalog.committed()?.seq
+        {
+            self.catalog.void(seq)?;
+        }
+        self.unfinished = None;
+        self.seq = self.catalog.committed()?.seq;
+        self.closed = self.catalog.closed()?.into_iter().collect();
+        self.begin(folder.days)?;
+        self.catalog.sources()
     }
 
     /// Merges small pages, and closes days without writes.

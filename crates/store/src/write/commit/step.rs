@@ -104,6 +104,54 @@ impl CommitStep {
         let is_of_forwarding = matches!(self, SetForwardTargets(..) | NoteForwarded(..) | RenewOrigin(..));
         !(is_of_outbox || is_of_hosts || is_of_forwarding)
     }
+
+    /// Whether the step only reads the catalog, or writes to it only what is new there.
+    pub(super) fn is_reading(&self) -> bool {
+        use CommitStep::*;
+        matches!(self, LifecycleState(..) | Committed(..) | Origin(..) | SetForwardTargets(..))
+    }
+
+    /// Whether the step is of the lifecycle's thread, or of a command that does its work.
+    pub(super) fn is_of_lifecycle(&self) -> bool {
+        use CommitStep::*;
+        matches!(
+            self,
+            CreateTable(..)
+                | DropTable(..)
+                | BeginAttempt(..)
+                | EndAttempt(..)
+                | BeginSeal(..)
+                | BeginRestore(..)
+                | ExtendRestore(..)
+                | ForgetArchive(..)
+                | SetRules(..)
+                | SetPressure(..)
+                | NoteWatch(..)
+                | RecordRun(..)
+        )
+    }
+
+    /// Answers a step of the lifecycle with the reason why it is not taken.
+    pub(super) fn refuse(self, reason: &str) {
+        use CommitStep::*;
+        let error = StoreError::Refused(reason.to_owned());
+        match self {
+            CreateTable(_, answer) => answer.give(Err(error)),
+            DropTable(_, _, answer)
+            | BeginAttempt(_, _, answer)
+            | EndAttempt(_, _, answer)
+            | ExtendRestore(_, _, answer)
+            | ForgetArchive(_, answer)
+            | SetRules(_, answer)
+            | SetPressure(_, answer)
+            | NoteWatch(_, answer)
+            | RecordRun(_, _, answer) => answer.give(Err(error)),
+            BeginSeal(_, _, answer) => answer.give(Err(error)),
+            BeginRestore(_, _, answer) => answer.give(Err(error)),
+            // Its caller hears that the store is closing.
+            other => drop(other),
+        }
+    }
 }
 
 /// The queue in front of the committer.
