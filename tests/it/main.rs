@@ -31,6 +31,7 @@ mod forward;
 mod push_auth;
 mod golden;
 mod house;
+mod imported_again;
 mod imported_files;
 mod http;
 mod foreign_changes;

@@ -138,25 +138,27 @@ mod tests {
     fn groups_are_found_again_among_the_rows_before_them() {
         let cases: [(&str, &str, &[(&str, &str, GroupTest)]); 9] = [
             ("a | stats by (b) count() n", "a", &[("b", "b", GroupTest::Value)]),
-            ("a | stats by (b:100, c:/24) count() n", "a", &[
-                ("b", "b", GroupTest::Step(100.0)),
-                ("c", "c", GroupTest::Network(24)),
-            ]),
+            (
+                "a | stats by (b:100, c:/24) count() n",
+                "a",
+                &[("b", "b", GroupTest::Step(100.0)), ("c", "c", GroupTest::Network(24))],
+            ),
             ("a | top 3 by (pattern(message))", "a", &[("pattern(message)", "message", GroupTest::Pattern)]),
-            ("a | extract \"<x>.\" from b | top 3 by (x)", "a | extract \"<x>.\" from b", &[(
-                "x",
-                "x",
-                GroupTest::Value,
-            )]),
-            ("a | stats by (b) count() n | rename b as d", "a", &[
-                ("b", "b", GroupTest::Value),
-                ("d", "b", GroupTest::Value),
-            ]),
-            ("a | stats by (b) count() n | stats by (n) count() m", "a | stats by (b) count() n", &[(
-                "n",
-                "n",
-                GroupTest::Value,
-            )]),
+            (
+                "a | extract \"<x>.\" from b | top 3 by (x)",
+                "a | extract \"<x>.\" from b",
+                &[("x", "x", GroupTest::Value)],
+            ),
+            (
+                "a | stats by (b) count() n | rename b as d",
+                "a",
+                &[("b", "b", GroupTest::Value), ("d", "b", GroupTest::Value)],
+            ),
+            (
+                "a | stats by (b) count() n | stats by (n) count() m",
+                "a | stats by (b) count() n",
+                &[("n", "n", GroupTest::Value)],
+            ),
             ("a | filter b:1 | uniq by (c) | sort by (c) | limit 2", "a | filter b:1", &[("c", "c", GroupTest::Value)]),
             ("a | facets", "a", &[]),
             ("a | field_values b", "a", &[("b", "b", GroupTest::Value)]),

@@ -106,7 +106,13 @@ impl FieldName {
 
     /// The note of the stream that a record was pushed to: [`Column::Stream`].
     pub fn of_stream() -> FieldName {
-        FieldName { written: STREAM.into(), property: STREAM.into(), apart: None, column: Column::Stream, becomes: None }
+        FieldName {
+            written: STREAM.into(),
+            property: STREAM.into(),
+            apart: None,
+            column: Column::Stream,
+            becomes: None,
+        }
     }
 
     /// The name as the query writes it. An answer uses this name.
@@ -214,7 +220,9 @@ pub fn other_name(written: &str) -> Option<&'static str> {
 /// Two names are equal if a query writes them alike.
 impl PartialEq for FieldName {
     fn eq(&self, other: &FieldName) -> bool {
-        self.written == other.written && self.column == other.column && self.becomes.is_some() == other.becomes.is_some()
+        self.written == other.written
+            && self.column == other.column
+            && self.becomes.is_some() == other.becomes.is_some()
     }
 }
 

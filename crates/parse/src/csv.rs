@@ -160,7 +160,9 @@ fn english(name: &str) -> String {
         "datum" | "fecha" | "data" | "дата" => "date",
         "uhrzeit" | "zeit" | "heure" | "hora" | "ora" | "время" => "time",
         "zeitstempel" | "horodatage" | "fecha y hora" | "datum und uhrzeit" | "date et heure" => "timestamp",
-        "stufe" | "schweregrad" | "ebene" | "niveau" | "gravité" | "nivel" | "gravedad" | "livello" | "уровень" => "level",
+        "stufe" | "schweregrad" | "ebene" | "niveau" | "gravité" | "nivel" | "gravedad" | "livello" | "уровень" => {
+            "level"
+        }
         "meldung" | "nachricht" | "beschreibung" | "mensaje" | "messaggio" | "сообщение" => "message",
         "quelle" | "origen" => "source",
         _ => return lower,

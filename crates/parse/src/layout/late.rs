@@ -119,20 +119,7 @@ fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
         && matches!(
             after,
             None | Some(
-                b' ' | b'\t'
-                    | b']'
-                    | b')'
-                    | b'>'
-                    | b':'
-                    | b'['
-                    | b'|'
-                    | b'!'
-                    | b'/'
-                    | b','
-                    | b'('
-                    | b'#'
-                    | b'.'
-                    | b'*'
+                b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(' | b'#' | b'.' | b'*'
             )
         )
 }
@@ -271,7 +258,8 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
 /// `LOG_ERROR  root  text`
 fn is_constant(bytes: &[u8], start: usize, stop: usize) -> bool {
     let before = bytes[..start].strip_suffix(b"LOG_");
-    before.is_some_and(|before| matches!(before, [] | [.., b' ' | b'\t' | b'['])) && matches!(bytes.get(stop), Some(b' ' | b'\t' | b']'))
+    before.is_some_and(|before| matches!(before, [] | [.., b' ' | b'\t' | b'[']))
+        && matches!(bytes.get(stop), Some(b' ' | b'\t' | b']'))
 }
 
 /// `Gjs-WARNING **: text`

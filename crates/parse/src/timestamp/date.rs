@@ -214,8 +214,10 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
 
 /// Dashes or a bar between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
 fn dashes(cursor: &mut DigitCursor<'_>) {
-    let length =
-        [&b" - "[..], b" -- ", b"] [", b" | "].iter().find(|dashes| cursor.rest().starts_with(dashes)).map_or(1, |d| d.len());
+    let length = [&b" - "[..], b" -- ", b"] [", b" | "]
+        .iter()
+        .find(|dashes| cursor.rest().starts_with(dashes))
+        .map_or(1, |d| d.len());
     cursor.at += length - 1;
 }
 
