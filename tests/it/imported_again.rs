@@ -148,6 +148,8 @@ fn a_file_that_lost_lines_since_its_import_is_followed_from_there() {
             if is_imported_again {
                 assert_imports(&place, name, 0, &expected, name);
             }
+        }
+        for name in ["renamed.log", "truncated.log"] {
             let new = lines(300..301, &format!("new in {name}"));
             append(&place.log(name), text(&new).as_bytes());
             expected.extend(messages(&new));

@@ -115,7 +115,7 @@ pub(super) struct ReadContext<'a> {
 /// Lines that are read once more, because what was read after them is missing in the file now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rereading {
-    /// The position up to which the source was read.
+    /// A position behind everything that was read of the source.
     pub(super) end: u64,
     /// The time of the last record that was read.
     pub(super) newest: Ticks,

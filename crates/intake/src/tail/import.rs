@@ -265,7 +265,9 @@ impl Importer<'_> {
         let mut rereading = None;
         if let (Some(position), Some(newest)) = (shortened, before.last_time) {
             tracing::info!(path = %path.escaped(), position, "file is shorter than what was read of it: it is read on from this position");
-            rereading = Some(Rereading { end: before.position, newest, records: 0 });
+            // Before it went back last, the position may have been farther by what was returned.
+            let end = before.position.saturating_add(before.ledger.returned_bytes);
+            rereading = Some(Rereading { end, newest, records: 0 });
             reader.go_to(position)?;
         }
         let result = loop {
