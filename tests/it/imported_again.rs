@@ -33,9 +33,10 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-/// A configuration that follows files with this pattern, and keeps old days.
+/// A configuration that follows files with this pattern, under the instance of an import, and keeps old days.
 fn following(pattern: &str) -> String {
-    format!("{}[[table]]\nname = \"Log\"\nkeep = \"4000d\"\n", TAIL.replace("*.log", pattern))
+    let tail = TAIL.replace("*.log", pattern).replace("\"test\"", "\"{host}\"");
+    format!("{tail}[[table]]\nname = \"Log\"\nkeep = \"4000d\"\n")
 }
 
 fn import(place: &Place, name: &str) -> String {
@@ -68,28 +69,27 @@ fn truncate(place: &Place, name: &str, size: usize) {
 
 /// A file without its newest lines, then with one more, then whole again: each line is stored once.
 fn shorten_and_restore(place: &Place) {
-    let all = lines(0..60, "line");
-    let whole = text(&all);
-    let line = whole.len() / 60;
     let mut expected = Vec::new();
     type Change = fn(&Place, &str, &[u8]);
-    let changes: [(&str, Change, usize); 6] = [
-        ("renamed.log", save, 59 * line),
-        ("written.log", |place, name, bytes| fs::write(place.log(name), bytes).expect("written"), 57 * line),
-        ("truncated.log", |place, name, bytes| truncate(place, name, bytes.len()), 40 * line),
-        ("cut.log", |place, name, bytes| truncate(place, name, bytes.len()), 58 * line - 20),
-        ("few.log", save, 3 * line),
-        ("one.log.gz", |place, name, bytes| save(place, name, &gzipped(bytes)), line),
+    let changes: [(&str, Change, (usize, usize)); 6] = [
+        ("renamed.log", save, (59, 0)),
+        ("written.log", |place, name, bytes| fs::write(place.log(name), bytes).expect("written"), (57, 0)),
+        ("truncated.log", |place, name, bytes| truncate(place, name, bytes.len()), (40, 0)),
+        ("cut.log", |place, name, bytes| truncate(place, name, bytes.len()), (58, 20)),
+        ("few.log", save, (3, 0)),
+        ("one.gz", |place, name, bytes| save(place, name, &gzipped(bytes)), (1, 0)),
     ];
-    for (name, change, size) in changes {
-        let of_name = text(&all).replace(" line ", &format!(" {name} "));
-        let size = size / line * (of_name.len() / 60) + size % line;
+    for (name, change, (kept, cut)) in changes {
+        let (word, _) = name.split_once('.').expect("an ending");
+        let of_name = text(&lines(0..60, word));
+        // So many lines, the last of them without its last bytes.
+        let size = of_name.len() / 60 * kept - cut;
         let write = |bytes: &[u8]| match name.ends_with(".gz") {
             true => save(place, name, &gzipped(bytes)),
             false => fs::write(place.log(name), bytes).expect("written"),
         };
         write(of_name.as_bytes());
-        expected.extend(messages(&lines(0..60, name)));
+        expected.extend(messages(&lines(0..60, word)));
         assert_imports(place, name, 60, &expected, name);
 
         change(place, name, &of_name.as_bytes()[..size]);
@@ -99,7 +99,7 @@ fn shorten_and_restore(place: &Place) {
         assert_imports(place, name, 0, &expected, &format!("{name} whole again"));
 
         let kept = &of_name.as_bytes()[..of_name[..size].rfind('\n').map_or(0, |newline| newline + 1)];
-        let new = lines(300..302, &format!("new in {name}"));
+        let new = lines(300..302, &format!("new in {word}"));
         change(place, name, kept);
         write(&[kept, text(&new[..1]).as_bytes()].concat());
         expected.extend(messages(&new[..1]));
@@ -107,8 +107,10 @@ fn shorten_and_restore(place: &Place) {
         write(&[kept, text(&new[..1]).as_bytes(), new[1].as_bytes()].concat());
         expected.extend(messages(&new[1..]));
         assert_imports(place, name, 1, &expected, &format!("{name} with a line without an end"));
-        write(of_name.as_bytes());
-        assert_imports(place, name, 0, &expected, &format!("{name} whole at last"));
+        if kept.len() > 1024 {
+            write(of_name.as_bytes());
+            assert_imports(place, name, 0, &expected, &format!("{name} whole at last"));
+        }
     }
 }
 
