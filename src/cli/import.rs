@@ -47,7 +47,7 @@ pub(super) struct Args {
     /// Put records that are older than their table's keep into the days of their time, and keep these days for keep from now on. Without it, such records go to today's table. A day that was dropped is not made again
     #[arg(long)]
     keep_expired: bool,
-    /// Files, plain or compressed with gzip or zstd. Files of `journalctl --output=export` are read as entries, and {host} is the host of each entry
+    /// Files, plain or compressed with gzip or zstd. A copy counts as its file in the folder of that file, under a name like app.log.1, app.log.gz or app-20261121.log; under a free name, or in another folder, it is another file. Files of `journalctl --output=export` are read as entries, and {host} is the host of each entry
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }

@@ -99,7 +99,7 @@ enum Command {
     Config(config::Args),
     /// Print the records of files as NDJSON, to try a format
     Parse(parse::Args),
-    /// Load whole files. A file that is loaded already is not loaded again
+    /// Load whole files. A file that is loaded already is not loaded again, nor are copies beside it with the names of a rotation
     Import(import::Args),
     /// Continue at the positions of another collector: Promtail, Alloy, Filebeat, Vector, Fluent Bit
     Adopt(adopt::Args),

@@ -33,6 +33,7 @@ mod full_disk;
 mod push_auth;
 mod golden;
 mod house;
+mod imported_again;
 mod imported_files;
 mod http;
 mod foreign_changes;

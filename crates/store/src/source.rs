@@ -90,6 +90,11 @@ impl Ledger {
         let read = i128::from(self.bytes) + i128::from(self.skipped_bytes) - i128::from(self.returned_bytes);
         u64::try_from(read).unwrap_or(u64::MAX)
     }
+
+    /// Bytes by which the position moved, forward and back. Of two states of a source, the later one has more.
+    pub fn moved_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.skipped_bytes).saturating_add(self.returned_bytes)
+    }
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -54,6 +54,7 @@ impl ChunkReader {
             now: time::now(),
             zeros_final_before: file.zeros_final_before,
             newest,
+            rereading: None,
         };
         let is_compressed = file.reader.content.as_ref().is_some_and(|content| content.is_compressed());
         let before = (file.state().position, file.state().ledger.lost_bytes);

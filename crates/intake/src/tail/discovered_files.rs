@@ -199,6 +199,12 @@ impl TailFollower {
         if let FileMatch::GoesBack(identity, position) = finding
             && !content.is_compressed()
         {
+            // An import may have read it since, further or once more.
+            let imported = self.submissions.imported(identity);
+            if let Some(imported) = imported.filter(|imported| self.is_later(imported)) {
+                self.sources.put(imported);
+                return self.examine(DiscoveredFile { path, block }, expectation);
+            }
             return self.go_back(identity, position, block, path, content, stat);
         }
         if content.is_compressed() && !is_rotated {
@@ -282,7 +288,7 @@ impl TailFollower {
             return Ok(());
         }
         let Some(state) = self.sources.source(identity) else { return Ok(()) };
-        let mut state = SourceState::clone(state);
+        let mut state = self.of_block(SourceState::clone(state), block, &path);
         state.status = if path == state.path { SourceStatus::Live } else { SourceStatus::Rotated };
         (state.device, state.inode) = (stat.device, stat.inode);
         let mut reader = FileReader::new(state, Some(content));
@@ -330,16 +336,11 @@ impl TailFollower {
     ) {
         // An import may have read further since. What this thread read itself is never behind what is committed.
         if let Some(imported) = self.submissions.imported(state.identity)
-            && imported.position > state.position
+            && imported.ledger.moved_bytes() > state.ledger.moved_bytes()
         {
             state = SourceState::clone(&imported);
         }
-        if state.kind == SourceKind::Import {
-            // From here on it is a source of this block.
-            let block = self.blocks.options(block).name.clone();
-            state =
-                SourceState { kind: SourceKind::Tail, status: SourceStatus::Live, block, path: path.clone(), ..state };
-        }
+        state = self.of_block(state, block, &path);
         state.status = match state.status {
             SourceStatus::Rotated => SourceStatus::Rotated,
             // Also where another file was saved at the path.
@@ -349,6 +350,21 @@ impl TailFollower {
         (state.device, state.inode) = (stat.device, stat.inode);
         tracing::debug!(path = %path.escaped(), position = state.position, "file is resumed");
         self.follow_reader(FileReader::new(state, Some(content)), block, path, stat);
+    }
+
+    /// Whether a state is later than what is known of its source.
+    fn is_later(&self, state: &SourceState) -> bool {
+        let known = self.sources.source(state.identity);
+        known.is_none_or(|known| state.ledger.moved_bytes() > known.ledger.moved_bytes())
+    }
+
+    /// The state of a source that was imported, as a source of the block that follows its file from now on.
+    fn of_block(&self, state: SourceState, block: usize, path: &Path) -> SourceState {
+        if state.kind != SourceKind::Import {
+            return state;
+        }
+        let (block, path) = (self.blocks.options(block).name.clone(), path.to_path_buf());
+        SourceState { kind: SourceKind::Tail, status: SourceStatus::Live, block, path, ..state }
     }
 
     pub(super) fn follow_reader(&mut self, reader: FileReader, block: usize, path: PathBuf, stat: FileStat) {

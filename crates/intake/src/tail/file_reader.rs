@@ -108,6 +108,19 @@ pub(super) struct ReadContext<'a> {
     pub(super) zeros_final_before: u64,
     /// The newest time that a line gave and that its day admitted.
     pub(super) newest: &'a mut Option<Ticks>,
+    /// Counts records of lines that are read once more.
+    pub(super) rereading: Option<&'a mut Rereading>,
+}
+
+/// Lines that are read once more, because what was read after them is missing in the file now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rereading {
+    /// A position behind everything that was read of the source.
+    pub(super) end: u64,
+    /// The time of the last record that was read.
+    pub(super) newest: Ticks,
+    /// Records before `end` that are not newer: they were read before.
+    pub(super) records: u64,
 }
 
 /// How much of the end of a file is read.
@@ -696,6 +709,12 @@ impl RecordParser {
         // Only a time from a line is kept for later records. A file without any times has the time of arrival in each
         // record.
         let time = record.time.or(state.last_time).unwrap_or(context.now);
+        if let Some(again) = &mut context.rereading
+            && position < again.end
+            && time <= again.newest
+        {
+            again.records += 1;
+        }
         state.last_time = record.time.or(state.last_time);
         let origin = Origin { identity, position, source: &self.source, tenant: None };
         let route = self.routes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), host, context);

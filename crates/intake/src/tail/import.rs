@@ -1,19 +1,19 @@
 //! Files that are read once, from start to end, plain or compressed.
 //!
 //! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
-//! record. A file that has grown adds its new lines, also one that was followed before. A file that is followed now is left
-//! to its follower. An unfinished last line is a record, because an import does not wait for the rest, unless a follower
+//! record. A file that has grown adds its new lines, also one that was followed before. A file that lacks the newest lines is
+//! read on at the last line that it still has, if that has a time. A file that is followed now is left to its follower. An unfinished last line is a record, because an import does not wait for the rest, unless a follower
 //! did. A file that begins as an export of the journal has entries instead of lines. A file of binary data
 //! is refused.
 //! The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
 
 use super::binary_data::binary_reason;
-use super::file_content::{FileContent, FileStat, is_utf16, open_file};
-use super::file_reader::{FileReader, ReadContext, ReadOutcome, TailEnd};
-use super::identity::{Likeness, head_of, mark_at};
-use super::names::{is_made_from, is_next_of};
+use super::file_content::{FileContent, is_utf16, open_file};
+use super::file_reader::{FileReader, ReadContext, ReadOutcome, Rereading, TailEnd};
+use super::identity::{MARK_BYTES_MAX, head_of};
+use super::imported_sources::{self, ImportedSource};
 use super::options::TailOptions;
-use super::search::compare;
+use super::search::{before_missing_lines, time_of_line};
 use super::source_index::SourceIndex;
 use crate::batcher::Batcher;
 use crate::counters::SourceCounters;
@@ -21,14 +21,16 @@ use crate::journal::export;
 use crate::journal::record::JournalReading;
 use crate::route::Router;
 use daytable_model::path_text::PathText;
-use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
-use daytable_parse::{FormatChoice, SourceProfile};
-use daytable_store::{Ack, CommitQueue, SourceKind, SourceReader, SourceState, SourceStatus, Submission, SubmitError};
+use daytable_parse::{FormatChoice, ParseOptions, SourceProfile};
+use daytable_store::{
+    Ack, CommitQueue, Ledger, SourceKind, SourceReader, SourceState, SourceStatus, Submission, SubmitError,
+};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Files without times that an import names.
@@ -213,28 +215,60 @@ impl From<SubmitError> for Interrupted {
 impl Importer<'_> {
     fn file(&mut self, path: &Path, file: File, progress: &mut impl FnMut(ImportProgress)) -> Result<(), Interrupted> {
         let (mut content, stat) = FileContent::of(file)?;
-        let Some(state) = self.source(path, &mut content, &stat)? else { return Ok(()) };
+        let beginning = content.beginning()?;
+        let Some(head) = readable_head(&beginning)? else { return Ok(()) };
+        let reading = &self.options.reading;
+        let is_automatic = reading.format == FormatChoice::Auto && reading.explicit.is_none();
+        let has_entries = is_automatic && export::is_export(&beginning);
+        let (state, shortened) = match imported_sources::find(&self.known, path, &mut content, &stat, head, reading)? {
+            ImportedSource::Continued(state) => (state, None),
+            // Entries of the journal have keys of their own, so that to read them all again adds nothing.
+            ImportedSource::Shortened(state, position) if !has_entries => (state, Some(position)),
+            ImportedSource::Copied(identity) => {
+                self.progress.followed += usize::from(self.sources.claim(identity).is_none());
+                self.progress.bytes += stat.size;
+                return Ok(());
+            }
+            ImportedSource::Shortened(..) | ImportedSource::Unknown => {
+                let path = path.to_path_buf();
+                (self.known.begin(SourceKind::Import, self.options, path, &stat, head), None)
+            }
+        };
         let Some(_claim) = self.sources.claim(state.identity) else {
             self.progress.followed += 1;
             self.progress.bytes += stat.size;
             return Ok(());
         };
         // It may have been followed until now. Of a file that is named twice, what was submitted is further than what is committed.
-        let followed = self.queue.source(state.identity).filter(|committed| committed.position > state.position);
-        let state = followed.map_or(state, |followed| SourceState::clone(&followed));
+        let is_later = |committed: &Arc<SourceState>| committed.ledger.moved_bytes() > state.ledger.moved_bytes();
+        let (state, shortened) = match self.queue.source(state.identity).filter(is_later) {
+            Some(followed) => {
+                let shortened = before_missing_lines(&mut content, &followed, reading)?.filter(|_| !has_entries);
+                (SourceState::clone(&followed), shortened)
+            }
+            None => (state, shortened),
+        };
         let was_followed = state.kind == SourceKind::Tail && state.status != SourceStatus::Ended;
-        let end = if was_followed { TailEnd::FinalRecord { size: stat.size } } else { TailEnd::Final };
+        // Of a file that lost its end, the last line without an end may be a part of what was read.
+        let mut end = match was_followed || shortened.is_some() {
+            true => TailEnd::FinalRecord { size: stat.size },
+            false => TailEnd::Final,
+        };
         let (kind, block) = (SourceKind::Import, self.options.name.clone());
+        let before = SourceState { kind, block, ..state };
         let (device, inode) = (stat.device, stat.inode);
-        let state = SourceState { kind, block, device, inode, ..state };
-        let (before, records) = (self.progress.bytes, self.progress.records);
-        let known_records = state.ledger.records;
-        let reading = &self.options.reading;
-        let is_automatic = reading.format == FormatChoice::Auto && reading.explicit.is_none();
-        let has_entries = is_automatic && export::is_export(&content.beginning()?);
-        let mut reader = FileReader::new(state, Some(content));
+        let (read_before, records) = (self.progress.bytes, self.progress.records);
+        let mut reader = FileReader::new(SourceState { device, inode, ..before.clone() }, Some(content));
         if has_entries {
             reader = reader.of_entries(JournalReading::new(reading.clone()));
+        }
+        let mut rereading = None;
+        if let (Some(position), Some(newest)) = (shortened, before.last_time) {
+            tracing::info!(path = %path.escaped(), position, "file is shorter than what was read of it: it is read on from this position");
+            // Before it went back last, the position may have been farther by what was returned.
+            let end = before.position.saturating_add(before.ledger.returned_bytes);
+            rereading = Some(Rereading { end, newest, records: 0 });
+            reader.go_to(position)?;
         }
         let result = loop {
             let mut context = ReadContext {
@@ -247,18 +281,24 @@ impl Importer<'_> {
                 now: daytable_model::time::now(),
                 zeros_final_before: u64::MAX,
                 newest: &mut self.newest,
+                rereading: rereading.as_mut(),
             };
             let outcome = reader.read_chunk(end, &mut context);
             let position = reader.state.position;
-            self.progress.records = records + reader.state.ledger.records - known_records;
+            let known = before.ledger.records + rereading.map_or(0, |again| again.records);
+            self.progress.records = records + reader.state.ledger.records - known;
             self.progress.late_records = self.counters.late_records();
-            self.progress.bytes = before + reader.content.as_ref().map_or(0, |content| content.bytes_before(position));
+            self.progress.bytes =
+                read_before + reader.content.as_ref().map_or(0, |content| content.bytes_before(position));
             progress(self.progress.clone());
             match outcome {
                 Ok(ReadOutcome::More) if self.batcher.bytes() >= SUBMISSION_BYTES => self.submit(&reader.state)?,
                 Ok(ReadOutcome::More) => {}
                 Ok(ReadOutcome::AtEnd) if reader.content.as_ref().is_some_and(FileContent::is_cut) => {
                     break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its compressed content is incomplete"));
+                }
+                Ok(ReadOutcome::AtEnd) if end != TailEnd::Final && rest_is_newer(&mut reader, rereading, reading)? => {
+                    end = TailEnd::Final;
                 }
                 Ok(ReadOutcome::AtEnd) => {
                     reader.state_mut().status = SourceStatus::Ended;
@@ -268,9 +308,11 @@ impl Importer<'_> {
                 Err(error) => break Err(error),
             }
         };
-        self.progress.bytes = before + stat.size;
+        self.progress.bytes = read_before + stat.size;
         if self.progress.records > records {
             self.note_untimed(path, &reader.state.profile);
+        } else if rereading.is_some() {
+            reader = FileReader::new(as_before(&before, &reader.state), None);
         }
         self.submit(&reader.state)?;
         self.known.put(reader.state);
@@ -285,39 +327,6 @@ impl Importer<'_> {
         {
             self.progress.untimed.push(UntimedFile { path: path.text().into_owned(), likely_time: likely.to_owned() });
         }
-    }
-
-    /// The source that a file continues, or a new source; none for an empty file.
-    fn source(&self, path: &Path, content: &mut FileContent, stat: &FileStat) -> io::Result<Option<SourceState>> {
-        let beginning = content.beginning()?;
-        let Some(head) = head_of(&beginning, true) else { return Ok(None) };
-        if is_utf16(head) {
-            let reason = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
-        }
-        if !export::is_export(&beginning)
-            && let Some(reason) = binary_reason(&beginning)
-        {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-        }
-        let head_mark = mark_at(head.len() as u64, head);
-        let same_file = self.known.of_file(stat.device, stat.inode);
-        let beside = self.known.of_head(head_mark.hash).into_iter().filter(|identity| self.is_beside(*identity, path));
-        for identity in same_file.into_iter().chain(beside) {
-            let Some(state) = self.known.source(identity) else { continue };
-            if compare(content, state)? == Likeness::Same {
-                return Ok(Some(SourceState::clone(state)));
-            }
-        }
-        let path = path.to_path_buf();
-        Ok(Some(self.known.begin(SourceKind::Import, self.options, path, stat, head)))
-    }
-
-    fn is_beside(&self, identity: SourceId, path: &Path) -> bool {
-        let Some(state) = self.known.source(identity) else { return false };
-        let (old, name) = (state.path.file_name().unwrap_or_default(), path.file_name().unwrap_or_default());
-        let is_of_name = old == name || is_made_from(old, name) || is_made_from(name, old) || is_next_of(old, name);
-        state.path.parent() == path.parent() && is_of_name
     }
 
     fn submit(&mut self, state: &SourceState) -> Result<(), SubmitError> {
@@ -347,4 +356,39 @@ impl Importer<'_> {
         }
         Ok(())
     }
+}
+
+/// The head of a file that begins with `beginning`; none for an empty file.
+///
+/// # Errors
+///
+/// The file has no lines that can be read.
+fn readable_head(beginning: &[u8]) -> io::Result<Option<&[u8]>> {
+    let Some(head) = head_of(beginning, true) else { return Ok(None) };
+    if is_utf16(head) {
+        let reason = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+    }
+    if !export::is_export(beginning)
+        && let Some(reason) = binary_reason(beginning)
+    {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    Ok(Some(head))
+}
+
+/// Whether the unread line at the end of a file that lost its end is newer than what was read: then it is no part of that.
+fn rest_is_newer(reader: &mut FileReader, rereading: Option<Rereading>, reading: &ParseOptions) -> io::Result<bool> {
+    let (Some(Rereading { newest, .. }), Some(content)) = (rereading, &mut reader.content) else { return Ok(false) };
+    let mut line = [0; MARK_BYTES_MAX];
+    let n = content.read_at(reader.state.position, &mut line)?;
+    Ok(time_of_line(&line[..n], &reader.state, reading).is_some_and(|time| time > newest))
+}
+
+/// The state of a source whose lines were read once more, with nothing new among them: where it was before, so that nothing
+/// is new either when the whole file comes back.
+fn as_before(before: &SourceState, reread: &SourceState) -> SourceState {
+    let bytes = reread.ledger.bytes - before.ledger.bytes;
+    let ledger = Ledger { returned_bytes: before.ledger.returned_bytes + bytes, ..reread.ledger };
+    SourceState { ledger, status: reread.status, ..before.clone() }
 }

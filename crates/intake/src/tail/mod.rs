@@ -15,7 +15,7 @@
 //!   when a file has unread bytes.
 //! * `chunk_reader`, `file_reader`: a chunk of one file becomes rows. `holes`: zeros, where nothing was written. `from_start`, `gzip`: compressed files. `submissions`:
 //!   rows and positions on their way into a commit.
-//! * `import`: files that are read once. `start_position`: sources that begin where another collector stopped. `check`: does
+//! * `import`: files that are read once. `imported_sources`: which source such a file is. `start_position`: sources that begin where another collector stopped. `check`: does
 //!   a file still have what was read of it? `binary_data`: files without lines.
 
 mod binary_data;
@@ -38,6 +38,7 @@ mod identity;
 mod write_watches;
 mod ignored_files;
 mod import;
+mod imported_sources;
 mod lag;
 mod names;
 mod options;

@@ -14,7 +14,7 @@ use super::search::{CopyCandidate, compare, copied, last_timed_line};
 use super::source_index::SourceIndex;
 use daytable_model::source_id::SourceId;
 use daytable_parse::ParseOptions;
-use daytable_store::{SourceState, SourceStatus};
+use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -64,8 +64,8 @@ struct FilePair {
     is_derived: bool,
     /// The name is the next one in a rotation: `app.log.2` after `app.log.1`.
     is_next: bool,
-    /// The file has the path of the source and is another file, and lines of the source have a time. Without times, a
-    /// restarted program may have written the same lines again.
+    /// The file has the path of the source and is another file, or was only imported, and lines of the source have a time.
+    /// Without times, a restarted program may have written the same lines again.
     is_saved: bool,
     likeness: Likeness,
     /// The end of the last line with a time that file and source have, if the file was saved and lacks later ones.
@@ -239,7 +239,9 @@ impl<'a> RelatedFiles<'a> {
         let names = [&*state.path, now].map(|path| path.file_name().unwrap_or_default());
         let is_derived = names.iter().any(|old| is_made_from(old, name));
         let is_next = names.iter().any(|old| is_next_of(old, name));
-        let is_saved = [&*state.path, now].contains(&path) && !stat.is_file_of(state) && state.last_time.is_some();
+        // Nothing was followed while a file was only imported, so it may have lost lines itself.
+        let is_other = !stat.is_file_of(state) || state.kind == SourceKind::Import;
+        let is_saved = [&*state.path, now].contains(&path) && is_other && state.last_time.is_some();
         if state.path.parent() != path.parent() || !is_derived && !is_next && !is_saved {
             return Ok(None);
         }

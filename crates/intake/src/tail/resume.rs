@@ -8,10 +8,11 @@ use super::file_reader::{FileReader, last_newline_end};
 use super::follower::{TailFollower, is_gone};
 use super::identity::{Likeness, resume_after_loss};
 use super::ignored_files::IgnoreReason;
-use super::search::{CopyCandidate, compare, renamed};
+use super::search::{CopyCandidate, compare, last_timed_line, renamed};
 use super::source_index::NO_INODE;
 use crate::own_output;
 use daytable_model::path_text::PathText;
+use daytable_parse::ParseOptions;
 use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::PathBuf;
@@ -77,7 +78,7 @@ impl TailFollower {
         let was_rewritten = left.is_some();
         if let Some((path, content, stat, likeness)) = left.filter(|(_, content, ..)| !content.is_compressed()) {
             let mut reader = FileReader::new(state.clone(), Some(content));
-            match go_on_after_loss(&mut reader, likeness, &stat) {
+            match go_on_after_loss(&mut reader, likeness, &stat, &self.blocks.options(block).reading) {
                 Ok(true) => {
                     tracing::warn!(path = %path.escaped(), position = reader.state.position, "file became shorter than what was read of it: it is read on from this position");
                     return self.follow_reader(reader, block, path, stat);
@@ -108,11 +109,24 @@ fn place_of(state: &SourceState) -> Option<PathBuf> {
 }
 
 /// Moves to the position at which a file without its end is resumed. False if it is another file.
-fn go_on_after_loss(reader: &mut FileReader, likeness: Likeness, stat: &FileStat) -> io::Result<bool> {
+fn go_on_after_loss(
+    reader: &mut FileReader,
+    likeness: Likeness,
+    stat: &FileStat,
+    reading: &ParseOptions,
+) -> io::Result<bool> {
     if reader.go_before_unended()? {
         return Ok(true);
     }
     let Some(content) = &mut reader.content else { return Ok(false) };
+    // The lost end may have others behind it, in a file that is shorter all the same. Lines with a time that are read
+    // again get the keys that they had.
+    if likeness == Likeness::Shorter
+        && let Some(position) = last_timed_line(content, &reader.state, reading)?
+    {
+        reader.go_to(position)?;
+        return Ok(true);
+    }
     let end = last_newline_end(content, stat.size)?.unwrap_or(0);
     let Some(position) = resume_after_loss(&reader.state, likeness, end) else { return Ok(false) };
     reader.go_to(position)?;

@@ -4,13 +4,18 @@
 use super::file_content::{FileContent, FileStat};
 use super::identity::{Fit, Likeness, MARK_BYTES_MAX, likeness};
 use super::names::{is_made_from, is_next_of};
+use daytable_model::time::Ticks;
 use daytable_parse::{ParseOptions, SourceProfile, Unwrapped};
-use daytable_store::SourceState;
+use daytable_store::{Mark, SourceState};
 use memchr::memrchr;
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
+
+/// Bytes that are compared at once.
+const COMPARED_BYTES: usize = 64 << 10;
 
 /// Compares the bytes of a file with those that were read from a source.
 pub(super) fn compare(content: &mut FileContent, state: &SourceState) -> io::Result<Likeness> {
@@ -35,14 +40,88 @@ pub(super) fn last_timed_line(
         content.read_at(mark.position - u64::from(mark.length), window)?;
         let Some(lines) = window.strip_suffix(b"\n") else { continue };
         let line = memrchr(b'\n', lines).map_or(lines, |newline| &lines[newline + 1..]);
-        let line = String::from_utf8_lossy(line);
-        let mut profile = SourceProfile::restore(&state.profile);
-        let Unwrapped { text, envelope } = profile.unwrap(&line, reading);
-        if profile.record(&text, envelope, reading, state.seen).record.time.is_some() {
+        if time_of_line(line, state, reading).is_some() {
             return Ok(Some(mark.position));
         }
     }
     Ok(None)
+}
+
+/// The start of the last line with a time that was read from a source and that a file without the newest lines still has.
+///
+/// None for a file that has other lines instead: more than [`MARK_BYTES_MAX`] behind that line, a line differs from what
+/// was read, and is not newer than all that was read. Its records would replace those of the same time at their places.
+pub(super) fn before_missing_lines(
+    content: &mut FileContent,
+    state: &SourceState,
+    reading: &ParseOptions,
+) -> io::Result<Option<u64>> {
+    let Some(newest) = state.last_time else { return Ok(None) };
+    let (head, fits) = content.fits(state.head, &state.marks)?;
+    if !matches!(likeness(state, head, &fits), Likeness::Shorter | Likeness::Parted { .. }) {
+        return Ok(None);
+    }
+    let mut last_timed_line = |mark: &Mark| -> io::Result<Option<(u64, Ticks)>> {
+        let mut bytes = [0; MARK_BYTES_MAX];
+        let window = &mut bytes[..mark.length as usize];
+        let start = mark.position - u64::from(mark.length);
+        content.read_at(start, window)?;
+        let line = last_whole_line(window, start == 0);
+        let time = line.clone().and_then(|line| time_of_line(&window[line], state, reading));
+        Ok(line.zip(time).map(|(line, time)| (start + line.start as u64, time)))
+    };
+    let known = state.marks.iter().zip(&fits).rev().filter(|(_, fit)| **fit == Fit::Equal).map(|(mark, _)| mark);
+    let mut found = None;
+    for mark in known.chain([&state.head]) {
+        if let Some((start, _)) = last_timed_line(mark)? {
+            found = Some((start, mark.position));
+            break;
+        }
+    }
+    let Some((start, end)) = found else { return Ok(None) };
+    let is_far = |mark: &Mark| mark.position > end + MARK_BYTES_MAX as u64;
+    for (mark, _) in state.marks.iter().zip(&fits).filter(|(mark, fit)| **fit == Fit::Different && is_far(mark)) {
+        if last_timed_line(mark)?.is_none_or(|(_, time)| time <= newest) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(start))
+}
+
+/// The last line with both its ends in `window`. `is_beginning` tells whether the window begins with a line.
+fn last_whole_line(window: &[u8], is_beginning: bool) -> Option<Range<usize>> {
+    let end = memrchr(b'\n', window)?;
+    let before = memrchr(b'\n', &window[..end]).map(|newline| newline + 1);
+    Some(before.or(is_beginning.then_some(0))?..end)
+}
+
+/// The time of a line of a source, if the line has one.
+pub(super) fn time_of_line(line: &[u8], state: &SourceState, reading: &ParseOptions) -> Option<Ticks> {
+    let line = String::from_utf8_lossy(line);
+    let mut profile = SourceProfile::restore(&state.profile);
+    let Unwrapped { text, envelope } = profile.unwrap(&line, reading);
+    profile.record(&text, envelope, reading, state.seen).record.time
+}
+
+/// Whether a file equals the beginning of a source's own file, which is at its path and has everything that was read.
+pub(super) fn is_beginning_of_original(content: &mut FileContent, state: &SourceState) -> io::Result<Option<bool>> {
+    let Ok((mut original, stat)) = FileContent::open(&state.path) else { return Ok(None) };
+    if !stat.is_file_of(state) || !matches!(compare(&mut original, state), Ok(Likeness::Same)) {
+        return Ok(None);
+    }
+    let (mut one, mut two) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
+    let mut offset = 0;
+    loop {
+        let n = content.read_at(offset, &mut one)?;
+        let m = original.read_at(offset, &mut two[..n])?;
+        if one[..n] != two[..m] {
+            return Ok(Some(false));
+        }
+        if n < COMPARED_BYTES {
+            return Ok(Some(true));
+        }
+        offset += n as u64;
+    }
 }
 
 /// The path beside `path` that leads to the file with this device and inode. The folder is read twice if necessary: one

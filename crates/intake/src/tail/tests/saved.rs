@@ -70,6 +70,21 @@ fn a_file_without_its_last_lines_is_resumed_before_them() {
     assert_eq!((keys.len(), bench.identities()), (40 + 3 + 2, 1), "{keys:#?}");
 }
 
+/// A shorter line may be behind the shorter text, so that no mark of what was read shows a difference.
+#[test]
+fn a_line_behind_a_shorter_file_is_read_after_a_restart() {
+    let mut bench = Bench::started();
+    bench.append("app.log", lines(0..40));
+    bench.until("all lines", |bench| bench.records().len() == 40);
+    bench.restart(|bench| {
+        fs::write(bench.path("app.log"), lines(0..38) + "2026-11-22T10:01:00Z INFO new\n").expect("written");
+    });
+    bench.until("the new line", |bench| bench.messages().iter().any(|message| message == "new"));
+    bench.settle();
+    let keys: BTreeSet<_> = bench.records().into_iter().map(|row| (row.identity, row.position, row.time)).collect();
+    assert_eq!((keys.len(), bench.identities()), (41, 1), "{keys:#?}");
+}
+
 /// The old file still has another name, as a backup (`sed -i.bak`) or a hard link in another folder (`cp -al`). Its
 /// replacement does not wait for its end.
 #[test]
