@@ -72,6 +72,9 @@ impl ParsedQuery {
                 }),
                 _ => {}
             }
+            // A column may replace another one.
+            let mut known = Vec::new();
+            groups.retain(|name| !known.contains(name) && (known.push(name.clone()), true).1);
         }
         groups
     }
@@ -138,25 +141,27 @@ mod tests {
     fn groups_are_found_again_among_the_rows_before_them() {
         let cases: [(&str, &str, &[(&str, &str, GroupTest)]); 9] = [
             ("a | stats by (b) count() n", "a", &[("b", "b", GroupTest::Value)]),
-            ("a | stats by (b:100, c:/24) count() n", "a", &[
-                ("b", "b", GroupTest::Step(100.0)),
-                ("c", "c", GroupTest::Network(24)),
-            ]),
+            (
+                "a | stats by (b:100, c:/24) count() n",
+                "a",
+                &[("b", "b", GroupTest::Step(100.0)), ("c", "c", GroupTest::Network(24))],
+            ),
             ("a | top 3 by (pattern(message))", "a", &[("pattern(message)", "message", GroupTest::Pattern)]),
-            ("a | extract \"<x>.\" from b | top 3 by (x)", "a | extract \"<x>.\" from b", &[(
-                "x",
-                "x",
-                GroupTest::Value,
-            )]),
-            ("a | stats by (b) count() n | rename b as d", "a", &[
-                ("b", "b", GroupTest::Value),
-                ("d", "b", GroupTest::Value),
-            ]),
-            ("a | stats by (b) count() n | stats by (n) count() m", "a | stats by (b) count() n", &[(
-                "n",
-                "n",
-                GroupTest::Value,
-            )]),
+            (
+                "a | extract \"<x>.\" from b | top 3 by (x)",
+                "a | extract \"<x>.\" from b",
+                &[("x", "x", GroupTest::Value)],
+            ),
+            (
+                "a | stats by (b) count() n | rename b as d",
+                "a",
+                &[("b", "b", GroupTest::Value), ("d", "b", GroupTest::Value)],
+            ),
+            (
+                "a | stats by (b) count() n | stats by (n) count() m",
+                "a | stats by (b) count() n",
+                &[("n", "n", GroupTest::Value)],
+            ),
             ("a | filter b:1 | uniq by (c) | sort by (c) | limit 2", "a | filter b:1", &[("c", "c", GroupTest::Value)]),
             ("a | facets", "a", &[]),
             ("a | field_values b", "a", &[("b", "b", GroupTest::Value)]),
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn columns_of_by_are_told_from_those_of_functions() {
-        let cases: [(&str, &[&str], Option<u64>); 10] = [
+        let cases: [(&str, &[&str], Option<u64>); 11] = [
             ("error", &[], None),
             ("* | stats count() n, avg(took) a", &[], None),
             ("* | stats by (_time:1h, status) count() n, avg(took) a", &["_time", "status"], Some(3600)),
@@ -181,6 +186,7 @@ mod tests {
             ("* | stats by (_time, status:100) count() n", &["_time", "status"], None),
             ("* | stats by (status) count() n | rename status as code, n as m | math m*2 as x", &["code"], None),
             ("* | stats by (status) count() n | copy status as code, n as m", &["status", "code"], None),
+            ("* | stats by (a, b) count() n | copy a as c, b as c | rename a as b", &["b", "c"], None),
             ("* | top 3 by (path)", &["path"], None),
             ("* | uniq by (a, b) with hits", &["a", "b"], None),
         ];
