@@ -6,6 +6,7 @@ use super::asked::AskedPart;
 use super::atomic_file::AtomicFile;
 use super::exit::CliError;
 use super::output::{asked, bytes, can_ask, print};
+use super::output_place::check_output;
 use super::source_file;
 use crate::http::QuestionForm;
 use clap::ValueEnum;
@@ -57,10 +58,11 @@ enum ExportForm {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    if let Some(path) = &args.output
-        && !args.yes
-    {
-        ask_to_replace(path)?;
+    if let Some(path) = &args.output {
+        check_output(path)?;
+        if !args.yes {
+            ask_to_replace(path)?;
+        }
     }
     if args.raw
         && args.n.is_none()

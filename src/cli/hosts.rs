@@ -9,9 +9,7 @@ use super::output::Output;
 use crate::config::{Config, HostsConfig, Listen};
 use crate::http::{HostLine, InviteLine};
 use clap::Subcommand;
-use daytable_forward::activity::Forbidden;
 use daytable_forward::intake::{ListedHost, invite};
-use daytable_forward::protocol::HostReport;
 use daytable_model::safe_text::percent_encoded;
 use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
 use daytable_store::{Reader, Store, StoreError, StoreOptions};
@@ -234,11 +232,7 @@ pub(super) fn hosts(data_dir: &Path, named: Option<&Config>) -> Result<Vec<HostL
     let installed = config_of(data_dir);
     let silent_after =
         named.or(installed.as_ref()).map_or(HostsConfig::default().silent_after, |config| config.hosts.silent_after);
-    let listed = |host: daytable_store::catalog::hosts::ForwardingHost| {
-        let report: HostReport = serde_json::from_str(&host.report).unwrap_or_default();
-        HostLine::new(&ListedHost { host, report, silent: None, forbidden: Forbidden::default() }, silent_after)
-    };
-    Ok(hosts.into_iter().map(listed).collect())
+    Ok(hosts.into_iter().map(|host| HostLine::new(&ListedHost::new(host, None), silent_after)).collect())
 }
 
 fn shown(host: &HostLine) -> String {
@@ -260,10 +254,11 @@ fn shown(host: &HostLine) -> String {
         0 if host.silent => "behind by nothing when it was heard of last".to_owned(),
         0 => "behind by nothing".to_owned(),
         _ => format!(
-            "behind by {behind_records} records, {}, {}{}",
+            "behind by {behind_records} records, {}, {}{}{}",
             ByteSize::new(*behind_bytes),
             show_duration(Duration::from_secs(*behind_seconds)),
             if host.backlog_records > 0 { " (the newest are here, the backlog follows)" } else { "" },
+            if host.silent { " when it was heard of last" } else { "" },
         ),
     };
     let lost: u64 = host.lost.values().sum();

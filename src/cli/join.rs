@@ -9,6 +9,7 @@ use super::control::Control;
 use super::exit::CliError;
 use super::locate::{installed_file, load_config};
 use super::output::Output;
+use super::output_place::check_beside_days;
 use crate::config::Config;
 use daytable_forward::client::{ClientError, ReceiverClient};
 use daytable_forward::credentials::CredentialDraft;
@@ -76,7 +77,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let options = ForwardOptions {
         to: args.to.clone(),
         credential_file: match (&args.credential_file, &known) {
-            (Some(file), _) => absolute(file)?,
+            (Some(file), _) => {
+                check_beside_days(file)?;
+                absolute(file)?
+            }
             (None, Some(known)) => known.credential_file.clone(),
             (None, None) => default_file(args, file, config.as_ref())?,
         },

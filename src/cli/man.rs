@@ -3,6 +3,7 @@
 use super::command_reference;
 use super::exit::{CliError, Exit};
 use super::output;
+use super::output_place::check_output;
 use crate::config::reference::manual_page;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub(super) fn run(args: &Args, command_line: clap::Command) -> Result<(), CliErr
 }
 
 fn write_pages(folder: &Path, command_line: clap::Command) -> Result<(), CliError> {
+    check_output(folder)?;
     let failed = |source| CliError::Write { path: folder.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(command_reference::with_examples(command_line), folder).map_err(failed)?;

@@ -9,6 +9,7 @@ use super::exit::CliError;
 use super::locate;
 use crate::mcp::{McpServer, RouteReader, ToolAnswer, notes_of};
 use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,22 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::output)?;
     runtime.block_on(async {
         let failed = |error: String| CliError::output(io::Error::other(error));
-        let server = McpServer::new(routes).serve(stdio()).await.map_err(|error| failed(error.to_string()))?;
+        let server = match McpServer::new(routes).serve(stdio()).await {
+            Ok(server) => server,
+            // An agent that ends before it said a word.
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
+                return Err(CliError::Usage(
+                    "the first message is no request `initialize` of the Model Context Protocol: let an agent start \
+                     `daytable mcp` (docs/guide/agents.md)"
+                        .into(),
+                ));
+            }
+            Err(ServerInitializeError::UnexpectedInitializeResponse(_)) => {
+                return Err(failed("the answer to `initialize` is none".into()));
+            }
+            Err(error) => return Err(failed(error.to_string())),
+        };
         server.waiting().await.map(drop).map_err(|error| failed(error.to_string()))
     })
 }

@@ -44,6 +44,7 @@ mod man;
 mod mcp;
 mod open;
 mod output;
+mod output_place;
 mod pager;
 mod parse;
 mod plan;

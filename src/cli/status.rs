@@ -75,11 +75,14 @@ fn disk(disk: &DiskStatus) -> Vec<String> {
     let limit = disk.bytes_max.map_or_else(|| "max_bytes is off".into(), |max| format!("max_bytes {}", bytes(max)));
     let free = disk.free_bytes.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
     let pace = disk.bytes_per_day.map_or_else(String::new, |pace| format!(", {} a day", bytes(pace)));
-    let size = bytes(disk.bytes);
+    let size = match disk.uncounted_bytes {
+        0 => bytes(disk.bytes),
+        uncounted => format!("{}, {} of them in journals", bytes(disk.bytes), bytes(uncounted)),
+    };
     let mut lines = vec![format!("disk      {}: {size}, {limit}{free}{pace}", disk.data_dir)];
     let forecast = match (&disk.at_limit, &disk.full) {
         _ if disk.free_bytes == Some(0) => "the disk is full: make room; set max_bytes, or a shorter keep".into(),
-        _ if disk.bytes_max.is_some_and(|max| disk.bytes >= max) => {
+        _ if disk.bytes_max.is_some_and(|max| disk.bytes.saturating_sub(disk.uncounted_bytes) >= max) => {
             "max_bytes is exceeded: days go before their time, if those that are over are enough".into()
         }
         (Some(limit), full) if full.as_ref().is_none_or(|full| limit <= full) => {
@@ -138,6 +141,7 @@ mod tests {
             disk: DiskStatus {
                 data_dir: "/var/lib/daytable".into(),
                 bytes: 1 << 30,
+                uncounted_bytes: 3 << 20,
                 bytes_max: Some(20 << 30),
                 free_bytes: Some(30 << 30),
                 bytes_per_day: Some(1 << 29),
@@ -162,7 +166,7 @@ daemon    ready, since 2026-11-21T08:00:00Z (version 0.1.0, process 7)
 records   40/s, 12000 since the start, 90 s behind
 forward   https://logs:7878 has all, 12000 since the start
           otlp+https://otlp lacks 40 records, 3 s behind, but has the newest, 11000 since the start, 2 refused: web/1: too old
-disk      /var/lib/daytable: 1.0 GiB, max_bytes 20.0 GiB, 30.0 GiB free, 512.0 MiB a day
+disk      /var/lib/daytable: 1.0 GiB, 3.0 MiB of them in journals, max_bytes 20.0 GiB, 30.0 GiB free, 512.0 MiB a day
           at this pace max_bytes is reached at 2026-12-29T08:00:00Z, and the oldest days go before their time
 next      seal Log20261120 at 2026-11-21T06:00:00Z
 verified  never by a daemon, the next at 2026-11-22T03:30:00Z

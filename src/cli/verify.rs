@@ -178,11 +178,9 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
         _ => "not whole",
     };
     if !args.output.json {
-        output.line(format_args!(
-            "{verdict}: {}, {}",
-            counted(hosts.len() as u64, "host"),
-            counted(records, "record")
-        ))?;
+        let all = counted(hosts.len() as u64, "host");
+        let answered = if silent == 0 { all } else { format!("{} of {all}", hosts.len() - silent) };
+        output.line(format_args!("{verdict}: {answered}, {}", counted(records, "record")))?;
     }
     output.flush()?;
     match (lacking, silent) {

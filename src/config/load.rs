@@ -7,6 +7,7 @@ use super::key::SectionDoc;
 use super::parts::{parts, sections};
 use super::section::{ProblemList, Section};
 use daytable_model::path_text::PathText;
+use daytable_platform::small_file;
 use std::io::Read;
 use std::path::Path;
 use toml::Spanned;
@@ -163,7 +164,7 @@ fn duplicate(text: &str, name: &str, first: Option<usize>) -> String {
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigError> {
     let failed = |source| ConfigError::Read { path: path.into(), source };
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = small_file::open(path).map_err(failed)?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "is larger than 1 MiB")));

@@ -859,6 +859,9 @@ fn files_that_cannot_be_read() {
     assert_eq!(read(b"a = 1"), format!("{name}:1:1: unknown key \"a\" in the file"));
     std::fs::remove_file(&path).expect("removed");
     assert!(matches!(Config::load(&path), Err(ConfigError::Read { .. })));
+    let _socket = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let refused = Config::load(&path).expect_err("not read").to_string();
+    assert_eq!(refused, format!("failed to read {name}: is no regular file"));
 }
 
 proptest! {

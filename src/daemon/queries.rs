@@ -367,7 +367,9 @@ pub(super) fn summary(
             query.pipes.push(Pipe::Filter(present));
             query.pipes.push(Pipe::Top { limit: *limit, by: vec![field], hits: "records".into(), rank: None });
             let (rows, _) = rows(stores, &query, &options, out)?;
-            let value = |row: &AnswerRow| json!({ "value": row.columns().first().map(|(_, value)| value), "records": row.get("records") });
+            // By their places: the field may have the name of the other column.
+            let cell = |row: &AnswerRow, at: usize| row.columns().get(at).map(|(_, value)| json!(value));
+            let value = |row: &AnswerRow| json!({ "value": cell(row, 0), "records": cell(row, 1) });
             rows.iter().map(value).collect()
         }
     };
@@ -575,12 +577,13 @@ pub(super) fn patterns(
         continue_if(out.is_wanted())
     })?;
     complete(&report)?;
-    let (records, others) = (counter.records(), counter.others());
+    let records = counter.records();
+    let (patterns, others) = counter.top(PATTERNS_MAX);
     out.line(&json!({
         "records": records,
         "others": others,
         "is_whole": records < PATTERN_RECORDS_MAX,
-        "patterns": counter.top(PATTERNS_MAX),
+        "patterns": patterns,
     }));
     Ok(())
 }

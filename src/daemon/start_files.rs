@@ -7,7 +7,7 @@ use super::{DaemonError, router};
 use crate::config::{Config, Listen, PushAccess};
 use crate::http::{HttpCounters, PushAuth, ReadToken, Tenants};
 use daytable_net::tls::{Certificates, TlsOptions};
-use std::fs::File;
+use daytable_platform::small_file;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ fn paths_of(tls: &TlsOptions) -> Vec<&Path> {
 
 /// Why this process cannot tell what is in a file.
 fn unseen(path: &Path) -> Option<Error> {
-    let error = File::open(path).err()?;
+    let error = small_file::open(path).err()?;
     let is_of_unit = path.starts_with(CREDENTIALS) && error.kind() == ErrorKind::NotFound;
     (error.kind() == ErrorKind::PermissionDenied || is_of_unit).then_some(error)
 }

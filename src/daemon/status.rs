@@ -89,6 +89,10 @@ pub struct DiskStatus {
     pub data_dir: String,
     /// Bytes of the data folder.
     pub bytes: u64,
+    /// Those of them that `max_bytes` does not count, because they are there for a while only: the journals of open days, and
+    /// files that are being written.
+    #[serde(default)]
+    pub uncounted_bytes: u64,
     /// The limit `max_bytes`, above which the oldest days go.
     pub bytes_max: Option<u64>,
     /// Free bytes of the disk.
@@ -238,6 +242,7 @@ fn losses(reader: &Reader) -> Result<BTreeMap<String, BTreeMap<String, u64>>, St
 
 fn disk(of: &StatusContext, view: &View, now: Ticks) -> DiskStatus {
     let sample = of.lifecycle.free_bytes();
+    let uncounted = view.journal_bytes.saturating_add(view.other_bytes);
     let growth = growth(view, now);
     let per_day = growth.iter().map(|table| table.bytes_per_day).sum::<u64>();
     let when = |bound: Option<u64>| {
@@ -248,7 +253,8 @@ fn disk(of: &StatusContext, view: &View, now: Ticks) -> DiskStatus {
     };
     DiskStatus {
         data_dir: of.lifecycle.data_dir().text().into_owned(),
-        bytes: view.bytes,
+        bytes: view.bytes.saturating_add(uncounted),
+        uncounted_bytes: uncounted,
         bytes_max: view.limits.max_bytes,
         free_bytes: sample,
         bytes_per_day: Some(per_day).filter(|bytes| *bytes > 0),

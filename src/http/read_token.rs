@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use daytable_model::path_text::PathText;
 use daytable_platform::file_watch::{self, FileWatch};
-use daytable_platform::lock;
+use daytable_platform::{lock, small_file};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -44,7 +44,8 @@ impl ReadToken {
 
     /// Reads the token from a file.
     pub fn read(path: &Path) -> Result<ReadToken, ReadTokenError> {
-        let text = std::fs::read_to_string(path)
+        let text = small_file::open(path)
+            .and_then(std::io::read_to_string)
             .map_err(|source| ReadTokenError::Unreadable { path: path.to_owned(), source })?;
         file_watch::warn_if_exposed(path);
         ReadToken::new(&text)

@@ -13,11 +13,11 @@ export const marked = (pattern) => pattern.split("<_>").flatMap((part, at) => [a
 
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
 export async function showPatterns(place, signal, { state, change, ask }) {
-  const { patterns, records, is_whole } = await api.patterns(ask(), signal);
+  const { patterns, records, others, is_whole } = await api.patterns(ask(), signal);
   if (!patterns.length) return place.replaceChildren(blank("No patterns", "No record in this range matches."));
   const most = patterns[0].records;
   place.replaceChildren(
-    h("p.note.lead", `${plural(patterns.length, "pattern")} in ${plural(records, "record")}${is_whole ? "" : ": the newest of this range, because reading all of them would take too long"}.`),
+    h("p.note.lead", `${others ? "The most frequent " : ""}${plural(patterns.length, "pattern")} in ${others ? grouped(records - others) + " of " : ""}${plural(records, "record")}${is_whole ? "" : ": the newest of this range, because reading all of them would take too long"}.`),
     grid("Patterns", [
       ["Records", (row) => h("span", bar(row.records / most), h("span", grouped(row.records))), (row) => row.records, true],
       ["Share", (row) => percent(row.records / records), (row) => row.records, true],

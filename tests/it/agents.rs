@@ -42,6 +42,24 @@ fn ask(mode: &str, how: &[&str], calls: &Value) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// An agent that ends before it says a word is no failure, and one that says something else hears what is wrong.
+#[test]
+fn the_end_of_the_input_ends_the_tools() {
+    let place = Place::new();
+    let heard = |said: &str| {
+        let input = place.path("input");
+        fs::write(&input, said).expect("written");
+        let mut command = Command::new(DAYTABLE);
+        command.args(["mcp", "--data"]).arg(place.data()).stdin(fs::File::open(&input).expect("opened"));
+        let output = command.output().expect("run");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(heard(""), (Some(0), String::new()));
+    let (code, error) = heard("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+    assert!(code == Some(64) && error.contains("no request `initialize`"), "{code:?} {error}");
+    assert!(!error.contains("JsonRpc") && !error.contains("Some("), "{error}");
+}
+
 #[test]
 fn an_agent_asks_over_standard_input_and_over_http() {
     let place = Place::new();

@@ -143,6 +143,38 @@ fn an_export_asks_before_it_replaces_a_file() {
     assert_eq!(fs::read_to_string(&path).expect("there").lines().count(), 1);
 }
 
+/// A file of a day that is replaced is a lost day, so no command writes a file into a data folder.
+#[test]
+fn no_output_replaces_a_file_of_the_data_folder() {
+    let place = imported();
+    let day = fs::read_dir(place.data().join("tables")).expect("days").find_map(|entry| {
+        let path = entry.expect("an entry").path();
+        path.extension().is_some_and(|end| end == "db").then_some(path)
+    });
+    let day = day.expect("an open day");
+    std::os::unix::fs::symlink(place.data().join("tables"), place.path("days")).expect("linked");
+    let linked = place.path("days").join(day.file_name().expect("a name"));
+    let dotted = place.path("logs/../days").join("new.csv");
+    let whole = fs::read(&day).expect("read");
+    let text = |path: &Path| path.to_str().expect("a path").to_owned();
+    for path in [&day, &linked, &dotted, &place.data().join("catalog.db")] {
+        for more in [&["--format", "csv", "--yes"][..], &["--raw"]] {
+            let output = place.ask("export", &[&["* | limit 1", "--output", &text(path)], more].concat());
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.code() == Some(69) && error.contains("is in the data folder"),
+                "{path:?}: {output:?}"
+            );
+        }
+    }
+    let inside = place.data().join("tables/pages");
+    let output = Command::new(DAYTABLE).arg("man").arg(&inside).output().expect("run");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is in the data folder"), "{output:?}");
+    assert!(fs::read(&day).expect("read") == whole && !inside.exists());
+    assert_eq!(place.json("query", &[]).len(), 6);
+    place.said("export", &["--output", &text(&place.path("out.ndjson"))]);
+}
+
 #[test]
 fn sql_reads_sealed_days_and_open_ones() {
     let place = imported();

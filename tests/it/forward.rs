@@ -693,6 +693,47 @@ fn a_silent_host_is_an_alert_without_a_rule() {
     }
 }
 
+/// What a host lacks is what it said, without what came since. A host that was killed says nothing more, and a central that was
+/// started again has only what it wrote down.
+#[test]
+fn a_host_is_behind_by_what_did_not_come_since_it_was_heard_of() {
+    let central = Central::new();
+    let running = central.start();
+    let hosts = [Host::new("web-1"), Host::new("web-2")];
+    // They have their records before they join, and say so with their first words.
+    for host in &hosts {
+        fs::write(host.file(), host.base()).expect("a configuration");
+        host.write("app.log", &lines("request", 0..500));
+        let daemon = host.start();
+        wait_for("the records", PATIENCE, || (host.place.try_records().len() == 500).then_some(()));
+        daemon.stop();
+    }
+    let joined = [0, 1].map(|at: usize| hosts[at].join(&central.invite(hosts[at].name), &[]));
+    assert!(joined.iter().all(|joined| joined.status.success()), "{joined:?}");
+    let [first, second] = [0, 1].map(|at: usize| hosts[at].start());
+    wait_for_all(&central, &[&hosts[0], &hosts[1]], 1000);
+    let behind = |name: &str| {
+        let host = central.host(name).expect("listed");
+        let numbers = ["records", "behind_records", "backlog_records", "behind_bytes", "behind_seconds"];
+        numbers.map(|number| host[number].as_u64().expect("a number"))
+    };
+    assert_eq!(["web-1", "web-2"].map(behind), [[500, 0, 0, 0, 0]; 2]);
+    second.kill();
+    running.stop();
+    assert_eq!(behind("web-2"), [500, 0, 0, 0, 0], "by the catalog");
+    let running = central.start();
+    assert_eq!(behind("web-2"), [500, 0, 0, 0, 0], "by a daemon that did not hear of it");
+    wait_for("the other host", PATIENCE, || {
+        (central.host("web-1").expect("listed")["silent_seconds"].as_u64() < Some(10)).then_some(())
+    });
+    let output = central.place.ask("verify", &["--fleet"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(75), "{said}");
+    assert!(said.contains("whole as far as hosts answered: 1 of 2 hosts, 500 records"), "{said}");
+    first.stop();
+    running.stop();
+}
+
 #[test]
 fn verify_compares_with_what_the_hosts_have() {
     let central = Central::new();

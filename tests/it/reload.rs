@@ -389,3 +389,26 @@ fn the_service_manager_hears_of_a_reload() {
     assert_eq!(place.records().iter().map(message_of).count(), 0);
     daemon.stop();
 }
+
+/// A pipe with a name waits for its writer. The daemon refuses one as its configuration, and so does a start.
+#[test]
+fn a_configuration_that_is_a_pipe_is_refused_and_does_not_wait() {
+    let place = Place::new();
+    let daemon = place.start();
+    let config = place.configure(crate::place::TAIL);
+    fs::remove_file(&config).expect("removed");
+    let made = Command::new("mkfifo").arg(&config).status().expect("mkfifo");
+    assert!(made.success());
+    for _ in 0..2 {
+        let output = place.ask("reload", &[]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains("is no regular file"), "{output:?}");
+    }
+    for command in ["check", "run"] {
+        let output = Command::new(DAYTABLE).arg(command).arg("--config").arg(&config).output().expect("run");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("is no regular file"), "{command}: {output:?}");
+    }
+    fs::remove_file(&config).expect("removed");
+    assert!(reload(&place, crate::place::TAIL).status.success());
+    daemon.stop();
+}

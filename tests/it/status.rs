@@ -20,6 +20,16 @@ fn one_screen_shows_the_running_daemon() {
     assert!(status["not_ready"].is_null() && status["next"].as_str().is_some_and(|next| next.contains("Log")));
     let disk = &status["disk"];
     assert!(disk["bytes_max"] == 1 << 30 && disk["bytes"].as_u64() > Some(0) && disk["free_bytes"].as_u64() > Some(0));
+    // Everything that is in the folder counts, also what waits in journals.
+    let folders = [place.data(), place.data().join("tables")];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder"));
+    let sizes = files.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let is_counted = !entry.file_name().to_string_lossy().ends_with("-shm");
+        entry.metadata().ok().filter(|file| file.is_file() && is_counted).map(|file| file.len())
+    });
+    let (in_folder, shown) = (sizes.sum::<u64>(), disk["bytes"].as_u64().expect("bytes"));
+    assert!(shown + (64 << 10) > in_folder, "{shown} of {in_folder}");
     let screen = place.said("status", &[]);
     let heads: Vec<&str> =
         screen.lines().filter_map(|line| line.split(' ').next()).filter(|head| !head.is_empty()).collect();

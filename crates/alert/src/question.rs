@@ -147,16 +147,16 @@ impl Question {
         if let Some(field) = by.iter().find(|field| is_endless(field)) {
             return Err(RuleError::new("by", format!("{field} has another value in nearly every record")));
         }
-        let count = Aggregate {
-            function: Function::Count,
-            fields: Vec::new(),
-            limit: None,
-            condition: None,
-            name: COUNT.into(),
-        };
+        // A field may have the name.
+        let mut name = COUNT.to_owned();
+        while by.iter().any(|field| field.written() == name) {
+            name.push('s');
+        }
+        let value = FieldName::new(&name);
+        let count = Aggregate { function: Function::Count, fields: Vec::new(), limit: None, condition: None, name };
         let groups = by.iter().map(|field| GroupField { field: field.clone(), step: None }).collect();
         query.pipes.push(Pipe::Stats { by: groups, aggregates: vec![count] });
-        Ok(Question { query, by, value: FieldName::new(COUNT), is_count: true })
+        Ok(Question { query, by, value, is_count: true })
     }
 
     fn of_stats(rule: &AlertRule, query: ParsedQuery) -> Result<Question, RuleError> {

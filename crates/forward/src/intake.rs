@@ -1,6 +1,6 @@
 //! The receiver: checks requests of hosts, and submits their rows. It knows no HTTP, only the status of an answer.
 
-use crate::activity::{Activity, Forbidden, Unheard};
+use crate::activity::{Activity, Forbidden, HostActivity, Unheard};
 use crate::protocol::{
     CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RenewAnswer,
     RenewRequest, RowsAnswer, RowsHead,
@@ -297,6 +297,27 @@ pub struct ForwardIntake {
     pub counters: IntakeCounters,
 }
 
+impl ListedHost {
+    /// A host as the catalog has it, and as it was heard of.
+    pub fn new(host: ForwardingHost, activity: Option<&HostActivity>) -> ListedHost {
+        let report = match activity {
+            Some(activity) => activity.report.clone(),
+            None => serde_json::from_str(&host.report).unwrap_or_default(),
+        };
+        ListedHost {
+            report: crate::protocol::HostReport::at(report, received(&host)),
+            silent: activity.map(|activity| activity.seen.elapsed()),
+            forbidden: activity.map(|activity| activity.forbidden.clone()).unwrap_or_default(),
+            host,
+        }
+    }
+}
+
+/// Records of a host that came, with those whose day was gone.
+fn received(host: &ForwardingHost) -> u64 {
+    host.records.saturating_add(host.expired)
+}
+
 impl ForwardIntake {
     /// The receiver of a folder.
     pub fn new(
@@ -492,6 +513,9 @@ impl ForwardIntake {
             request.report.lost.pop_last();
         }
         request.report.version.truncate(request.report.version.floor_char_boundary(64));
+        // What the host says that it has to send is beside what is here, at this moment.
+        let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?;
+        request.report.received = host.as_ref().map(received);
         let note = {
             let mut activity = lock(&self.activity);
             let lost = activity.of(&origin).map(|host| host.report.lost.clone());
@@ -766,12 +790,7 @@ impl ForwardIntake {
         let activity = lock(&self.activity);
         let listed = |host: ForwardingHost| {
             let live = host.origin.and_then(|origin| activity.of(&origin));
-            let report = match live {
-                Some(live) => live.report.clone(),
-                None => serde_json::from_str(&host.report).unwrap_or_default(),
-            };
-            let forbidden = live.map(|live| live.forbidden.clone()).unwrap_or_default();
-            ListedHost { report, silent: live.map(|live| live.seen.elapsed()), host, forbidden }
+            ListedHost::new(host, live)
         };
         Ok(hosts.into_iter().map(listed).collect())
     }

@@ -66,6 +66,25 @@ pub struct HostReport {
     pub behind_ms: u64,
     /// Records that are lost on the host, by reason.
     pub lost: BTreeMap<String, u64>,
+    /// Records of the host that the receiver had when the report came, by its own count: it writes this number, not the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub received: Option<u64>,
+}
+
+impl HostReport {
+    /// The report without what came after it: `received` records are there now.
+    pub fn at(mut self, received: u64) -> HostReport {
+        let Some(before) = self.received else { return self };
+        let reported = self.behind_records;
+        self.behind_records = reported.saturating_sub(received.saturating_sub(before));
+        self.backlog_records = self.backlog_records.min(self.behind_records);
+        let share = u128::from(self.behind_bytes) * u128::from(self.behind_records) / u128::from(reported.max(1));
+        self.behind_bytes = u64::try_from(share).unwrap_or(self.behind_bytes);
+        if self.behind_records == 0 {
+            self.behind_ms = 0;
+        }
+        self
+    }
 }
 
 /// A host is there.
@@ -187,4 +206,33 @@ pub struct ErrorAnswer {
     /// The table that the credential may not write, if that is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_lacks_what_did_not_come_since_its_report() {
+        let report = HostReport {
+            behind_records: 5000,
+            backlog_records: 4500,
+            behind_bytes: 1_000_000,
+            behind_ms: 7000,
+            received: Some(100),
+            ..HostReport::default()
+        };
+        let at = |received: u64| {
+            let report = report.clone().at(received);
+            (report.behind_records, report.backlog_records, report.behind_bytes, report.behind_ms)
+        };
+        assert_eq!(at(100), (5000, 4500, 1_000_000, 7000));
+        assert_eq!(at(4100), (1000, 1000, 200_000, 7000));
+        assert_eq!(at(5100), (0, 0, 0, 0));
+        assert_eq!(at(9000), (0, 0, 0, 0));
+        // A folder that was put back has fewer than before.
+        assert_eq!(at(50), (5000, 4500, 1_000_000, 7000));
+        let without = HostReport { received: None, ..report.clone() };
+        assert_eq!(without.clone().at(9000), without);
+    }
 }

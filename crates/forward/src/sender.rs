@@ -480,6 +480,7 @@ impl Work {
             behind_bytes: behind.bytes,
             behind_ms: behind.oldest.map_or(0, |oldest| u64::try_from(now.since(oldest).as_millis()).unwrap_or(0)),
             lost: self.losses()?,
+            received: None,
         };
         self.origin = state.origin;
         let (instance, turn) = (self.process.instance, self.process.turn());

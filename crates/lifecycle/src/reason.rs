@@ -120,7 +120,7 @@ impl fmt::Display for HoldReason {
                 write!(f, "the clock is more than one period ahead of the newest record, which is of {newest_record}")
             }
             HoldReason::NoRecordTime => {
-                f.write_str("no record has given a time of its own yet, so nothing confirms the clock")
+                f.write_str("no record has given a time of its own that is not far ahead of the clock, so nothing confirms the clock")
             }
             HoldReason::ClockWasBehind => f.write_str(
                 "it was made while the clock was behind, so it stays until nothing came for it for as long as it is kept",

@@ -72,6 +72,9 @@ impl ParsedQuery {
                 }),
                 _ => {}
             }
+            // A column may replace another one.
+            let mut known = Vec::new();
+            groups.retain(|name| !known.contains(name) && (known.push(name.clone()), true).1);
         }
         groups
     }
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn columns_of_by_are_told_from_those_of_functions() {
-        let cases: [(&str, &[&str], Option<u64>); 10] = [
+        let cases: [(&str, &[&str], Option<u64>); 11] = [
             ("error", &[], None),
             ("* | stats count() n, avg(took) a", &[], None),
             ("* | stats by (_time:1h, status) count() n, avg(took) a", &["_time", "status"], Some(3600)),
@@ -183,6 +186,7 @@ mod tests {
             ("* | stats by (_time, status:100) count() n", &["_time", "status"], None),
             ("* | stats by (status) count() n | rename status as code, n as m | math m*2 as x", &["code"], None),
             ("* | stats by (status) count() n | copy status as code, n as m", &["status", "code"], None),
+            ("* | stats by (a, b) count() n | copy a as c, b as c | rename a as b", &["b", "c"], None),
             ("* | top 3 by (path)", &["path"], None),
             ("* | uniq by (a, b) with hits", &["a", "b"], None),
         ];

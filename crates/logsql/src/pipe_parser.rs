@@ -1,7 +1,7 @@
 //! The parser of whole queries and of pipes.
 
 use crate::QUERY_PIPES_MAX;
-use crate::effect::{UsedName, used_by_filter};
+use crate::effect::{PipeEffect, RowFlow, UsedName, used_by_filter};
 use crate::error::SyntaxError;
 use crate::field_name::{Column, FieldName};
 use crate::foreign;
@@ -101,17 +101,31 @@ impl Parser<'_> {
             let (named, at) = (self.named.len(), self.token().at.clone());
             let mut pipe = self.pipe(fields)?;
             if let Pipe::Pivot(pivot) = &mut pipe {
-                self.find_groups(pivot, &pipes, at)?;
+                self.find_groups(pivot, &pipes, at.clone())?;
             }
             let made = std::mem::take(&mut self.made);
             for pipe in made.into_iter().chain([pipe]) {
                 let effect = pipe.effect();
+                self.check_names(&effect, &at)?;
                 self.resolve(named, &scope, &effect.named, fields);
                 scope = scope.behind(effect);
                 pipes.push(pipe);
             }
         }
         Ok((ParsedQuery { filter, pipes }, scope))
+    }
+
+    /// Refuses a pipe whose rows would have two columns of one name: a pipe behind it could name only the first.
+    fn check_names(&self, effect: &PipeEffect, at: &Range<usize>) -> Parsed<()> {
+        // The columns of `pivot` are known when its rows are, and get free names then.
+        if !matches!(effect.flow, RowFlow::Replaced { .. }) || effect.is_open {
+            return Ok(());
+        }
+        let made: Vec<&str> = effect.written.iter().map(|(name, _)| name.written()).collect();
+        match made.iter().enumerate().find(|(number, name)| made[..*number].contains(name)) {
+            Some((_, name)) => self.error(at.clone(), same_name(name)),
+            None => Ok(()),
+        }
     }
 
     /// The groups of the pipes before a `pivot`, of which its field is one.
@@ -326,7 +340,7 @@ impl Parser<'_> {
             let is_known = aggregates.iter().any(|known| known.name == aggregate.name)
                 || by.iter().any(|field| field.field.written() == aggregate.name);
             if is_known {
-                return self.error(at, format!("two columns are named {}", aggregate.name));
+                return self.error(at, same_name(&aggregate.name));
             }
             aggregates.push(aggregate);
             if !self.accept(",") {
@@ -842,6 +856,15 @@ impl Parser<'_> {
             _ => self.expected("a number, the name of a field, or a function"),
         }
     }
+}
+
+/// Why two columns of one name are refused, and what to write.
+fn same_name(name: &str) -> String {
+    let (field, other) = (FieldName::new(name), FieldName::new(&format!("{name}2")));
+    format!(
+        "two columns are named {field}: name it once, or give one of them another name, a field by a pipe before this one: \
+         | copy {field} as {other}"
+    )
 }
 
 /// A name of a column that no group has.

@@ -58,7 +58,8 @@ pub enum PredicateNode {
     Not(Box<PredicateNode>),
     /// The time in ticks is between these, both included.
     Time(i64, i64),
-    /// The ticks since midnight are between the first two, both included, after the third is added to the time.
+    /// The ticks since midnight are between the first two, both included, after the third is added to the time. The second may be
+    /// of the day after.
     Daily(i64, i64, i64),
     /// The day of the week has its bit set (bit 0 is Sunday), after the second is added to the time.
     Weekly(u8, i64),
@@ -186,7 +187,8 @@ impl PredicateNode {
             PredicateNode::Time(from, to) => (*from..=*to).contains(&time),
             PredicateNode::Daily(from, to, ahead) => {
                 let of_day = (time + ahead - UNIX_EPOCH_TICKS).rem_euclid(TICKS_PER_DAY);
-                (*from..=*to).contains(&of_day)
+                // A range over midnight ends on the day after.
+                (*from..=*to).contains(&of_day) || (*from..=*to).contains(&(of_day + TICKS_PER_DAY))
             }
             PredicateNode::Weekly(days, ahead) => {
                 // The Unix epoch was a Thursday.
@@ -243,11 +245,14 @@ fn time_node(test: &TimeTest, now: Ticks) -> PredicateNode {
         }
         Times::Daily { from, from_included, to, to_included } => {
             let ticks = |minute: u32| i64::from(minute) * 60 * TICKS_PER_SECOND;
-            PredicateNode::Daily(ticks(*from) + i64::from(!from_included), ticks(*to) - i64::from(!to_included), late)
+            let over_midnight = if from > to { TICKS_PER_DAY } else { 0 };
+            let until = ticks(*to) + over_midnight - i64::from(!to_included);
+            PredicateNode::Daily(ticks(*from) + i64::from(!from_included), until, late)
         }
         Times::Weekly { from, from_included, to, to_included } => {
-            let (from, to) = (from + u32::from(!from_included), *to + 1 - u32::from(!to_included));
-            let days = (from..to).filter(|day| *day < 7).fold(0, |days, day| days | 1 << day);
+            let over_the_end = if from > to { 7 } else { 0 };
+            let (from, to) = (from + u32::from(!from_included), *to + over_the_end + 1 - u32::from(!to_included));
+            let days = (from..to).fold(0, |days, day| days | 1 << (day % 7));
             PredicateNode::Weekly(days, late)
         }
     }

@@ -10,6 +10,8 @@ mod validity;
 
 use daytable_model::path_text::PathText;
 use daytable_platform::file_watch::{self, FileWatch};
+use daytable_platform::small_file;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +121,9 @@ pub fn client_name<S>(stream: &tokio_rustls::server::TlsStream<S>) -> Option<Str
 
 fn acceptor(config: &TlsOptions) -> Result<TlsAcceptor, TlsError> {
     let chain = certificates(&config.cert_file)?;
-    let key = PrivateKeyDer::from_pem_file(&config.key_file)
+    let key = small_file::open(&config.key_file)
+        .map_err(pem::Error::Io)
+        .and_then(|file| PrivateKeyDer::from_pem_reader(BufReader::new(file)))
         .map_err(|source| TlsError::File { path: config.key_file.clone(), source })?;
     let provider = Arc::new(ring::default_provider());
     let unusable = |source| TlsError::Certificate { path: config.cert_file.clone(), source };
@@ -145,7 +149,8 @@ fn acceptor(config: &TlsOptions) -> Result<TlsAcceptor, TlsError> {
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let failed = |source| TlsError::File { path: path.into(), source };
-    let read = CertificateDer::pem_file_iter(path).map_err(failed)?;
+    let file = small_file::open(path).map_err(pem::Error::Io).map_err(failed)?;
+    let read = CertificateDer::pem_reader_iter(BufReader::new(file));
     let certificates: Vec<_> = read.collect::<Result<_, _>>().map_err(failed)?;
     if certificates.is_empty() { Err(TlsError::Empty(path.into())) } else { Ok(certificates) }
 }

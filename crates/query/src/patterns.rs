@@ -89,21 +89,17 @@ impl PatternCounter {
         self.records
     }
 
-    /// The records of patterns that are not counted apart.
-    pub fn others(&self) -> u64 {
-        self.others
-    }
-
-    /// The most frequent patterns.
-    pub fn top(self, count: usize) -> Vec<LinePattern> {
+    /// The most frequent patterns, and the records of all others.
+    pub fn top(self, count: usize) -> (Vec<LinePattern>, u64) {
         let mut all: Vec<_> = self.patterns.into_values().collect();
         all.sort_by(|a, b| (b.records, &a.pattern).cmp(&(a.records, &b.pattern)));
+        let rest = all.iter().skip(count).map(|pattern| pattern.records).sum::<u64>();
         all.truncate(count);
         for pattern in &mut all {
             let most = [None].into_iter().chain(Level::ALL.map(Some)).max_by_key(|level| pattern.levels[code(*level)]);
             pattern.level = most.flatten();
         }
-        all
+        (all, self.others + rest)
     }
 }
 
@@ -125,12 +121,30 @@ mod tests {
                 (record.level, record.message) = (*level, format!("order {n} done"));
                 counter.add(&record);
             }
-            counter.top(1).pop().and_then(|pattern| pattern.level)
+            counter.top(1).0.pop().and_then(|pattern| pattern.level)
         };
         let [info, error] = [Some(Level::Info), Some(Level::Error)];
         assert_eq!(level_of(&[info, info, error]), info);
         assert_eq!(level_of(&[info, error]), error);
         assert_eq!(level_of(&[None, None, error]), None);
+    }
+
+    #[test]
+    fn each_record_is_of_a_shown_pattern_or_of_the_others() {
+        let counted = |shown: usize| {
+            let mut counter = PatternCounter::default();
+            for (word, times) in [("a", 4), ("b", 3), ("c", 2), ("d", 1)] {
+                for n in 0..times {
+                    let mut record = record();
+                    record.message = format!("{word} {n} done");
+                    counter.add(&record);
+                }
+            }
+            let (patterns, others) = counter.top(shown);
+            (patterns.iter().map(|pattern| pattern.records).collect::<Vec<_>>(), others)
+        };
+        assert_eq!(counted(2), (vec![4, 3], 3));
+        assert_eq!(counted(4), (vec![4, 3, 2, 1], 0));
     }
 
     fn record() -> StoredRecord {

@@ -14,6 +14,8 @@
 
 use super::der::{SEQUENCE, element, fields_after, inside};
 use daytable_model::time::Ticks;
+use daytable_platform::small_file;
+use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -24,7 +26,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// The earliest expiry of the certificates in a PEM file. `None` if the file has no readable certificate.
 pub fn expiry(path: &Path) -> Option<Ticks> {
-    let certificates = CertificateDer::pem_file_iter(path).ok()?;
+    let certificates = CertificateDer::pem_reader_iter(BufReader::new(small_file::open(path).ok()?));
     certificates.filter_map(|certificate| not_after(&certificate.ok()?)).min()
 }
 

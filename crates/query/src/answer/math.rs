@@ -1,12 +1,63 @@
 //! The pipe `math`: numbers of columns are computed.
 
+use super::accumulator::number_value;
+use crate::entity::OwnedValue;
 use daytable_logsql::Fields;
 use daytable_logsql::number::Number;
 use daytable_logsql::query::{Arithmetic, ArithmeticOperator, MathFunction};
 use daytable_model::time::Ticks;
 
-/// The value of an expression; NaN where a field is no number.
-pub(super) fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> f64 {
+/// The value of an expression; NaN where a field is no number. Whole numbers are computed exactly as long as they, and what they
+/// become on the way, have 64 bits; all others are floats.
+pub(super) fn value_of(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> OwnedValue {
+    match whole_value(expression, row, now) {
+        Some(number) => OwnedValue::Int64(number),
+        None => number_value(evaluate(expression, row, now)),
+    }
+}
+
+/// The value of an expression of whole numbers; `None` where only a float has it.
+fn whole_value(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> Option<i64> {
+    let whole = |expression: &Arithmetic| whole_value(expression, row, now);
+    let of_number = |number: Number| match number {
+        Number::Whole(number) => Some(number),
+        Number::Float(_) => None,
+    };
+    match expression {
+        Arithmetic::Number(text, _) => Number::parse(text).and_then(of_number),
+        Arithmetic::Field(name) => row.field(name).and_then(Number::of).and_then(of_number),
+        Arithmetic::Negate(inner) => whole(inner)?.checked_neg(),
+        Arithmetic::Binary(ArithmeticOperator::Default, left, right) => match whole(left) {
+            None if evaluate(left, row, now).is_nan() => whole(right),
+            left => left,
+        },
+        Arithmetic::Binary(operator, left, right) => {
+            let (left, right) = (whole(left)?, whole(right)?);
+            match operator {
+                ArithmeticOperator::Add => left.checked_add(right),
+                ArithmeticOperator::Subtract => left.checked_sub(right),
+                ArithmeticOperator::Multiply => left.checked_mul(right),
+                ArithmeticOperator::Divide if left.checked_rem(right) == Some(0) => left.checked_div(right),
+                ArithmeticOperator::Remainder => left.checked_rem(right),
+                _ => None,
+            }
+        }
+        Arithmetic::Call(MathFunction::Now, _) => Some(now.unix_nanos()),
+        Arithmetic::Call(function, arguments) => {
+            let mut values = arguments.iter().map(whole).collect::<Option<Vec<i64>>>()?.into_iter();
+            match function {
+                MathFunction::Abs => values.next()?.checked_abs(),
+                MathFunction::Ceil | MathFunction::Floor | MathFunction::Round if values.len() == 1 => values.next(),
+                MathFunction::Max => values.max(),
+                MathFunction::Min => values.min(),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// The value of an expression as a float.
+fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> f64 {
     match expression {
         Arithmetic::Number(_, number) => *number,
         Arithmetic::Field(name) => row.field(name).and_then(Number::of).map_or(f64::NAN, Number::as_f64),

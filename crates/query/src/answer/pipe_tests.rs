@@ -29,29 +29,152 @@ fn rows(text: &str) -> Vec<AnswerRow> {
     text.split(';').map(row).collect()
 }
 
-/// The rows that pipes give, in one line each, without columns that have no value.
-fn piped(pipes: &str, input: &str) -> String {
-    let query = ParsedQuery::parse(&format!("* | {pipes}")).expect("a query");
+/// Passes rows through pipes.
+fn pass(pipes: &[Pipe], rows: Vec<AnswerRow>, each: &mut dyn FnMut(AnswerRow)) {
     let budget = AnswerBudget::new(MemoryBudget::unshared(ANSWER_BYTES_MAX).question());
     let context = PipelineContext { now: Ticks::MAX, seconds: None, budget, go_on: &|| true };
-    let mut pipeline = Pipeline::new(&query.pipes, &context);
-    let mut lines = Vec::new();
+    let mut pipeline = Pipeline::new(pipes, &context);
     let mut sink = |item: AnswerItem| {
-        let row = item.into_row();
-        let shown = row.columns().iter().filter_map(|(name, value)| {
-            let text = value.as_ref()?.as_property().text().into_owned();
-            (!text.is_empty()).then(|| format!("{name}={text}"))
-        });
-        lines.push(shown.collect::<Vec<_>>().join(" "));
+        each(item.into_row());
         ControlFlow::Continue(())
     };
-    for row in rows(input) {
+    for row in rows {
         if pipeline.push(AnswerItem::Row(row), &mut sink).is_break() {
             break;
         }
     }
     let _ = pipeline.finish(&mut sink);
+}
+
+/// The rows that pipes give, in one line each, without columns that have no value.
+fn piped(pipes: &str, input: &str) -> String {
+    let query = ParsedQuery::parse(&format!("* | {pipes}")).expect("a query");
+    let mut lines = Vec::new();
+    pass(&query.pipes, rows(input), &mut |row| {
+        let shown = row.columns().iter().filter_map(|(name, value)| {
+            let text = value.as_ref()?.as_property().text().into_owned();
+            (!text.is_empty()).then(|| format!("{name}={text}"))
+        });
+        lines.push(shown.collect::<Vec<_>>().join(" "));
+    });
     lines.join("; ")
+}
+
+/// The number of a kind of pipe. A new kind has to be given one, and lines in the test below.
+fn kind(pipe: &Pipe) -> usize {
+    match pipe {
+        Pipe::Stats { .. } => 0,
+        Pipe::Top { .. } => 1,
+        Pipe::Uniq { .. } => 2,
+        Pipe::Sort { .. } => 3,
+        Pipe::Limit(_) => 4,
+        Pipe::Offset(_) => 5,
+        Pipe::Fields(_) => 6,
+        Pipe::Delete(_) => 7,
+        Pipe::Copy(_) => 8,
+        Pipe::Rename(_) => 9,
+        Pipe::Filter(_) => 10,
+        Pipe::Extract(_) => 11,
+        Pipe::ExtractRegexp(_) => 12,
+        Pipe::Format { .. } => 13,
+        Pipe::Replace { .. } => 14,
+        Pipe::Math(_) => 15,
+        Pipe::Length { .. } => 16,
+        Pipe::Facets { .. } => 17,
+        Pipe::FieldNames { .. } => 18,
+        Pipe::FieldValues { .. } => 19,
+        Pipe::Sample(_) => 20,
+        Pipe::Join(_) => 21,
+        Pipe::Sessions { .. } => 22,
+        Pipe::Gaps { .. } => 23,
+        Pipe::Pivot(_) => 24,
+        Pipe::Pattern { .. } => 25,
+    }
+}
+
+/// Whatever the names of the fields are, no row has two columns of one name, of which a pipe behind could name only the first:
+/// the query is refused, or a column that it does not name gets another name.
+#[test]
+fn no_row_has_two_columns_of_one_name() {
+    const NAMES: [&str; 14] = [
+        "hits",
+        "rank",
+        "n",
+        "begin",
+        "end",
+        "records",
+        "from",
+        "to",
+        "duration",
+        "total",
+        "name",
+        "field_name",
+        "length",
+        "a",
+    ];
+    const PIPES: [&str; 34] = [
+        "stats by (X, Y) count() n",
+        "stats by (X, X:2) count() Y",
+        "stats count() X, sum(a) Y",
+        "top 3 by (X)",
+        "top 3 by (X, Y) rank",
+        "top 3 by (X) hits as Y rank as hits",
+        "uniq by (X, Y) with hits",
+        "sort by (X) rank as Y",
+        "sort by (X) rank",
+        "limit 2",
+        "offset 1",
+        "fields X, Y, X",
+        "delete X",
+        "copy X as Y, Y as X",
+        "rename X as Y, Y as X",
+        "filter X:*",
+        "extract '<X>' from Y",
+        "extract '<X>,<X>' from Y",
+        "extract_regexp '(?P<X>.*)' from Y",
+        "format '<X>' as Y",
+        "replace ('1', '2') at X",
+        "math X + 1 as Y, Y + 1 as X, X as X",
+        "len(X) as Y",
+        "len(X)",
+        "facets keep_const_fields",
+        "field_names as X",
+        "field_values X",
+        "sample 1",
+        "sessions by (X, Y) pause 1m",
+        "gaps over 1m by (X, Y)",
+        "stats by (X, Y) count() n | pivot X",
+        "stats by (X, Y) count() n, sum(a) s | copy Y as X | pivot Y",
+        "pattern(X) as Y",
+        "stats by (pattern(X), Y) count() n",
+    ];
+    let text = |at: usize| {
+        let columns: Vec<String> = NAMES.iter().map(|name| format!("{name}={at}")).collect();
+        format!("time=2026-11-21T0{at}:00:00Z pattern(a)=x 1=1 {}", columns.join(" "))
+    };
+    let rows = rows(&[text(1), text(2), text(1), text(3)].join(";"));
+    let (mut kinds, mut refused, mut shown) = (BTreeSet::new(), 0, 0);
+    for (pipes, x, y) in PIPES.iter().flat_map(|pipes| NAMES.iter().flat_map(move |x| NAMES.map(|y| (*pipes, *x, y)))) {
+        let query = format!("* | {}", pipes.replace('X', x).replace('Y', y));
+        let query = match ParsedQuery::parse(&query) {
+            Ok(query) => query,
+            Err(error) => {
+                assert!(error.message().starts_with("two columns are named "), "{query}: {error}");
+                refused += 1;
+                continue;
+            }
+        };
+        kinds.extend(query.pipes.iter().map(kind));
+        pass(&query.pipes, rows.clone(), &mut |row| {
+            let names: Vec<&str> = row.columns().iter().map(|(name, _)| &**name).collect();
+            let once: BTreeSet<&str> = names.iter().copied().collect();
+            assert_eq!(once.len(), names.len(), "{query}: {names:?}");
+            shown += 1;
+        });
+    }
+    // `join` needs the rows of another query: it sets columns by their names.
+    assert_eq!(kinds.len(), 25, "{kinds:?}");
+    assert!(refused > 500 && shown > 10_000, "{refused} {shown}");
 }
 
 #[test]
@@ -106,6 +229,21 @@ fn pipes_take_odd_values() {
         ),
         ("math a & 6 as x, a or 8 as y, a xor 1 + 1 as z | fields x, y, z", "a=7", "x=6 y=15 z=5"),
         ("math b & 1 as x | fields x", "b=text", "x=NaN"),
+        (
+            "math 9007199254740993 + 1 as x, a * 3 as y, -a % 10 as z, a / 3 as w | fields x, y, z, w",
+            "a=9007199254740993",
+            "x=9007199254740994 y=27021597764222979 z=-3 w=3002399751580331",
+        ),
+        (
+            "math max(a, 1) as x, abs(-a) as y, b default a as z, a + 0.5 as f, a * a as o | fields x, y, z, f, o",
+            "a=9007199254740993 b=none",
+            "x=9007199254740993 y=9007199254740993 z=9007199254740993 f=9007199254740992 o=8.112963841460668e+31",
+        ),
+        (
+            "math a / 2 as x, a % 0 as y, a + 9223372036854775807 as z | fields x, y, z",
+            "a=7",
+            "x=3.5 y=NaN z=9.223372036854776e+18",
+        ),
         (
             "format '<time:t>' as x | fields x",
             "t=1700000000;t=1700000000123",

@@ -3,9 +3,9 @@
 //! A [`RowPipe`] is prepared once, and any thread may apply it: to the rows of an answer, or once to what many records have
 //! in common.
 
-use super::accumulator::{number_value, whole};
+use super::accumulator::whole;
 use super::item::{AnswerItem, AnswerRow};
-use super::math::evaluate;
+use super::math::value_of;
 use super::pattern::{Extractor, format};
 use crate::entity::OwnedValue;
 use daytable_logsql::line_pattern::pattern_of;
@@ -171,8 +171,8 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
             let columns = columns.clone();
             changing(move |row, _| {
                 for (expression, name) in &columns {
-                    let value = evaluate(expression, row, now);
-                    row.set(name, Some(number_value(value)));
+                    let value = value_of(expression, row, now);
+                    row.set(name, Some(value));
                 }
                 Ok(())
             })

@@ -86,7 +86,8 @@ impl Catalog {
     /// The newest time in the text of a record.
     pub fn newest(&self) -> Result<Option<Ticks>, StoreError> {
         let newest = self.connection.query_row("SELECT newest FROM state", [], |row| row.get::<_, Option<i64>>(0));
-        Ok(self.sql(newest)?.and_then(Ticks::new))
+        // An earlier build wrote a zero where there was no such record.
+        Ok(self.sql(newest)?.filter(|ticks| *ticks > 0).and_then(Ticks::new))
     }
 
     /// The commit point of commit `seq`. If the commit adds idempotency keys, returns how many are left.
@@ -136,7 +137,7 @@ impl Catalog {
             }
             let noted = transaction
                 .prepare_cached(
-                    "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0)),
+                    "UPDATE state SET committed = ?1, newest = max(coalesce(newest, ?2), coalesce(?2, newest)),
                      records_in = records_in + ?3, rows_in = rows_in + ?4, rows_replaced = rows_replaced + ?5,
                      records_forgotten = records_forgotten - ?6",
                 )?

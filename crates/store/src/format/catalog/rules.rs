@@ -113,7 +113,7 @@ impl Catalog {
     /// The watched time.
     pub fn watch(&self) -> Result<WatchedTime, StoreError> {
         let found = self.connection.query_row("SELECT seconds, newest, newest_since FROM watch", [], |row| {
-            let newest = row.get::<_, Option<i64>>(1)?.and_then(Ticks::new);
+            let newest = row.get::<_, Option<i64>>(1)?.filter(|ticks| *ticks > 0).and_then(Ticks::new);
             Ok(WatchedTime { watched: seconds(row.get(0)?), newest, newest_since: seconds(row.get(2)?) })
         });
         self.sql(found)

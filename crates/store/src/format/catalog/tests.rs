@@ -46,6 +46,23 @@ fn a_commit_is_read_back_by_another() {
 }
 
 #[test]
+fn records_without_a_time_of_their_own_give_the_catalog_none() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+    let mut newest_after = |seq, newest| {
+        catalog.commit(seq, &[], std::iter::empty(), [].iter(), newest, CommitEntry::default()).expect("committed");
+        catalog.newest().expect("read")
+    };
+    assert_eq!(newest_after(1, None), None);
+    assert_eq!(newest_after(2, Ticks::new(9)), Ticks::new(9));
+    assert_eq!(newest_after(3, Ticks::new(4)), Ticks::new(9));
+    assert_eq!(newest_after(4, None), Ticks::new(9));
+    // An earlier build wrote a zero.
+    catalog.connection.execute("UPDATE state SET newest = 0", []).expect("changed");
+    assert_eq!(catalog.newest().expect("read"), None);
+}
+
+#[test]
 fn a_source_that_comes_back_after_it_was_forgotten_is_not_counted_twice() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
