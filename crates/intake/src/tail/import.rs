@@ -1,10 +1,10 @@
 //! Files that are read once, from start to end, plain or compressed.
 //!
 //! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
-//! record. A file that has grown adds its new lines, also one that was followed before. A file that lacks the newest lines is
-//! read on at the last line that it still has, if that has a time. A file that is followed now is left to its follower. An unfinished last line is a record, because an import does not wait for the rest, unless a follower
-//! did. A file that begins as an export of the journal has entries instead of lines. A file of binary data
-//! is refused.
+//! record. A file that has grown adds its new lines, also one that was followed before. A file that lacks the newest
+//! lines is read on at the last line that it still has, if that has a time. A file that is followed now is left to its
+//! follower. An unfinished last line is a record, because an import does not wait for the rest, unless a follower did.
+//! A file that begins as an export of the journal has entries instead of lines. A file of binary data is refused.
 //! The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
 
 use super::binary_data::binary_reason;
@@ -297,7 +297,9 @@ impl Importer<'_> {
                 Ok(ReadOutcome::AtEnd) if reader.content.as_ref().is_some_and(FileContent::is_cut) => {
                     break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its compressed content is incomplete"));
                 }
-                Ok(ReadOutcome::AtEnd) if end != TailEnd::Final && rest_is_newer(&mut reader, rereading, reading)? => {
+                Ok(ReadOutcome::AtEnd)
+                    if end != TailEnd::Final && !was_followed && rest_is_newer(&mut reader, rereading, reading) =>
+                {
                     end = TailEnd::Final;
                 }
                 Ok(ReadOutcome::AtEnd) => {
@@ -378,11 +380,12 @@ fn readable_head(beginning: &[u8]) -> io::Result<Option<&[u8]>> {
 }
 
 /// Whether the unread line at the end of a file that lost its end is newer than what was read: then it is no part of that.
-fn rest_is_newer(reader: &mut FileReader, rereading: Option<Rereading>, reading: &ParseOptions) -> io::Result<bool> {
-    let (Some(Rereading { newest, .. }), Some(content)) = (rereading, &mut reader.content) else { return Ok(false) };
+/// A line that cannot be read now is left to the next import.
+fn rest_is_newer(reader: &mut FileReader, rereading: Option<Rereading>, reading: &ParseOptions) -> bool {
+    let (Some(Rereading { newest, .. }), Some(content)) = (rereading, &mut reader.content) else { return false };
     let mut line = [0; MARK_BYTES_MAX];
-    let n = content.read_at(reader.state.position, &mut line)?;
-    Ok(time_of_line(&line[..n], &reader.state, reading).is_some_and(|time| time > newest))
+    let Ok(n) = content.read_at(reader.state.position, &mut line) else { return false };
+    time_of_line(&line[..n], &reader.state, reading).is_some_and(|time| time > newest)
 }
 
 /// The state of a source whose lines were read once more, with nothing new among them: where it was before, so that nothing
