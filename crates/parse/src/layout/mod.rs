@@ -31,7 +31,6 @@ pub(crate) mod wide;
 
 pub use facility::facility_name;
 pub(super) use habits::Habits;
-pub(crate) use late::foreign as foreign_level;
 pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
 use super::pairs::skip_spaces;
