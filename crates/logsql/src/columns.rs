@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn groups_are_found_again_among_the_rows_before_them() {
-        let cases: [(&str, &str, &[(&str, &str, GroupTest)]); 9] = [
+        type Case<'c> = (&'c str, &'c str, &'c [(&'c str, &'c str, GroupTest)]);
+        let cases: [Case<'_>; 9] = [
             ("a | stats by (b) count() n", "a", &[("b", "b", GroupTest::Value)]),
             (
                 "a | stats by (b:100, c:/24) count() n",
