@@ -34,8 +34,8 @@ export class Telling {
     this.asked = [];
   }
 
-  /** @param {string[]} asked names of fields that the query has: they stand first */
-  reset(asked) {
+  /** @param {string[]} [asked] names of fields that the query has: they stand first */
+  reset(asked = []) {
     this.known.clear();
     this.asked = asked;
   }

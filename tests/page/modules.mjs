@@ -11,7 +11,7 @@ const { linesOf, stacks } = await load("table.js");
 const { scaleOf } = await load("histogram.js");
 const { isSaid, quoted, Telling } = await load("telling.js");
 const { linesIn } = await load("row.js");
-const { term } = await load("query.js");
+const { groupTerm, named, term } = await load("query.js");
 
 const TESTS = {
   json_keeps_every_digit() {
@@ -61,6 +61,20 @@ const TESTS = {
     assert.equal(term("id", id), "id:=9007199254740993");
     assert.equal(term("id", low), 'id:="-9007199254740993"');
     assert.equal(term("id", part), "id:=1.0");
+  },
+
+  groups_of_a_table_have_filters() {
+    assert.equal(groupTerm({ column: "s", field: "s", test: "step", size: 100 }, "s", 400), "s:range[400, 500)");
+    assert.equal(groupTerm({ column: "c", field: "c", test: "network", size: 24 }, "c", "10.0.0.0"), "c:ipv4_range(10.0.0.0/24)");
+    assert.equal(groupTerm({ column: "pattern(message)", field: "message", test: "pattern", size: null }, "pattern(message)", 'a "<_>"'), 'message:pattern("a \\"<_>\\"")');
+    assert.equal(groupTerm({ column: "d", field: "b", test: "value", size: null }, "d", "x"), "b:=x");
+    assert.equal(groupTerm({ column: "s", field: "s", test: "step", size: 100 }, "s", null), "-s:*");
+    assert.equal(groupTerm(undefined, "x", "v"), "x:=v");
+  },
+
+  fields_that_a_query_names_but_for_whole_values() {
+    assert.deepEqual(named('-user.id:x path:~"y" rt > 5 a:=b | stats by (z:1)'), ["user.id", "path", "rt"]);
+    assert.deepEqual(named('"a:b" c'), []);
   },
 
   fields_behind_a_message_tell_records_apart() {
