@@ -249,7 +249,7 @@ fn text(dice: &mut Dice, units: usize) -> String {
 
 fn value(dice: &mut Dice, has_all_types: bool) -> OwnedValue {
     let number = [0, 7, 200, 404, 502, -5, 1_000_000, i64::MAX, i64::MIN];
-    let double = [0.0, -0.0, 0.5, 1.0, -2.25, 502.0, 1e16, 1e-7, 0.1, f64::NAN];
+    let double = [0.0, -0.0, 0.5, 1.0, -2.25, 502.0, 1e15, 1e-4, 0.1, f64::NAN];
     match dice.below(if has_all_types { 11 } else { 7 }) {
         0 => OwnedValue::String(text(dice, 12)),
         1 => OwnedValue::String(

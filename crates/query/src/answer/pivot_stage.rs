@@ -221,7 +221,12 @@ impl<'q> PipeStage<'q> for PivotStage<'q> {
         };
         let shown: Vec<(usize, Arc<str>)> = columns.iter().map(|(at, name)| (*at, free(name))).collect();
         let total = |name: &Arc<str>| if names.len() > 1 { format!("total {name}") } else { "total".into() };
-        let totals: Vec<(Arc<str>, Arc<str>)> = names.iter().map(|name| (name.clone(), free(&total(name)))).collect();
+        let mut totals: Vec<(Arc<str>, Arc<str>)> =
+            names.iter().map(|name| (name.clone(), free(&total(name)))).collect();
+        if names.is_empty() {
+            // No value is there, and so no column but this one.
+            totals.push((Arc::default(), free("total")));
+        }
         let (written, names): (Vec<Arc<str>>, Vec<Arc<str>>) = (
             self.pivot.groups.iter().map(|group| group.written().into()).collect(),
             self.columns.iter().map(|(_, name)| name.clone()).collect(),
