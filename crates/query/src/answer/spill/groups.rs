@@ -291,7 +291,7 @@ impl SpillFile {
             parts.push(RunWriter::with_blocks(self, PART_BLOCK_BYTES)?);
         }
         let mut values_of: Vec<Option<ValueWriter>> = (0..PARTS).map(|_| None).collect();
-        let mut states = Vec::new();
+        let (mut states, mut values) = (Vec::new(), Vec::new());
         for at in 0..source.len() {
             let number = order.get(at).map_or(at, |(_, number)| *number as usize);
             let (SpilledCells(cells), hash) = writer.write_hashed(source, number);
@@ -299,16 +299,20 @@ impl SpillFile {
             for function in 0..source.functions() {
                 let mut state = source.take_state(number, function);
                 if let Accumulator::Uniq(hashes) = &mut state {
-                    let mut hashes: Vec<u128> = std::mem::take(hashes).into_iter().collect();
-                    hashes.sort_unstable();
-                    let writer = match &mut values_of[part_of(hash)] {
-                        Some(writer) => writer,
-                        none => none.insert(ValueWriter::new(self)?),
-                    };
                     // A query has few functions.
-                    hashes.into_iter().try_for_each(|value| writer.push((hash, function as u32, value)))?;
+                    values.extend(std::mem::take(hashes).into_iter().map(|value| (hash, function as u32, value)));
                 }
                 state.write(&mut states);
+            }
+            // Groups that differ by the types of their values alone, such as 0 and 0.0, are one, and their values one run.
+            let is_last = order.get(at + 1).is_none_or(|(next, _)| *next != hash);
+            if is_last && !values.is_empty() {
+                values.sort_unstable();
+                let writer = match &mut values_of[part_of(hash)] {
+                    Some(writer) => writer,
+                    none => none.insert(ValueWriter::new(self)?),
+                };
+                values.drain(..).try_for_each(|value| writer.push(value))?;
             }
             parts[part_of(hash)].push(|to| {
                 hash.iter().for_each(|half| to.extend_from_slice(&half.to_le_bytes()));
