@@ -34,7 +34,7 @@ impl Plain {
         match self {
             Whole(n) => Some(*n as f64),
             Float(n) => Some(*n).filter(|n| !n.is_nan()),
-            Text(text) => text.parse::<i64>().ok().map(|n| n as f64),
+            Text(text) => text.parse::<i64>().ok().map(|n| n as f64).or_else(|| fraction(text)),
             Time(_) => None,
         }
     }
@@ -48,6 +48,13 @@ impl Plain {
     }
 }
 
+/// A text that is a number with a fraction: `-0.5`.
+fn fraction(text: &str) -> Option<f64> {
+    let (whole, part) = text.strip_prefix('-').unwrap_or(text).split_once('.')?;
+    let are_digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    (are_digits(whole) && are_digits(part)).then(|| text.parse().ok())?
+}
+
 /// A number as a value: whole where it is.
 fn value_of(n: f64) -> Plain {
     if n.fract() == 0.0 && n.abs() < 9e15 { Whole(n as i64) } else { Float(n) }
@@ -56,7 +63,11 @@ fn value_of(n: f64) -> Plain {
 /// The sum of the numbers among some values, which is whole if all of them are.
 fn sum_of(values: &[&Plain]) -> Option<Plain> {
     let numbers: Vec<f64> = values.iter().filter_map(|value| value.number()).collect();
-    let has_fractions = values.iter().any(|value| matches!(value, Float(n) if !n.is_nan()));
+    let has_fractions = values.iter().any(|value| match value {
+        Float(n) => !n.is_nan(),
+        Text(text) => fraction(text).is_some(),
+        _ => false,
+    });
     let sum = numbers.iter().sum::<f64>();
     (!numbers.is_empty()).then_some(if has_fractions { Float(sum) } else { value_of(sum) })
 }

@@ -5,7 +5,7 @@
 //! possible filter (`plain`). Texts, levels, instances, times, limits and counts must agree, in the same order. Composed
 //! questions (`composed`) are compared with a second evaluator of the whole language (`language`).
 //!
-//! The rounds take seven seconds. Each round has its own seed, which a failure prints. A given seed is that of round one:
+//! The rounds take ten seconds. Each round has its own seed, which a failure prints. A given seed is that of round one:
 //!
 //! ```sh
 //! DAYTABLE_PROPERTIES_SEED=7 DAYTABLE_PROPERTIES_SECONDS=600 cargo test -p daytable-properties --lib days
@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 /// Default duration of the rounds.
-const SECONDS: u64 = 7;
+const SECONDS: u64 = 10;
 
 /// A random generator: the same seed gives the same numbers.
 struct Dice(u64);

@@ -102,8 +102,12 @@ fn line(dice: &mut Dice, parts: &LineParts<'_>) -> Option<WrittenLine<'static>> 
             }
             _ if parts.fields.is_empty() => {}
             n => {
-                let (name, _) = dice.pick(parts.fields);
+                let (name, value) = dice.pick(parts.fields);
                 let name = property_name(name);
+                // A parser leaves a number as text that JSON writes with an exponent (`line_templates/decimals`).
+                if matches!(value, OwnedValue::Double(n) if n.is_normal() && !(1e-5..1e16).contains(&n.abs())) {
+                    continue;
+                }
                 layout.push_str(&match n {
                     7 if is_tight => format!("%[{name}]"),
                     6 => format!("%.{}({name})", dice.below(5)),
@@ -249,7 +253,7 @@ fn text(dice: &mut Dice, units: usize) -> String {
 
 fn value(dice: &mut Dice, has_all_types: bool) -> OwnedValue {
     let number = [0, 7, 200, 404, 502, -5, 1_000_000, i64::MAX, i64::MIN];
-    let double = [0.0, -0.0, 0.5, 1.0, -2.25, 502.0, 1e15, 1e-4, 0.1, f64::NAN];
+    let double = [0.0, -0.0, 0.5, 1.0, -2.25, 502.0, 1e16, 1e-7, 0.1, f64::NAN];
     match dice.below(if has_all_types { 11 } else { 7 }) {
         0 => OwnedValue::String(text(dice, 12)),
         1 => OwnedValue::String(

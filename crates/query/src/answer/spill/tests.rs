@@ -221,6 +221,25 @@ proptest! {
 }
 
 #[test]
+fn groups_that_differ_by_type_alone_are_one_with_all_of_their_different_values() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (budget, _scratch) = budget(dir.path(), 1 << 20, u64::MAX);
+    let query = ParsedQuery::parse("* | stats by (g) count() n, count_uniq(v) u, count_uniq(v) w").expect("a query");
+    let Some(Pipe::Stats { aggregates, .. }) = query.pipes.first() else { panic!("stats") };
+    let group = |n: u64| if n.is_multiple_of(2) { OwnedValue::Int64(7) } else { OwnedValue::String("7".into()) };
+    let rows: Vec<Row> = (0..200).map(|n| Row(Some(group(n)), format!("v{}", n % 130))).collect();
+    for part in [200, 60] {
+        let mut runs = GroupRuns::default();
+        for rows in rows.chunks(part) {
+            runs.append(budget.spill().write_groups(&mut grouped(rows, aggregates)).expect("written"));
+        }
+        let found = finished(merged(runs, aggregates, &budget).expect("merged").into_iter(), aggregates);
+        let wanted = ["200", "130", "130"].map(str::to_owned).to_vec();
+        assert_eq!(found, BTreeMap::from([("7".to_owned(), wanted)]), "{part}");
+    }
+}
+
+#[test]
 fn more_runs_than_are_merged_at_once_are_merged_in_rounds() {
     let dir = tempfile::tempdir().expect("a folder");
     let (budget, _scratch) = budget(dir.path(), 4096, u64::MAX);
