@@ -164,53 +164,42 @@ impl<F: EntryFold> PartVisitor for EntryFolding<'_, F> {
     }
 
     fn read(&self, thread: &mut Self::State, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
-        let Some(batch) = self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
-        match self.read_batch(thread, &batch)? {
-            ReadBatch::Done(flow) => Ok(flow),
-            ReadBatch::NeedsWhole => {
-                drop(batch);
-                let Some(whole) = part.batch()? else { return Ok(ControlFlow::Continue(())) };
-                match self.read_batch(thread, &whole)? {
-                    ReadBatch::Done(flow) => Ok(flow),
-                    ReadBatch::NeedsWhole => Ok(self.elsewhere()),
+        let Some(mut batch) = self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
+        let open = loop {
+            let Some((rows, _)) = matching::decide(&self.columns.filter, &batch, batch.records())? else {
+                return Ok(self.elsewhere());
+            };
+            if rows.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if let LineNeed::Record = self.fold.needs().line {
+                break rows;
+            }
+            let ThreadEntries { state, memory, .. } = &mut *thread;
+            match self.columns.fold(memory, &mut StateSink { fold: self.fold, state }, &batch, &rows)? {
+                FoldedRows::Added { is_over: true, .. } => return Ok(self.end()),
+                FoldedRows::Added { open, .. } => break open,
+                FoldedRows::NeedsWhole => {
+                    let Some(whole) = part.batch()? else { return Ok(ControlFlow::Continue(())) };
+                    batch = whole;
                 }
             }
-        }
+        };
+        self.add_made(thread, &batch, open)
     }
-}
-
-/// What became of a batch.
-enum ReadBatch {
-    /// Its records were added.
-    Done(ControlFlow<()>),
-    /// Nothing was added: it lacks columns.
-    NeedsWhole,
 }
 
 /// Records that are made at once.
 const MADE_AT_ONCE: usize = 500;
 
 impl<F: EntryFold> EntryFolding<'_, F> {
-    fn read_batch(&self, thread: &mut ThreadEntries<F::State>, batch: &ColumnBatch) -> Result<ReadBatch, StoreError> {
-        let Some((rows, _)) = matching::decide(&self.columns.filter, batch, batch.records())? else {
-            return Ok(ReadBatch::Done(self.elsewhere()));
-        };
-        if rows.is_empty() {
-            return Ok(ReadBatch::Done(ControlFlow::Continue(())));
-        }
-        let (mut open, is_over) = match self.fold.needs().line {
-            LineNeed::Record => (rows, false),
-            _ => {
-                let ThreadEntries { state, memory, .. } = thread;
-                match self.columns.fold(memory, &mut StateSink { fold: self.fold, state }, batch, &rows)? {
-                    FoldedRows::Added { open, is_over } => (open, is_over),
-                    FoldedRows::NeedsWhole => return Ok(ReadBatch::NeedsWhole),
-                }
-            }
-        };
-        if is_over {
-            return Ok(ReadBatch::Done(self.end()));
-        }
+    /// Makes the records of some rows, and adds them.
+    fn add_made(
+        &self,
+        thread: &mut ThreadEntries<F::State>,
+        batch: &ColumnBatch,
+        mut open: RowSet,
+    ) -> Result<ControlFlow<()>, StoreError> {
         // The records of a batch of a sealed day are some MiB, if all are made at once.
         while let Some(first) = open.next(0) {
             let (mut part, mut next) = (RowSet::none(batch.len()), Some(first));
@@ -220,19 +209,16 @@ impl<F: EntryFold> EntryFolding<'_, F> {
                 next = open.next(row + 1);
             }
             let Made::Records(made) = matching::make(&self.columns.filter, batch, &part)? else {
-                return Ok(ReadBatch::Done(self.elsewhere()));
+                return Ok(self.elsewhere());
             };
             for (_, record) in made {
                 if self.fold.add_record(&mut thread.state, record.record()).is_break() {
-                    return Ok(ReadBatch::Done(self.end()));
+                    return Ok(self.end());
                 }
             }
             open.subtract(&part);
         }
-        if !self.charge(thread) {
-            return Ok(ReadBatch::Done(self.end()));
-        }
-        Ok(ReadBatch::Done(ControlFlow::Continue(())))
+        Ok(if self.charge(thread) { ControlFlow::Continue(()) } else { self.end() })
     }
 
     fn elsewhere(&self) -> ControlFlow<()> {
