@@ -47,6 +47,14 @@ pub(super) struct CsvHeader {
 struct Column {
     name: String,
     role: Option<(Role, u8)>,
+    part: Option<TimePart>,
+}
+
+/// What a column has of a time that lies in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimePart {
+    Date,
+    Clock,
 }
 
 impl CsvHeader {
@@ -65,7 +73,13 @@ impl CsvHeader {
             if !is_name(&name) || !is_new || columns.len() == COLUMNS_MAX {
                 return None;
             }
-            columns.push(Column { role: role(&name), name: name.into_owned() });
+            let english = english(&name);
+            let part = match english.as_str() {
+                "date" => Some(TimePart::Date),
+                "time" => Some(TimePart::Clock),
+                _ => None,
+            };
+            columns.push(Column { role: role(&name, &english), part, name: name.into_owned() });
         }
         if cells.is_open || cells.is_broken || columns.len() < 2 || columns.iter().all(|column| column.role.is_none()) {
             return None;
@@ -109,10 +123,10 @@ impl CsvHeader {
             let is_message = matches!(column.role, Some((Role::Message, _)));
             let value =
                 if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
-            if column.is("date") {
-                date = Some(cell);
-            } else if column.is("time") {
-                clock = Some(cell);
+            match column.part {
+                Some(TimePart::Date) => date = Some(cell),
+                Some(TimePart::Clock) => clock = Some(cell),
+                None => {}
             }
             if cell.written.is_empty() && !cell.is_quoted {
                 continue;
@@ -134,12 +148,6 @@ impl CsvHeader {
             record.message = unnamed.unwrap_or(Cow::Borrowed(text));
         }
         Some(record)
-    }
-}
-
-impl Column {
-    fn is(&self, name: &str) -> bool {
-        english(&self.name) == name
     }
 }
 
@@ -170,15 +178,14 @@ fn english(name: &str) -> String {
     known.into()
 }
 
-/// The role of a column: the role of its name in any case, or of a name that only tables have.
-fn role(name: &str) -> Option<(Role, u8)> {
-    let lower = english(name);
-    match lower.as_str() {
+/// The role of a column: the role of its name in any case, or of a name that only tables have. `english` is its name in English.
+fn role(name: &str, english: &str) -> Option<(Role, u8)> {
+    match english {
         "content" | "description" => Some((Role::Message, names::TABLE_MESSAGE)),
         "date and time" | "timegenerated" | "timecreated" | "date/time" => Some((Role::Time, names::TABLE_TIME)),
         "source" => Some((Role::Component, names::TABLE_SOURCE)),
         "computer" => Some((Role::Host, names::TABLE_HOST)),
-        _ => role_of(name).or_else(|| role_of(&lower)).filter(|(_, rank)| *rank < names::WEAK),
+        _ => role_of(name).or_else(|| role_of(english)).filter(|(_, rank)| *rank < names::WEAK),
     }
 }
 

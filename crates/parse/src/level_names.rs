@@ -4,7 +4,7 @@ use super::names::{ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY
 use daytable_model::record::{Level, Value};
 
 /// Levels in other languages, in small letters.
-const WORDS: [(&str, Level); 24] = [
+const FOREIGN: [(&str, Level); 22] = [
     ("warnung", Level::Warn),
     ("fehler", Level::Error),
     ("schwerwiegend", Level::Error),
@@ -27,31 +27,31 @@ const WORDS: [(&str, Level); 24] = [
     ("情報", Level::Info),
     ("错误", Level::Error),
     ("信息", Level::Info),
-    ("success", Level::Info),
-    ("log", Level::Info),
 ];
+
+/// Words that are a level only at the front of a text, in small letters.
+const FIRST: [(&str, Level); 2] = [("success", Level::Info), ("log", Level::Info)];
 
 /// The level of a word of another language, in any case.
 fn of_language(word: &str) -> Option<Level> {
-    let is_known = (4..=40).contains(&word.len()) && !["success", "log"].contains(&word);
-    let lower = is_known.then(|| word.to_lowercase())?;
-    WORDS.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
+    // Most words are none, and each costs an allocation.
+    let lower = (4..=40).contains(&word.len()).then(|| word.to_lowercase())?;
+    FOREIGN.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
 }
 
 /// The level of a word of another language, or of one that is a level only where nothing else stands before it.
 pub(super) fn foreign(word: &str, is_first: bool) -> Option<Level> {
     let is_written_large =
         word.chars().next().is_some_and(|first| first.is_uppercase() || !first.is_alphabetic()) || !word.is_ascii();
-    let known = is_first && is_written_large && (4..=40).contains(&word.len()) || word == "LOG" && is_first;
-    let lower = known.then(|| word.to_lowercase())?;
-    WORDS.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
+    (is_first && (is_written_large && word.len() > 3 || word == "LOG")).then_some(())?;
+    let first = || FIRST.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, level)| *level);
+    of_language(word).or_else(first)
 }
 
 /// The level of a value under a name of this rank, and the rank of that reading.
 ///
 /// A number of 10 to 60 in tens is bunyan's and pino's scale. For other numbers the name decides, or the scale is
 /// guessed: 0 to 7 is syslog's scale if the line turns out to be GELF, and 100 to 600 is monolog's.
-/// syslog's scale where the line turns out to be GELF, and 100 to 600 is monolog's.
 pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
     let level = match value {
         Value::String(digit) if rank == PRIORITY && digit.len() == 1 => syslog(digit.parse().ok()?)?,
