@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = args.daemon.config()?;
     let socket = daytable_store::control_socket(&config.data_dir);
     let by_socket = match over_unix(&socket, path, args.timeout) {
-        // At the address of a configuration that was not named, another daemon may listen.
+        // The folder that was named has no daemon: whoever listens at the address is another one.
         Err(HealthError::NotReached(error))
             if args.daemon.data_dir.is_some() && error.kind() != io::ErrorKind::PermissionDenied =>
         {

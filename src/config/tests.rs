@@ -861,7 +861,7 @@ fn files_that_cannot_be_read() {
     assert!(matches!(Config::load(&path), Err(ConfigError::Read { .. })));
     let _socket = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
     let refused = Config::load(&path).expect_err("not read").to_string();
-    assert_eq!(refused, format!("failed to read {name}: is no regular file"));
+    assert_eq!(refused, format!("failed to read {name}: is not a regular file"));
 }
 
 proptest! {

@@ -305,6 +305,7 @@ fn group_filter(filter: &GroupFilter) -> serde_json::Value {
         GroupTest::Step(size) => ("step", size.into()),
         GroupTest::Network(bits) => ("network", bits.into()),
         GroupTest::Pattern => ("pattern", serde_json::Value::Null),
+        GroupTest::Name => ("name", serde_json::Value::Null),
     };
     json!({"column": filter.column, "field": filter.field, "test": test, "size": size})
 }

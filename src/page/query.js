@@ -37,6 +37,7 @@ export function term(field, value) {
 export function groupTerm(group, name, value) {
   const { field = name, test = "", size = 0 } = group ?? {};
   const tests = { step: () => `range[${value}, ${+value + size})`, network: () => `ipv4_range(${value}/${size})`, pattern: () => `pattern(${quote(value)})` };
+  if (test === "name") return term(value, undefined);
   const of = value === null || value === "" ? undefined : /** @type {Record<string, () => string>} */ (tests)[test];
   return of ? `${nameOf(field)}:${of()}` : term(field, value);
 }

@@ -26,7 +26,7 @@ const hasNoNumber = (value) => value === undefined || value === null || value ==
  * @param {HTMLElement} place @param {import("./api.js").Result} result @param {Uses} uses
  * @returns {() => void} draws the chart anew
  */
-export function showTable(place, { rows, groups, step_seconds }, uses) {
+export function showTable(place, { rows, groups, filters, step_seconds }, uses) {
   const { utc } = uses.state();
   const columns = [...new Set(rows.slice(0, ROWS_MAX).flatMap(Object.keys))];
   const isValue = (/** @type {string} */ name) => !groups.includes(name) && !isTime(name) && rows.every((row) => hasNoNumber(row[name]) || isNumber(row[name]));
@@ -42,7 +42,7 @@ export function showTable(place, { rows, groups, step_seconds }, uses) {
       return isGroup && isTime(name) && step > 0 ? button(full(time, utc), () => uses.zoom(time, step), { class: "cell", title: "The records of this time" }) : full(time, utc);
     }
     const text = isEmpty(value) ? dash() : visible(textOf(value).slice(0, 500));
-    return isGroup || !groups.length ? h("button", { class: "cell", title: isEmpty(value) ? "Only records without a value" : "Only this value", onclick: () => uses.filter(name, value) }, text) : text;
+    return filters.some(({ column }) => column === name) || !groups.length ? h("button", { class: "cell", title: isEmpty(value) ? "Only records without a value" : "Only this value", onclick: () => uses.filter(name, value) }, text) : text;
   };
   const table = grid("Rows", columns.map((name) => /** @type {import("./dom.js").Column<Row>} */ ([name, (row) => cell(name, row[name]), (row) => row[name], values.includes(name)])), rows, ROWS_MAX);
   const time = groups.find(isTime);

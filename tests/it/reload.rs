@@ -402,11 +402,11 @@ fn a_configuration_that_is_a_pipe_is_refused_and_does_not_wait() {
     for _ in 0..2 {
         let output = place.ask("reload", &[]);
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && error.contains("is no regular file"), "{output:?}");
+        assert!(!output.status.success() && error.contains("is not a regular file"), "{output:?}");
     }
     for command in ["check", "run"] {
         let output = Command::new(DAYTABLE).arg(command).arg("--config").arg(&config).output().expect("run");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("is no regular file"), "{command}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("is not a regular file"), "{command}: {output:?}");
     }
     fs::remove_file(&config).expect("removed");
     assert!(reload(&place, crate::place::TAIL).status.success());

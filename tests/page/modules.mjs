@@ -69,6 +69,7 @@ const TESTS = {
     assert.equal(groupTerm({ column: "pattern(message)", field: "message", test: "pattern", size: null }, "pattern(message)", 'a "<_>"'), 'message:pattern("a \\"<_>\\"")');
     assert.equal(groupTerm({ column: "d", field: "b", test: "value", size: null }, "d", "x"), "b:=x");
     assert.equal(groupTerm({ column: "s", field: "s", test: "step", size: 100 }, "s", null), "-s:*");
+    assert.equal(groupTerm({ column: "name", field: "name", test: "name", size: null }, "name", "user.id"), "user.id:*");
     assert.equal(groupTerm(undefined, "x", "v"), "x:=v");
   },
 

@@ -26,6 +26,8 @@ pub enum GroupTest {
     Network(u32),
     /// It is the pattern of the text.
     Pattern,
+    /// It names the field, which is there.
+    Name,
 }
 
 impl GroupFilter {
@@ -90,7 +92,11 @@ impl ParsedQuery {
                 }
                 Pipe::Pivot(pivot) => pivot.groups.iter().map(GroupFilter::whole).collect(),
                 Pipe::FieldValues { field, .. } => vec![GroupFilter::whole(field)],
-                Pipe::FieldNames { .. } | Pipe::Facets { .. } => Vec::new(),
+                Pipe::FieldNames { name } => {
+                    vec![GroupFilter { column: name.clone(), field: name.clone(), test: GroupTest::Name }]
+                }
+                // Two columns together tell the records: none does alone.
+                Pipe::Facets { .. } => Vec::new(),
                 _ => return None,
             })
         };
@@ -140,7 +146,7 @@ mod tests {
     #[test]
     fn groups_are_found_again_among_the_rows_before_them() {
         type Case<'c> = (&'c str, &'c str, &'c [(&'c str, &'c str, GroupTest)]);
-        let cases: [Case<'_>; 9] = [
+        let cases: [Case<'_>; 10] = [
             ("a | stats by (b) count() n", "a", &[("b", "b", GroupTest::Value)]),
             (
                 "a | stats by (b:100, c:/24) count() n",
@@ -165,6 +171,7 @@ mod tests {
             ),
             ("a | filter b:1 | uniq by (c) | sort by (c) | limit 2", "a | filter b:1", &[("c", "c", GroupTest::Value)]),
             ("a | facets", "a", &[]),
+            ("a | field_names", "a", &[("name", "name", GroupTest::Name)]),
             ("a | field_values b", "a", &[("b", "b", GroupTest::Value)]),
         ];
         for (query, source, filters) in cases {

@@ -20,7 +20,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         return File::open(path);
     }
     let no_wait = OFlags::NONBLOCK.bits() as i32;
-    let not_regular = || io::Error::new(io::ErrorKind::InvalidInput, "is no regular file");
+    let not_regular = || io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file");
     let file = OpenOptions::new().read(true).custom_flags(no_wait).open(path).map_err(|error| {
         // A socket cannot be opened at all.
         let is_special = path.metadata().is_ok_and(|file| !file.is_file() && !file.is_dir());
@@ -67,7 +67,7 @@ mod tests {
         std::os::unix::fs::symlink(path("pipe"), path("link")).expect("linked");
         assert_eq!(read(&path("file"), 100).expect("read"), "text");
         for name in ["pipe", "link", "socket"] {
-            assert_eq!(read(&path(name), 100).expect_err(name).to_string(), "is no regular file");
+            assert_eq!(read(&path(name), 100).expect_err(name).to_string(), "is not a regular file");
         }
         assert!(read(folder.path(), 100).is_err());
         assert_eq!(read(Path::new("/dev/null"), 100).expect("read"), "");

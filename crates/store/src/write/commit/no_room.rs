@@ -29,7 +29,7 @@ impl Committer {
     pub(super) fn take_without_room(&mut self, reason: &StoreError, lacks_room: bool, time: Duration) {
         let until = Instant::now() + time;
         let wanted = |step: &CommitStep| match lacks_room {
-            true => step.is_reading() || step.is_of_lifecycle(),
+            true => step.needs_no_room() || step.is_of_lifecycle(),
             // A drop would change a folder that may be another one.
             false => matches!(step, CommitStep::DropTable(..)),
         };
@@ -39,7 +39,7 @@ impl Committer {
                 CommitStep::DropTable(table, permit, answer) if lacks_room => {
                     answer.give(self.drop_without_room(&table, permit));
                 }
-                step if step.is_reading() => self.take(step),
+                step if step.needs_no_room() => self.take(step),
                 step => step.refuse(&format!("the store cannot write now: {reason}")),
             }
         }

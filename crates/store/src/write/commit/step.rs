@@ -105,8 +105,8 @@ impl CommitStep {
         !(is_of_outbox || is_of_hosts || is_of_forwarding)
     }
 
-    /// Whether the step only reads the catalog, or writes to it only what is new there.
-    pub(super) fn is_reading(&self) -> bool {
+    /// Whether the step is taken while the disk has no room: it reads the catalog, or notes there what is new.
+    pub(super) fn needs_no_room(&self) -> bool {
         use CommitStep::*;
         matches!(self, LifecycleState(..) | Committed(..) | Origin(..) | SetForwardTargets(..))
     }
