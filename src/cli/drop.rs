@@ -192,7 +192,7 @@ fn older_tables(listed: &[ListedTable], end: Ticks, name: Option<&Pattern>, with
     tables
 }
 
-/// The first of these day-tables, until they have as many bytes together. Without so many bytes, all of them.
+/// The first of these day-tables, until they have as many bytes together. Without this many bytes, all of them.
 fn oldest_with(tables: Vec<DayTable>, listed: &[ListedTable], bytes: u64, with_archives: bool) -> Vec<DayTable> {
     let mut had = 0;
     let counted = tables.into_iter().filter_map(|table| Some((bytes_of(&table, listed, with_archives)?, table)));

@@ -95,7 +95,7 @@ impl PagedOutput {
 /// Writes to a reader who may take long to read on, such as a person at a pager. Meanwhile no scan holds a snapshot, which
 /// would keep the journal of a daemon from beginning again.
 fn write_slowly<W: Write + AsFd>(out: &mut W, bytes: &[u8]) -> io::Result<()> {
-    // A pipe that has room has room for so many bytes.
+    // A pipe that has room has room for this many bytes.
     for bytes in bytes.chunks(PIPE_BUF) {
         let mut room = [PollFd::new(out, PollFlags::OUT)];
         // An error is that of the write, too.

@@ -18,7 +18,7 @@ pub(crate) struct RequestSize {
     limits: RequestLimits,
     /// Requests of this size that were accepted one after the other.
     accepted: u32,
-    /// So many before the next one is larger.
+    /// This many before the next one is larger.
     wanted: u32,
     /// Whether the size was raised last, and not lowered.
     has_grown: bool,

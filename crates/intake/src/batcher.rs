@@ -208,7 +208,7 @@ impl Batcher {
     }
 }
 
-/// Replaces a batch without room for so many rows and bytes by an empty one, and returns it.
+/// Replaces a batch without room for this many rows and bytes by an empty one, and returns it.
 fn make_room(batch: &mut Batch, rows: usize, bytes: usize) -> Option<Batch> {
     let next = (!batch.has_room(rows, bytes)).then(|| batch.successor())?;
     Some(std::mem::replace(batch, next))

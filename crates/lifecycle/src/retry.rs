@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(900);
 
-/// The delay after so many failures in a row.
+/// The delay after this many failures in a row.
 pub(super) fn delay(attempts: u32) -> Duration {
     FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(LAST)
 }

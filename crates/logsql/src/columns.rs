@@ -22,7 +22,7 @@ pub enum GroupTest {
     Value,
     /// It is the start of a step of this size.
     Step(f64),
-    /// It is the network with so many bits.
+    /// It is the network with this many bits.
     Network(u32),
     /// It is the pattern of the text.
     Pattern,

@@ -26,7 +26,7 @@ pub struct Moment {
 pub enum MomentValue {
     /// A period: its first tick, and the first tick after it.
     Period(i64, i64),
-    /// So many ticks after now.
+    /// This many ticks after now.
     Now(i64),
 }
 

@@ -84,7 +84,7 @@ pub enum Test {
     StringRange(String, String),
     /// `pattern("order <_> done")`: the text has this [pattern](crate::line_pattern).
     Pattern(String),
-    /// `len_range(5,10)`: so many characters.
+    /// `len_range(5,10)`: this many characters.
     LengthRange(u64, u64),
     /// `ipv4_range(10.0.0.0/8)`: between two addresses, both included.
     AddressRange(u32, u32),
@@ -338,7 +338,7 @@ pub enum Pipe {
         /// Maximum number of values, if limited.
         limit: Option<u64>,
     },
-    /// `sample 10`: one record of so many.
+    /// `sample 10`: one record of this many.
     Sample(u64),
     /// `join by (a, b) (query) inner prefix x.`
     Join(Box<JoinPipe>),

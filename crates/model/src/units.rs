@@ -71,7 +71,7 @@ pub fn show_rounded(duration: Duration) -> String {
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// So many bytes.
+    /// This many bytes.
     pub const fn new(bytes: u64) -> ByteSize {
         ByteSize(bytes)
     }

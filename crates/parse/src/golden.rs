@@ -6,9 +6,9 @@ use crate::{ParseOptions, RawRecord, Records, SourceProfile, Zone};
 use daytable_model::record::Record;
 use daytable_model::time::Ticks;
 
-/// Of 100 outputs of software, so many have the right time and the right level in each record.
+/// Of 100 outputs of software, this many have the right time and the right level in each record.
 const OUTPUTS_RIGHT_MIN: usize = 97;
-/// Of 100 datagrams, so many have the right host, time, severity and text.
+/// Of 100 datagrams, this many have the right host, time, severity and text.
 const DATAGRAMS_RIGHT_MIN: usize = 95;
 
 /// An entry of a list: a source, and what its records mean.

@@ -6,7 +6,7 @@ use crate::{ParseOptions, SourceProfile};
 use daytable_model::time::Ticks;
 use std::fmt::Write;
 
-/// Of 100 traces, so many are whole, as they are and in an envelope.
+/// Of 100 traces, this many are whole, as they are and in an envelope.
 const TRACES_WHOLE_MIN: usize = 96;
 
 /// The name of an entry, and its records.

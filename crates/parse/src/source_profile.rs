@@ -118,15 +118,15 @@ pub struct SourceProfile {
 
 /// How a line begins that may be an object, where any format is expected.
 const OBJECT_BEGINNINGS: [char; 3] = ['{', ' ', '\t'];
-/// The highest weight: so many records of another format change any profile.
+/// The highest weight: this many records of another format change any profile.
 const WEIGHT_MAX: u8 = 16;
 /// From this weight on, formats with the same first bytes are not tried first any more.
 const WEIGHT_SURE: u8 = 4;
-/// The exception: after so many records they are tried again.
+/// The exception: after this many records they are tried again.
 const REVISIT: u8 = 64;
 /// Weight that plain loses to a record with a format: a banner says little about the lines below it.
 const PLAIN_LOSS: u8 = 4;
-/// After so many records of one line in a row, a record waits shortly for more lines.
+/// After this many records of one line in a row, a record waits shortly for more lines.
 const SINGLE_LINES_SURE: u8 = 32;
 /// The divisor of `join.wait` for a short wait. A program writes the lines of one record within a few milliseconds.
 const SHORT_WAIT: u32 = 10;

@@ -22,7 +22,7 @@ const LIKELY: char = '=';
 /// Whether a source has times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TimeDoubt {
-    /// So many records, and none had a time or what looks like one.
+    /// This many records, and none had a time or what looks like one.
     Undecided(u8),
     /// No record had a time, and this looks like one: the name of a field, or a part of a text.
     Likely(Box<str>),

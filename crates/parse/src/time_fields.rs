@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// Fields that are looked at.
 const FIELDS_MAX: usize = 64;
-/// After so many records without such a field, no more are looked at.
+/// After this many records without such a field, no more are looked at.
 const TRIES_MAX: u8 = 32;
 /// What stands between the names of a date and of a clock.
 const AND: &str = " and ";

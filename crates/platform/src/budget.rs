@@ -54,12 +54,12 @@ struct Account {
 }
 
 impl MemoryBudget {
-    /// So many bytes for all questions, and for one of them.
+    /// This many bytes for all questions, and for one of them.
     pub fn new(bytes_max: usize, question_bytes_max: usize) -> MemoryBudget {
         MemoryBudget::of_account(bytes_max, question_bytes_max, None)
     }
 
-    /// So many bytes for all questions and for one of them, as long as the process has no more than its limit.
+    /// This many bytes for all questions and for one of them, as long as the process has no more than its limit.
     pub fn within(bytes_max: usize, question_bytes_max: usize, process: ProcessMemory) -> MemoryBudget {
         MemoryBudget::of_account(bytes_max, question_bytes_max, Some(process))
     }
@@ -75,7 +75,7 @@ impl MemoryBudget {
         MemoryBudget { scratch, ..self }
     }
 
-    /// So many bytes for each question, whatever others use: for programs that ask one question.
+    /// This many bytes for each question, whatever others use: for programs that ask one question.
     pub fn unshared(question_bytes_max: usize) -> MemoryBudget {
         MemoryBudget::new(usize::MAX, question_bytes_max)
     }
@@ -101,7 +101,7 @@ impl MemoryBudget {
         self.account.used.load(Ordering::Relaxed)
     }
 
-    /// Whether whoever has so many bytes of its own gets no more, because the process has too much memory.
+    /// Whether whoever has this many bytes of its own gets no more, because the process has too much memory.
     pub fn is_short_for(&self, bytes: usize) -> bool {
         self.account.is_short_for(bytes)
     }
@@ -255,7 +255,7 @@ impl Drop for QuestionBudget {
 /// Why a text was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextRefusal {
-    /// It would be longer than so many bytes.
+    /// It would be longer than this many bytes.
     TooLong(usize),
     /// The question is over: its client is gone, or its time.
     Stopped,
@@ -283,7 +283,7 @@ pub struct BoundedText<'q> {
 }
 
 impl<'q> BoundedText<'q> {
-    /// A text of at most so many bytes. `go_on` says whether anybody still waits.
+    /// A text of at most this many bytes. `go_on` says whether anybody still waits.
     pub fn new(bytes_max: usize, go_on: &'q dyn Fn() -> bool) -> BoundedText<'q> {
         BoundedText { text: String::new(), bytes_max, go_on, since: 0 }
     }
@@ -317,7 +317,7 @@ impl<'q> BoundedText<'q> {
         if (self.go_on)() { Ok(()) } else { Err(TextRefusal::Stopped) }
     }
 
-    /// Makes room for so many bytes more.
+    /// Makes room for this many bytes more.
     ///
     /// # Errors
     ///
@@ -360,7 +360,7 @@ impl<'q> BoundedText<'q> {
         chars.into_iter().try_for_each(|c| self.push(c))
     }
 
-    /// Adds a text so many times.
+    /// Adds a text this many times.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync
     run(threads, items, work)
 }
 
-/// Does work that mostly computes, for every item, by so many cores. Returns the results in the order of the items.
+/// Does work that mostly computes, for every item, by this many cores. Returns the results in the order of the items.
 pub fn on_cores<T: Send, R: Send>(cores: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     run(items.len().min(cores), items, work)
 }
@@ -29,12 +29,12 @@ pub fn cores() -> usize {
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(CORES_MAX))
 }
 
-/// Does work that mostly waits for others, for every item, so many at once. Returns the results in the order of the items.
+/// Does work that mostly waits for others, for every item, this many at once. Returns the results in the order of the items.
 pub fn by_threads<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     run(items.len().min(threads), items, work)
 }
 
-/// Works by so many threads, of which this one is the first.
+/// Works by this many threads, of which this one is the first.
 fn run<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     if threads <= 1 {
         return items.into_iter().map(work).collect();

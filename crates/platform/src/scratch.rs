@@ -61,7 +61,7 @@ struct Space {
 }
 
 impl ScratchSpace {
-    /// Files in `folder` of at most so many bytes together, and each. The folder is created when it is needed.
+    /// Files in `folder` of at most this many bytes together, and each. The folder is created when it is needed.
     pub fn new(folder: &Path, bytes_max: u64, file_bytes_max: u64) -> ScratchSpace {
         ScratchSpace(Arc::new(Space { folder: folder.into(), bytes_max, file_bytes_max, used: AtomicU64::new(0) }))
     }

@@ -26,7 +26,7 @@ pub enum When {
     Ago(Duration),
     /// A date and a time of the day, without a zone.
     Local(NaiveDateTime),
-    /// A time of the day, so many days before today, without a zone.
+    /// A time of the day, this many days before today, without a zone.
     OfDay(u64, NaiveTime),
 }
 

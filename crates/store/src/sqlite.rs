@@ -195,7 +195,7 @@ pub(crate) fn empty_journal(connection: &Connection) -> rusqlite::Result<bool> {
     }
 }
 
-/// The page cache of each of so many open days in KiB.
+/// The page cache of each of this many open days in KiB.
 pub(crate) fn writer_cache_kib(days: usize) -> i64 {
     // A power of two, so that one more day seldom changes the caches of the others.
     let days = i64::try_from(days.next_power_of_two()).unwrap_or(i64::MAX);

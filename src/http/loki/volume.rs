@@ -30,7 +30,7 @@ pub(super) fn selector(params: &LokiParams) -> Result<Selector, LokiError> {
 
 /// Counts all entries of a stream together.
 pub(super) const OF_STREAM: CountedApart<'static> = CountedApart { labels: None, steps: None };
-/// Entries whose bytes are added up. The bytes of more entries are estimated by so many of the newest.
+/// Entries whose bytes are added up. The bytes of more entries are estimated by this many of the newest.
 const LINES_READ: u64 = 10_000;
 
 /// `index/stats`.

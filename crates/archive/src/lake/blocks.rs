@@ -33,7 +33,7 @@ struct Blocks {
 pub(super) enum BlockState {
     /// It is there.
     There(Bytes),
-    /// The caller is to read this block and those behind it, so many in all, and to pass each on.
+    /// The caller is to read this block and those behind it, this many in all, and to pass each on.
     Read(u64),
 }
 

@@ -57,7 +57,7 @@ struct Entries {
 }
 
 impl LakeCache {
-    /// A cache below `dir`, with at most so many bytes.
+    /// A cache below `dir`, with at most this many bytes.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ const SAID_CHARS_MAX: usize = 300;
 /// What a backend says to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendAnswer {
-    /// It has the records, but for so many.
+    /// It has the records, but for this many.
     Accepted {
         /// Records that it rejected. It does not say which.
         rejected: u64,

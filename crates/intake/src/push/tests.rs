@@ -172,7 +172,7 @@ fn records_of_a_right_clock_have_the_same_bytes_whenever_they_come() {
     let time = Ticks::from_unix(1_800_000_000, 0).expect("a time");
     let line = |n: usize| format!("{{\"time\":\"{time}\",\"level\":\"info\",\"message\":\"record {n}\",\"n\":{n}}}\n");
     let body: String = (0..COUNT).map(line).collect();
-    // The bytes and the rows of the body, which comes so many seconds after its time.
+    // The bytes and the rows of the body, which comes this many seconds after its time.
     let coming = |seconds: i64| {
         let now = Ticks::new(time.get() + seconds * TICKS_PER_SECOND).expect("a time");
         let request = request(Endpoint::Ingest);

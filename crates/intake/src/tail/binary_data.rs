@@ -9,7 +9,7 @@ use memchr::memmem;
 const HOLE_BYTES: usize = 64;
 /// Fewer bytes tell nothing.
 const SAMPLE_BYTES_MIN: usize = 8;
-/// Of so many bytes, at most one is a control character of a text.
+/// Of this many bytes, at most one is a control character of a text.
 const TEXT_BYTES_PER_CONTROL: usize = 20;
 
 /// The first bytes of formats, their names, and what to do. A `?` matches any byte.

@@ -402,7 +402,7 @@ impl FileReader {
         }
     }
 
-    /// Writes the records in `data`, which begins behind a hole of so many bytes at the position. Returns their length in
+    /// Writes the records in `data`, which begins behind a hole of this many bytes at the position. Returns their length in
     /// bytes.
     fn records(&mut self, data: &[u8], hole: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> usize {
         if data.is_empty() {
@@ -542,7 +542,7 @@ impl FileReader {
         Ok(ReadOutcome::More)
     }
 
-    /// Counts a line without an end, and the rest of such a line, whose first byte is `first`, behind a hole of so many bytes.
+    /// Counts a line without an end, and the rest of such a line, whose first byte is `first`, behind a hole of this many bytes.
     fn note_rest_of_line(&mut self, hole: u64, first: u8, is_unended: bool, counters: &SourceCounters) {
         if is_unended {
             counters.count(SourceEvent::LineUnended, 1);
@@ -642,7 +642,7 @@ impl RecordParser {
         }
     }
 
-    /// Writes a record of bytes behind a hole of so many bytes at the position.
+    /// Writes a record of bytes behind a hole of this many bytes at the position.
     fn record(&mut self, raw: &RawRecord<'_>, hole: u64, state: &mut SourceState, context: &mut ReadContext<'_>) {
         let parsed = self.profile.raw_record(raw, &context.options.reading, context.now);
         let (mut record, format) = (parsed.record, parsed.format);

@@ -181,7 +181,7 @@ impl Table<'_> {
 
 /// What becomes of a day.
 enum Offer {
-    /// It goes, with so many bytes.
+    /// It goes, with this many bytes.
     Dropped(u64),
     /// It stays, and a younger one may go.
     Kept,

@@ -56,7 +56,7 @@ const FOLDER: &str = "publish";
 const UNPUBLISHED: Duration = Duration::from_secs(86_400);
 /// Shortest sleep.
 const WAIT_MIN: Duration = Duration::from_millis(10);
-/// A round waits at least so many times as long as the last one took.
+/// A round waits at least this many times as long as the last one took.
 const REST: u32 = 4;
 /// What comes in goes before what goes out.
 const NICENESS: i32 = 10;

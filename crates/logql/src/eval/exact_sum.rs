@@ -57,7 +57,7 @@ impl ExactSum {
         self.high + self.low
     }
 
-    /// The squares of the differences to the mean, of so many numbers with this sum and `squares`.
+    /// The squares of the differences to the mean, of this many numbers with this sum and `squares`.
     pub(super) fn deviation(self, squares: ExactSum, count: f64) -> f64 {
         let sum = ExactSum { high: self.value(), low: (self.high - self.value()) + self.low };
         let mut of_mean = ExactSum::product(sum.high, sum.high);

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The same entry so many times.
+/// The same entry this many times.
 struct Repeated {
     entry: LogEntry,
     times: usize,

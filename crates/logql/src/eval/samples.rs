@@ -272,7 +272,7 @@ impl<'q> RangeQuestion<'q> {
         Ok(series)
     }
 
-    /// Adds a sample of a series and a cell. `value` stands for so many entries if they are counted.
+    /// Adds a sample of a series and a cell. `value` stands for this many entries if they are counted.
     pub fn add(&self, to: &mut RangeSamples, (series, cell): (u32, u32), time: i64, value: f64) -> ControlFlow<()> {
         match self.add_value(to, (series, cell), time, value) {
             Ok(()) => ControlFlow::Continue(()),

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
 use daytable_platform::budget::{BoundedText, GroupName, TextRefusal, TextResult, VALUE_BYTES_MAX};
 
-/// A document of JSON takes so many bytes for each of its values, read and as values of a template.
+/// A document of JSON takes this many bytes for each of its values, read and as values of a template.
 const JSON_VALUE_BYTES: usize = 160;
 
 /// How long the value of a function may be. Each function declares it, and a test holds each to it.

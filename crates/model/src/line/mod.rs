@@ -688,7 +688,7 @@ pub fn write_value(value: Property<'_>, out: &mut Vec<u8>) {
     };
 }
 
-/// Appends zeros to the number from `start` on, up to so many decimals.
+/// Appends zeros to the number from `start` on, up to this many decimals.
 fn pad_decimals(decimals: usize, start: usize, out: &mut Vec<u8>) {
     let there = match out[start..].iter().position(|byte| *byte == b'.') {
         Some(point) => out.len() - start - point - 1,

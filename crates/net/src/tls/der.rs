@@ -26,7 +26,7 @@ pub(super) fn inside(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     element(bytes).filter(|found| found.0 == tag).map(|(_, content, rest)| (content, rest))
 }
 
-/// What a certificate has that is signed, after its version and so many further fields.
+/// What a certificate has that is signed, after its version and this many further fields.
 pub(super) fn fields_after(certificate: &[u8], count: usize) -> Option<&[u8]> {
     let (certificate, _) = inside(certificate, SEQUENCE)?;
     let (mut signed, _) = inside(certificate, SEQUENCE)?;

@@ -100,7 +100,7 @@ pub(crate) fn likely<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     line.get(at..at + stamp.length)
 }
 
-/// The first point in time with at most so many ordinary words before it.
+/// The first point in time with at most this many ordinary words before it.
 fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
     let is_border = |byte: u8| {

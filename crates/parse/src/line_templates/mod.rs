@@ -50,7 +50,7 @@ const KEPT_LAYOUT_BYTES_MAX: usize = 1 << 10;
 const READERS_MAX: usize = 4;
 /// From this many misses on, few lines are read by layouts. A line that was read takes one miss away.
 const MISSES_MAX: u8 = 24;
-/// One line of so many is read by layouts then.
+/// One line of this many is read by layouts then.
 const MISSED_TRIED: u8 = 16;
 
 /// The layouts of a source's recent lines.

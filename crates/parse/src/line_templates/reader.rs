@@ -71,7 +71,7 @@ pub(super) enum ReadValue {
     Message(ValueEnd),
     /// The text of a JSON string or of a quoted value.
     Text(ValueEnd),
-    /// A number in JSON's grammar with so many decimals, if they are fixed; perhaps only a whole one.
+    /// A number in JSON's grammar with this many decimals, if they are fixed; perhaps only a whole one.
     Number(Option<u8>, bool),
     Boolean,
     /// A bare value of a pair, typed by its form. The name of some roles needs text.
@@ -127,7 +127,7 @@ pub(super) enum ValueEnd {
     Space,
     /// After the digits of a number.
     Digits,
-    /// Before the literal of so many bytes that ends in the first `=`.
+    /// Before the literal of this many bytes that ends in the first `=`.
     FirstPair(usize, MessageStart),
     /// At the end of the line. Such a message has no `=`.
     Line(MessageStart),

@@ -22,7 +22,7 @@ pub(super) enum LinePart {
     Literal(Box<str>),
     /// The value of a field as it is.
     Field(usize),
-    /// A field with a fraction of at least so many decimals.
+    /// A field with a fraction of at least this many decimals.
     Decimals(usize, u8),
     /// A text as JSON escapes it.
     Escaped(usize),
@@ -61,7 +61,7 @@ pub(super) struct LineTemplate {
 struct Hole {
     /// Bytes of the literal before the hole.
     literal_bytes: usize,
-    /// Where the literal has the name of the hole's field: so many bytes before the hole.
+    /// Where the literal has the name of the hole's field: this many bytes before the hole.
     name_before: Option<usize>,
     content: HoleContent,
 }
@@ -72,7 +72,7 @@ enum HoleContent {
     /// A part of the record.
     Part(LinePart),
     Time(Box<KnownTime>),
-    /// Verbatim text up to a literal of so many bytes; without a number, up to the end of the line.
+    /// Verbatim text up to a literal of this many bytes; without a number, up to the end of the line.
     Until(Option<usize>),
 }
 

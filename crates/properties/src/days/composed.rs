@@ -67,7 +67,7 @@ impl Written {
     }
 }
 
-/// A record of one of so many instances. Many have equal times, and some fields values of several types.
+/// A record of one of this many instances. Many have equal times, and some fields values of several types.
 fn record(dice: &mut Dice, instances: usize, from: Duration, number: u64) -> Written {
     let instance = dice.below(instances);
     let seconds = match dice.below(3) {

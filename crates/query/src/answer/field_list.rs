@@ -8,7 +8,7 @@ use crate::entity::OwnedValue;
 pub(super) enum FieldQuestion {
     /// Their names.
     Names,
-    /// Their values, of fields with at most so many values of at most so many bytes.
+    /// Their values, of fields with at most this many values of at most this many bytes.
     Values {
         /// Different values.
         values_max: u64,
@@ -19,9 +19,9 @@ pub(super) enum FieldQuestion {
 
 /// What was found of a field.
 pub(super) enum FoundField {
-    /// So many records have it.
+    /// This many records have it.
     Present(u64),
-    /// So many records have this value.
+    /// This many records have this value.
     Value(OwnedValue, u64),
     /// Its values are too many or too long.
     Dropped,
@@ -29,7 +29,7 @@ pub(super) enum FoundField {
 
 /// What was gathered of fields.
 pub(super) enum GatheredField<'f> {
-    /// So many records, whose fields follow.
+    /// This many records, whose fields follow.
     Records(u64),
     /// A field of some of these.
     Field(&'f str, FoundField),

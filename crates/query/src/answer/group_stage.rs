@@ -36,7 +36,7 @@ pub(super) enum GroupOrder {
 
 /// How often a list of values is there while it becomes a text of the answer.
 const LIST_COPIES: usize = 3;
-/// So many groups are kept as the first ones of an order. More are sorted as they come.
+/// This many groups are kept as the first ones of an order. More are sorted as they come.
 const FIRST_MAX: usize = 4096;
 /// The memory of a group beside its values, and of each function.
 const GROUP_BYTES: usize = 128;

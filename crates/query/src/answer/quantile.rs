@@ -63,7 +63,7 @@ impl QuantileSketch {
         }
     }
 
-    /// Adds different values in their order, each so many times.
+    /// Adds different values in their order, each this many times.
     pub(super) fn add_sorted(&mut self, mut values: Vec<(f64, u64)>) {
         values.retain(|(value, _)| value.is_finite());
         let (Some((low, _)), Some((high, _))) = (values.first(), values.last()) else { return };

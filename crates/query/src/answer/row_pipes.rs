@@ -266,7 +266,7 @@ impl<'q> MadeTexts<'q> {
         BoundedText::new(MadeTexts::room(row, column), self.go_on)
     }
 
-    /// Checks a value of so many bytes before it is put into a column.
+    /// Checks a value of this many bytes before it is put into a column.
     fn check(&self, row: &AnswerRow, column: &FieldName, bytes: usize) -> TextResult {
         let room = MadeTexts::room(row, column);
         if bytes > room { Err(TextRefusal::TooLong(room)) } else { Ok(()) }

@@ -66,7 +66,7 @@ pub(super) trait Groups {
     /// Says whether the order of the rows makes a difference behind the stage.
     fn set_ordered(&mut self, is_ordered: bool);
 
-    /// Says that only so many groups are wanted, the first ones of an order, by columns of their rows.
+    /// Says that only this many groups are wanted, the first ones of an order, by columns of their rows.
     fn set_first(&mut self, by: &[SortKey], wanted: u64);
 
     /// Adds a group.

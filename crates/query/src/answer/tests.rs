@@ -445,7 +445,7 @@ fn answers_are_right_while_days_change() {
     };
     let (submitted, committed, asked) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let is_over = AtomicBool::new(false);
-    // Until so many more questions were answered: then days change while questions are asked.
+    // Until this many more questions were answered: then days change while questions are asked.
     let wait = |questions: usize| {
         let until = asked.load(Ordering::SeqCst) + questions;
         while asked.load(Ordering::SeqCst) < until && !is_over.load(Ordering::SeqCst) {

@@ -32,7 +32,7 @@ struct Generation {
 }
 
 impl KnownEntries {
-    /// Nothing is known. Each of two generations has about so many entries.
+    /// Nothing is known. Each of two generations has about this many entries.
     pub(crate) fn new(entries_max: usize) -> KnownEntries {
         KnownEntries {
             young: Generation::default(),

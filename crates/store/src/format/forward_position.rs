@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for FolderOrigin {
     }
 }
 
-/// How far a receiver has the commits of a sender: all commits up to one, and so many pages of those that follow. Two
+/// How far a receiver has the commits of a sender: all commits up to one, and this many pages of those that follow. Two
 /// positions are equal only if what was sent up to there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

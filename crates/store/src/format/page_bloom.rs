@@ -119,7 +119,7 @@ fn slice_of(key: u32, slices: usize) -> usize {
     ((u64::from(key) * slices as u64) >> 32) as usize
 }
 
-/// The bits of a key in a part of so many bits, which fit 32 bits.
+/// The bits of a key in a part of this many bits, which fit 32 bits.
 #[inline]
 fn bits_of(key: u32, bits: usize) -> impl Iterator<Item = usize> {
     let mixed = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);

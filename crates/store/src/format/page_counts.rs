@@ -214,7 +214,7 @@ struct CountedColumn {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CountedInPage {
-    /// So many records have a value that is no empty text.
+    /// This many records have a value that is no empty text.
     Filled(u32),
     /// The groups of the page.
     Groups(Range<u32>),

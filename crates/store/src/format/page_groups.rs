@@ -23,7 +23,7 @@ pub(crate) fn low(checksum: u64) -> u32 {
     (checksum & u64::from(u32::MAX)) as u32
 }
 
-/// The ids of a group of so many pages.
+/// The ids of a group of this many pages.
 pub(crate) fn ids(first: i64, pages: i64) -> Range<i64> {
     first..first.saturating_add(pages.clamp(0, PAGES_MAX as i64))
 }

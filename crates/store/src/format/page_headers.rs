@@ -245,7 +245,7 @@ mod tests {
     /// A step of a file's life.
     #[derive(Clone, Debug)]
     enum Change {
-        /// So many pages are written by one transaction.
+        /// This many pages are written by one transaction.
         Insert(usize),
         /// Pages are removed.
         Remove(Vec<prop::sample::Index>),

@@ -150,7 +150,7 @@ impl ForwardReader {
         Ok(taken.unwrap_or(CommitPages { pages: Vec::new(), to: from, damaged: 0, is_all: true }))
     }
 
-    /// The checksum after so many pages of the next commit, if it has as many.
+    /// The checksum after this many pages of the next commit, if it has as many.
     pub fn checksum_within(&mut self, from: ForwardPosition, pages: u32) -> Result<Option<u64>, ForwardError> {
         let count = pages as usize;
         let found = self.with_headers_after((from, i64::MAX), count, |_, _, headers, _| {
@@ -162,7 +162,7 @@ impl ForwardReader {
         found.map(Option::flatten)
     }
 
-    /// Passes the headers of pages after `from`, so many at least if there are as many, with the last commit that they have as a
+    /// Passes the headers of pages after `from`, this many at least if there are as many, with the last commit that they have as a
     /// whole, and the last one that there is up to `until`. `None` without a later commit.
     fn with_headers_after<T>(
         &mut self,

@@ -193,7 +193,7 @@ impl Reader {
         Reader { memory: Some(memory), ..self }
     }
 
-    /// Whether a scan that has so many bytes of pages gets no more.
+    /// Whether a scan that has this many bytes of pages gets no more.
     pub(crate) fn is_short_for(&self, bytes: usize) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.is_short_for(bytes))
     }

@@ -57,7 +57,7 @@ pub struct Submission {
 pub enum CommitOutcome {
     /// The whole submission is on disk.
     Committed,
-    /// The whole submission is on disk. So many of its entries were stored before, and are not stored twice.
+    /// The whole submission is on disk. This many of its entries were stored before, and are not stored twice.
     CommittedBefore(u64),
     /// The same key was committed before with the same body. No row was written. The answer is the earlier one.
     Repeated(StoredAnswer),

@@ -74,7 +74,7 @@ fn hosts_and_records(hosts: usize, records: usize) -> String {
 /// What `look` finds of each world.
 type Verdicts = Vec<(String, Verdict)>;
 
-/// Looks until nothing is lost of so many records.
+/// Looks until nothing is lost of this many records.
 fn wait(
     patience: Duration,
     members: &mut [&mut Member],

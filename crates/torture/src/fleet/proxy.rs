@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Of so many requests, one is disturbed.
+/// Of this many requests, one is disturbed.
 const ONE_IN: u64 = 3;
 /// Requests that are remembered, to come again.
 const REMEMBERED_MAX: usize = 12;

@@ -30,7 +30,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// A group of so many bytes; `None` where this user makes no groups.
+    /// A group of this many bytes; `None` where this user makes no groups.
     pub(super) fn make(name: &str, bytes: u64) -> Option<Group> {
         VERSIONS.iter().find_map(|names| {
             let folder = Path::new(names.parent).join(name);

@@ -28,7 +28,7 @@ enum Step {
     Expect(Vec<String>),
     /// A record with this message comes.
     Await(String),
-    /// So many rows come.
+    /// This many rows come.
     Rows(usize),
     Identities(usize),
     SameSource(&'static str, &'static str),
@@ -39,7 +39,7 @@ enum Step {
     Path(&'static str, &'static str),
     /// The status of the source of this message, once it has it.
     Status(&'static str, SourceStatus),
-    /// So many sources end.
+    /// This many sources end.
     Ended(usize),
     /// Bytes that the source of this message lost.
     Lost(&'static str, u64),

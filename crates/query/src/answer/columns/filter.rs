@@ -63,7 +63,7 @@ struct SoughtText {
     parts: Vec<Finder<'static>>,
 }
 
-/// To decode so many rows by columns takes about as long as to make one record.
+/// To decode this many rows by columns takes about as long as to make one record.
 const ROWS_OF_A_RECORD: usize = 256;
 
 /// Which rows of a batch match.

@@ -72,7 +72,7 @@ pub(super) struct LineNeeds {
     pub(super) may_tell_level: bool,
 }
 
-/// So many pieces of verbatim text.
+/// This many pieces of verbatim text.
 pub(super) fn pieces_of(text: &str, pieces: usize) -> String {
     vec![text; pieces].join(PIECE_END.encode_utf8(&mut [0; 4]))
 }

@@ -43,7 +43,7 @@ const FIRST_TICKS_UNTIL_ENOUGH: i64 = 2 * TICKS_PER_SECOND;
 pub(in crate::answer) enum WantedRecords {
     /// All of them.
     All,
-    /// At most so many, the newest.
+    /// At most this many, the newest.
     Newest(u64),
     /// Nobody knows: the caller stops when it has enough.
     UntilEnough,
@@ -120,7 +120,7 @@ impl FoundRecord {
     }
 }
 
-/// Sorts records, and drops those that are not among the newest so many, or as new as these. True if some were dropped.
+/// Sorts records, and drops those that are not among the newest this many, or as new as these. True if some were dropped.
 fn keep_newest(found: &mut Vec<FoundRecord>, few: Option<usize>) -> bool {
     found.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
     let Some(last) = few.and_then(|few| found.get(few.checked_sub(1)?)) else { return false };
@@ -131,7 +131,7 @@ fn keep_newest(found: &mut Vec<FoundRecord>, few: Option<usize>) -> bool {
     is_cut
 }
 
-/// Removes rows that are not among the newest so many of these rows and of the found records, before they are read. True if
+/// Removes rows that are not among the newest this many of these rows and of the found records, before they are read. True if
 /// there were some.
 fn keep_newest_rows(
     rows: &mut RowSet,

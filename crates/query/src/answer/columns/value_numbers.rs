@@ -167,7 +167,7 @@ impl ValueNumbers {
         self.texts.len() + self.packed.keys.len() == 0 || self.printed.len() == 0
     }
 
-    /// At least so many values have different texts.
+    /// At least this many values have different texts.
     pub(super) fn distinct_min(&self) -> usize {
         (self.texts.len() + self.packed.keys.len()).max(self.printed.len())
     }
@@ -345,7 +345,7 @@ impl PackedTexts {
         Some(number)
     }
 
-    /// The bits of each of so many numbers.
+    /// The bits of each of this many numbers.
     fn bits(numbers: usize) -> Option<u32> {
         (1..=PACKED_NUMBERS_MAX).contains(&numbers).then(|| NUMBERS_BITS / numbers as u32)
     }
@@ -361,7 +361,7 @@ impl PackedTexts {
         Some(u64::from(pattern) << NUMBERS_BITS | packed?)
     }
 
-    /// The keys of texts with so many numbers each. Returns which texts have one, a bit a text.
+    /// The keys of texts with this many numbers each. Returns which texts have one, a bit a text.
     fn keys(block: &PatternBlock, slots: usize, bits: u32, keys: &mut [u64; BLOCK_ROWS]) -> u64 {
         let mut beyond = [0; BLOCK_ROWS];
         for numbers in &block.numbers[..slots] {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// How much more memory a group may take than its entry in the file.
 const MEMORY_OF_ENTRY: usize = 2;
-/// The finest shares of a part: so many bits of a hash tell all its groups apart.
+/// The finest shares of a part: this many bits of a hash tell all its groups apart.
 const SHARE_BITS: u32 = 40;
 const SHARES: u64 = 1 << SHARE_BITS;
 /// Groups that a thread passes on at once.

@@ -109,7 +109,7 @@ impl Sender {
         i64::try_from(self.0.len()).expect("few commits")
     }
 
-    /// The next pages after a position, at most so many, of commits up to `until`.
+    /// The next pages after a position, at most this many, of commits up to `until`.
     fn take(&self, from: ForwardPosition, until: i64, most: usize) -> (Vec<PageName>, ForwardPosition) {
         let (mut pages, mut to) = (Vec::new(), from);
         while to.commit < until {
@@ -194,7 +194,7 @@ enum Event {
         arrives: bool,
         is_answered: bool,
     },
-    /// Compares all pages, so many at once, and ends after some requests.
+    /// Compares all pages, this many at once, and ends after some requests.
     Compare {
         most: usize,
         requests: usize,

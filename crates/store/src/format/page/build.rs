@@ -166,7 +166,7 @@ struct PlannedPage<'l, 'a> {
     raw_bytes: usize,
 }
 
-/// Builds pages of the rows of many partitions by so many cores, in the order of their keys. Of equal keys of a partition,
+/// Builds pages of the rows of many partitions by this many cores, in the order of their keys. Of equal keys of a partition,
 /// the row that arrived last wins.
 ///
 /// The keys of a page ascend. So a record whose key another partition has, too, goes to another page.

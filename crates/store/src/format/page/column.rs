@@ -28,7 +28,7 @@ use daytable_model::time::Ticks;
 const SPARSE: u8 = 8;
 /// The column lists its rows. It is [`SPARSE`], too.
 const LISTED: u8 = 128;
-/// A column lists its rows if at most one row of so many has a value. The list is then shorter than bits.
+/// A column lists its rows if at most one row of this many has a value. The list is then shorter than bits.
 const LISTED_SHARE: usize = 32;
 const DECIMAL: u8 = 1;
 /// Maximum decimal places of a [`DECIMAL`] column.
@@ -67,7 +67,7 @@ enum ColumnValues<'a> {
 }
 
 impl<'a> ColumnBuilder<'a> {
-    /// An empty column of a page with at most `rows` rows, with room for so many values.
+    /// An empty column of a page with at most `rows` rows, with room for this many values.
     pub(super) fn new(name: &'a str, kind: PropertyKind, rows: usize, room: usize) -> ColumnBuilder<'a> {
         let values = match kind {
             PropertyKind::String => ColumnValues::Strings(Vec::with_capacity(room)),

@@ -7,7 +7,7 @@
 //! ```text
 //! extents  := 15 | length of the rest varint | of | 1
 //! of       := 0, positions                             all rows are of the source of the first key
-//!             sources u8, [source, positions]*         of so many sources, at most 4
+//!             sources u8, [source, positions]*         of this many sources, at most 4
 //!             254                                      not known: a part of a record is here without the record
 //!             255, [source, position varint]*2         from the first to the last by source and then position
 //! positions := least varint | most − least varint

@@ -554,7 +554,7 @@ fn more_columns_than_a_search_reads() {
     assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
 }
 
-/// Each row has a name of its own, and one row in so many a name that others have: dense columns between listed ones.
+/// Each row has a name of its own, and one row in this many a name that others have: dense columns between listed ones.
 #[test]
 fn a_name_that_few_rows_have_takes_bytes_for_its_values() {
     let mut rows: Vec<Row> = (0..1500).map(|n| row_of(n, 0, "z".into())).collect();

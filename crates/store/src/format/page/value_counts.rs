@@ -16,7 +16,7 @@ pub(crate) const VALUES_MAX: usize = 16;
 const VALUE_BYTES_MAX: usize = 64;
 /// The same of layouts, which records share.
 const LAYOUT_BYTES_MAX: usize = 4096;
-/// More values than these are counted if each has so many records on average.
+/// More values than these are counted if each has this many records on average.
 const UNREPEATED_MAX: usize = 4;
 const REPEATS_MIN: usize = 4;
 /// Levels, and none.
@@ -59,7 +59,7 @@ pub(crate) fn is_filled(value: Property<'_>) -> bool {
     value != Property::String("")
 }
 
-/// Whether so many different values of so many records are counted. Others would rarely be those of another page.
+/// Whether this many different values of this many records are counted. Others would rarely be those of another page.
 pub(crate) fn is_repeated(values: usize, records: usize) -> bool {
     values <= UNREPEATED_MAX || records >= REPEATS_MIN * values
 }

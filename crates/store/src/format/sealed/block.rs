@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Marks a row without a value: see [`Presence::Indices`].
 const NONE: u32 = u32::MAX;
-/// A column lists its rows if at most one row of so many has a value.
+/// A column lists its rows if at most one row of this many has a value.
 const LISTED_SHARE: usize = 8;
 
 /// Numbers whose results [`BlockColumn::map`] remembers.
@@ -256,7 +256,7 @@ impl BlockColumn {
         present
     }
 
-    /// The rows of so many that have a value that is no empty text.
+    /// The rows of this many that have a value that is no empty text.
     pub(crate) fn filled(&self, rows: usize) -> RowSet {
         let BlockValues::Strings(_, ends) = &self.stored else { return self.present(rows) };
         let is_empty = |index: usize| ends[index] == index.checked_sub(1).map_or(0, |before| ends[before]);
@@ -396,7 +396,7 @@ impl BlockColumn {
         }
     }
 
-    /// Passes those of so many rows that have a value, and the index of each value.
+    /// Passes those of this many rows that have a value, and the index of each value.
     #[inline]
     fn each(&self, rows: usize, each: impl FnMut(usize, usize)) {
         self.each_between(0..rows, each);

@@ -73,7 +73,7 @@ pub(crate) struct BloomSection {
 }
 
 impl BloomSection {
-    /// Its bytes, for so many row groups.
+    /// Its bytes, for this many row groups.
     pub(super) fn bytes(&self, groups: usize) -> Option<usize> {
         let filters = [&self.positions].into_iter().chain(&self.columns);
         filters.map(|positions| bits_bytes(*positions, groups)).try_fold(self.layouts, |sum, of| sum.checked_add(of?))
@@ -194,7 +194,7 @@ impl GroupFilter {
 }
 
 impl RowGroupWords {
-    /// For row groups of at most so many rows, with so many columns of properties.
+    /// For row groups of at most this many rows, with this many columns of properties.
     pub(super) fn new(group_rows: usize, columns: usize) -> RowGroupWords {
         let positions = positions_for(group_rows);
         RowGroupWords {
@@ -246,7 +246,7 @@ impl RowGroupWords {
     }
 }
 
-/// Positions of a filter for row groups of at most so many rows.
+/// Positions of a filter for row groups of at most this many rows.
 fn positions_for(group_rows: usize) -> usize {
     let mut positions = POSITIONS_MIN;
     while 2 * positions <= ROW_BITS * group_rows {
@@ -256,13 +256,13 @@ fn positions_for(group_rows: usize) -> usize {
 }
 
 impl BloomBuilder {
-    /// For row groups of at most so many rows.
+    /// For row groups of at most this many rows.
     pub(super) fn new(group_rows: usize) -> BloomBuilder {
         let positions = positions_for(group_rows);
         BloomBuilder { positions, groups: Vec::new(), rows: 0, layouts: Layouts::default() }
     }
 
-    /// Adds a row group of so many rows. True if the section is full.
+    /// Adds a row group of this many rows. True if the section is full.
     pub(super) fn end_group(&mut self, mut words: RowGroupWords, rows: usize) -> bool {
         trigrams::bound(&mut words.filter.columns);
         self.groups.push(words.filter);
@@ -322,7 +322,7 @@ impl BloomBuilder {
     }
 }
 
-/// Appends filters of so many positions, a filter a row group, so that the bits of one position are adjacent. A row group
+/// Appends filters of this many positions, a filter a row group, so that the bits of one position are adjacent. A row group
 /// that `has_any` text has all bits.
 fn append_slices<'f>(
     filters: impl Iterator<Item = Option<&'f [u64]>>,

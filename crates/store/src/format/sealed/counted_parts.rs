@@ -272,7 +272,7 @@ pub(crate) struct CountedParts {
 }
 
 impl CountedParts {
-    /// Reads counts of a row group with so many rows, of columns that `wants` accepts.
+    /// Reads counts of a row group with this many rows, of columns that `wants` accepts.
     pub(crate) fn decode(
         bytes: &[u8],
         group_rows: usize,

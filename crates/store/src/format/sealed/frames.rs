@@ -107,7 +107,7 @@ struct FrameTexts {
 }
 
 impl FramedDictionary {
-    /// The dictionary of a page of so many texts. An error if it has another number of frames.
+    /// The dictionary of a page of this many texts. An error if it has another number of frames.
     pub(super) fn open(page: Bytes, values: usize) -> Result<FramedDictionary> {
         let frame = |(packed, length)| Frame { packed, length, texts: OnceCell::new() };
         // The reader of the page bounded them.

@@ -52,7 +52,7 @@ impl GatheredColumn {
         }
     }
 
-    /// The column of a block with so many rows; `None` without a value. Leaves an empty column.
+    /// The column of a block with this many rows; `None` without a value. Leaves an empty column.
     fn take(&mut self, name: &str, kind: PropertyKind, rows: usize) -> Option<BlockColumn> {
         let GatheredColumn { rows: with_value, stored } = std::mem::replace(self, GatheredColumn::new(kind));
         (stored.len() > 0).then(|| BlockColumn::listed(name.into(), kind, rows, with_value, stored))

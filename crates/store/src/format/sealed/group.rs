@@ -345,7 +345,7 @@ impl ColumnRows {
         written
     }
 
-    /// Writes what is left of a column of so many rows.
+    /// Writes what is left of a column of this many rows.
     fn finish(mut self, rows: usize, writer: &mut ColumnWriter<'_>) -> Result<()> {
         self.pass(rows, writer)?;
         self.write(writer)
@@ -395,7 +395,7 @@ impl RestEntries {
         self.entries.push(RestEntry { row: row as u32, key, start, end: self.text.len() });
     }
 
-    /// Writes the map of a group of so many rows.
+    /// Writes the map of a group of this many rows.
     fn write(mut self, rows: usize, group: &mut GroupEncoder) -> Result<()> {
         self.entries.sort_unstable_by_key(|entry| (entry.row, entry.key, entry.start));
         let texts = |entries: &[RestEntry], of: &dyn Fn(&RestEntry) -> ByteArray| entries.iter().map(of).collect();

@@ -31,7 +31,7 @@ pub(super) struct InternedTexts {
     numbers: Vec<i32>,
 }
 
-/// Where there are so many times more texts than values, results are not kept in a list of all texts.
+/// Where there are this many times more texts than values, results are not kept in a list of all texts.
 const FEW_SHARE: usize = 8;
 
 impl InternedTexts {

@@ -503,7 +503,7 @@ fn more_properties_than_columns_are_kept_in_a_map() {
     }
 }
 
-/// A day of so many rows, each with some of so many names.
+/// A day of this many rows, each with some of this many names.
 fn of_names(rows: u16, names: u32, of_row: u32, seed: u64) -> Vec<Given> {
     let row = |n: u16| {
         let mut values: BTreeMap<String, Value> = (0..of_row)

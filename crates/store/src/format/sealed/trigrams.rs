@@ -14,7 +14,7 @@ const POSITIONS: usize = 1 << 13;
 const POSITIONS_MIN: usize = 1 << 6;
 /// A filter that would be filled less than this after halving is halved.
 const FILL_MAX: f64 = 0.2;
-/// Bits of all filters of a row group: so many for each two rows, and at least so many.
+/// Bits of all filters of a row group: this many for each two rows, and at least this many.
 const BITS_PER_TWO_ROWS: usize = 3;
 const GROUP_BITS_MIN: usize = 1 << 11;
 /// Columns of a row group whose filters are kept until the section is written: 64 KiB.
@@ -44,7 +44,7 @@ impl TrigramFilter {
         &self.0
     }
 
-    /// The share of its bits that are set after it was halved to so many positions.
+    /// The share of its bits that are set after it was halved to this many positions.
     fn fill(&self, positions: usize) -> f64 {
         let mut halved = vec![0u64; positions / 64];
         self.0

@@ -134,7 +134,7 @@ impl Reader {
         result.map(Some)
     }
 
-    /// The connections of so many threads, beside those of the first one.
+    /// The connections of this many threads, beside those of the first one.
     fn connect(&self, live: &[LiveFile], first: Connections, threads: usize) -> Result<Vec<Connections>, StoreError> {
         let mut connections = vec![first];
         for _ in 1..threads {

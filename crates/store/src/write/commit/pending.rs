@@ -244,7 +244,7 @@ impl Shares {
     }
 }
 
-/// Builds pages of partitions of one table: shared ones by so many cores, where there are several.
+/// Builds pages of partitions of one table: shared ones by this many cores, where there are several.
 fn built_pages(
     (table, partitions): (DayTable, Partitions),
     of_many: &[Batch],
