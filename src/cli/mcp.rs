@@ -33,13 +33,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
                 return Err(CliError::Usage(
-                    "the first message is no request `initialize` of the Model Context Protocol: let an agent start \
+                    "the first message is not the request `initialize` of the Model Context Protocol: let an agent start \
                      `daytable mcp` (docs/guide/agents.md)"
                         .into(),
                 ));
             }
             Err(ServerInitializeError::UnexpectedInitializeResponse(_)) => {
-                return Err(failed("the answer to `initialize` is none".into()));
+                return Err(failed("the agent sent an answer where its request `initialize` was expected".into()));
             }
             Err(error) => return Err(failed(error.to_string())),
         };

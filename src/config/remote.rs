@@ -43,7 +43,7 @@ pub struct AccountConfig {
     pub endpoint: Option<String>,
     /// The tenant of an application or a workload.
     pub tenant_id: Option<String>,
-    /// The application, the workload, or one of several identities of a machine.
+    /// The client id of the application or of the workload, or of one of several identities of a machine.
     pub client_id: Option<String>,
     /// The file with the secret of an application.
     pub client_secret_file: Option<PathBuf>,
@@ -58,7 +58,7 @@ impl AccountConfig {
     }
 }
 
-/// By what an account is reached.
+/// The credentials with which an account is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CredentialKind {
     /// A connection string, with a key or a shared access signature.

@@ -789,7 +789,7 @@ fn archives_and_their_problems() {
         ("archive = \"none\"\n[archives]\nallow_http = 1", "f:6:14: allow_http = 1: must be true or false".into()),
         (
             "archive = \"none\"\n[archives]\npublish_open = \"5m\"",
-            "f:5:1: [archives]: `publish_open` puts open days into a table, and the archives are none: write \
+            "f:5:1: [archives]: `publish_open` puts open days into a Delta table, which needs \
              `table_format = \"delta\"` here, too"
                 .into(),
         ),

@@ -24,7 +24,8 @@ pub(super) fn absolute(text: &str) -> Result<PathBuf, &'static str> {
     if text.starts_with('/') { Ok(text.into()) } else { Err("must be an absolute path, beginning with \"/\"") }
 }
 
-/// The address of a service, without a slash at its end. `None` if it is none, or has a user, a key or a query.
+/// The address of a service, without a slash at its end. `None` for a text that is not an address, or has a user, a key
+/// or a query.
 pub(super) fn service_address(text: &str) -> Option<String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]/".contains(c);

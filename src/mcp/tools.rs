@@ -160,7 +160,7 @@ impl ToolSpec {
     ///
     /// # Errors
     ///
-    /// There is none; the text has the names.
+    /// There is no such tool; the text has the names of all.
     pub fn named(name: &str) -> Result<&'static ToolSpec, String> {
         TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
             let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();

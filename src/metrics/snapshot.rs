@@ -56,9 +56,9 @@ pub struct SenderSample {
     pub failures: u64,
     /// Records that the receiver lacks.
     pub behind_records: u64,
-    /// Those of them that are older than records which it has.
+    /// Those of them that are older than records that the receiver has.
     pub backlog_records: u64,
-    /// Seconds since the first of them was committed.
+    /// Seconds since the oldest of the records that the receiver lacks was committed.
     pub behind_seconds: f64,
     /// Records that the receiver refused for good.
     pub refused: u64,

@@ -65,7 +65,7 @@ pub(super) fn connect(account: &AccountConfig, patience: Duration) -> Result<Azu
     Ok(AzureTables::new(daytable_remote::tables::connect::account(&account_options(account))?, patience)?)
 }
 
-/// How the account is reached, in the terms of its part.
+/// The options of the Azure client for the account of the configuration.
 pub(crate) fn account_options(config: &AccountConfig) -> AccountOptions {
     let AccountConfig { credentials, connection_string_file, endpoint, .. } = config.clone();
     let AccountConfig { tenant_id, client_id, client_secret_file, federated_token_file, .. } = config.clone();

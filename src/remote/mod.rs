@@ -91,7 +91,7 @@ pub trait RemoteStore: TableStore + Send + Sync {
     /// Its address, without secrets.
     fn endpoint(&self) -> &str;
 
-    /// By what it is reached, without secrets.
+    /// The name of the credentials with which the store is reached, without secrets.
     fn identity(&self) -> &str;
 
     /// Whether rows can be written there, found out without a change.

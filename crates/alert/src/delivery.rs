@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 /// Alerts of one message.
 const MESSAGE_ALERTS_MAX: usize = 500;
-/// An alert that is not sent again for this many `resend` is over for the receiver.
+/// An alert that is not sent again for this many times `resend` is over for the receiver.
 const VALID_RESENDS: u32 = 4;
 /// How often changed options are looked for.
 const OPTIONS_INTERVAL: Duration = Duration::from_secs(1);

@@ -115,7 +115,8 @@ impl AlertEngine {
         Ok(())
     }
 
-    /// The time until the next window is due.
+    /// How long to wait before the next evaluation: until the next window is due, 60 s at most; 20 ms if windows are
+    /// overdue.
     pub fn wait(&self, now: Ticks) -> Duration {
         let is_behind = self.saved.rules.values().any(|state| state.pending() > 0 && state.error.is_none());
         if is_behind {

@@ -82,15 +82,15 @@ pub enum AccountError {
     Secret,
     #[error("has an AccountKey that is not base64")]
     Key,
-    #[error("has a SharedAccessSignature that has no place in an address")]
+    #[error("has a SharedAccessSignature that is empty, or has characters that an address cannot have")]
     Sas,
     #[error("has a TableEndpoint that is not an address of the form https://HOST or http://HOST:PORT/ACCOUNT")]
     Endpoint,
     #[error("is not an address of the form https://ACCOUNT.table.core.windows.net")]
     Address,
-    #[error("has no TLS, and a token is sent to this host alone without it")]
+    #[error("begins with http://, and a token is sent to another host over https:// alone")]
     Plain,
-    #[error("is an address of Cosmos DB, whose tables take a key here and no identity")]
+    #[error("is an address of Cosmos DB, whose tables are reached with a connection string here and not with an identity")]
     Cosmos,
 }
 
@@ -99,7 +99,7 @@ impl StorageAccount {
     ///
     /// # Errors
     ///
-    /// If the address is none of a storage account's tables.
+    /// The address is not one of a storage account's tables, or would need TLS.
     pub fn with_tokens(endpoint: &str, source: Arc<dyn TokenSource>) -> Result<StorageAccount, AccountError> {
         let secret = Secret::Tokens(SharedTokens::new(source));
         let account = StorageAccount::new(String::new(), endpoint.trim(), secret).map_err(|_| AccountError::Address)?;
@@ -115,7 +115,7 @@ impl StorageAccount {
         Ok(StorageAccount { name: name.to_owned(), ..account })
     }
 
-    /// By what the account is reached, for people. Contains no secret.
+    /// The credentials with which the account is reached, as a text for people. Contains no secret.
     pub fn identity(&self) -> &str {
         match &self.secret {
             Secret::Key(_) => "the key of the account",

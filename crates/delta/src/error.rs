@@ -15,7 +15,7 @@ pub enum DeltaError {
         source: Box<object_store::Error>,
     },
     /// Nobody knows whether the commit was written. Commit again: the new proposal sees what is there.
-    #[error("{object} may or may not have been written, ask again: {cause}")]
+    #[error("{object} may or may not have been written, a repetition finds out: {cause}")]
     Uncertain {
         /// The object of the commit.
         object: String,

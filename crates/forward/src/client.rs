@@ -67,7 +67,7 @@ impl ClientError {
         matches!(self, ClientError::Refused { status: 401, .. })
     }
 
-    /// Whether it is refused until somebody does something about it.
+    /// Whether a repetition fails, too, until somebody changes something here or at the receiver.
     pub fn is_lasting(&self) -> bool {
         match self {
             ClientError::Refused { status, .. } => matches!(status, 401 | 403 | 404 | 413 | 422 | 426),
@@ -103,10 +103,10 @@ impl ReceiverClient {
     ///
     /// # Errors
     ///
-    /// It is none.
+    /// The credential has characters that a header cannot contain.
     pub fn with_credential(&self, credential: &ForwardCredential) -> Result<ReceiverClient, ClientError> {
         let value = HeaderValue::from_str(&format!("Bearer {}", credential.word()));
-        let mut value = value.map_err(|_| ClientError::Options("the credential is none".into()))?;
+        let mut value = value.map_err(|_| ClientError::Options("the credential has characters that a header cannot contain".into()))?;
         value.set_sensitive(true);
         Ok(ReceiverClient { http: self.http.clone(), to: self.to.clone(), credential: Some(value) })
     }

@@ -153,7 +153,7 @@ pub enum IntakeError {
     CertificateUnlisted(String),
     /// The certificate has no name of a host.
     #[error(
-        "the common name of the certificate is none of a host: it has letters, digits, \"-\", \"_\" and \".\", 255 at most"
+        "the common name of the certificate is not the name of a host: such a name has letters, digits, \"-\", \"_\" and \".\", 255 at most"
     )]
     CertificateName,
     /// Another folder has the same origin.
@@ -426,7 +426,7 @@ impl ForwardIntake {
     ///
     /// # Errors
     ///
-    /// The name is none of a host, or was revoked.
+    /// The name is not one that a host can have, or was revoked.
     pub fn authenticate_certificate(&self, name: &str) -> Result<(SecretHash, HostCredential), IntakeError> {
         let name = checked_name(name).ok().filter(|name| !name.contains('*')).ok_or(IntakeError::CertificateName)?;
         let rules = self.rules.load();

@@ -145,13 +145,13 @@ pub struct RenewAnswer {
 pub struct CountsMessage {
     /// The folder.
     pub origin: FolderOrigin,
-    /// The number of the question.
+    /// The number of the question that this answers: [`HelloAnswer::asked`].
     pub asked: u64,
-    /// The last commit that was counted. The receiver has all up to there, and no later one.
+    /// The last commit that was counted. The receiver has every commit up to this one, and no later one.
     pub commit: i64,
-    /// Its day-tables.
+    /// The records of each day-table of the host.
     pub days: Vec<DayCount>,
-    /// Records of later commits, about.
+    /// About how many records later commits have.
     #[serde(default)]
     pub later: u64,
 }

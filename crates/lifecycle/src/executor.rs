@@ -251,7 +251,7 @@ impl Executor {
             if self.claim_names(archive, table.table(), &manifest.columns)? {
                 return Ok((path, seal, manifest));
             }
-            tracing::info!(%table, "is sealed again: columns are called otherwise in the table of its archive");
+            tracing::info!(%table, "a day is sealed again: some of its columns have other names in the table of its archive");
             self.write_sealed(table, seal::SealedSize::Renamed, on)?;
         }
         let what = "it got new columns each time that it was sealed".to_owned();

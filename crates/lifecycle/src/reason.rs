@@ -199,7 +199,7 @@ pub enum StepReason {
         bytes: u64,
         /// Limit in bytes.
         bytes_max: u64,
-        /// By what they are held.
+        /// What holds them.
         held_by: FolderUsage,
     },
     /// The days of its table exceed the table's limit.

@@ -217,10 +217,10 @@ impl Lifecycle {
             let waits = rule.shortened.is_some() || rule.archive_before.is_some() || rule.archives_since.is_some();
             if waits && !rule.is_removed {
                 let hours = self.settings.limits.grace.as_secs() / 3600;
-                tracing::warn!(table = %rule.name, hours, "its retention was shortened: days and archives that are stored keep the old one for so many hours");
+                tracing::warn!(table = %rule.name, hours, "the retention of a table was shortened, or its archive was removed: stored days and archives keep the rule from before for this many hours");
             }
             if rule.is_removed {
-                tracing::warn!(table = %rule.name, "is no longer configured: its days are kept, and not archived");
+                tracing::warn!(table = %rule.name, "a table is no longer configured: its days are kept, and not archived");
             }
         }
         if retained != state.rules {
@@ -301,7 +301,7 @@ impl Lifecycle {
             && round == Round::Whole
             && let Err(error) = self.executor.steps().record_run(run.at, run.at.minus(SOURCES_KEPT))
         {
-            tracing::error!(%error, "failed to store that the lifecycle ran, retrying");
+            tracing::error!(%error, "failed to note in the catalog that the lifecycle ran, retrying");
             run.failed.push("note");
         }
         self.show_next(run.at);

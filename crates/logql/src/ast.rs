@@ -580,7 +580,8 @@ impl BinaryOp {
         self.precedence() < 3
     }
 
-    /// The number of two numbers. A comparison gives 0 or 1.
+    /// The result for two numbers. A comparison gives 0 or 1. NaN for a division or modulo by 0, and for an operator on
+    /// series.
     pub(crate) fn number(self, left: f64, right: f64) -> f64 {
         match self {
             BinaryOp::Compare(op) => f64::from(u8::from(op.holds(left, right))),

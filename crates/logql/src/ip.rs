@@ -51,7 +51,8 @@ impl IpFilter {
         address.is_ipv4() == self.range.start().is_ipv4() && self.range.contains(&address)
     }
 
-    /// Whether one of the addresses is in a text. As in Loki, an address ends where its characters end: `10.0.0.1.` is none.
+    /// Whether one of the addresses is in a text. As in Loki, an address ends where its characters end: `10.0.0.1.` is
+    /// not one.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();

@@ -66,18 +66,19 @@ pub struct EntrySelection<'q> {
 pub struct LabelCondition<'q> {
     /// The condition.
     pub filter: &'q LabelFilter,
-    /// Where its labels come from, if the entry itself lacks them.
+    /// Where the labels of the condition come from, if the entry itself lacks them.
     pub origin: LabelOrigin,
 }
 
-/// Where labels come from that an entry itself lacks.
+/// Where labels come from if an entry itself lacks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelOrigin {
     /// Nowhere.
     Nowhere,
     /// The line as it was written: parsers read them from it.
     Line {
-        /// Whether they have the names that the line has, so that neither an expression nor a pattern names them.
+        /// Whether each label is called as its value is in the line. False if an expression or a pattern names the
+        /// labels.
         is_named: bool,
     },
     /// A line that stages made.

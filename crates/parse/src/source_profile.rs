@@ -602,7 +602,8 @@ impl SourceProfile {
         self.headers.calendar.is_needed()
     }
 
-    /// The field that is the time, where no name is known for it; of a date and a clock both names, with `and` between.
+    /// The field that gives the time, if its name is not among those that are known for times; for a date and a clock
+    /// both names, with `and` between.
     pub fn time_field(&self) -> Option<&str> {
         self.headers.time.name()
     }

@@ -29,7 +29,8 @@ pub fn cores() -> usize {
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(CORES_MAX))
 }
 
-/// Does work that mostly waits for others, for every item, this many at once. Returns the results in the order of the items.
+/// Does work that mostly waits for others, for every item, this many at once. Returns the results in the order of the
+/// items.
 pub fn by_threads<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     run(items.len().min(threads), items, work)
 }

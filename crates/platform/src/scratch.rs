@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of all files of a process, and of one of them.
 const BYTES_MAX: u64 = 8 << 30;
 const FILE_BYTES_MAX: u64 = 4 << 30;
-/// A disk has to have so much free, or a twentieth if that is less.
+/// Bytes that have to stay free on the disk, or a twentieth of it if that is less.
 const FREE_MIN: u64 = 256 << 20;
-/// So often it is looked at how much is free.
+/// Bytes between two looks at how much is free.
 const LOOKED_EVERY: u64 = 16 << 20;
 
 /// Creates a file without a name in `folder`, for this user only.

@@ -13,7 +13,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// The minimum number of messages.
+    /// The minimum number of records, with their copies.
     pub(crate) fn least(&self) -> usize {
         self.records.values().map(|(least, _)| least).sum()
     }

@@ -16,9 +16,9 @@ pub(super) struct ParseSummary {
     records: u64,
     with_time: u64,
     with_level: u64,
-    /// The field that is the time of records, where no name is known for it.
+    /// The field that gave the records their time, if its name is not among those that are known for times.
     time_field: Option<String>,
-    /// What looks like a time, where no record has one.
+    /// What looks like a time, if no record has a time.
     likely_time: Option<String>,
     /// By the number of the format: the count of records, and the first records with their places.
     formats: [(u64, Vec<(u64, String)>); Format::ALL.len()],

@@ -123,7 +123,8 @@ fn follow(
     }
 }
 
-/// Room for a frame of this many bytes. Waits while the other followers have it; `None` when nobody waits for the frame.
+/// Room for a frame of this many bytes. Waits while the other followers have it; `None` when nobody waits for the
+/// frame.
 fn room(frames: &MemoryBudget, bytes: usize, is_wanted: &dyn Fn() -> bool) -> Option<QuestionBudget> {
     let room = frames.question();
     let bytes = bytes.min(room.bytes_max());

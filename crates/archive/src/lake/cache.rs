@@ -7,9 +7,9 @@
 //! ```
 //!
 //! An entry is named by what tells the file from all others: its address, its length, and its version in the log or its tag in the
-//! store. An entry that is damaged is none, and read from the store again. The folder is readable by its owner alone, and so is each
-//! entry, because they have parts of logs. Beyond its bound the oldest entries go. Any number of processes may share a
-//! folder: entries are named once they are whole.
+//! store. A damaged entry counts as missing, and its bytes are read from the store again. The folder is readable by its
+//! owner alone, and so is each entry, because they have parts of logs. Beyond its bound the oldest entries go. Any
+//! number of processes may share a folder: entries are named once they are whole.
 
 use bytes::Bytes;
 use daytable_model::property::to_hex;

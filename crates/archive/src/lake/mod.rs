@@ -195,7 +195,8 @@ impl Lake {
         Ok(listing)
     }
 
-    /// The newest archive of each day of each daytable, of a table without a log. A file without a manifest is none.
+    /// The newest archive of each day of each daytable, of a table without a log. A file without a manifest is not an
+    /// archive.
     fn files_without_log(&self, table: &TableName) -> Result<Vec<LakeFile>, ArchiveError> {
         let (mut files, mut manifests) = (BTreeMap::new(), BTreeSet::new());
         for object in self.0.storage.archive.objects(table)? {

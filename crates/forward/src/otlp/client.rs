@@ -23,7 +23,7 @@ const SAID_CHARS_MAX: usize = 300;
 /// What a backend says to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendAnswer {
-    /// It has the records, but for this many.
+    /// It has the records, except `rejected` of them.
     Accepted {
         /// Records that it rejected. It does not say which.
         rejected: u64,

@@ -24,7 +24,7 @@ const OWN: [&str; 8] = [
 ///
 /// # Errors
 ///
-/// The file cannot be read, or a line is none. Names the line.
+/// The file cannot be read, or a line is not a header. The text names the line.
 pub fn read(path: &Path) -> Result<HeaderMap, String> {
     let text = small_file::read_named(path, BYTES_MAX)?;
     parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.escaped()))

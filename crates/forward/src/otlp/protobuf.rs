@@ -41,7 +41,8 @@ pub(super) enum Read<'b> {
     Bytes(&'b [u8]),
 }
 
-/// The next field of a message, which loses it. `None` at its end, and where it is damaged.
+/// Takes the next field off the front of a message: its number and value. `None` at the end, and where the message is
+/// damaged.
 pub(super) fn next_field<'b>(message: &mut &'b [u8]) -> Option<(u64, Read<'b>)> {
     let tag = varint(message)?;
     let value = match tag & 7 {

@@ -8,7 +8,7 @@
 //! | the clients of Python and JavaScript | no request, but each answer must name the product |
 //!
 //! daytable acknowledges every setup request, because it has no templates, policies and pipelines. A request to store a
-//! document is none, whatever its path begins with: only `_bulk` stores documents here.
+//! document is not a setup request, whatever its path begins with: only `_bulk` stores documents here.
 
 use serde_json::json;
 

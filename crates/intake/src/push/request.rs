@@ -46,25 +46,26 @@ impl Endpoint {
 /// The limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushLimits {
-    /// The bytes of a body as it arrives.
+    /// Maximum bytes of a body as it arrives.
     pub body_bytes_max: usize,
-    /// The bytes of a decoded body.
+    /// Maximum bytes of a decoded body.
     pub decoded_bytes_max: usize,
-    /// The memory of all requests, in bytes.
+    /// Maximum memory of all requests together, in bytes.
     pub bodies_bytes_max: usize,
-    /// The records of a request.
+    /// Maximum records of a request.
     pub records_max: usize,
-    /// How long a body may take to arrive. For an upload of a journal, each further 16 KiB.
+    /// How long a body may take to arrive. For an upload of a journal: how long each further 16 KiB may take.
     pub body_timeout: Duration,
-    /// How long a body waits for its turn to be parsed.
+    /// How long a body waits at most for its turn to be parsed.
     pub turn_wait: Duration,
     /// The largest number of concurrent uploads of journals. Each upload has a thread.
     pub uploads_max: usize,
 }
 
 impl PushLimits {
-    /// The bytes of the rows of a request. Few bytes of a body can become many bytes of rows, because the attributes of a
-    /// resource, a stream or the request itself are part of every record. Twice the decoded body is enough for usual requests.
+    /// The largest number of bytes of the rows of a request. Few bytes of a body can become many bytes of rows, because
+    /// the attributes of a resource, a stream or the request itself are part of every record. Twice the decoded body is
+    /// enough for usual requests.
     pub const fn rows_bytes_max(&self) -> usize {
         self.decoded_bytes_max.saturating_mul(2)
     }

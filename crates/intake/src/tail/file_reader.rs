@@ -402,8 +402,8 @@ impl FileReader {
         }
     }
 
-    /// Writes the records in `data`, which begins behind a hole of this many bytes at the position. Returns their length in
-    /// bytes.
+    /// Writes the records in `data`, which begins behind a hole of this many bytes at the position. Returns their
+    /// length in bytes.
     fn records(&mut self, data: &[u8], hole: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> usize {
         if data.is_empty() {
             return 0;
@@ -542,7 +542,8 @@ impl FileReader {
         Ok(ReadOutcome::More)
     }
 
-    /// Counts a line without an end, and the rest of such a line, whose first byte is `first`, behind a hole of this many bytes.
+    /// Counts a line without an end, and the rest of such a line, whose first byte is `first`, behind a hole of this
+    /// many bytes.
     fn note_rest_of_line(&mut self, hole: u64, first: u8, is_unended: bool, counters: &SourceCounters) {
         if is_unended {
             counters.count(SourceEvent::LineUnended, 1);

@@ -15,7 +15,7 @@ use memchr::memchr;
 use std::io;
 use std::ops::Range;
 
-/// From this many zeros on they are a hole.
+/// This many zeros in a row, or more, are a hole.
 const HOLE_BYTES_MIN: u64 = 64;
 /// Bytes that are looked through for the end of zeros at once. Bytes that the file system knows to be absent do not count.
 const SEARCH_BYTES_MAX: u64 = 64 << 20;

@@ -1,7 +1,8 @@
 //! Which change of a table this folder made last, in `published.json`.
 //!
-//! A change is noted before it is made. So what the table says is one of the two positions that are noted, unless another
-//! folder made a change, or this folder is an older copy of itself: then what the table has of it is not what it has.
+//! A change is noted before it is made, with the positions before and after it. So the position in the table is one of
+//! these two. Any other position means that another folder made a change, or that this folder is an older copy of
+//! itself. Then the parts in the table are not those of this folder.
 
 use daytable_store::{StateFile, StoreError};
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ pub(super) struct NotedPosition {
 }
 
 impl NotedPositions {
-    /// The positions of a folder. A file that cannot be understood is as good as none: then everything is published anew.
+    /// The positions of a folder. A damaged file counts as missing: then everything is published anew.
     pub(super) fn read(data_dir: &Path) -> Result<NotedPositions, StoreError> {
         let Some(bytes) = StateFile::Published.read(data_dir)? else { return Ok(NotedPositions::default()) };
         Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
@@ -32,7 +33,7 @@ impl NotedPositions {
         }))
     }
 
-    /// Whether the change that a table has last is one of this folder, as it is.
+    /// Whether the last change of a table was made by this folder in its present state.
     pub(super) fn is_own(&self, table: &str, place: &str, position: Option<i64>) -> bool {
         match self.get(table, place) {
             Some(noted) => position == noted.before || position == Some(noted.after),

@@ -8,7 +8,7 @@ use daytable_platform::budget::QuestionBudget;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Takes entries until it breaks.
+/// Takes entries, until it breaks off.
 pub type EachEntry<'e> = dyn FnMut(LogEntry) -> ControlFlow<()> + 'e;
 
 /// Takes the labels of a stream, a time, and how many entries there are of such a stream in the step of that time, until it
@@ -22,7 +22,7 @@ pub trait EntrySource {
         true
     }
 
-    /// Gives the wanted entries to `each`, until it breaks.
+    /// Passes the wanted entries to `each`, until `each` breaks.
     ///
     /// # Errors
     ///

@@ -181,7 +181,7 @@ fn is_member(step: &PathStep) -> bool {
 }
 
 impl PipelineStage {
-    /// Whether the line behind the stage may be another one.
+    /// Whether the stage may change the line.
     pub(crate) fn changes_line(&self) -> bool {
         matches!(self, PipelineStage::LineFormat(_) | PipelineStage::Unpack | PipelineStage::Decolorize)
     }

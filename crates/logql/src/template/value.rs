@@ -83,7 +83,7 @@ impl TemplateValue {
         }
     }
 
-    /// A whole number, as the functions of numbers read one: a text that is none counts as 0.
+    /// A whole number, as the functions of numbers read one: another text counts as 0.
     pub(super) fn int(&self) -> i64 {
         match self {
             TemplateValue::Int(n) => *n,
@@ -97,7 +97,7 @@ impl TemplateValue {
         }
     }
 
-    /// A number; a text that is none counts as 0.
+    /// A number; a text that is not a number counts as 0.
     pub(super) fn float(&self) -> f64 {
         match self {
             TemplateValue::Int(n) => *n as f64,

@@ -17,7 +17,7 @@ pub struct RowParts<'p> {
 }
 
 impl<'p> RowParts<'p> {
-    /// A property that is a text.
+    /// The value of the property with this name, if the value is a text.
     pub fn text(&self, name: &str) -> Option<&'p str> {
         self.properties.iter().find_map(|(known, value)| match value {
             Property::String(text) if *known == name => Some(*text),

@@ -193,7 +193,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     }
 }
 
-/// Whether a slash and a name of some length follow a letter; `I/O` is none.
+/// Whether a slash and a name of three characters or more follow a letter: not in `I/O`.
 fn is_tag(after: &[u8]) -> bool {
     matches!(after, [b'/', rest @ ..] if rest.iter().take(3).filter(|byte| byte.is_ascii_alphanumeric()).count() == 3)
 }

@@ -523,8 +523,8 @@ impl Redactor {
         self.0.iter().any(|pattern| pattern.name() == presets::PRIVATE_KEY) && presets::leaves_key_open(is_open, line)
     }
 
-    /// Whether a line looks like a line inside a private key. After a line with an open key, such a line belongs to the
-    /// same record, whatever begins a record otherwise, so that the whole key is replaced.
+    /// Whether a line looks like a line inside a private key. After a line that opens a key, such a line belongs to the
+    /// same record, even if it would begin a new one elsewhere. So the whole key is replaced.
     pub fn goes_on_with_key(line: &str) -> bool {
         presets::is_of_key(line.trim())
     }

@@ -66,7 +66,8 @@ impl FullRecord {
         row
     }
 
-    /// Each field that is present, with its name and value. The arrival is none: it is asked for by its name alone.
+    /// Each field that is present, with its name and value. The arrival is not among them: it is asked for by its name
+    /// alone.
     pub fn each_field(&self, each: &mut dyn FnMut(&str, Property<'_>)) {
         let record = &self.record;
         each("time", Property::DateTime(record.time()));

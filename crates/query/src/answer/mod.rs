@@ -159,14 +159,14 @@ impl AnswerReport {
     }
 }
 
-/// Gives the answer of `query` to `each`, until it breaks. `is_wanted` is asked now and then, so that an answer that
-/// nobody waits for ends.
+/// Passes the answer of `query` to `each`, until `each` breaks. Calls `is_wanted` now and then, and ends early when it
+/// returns false, because nobody waits for the answer any more.
 ///
-/// Records without pipes come newest first.
+/// Without pipes, the newest record comes first.
 ///
 /// # Errors
 ///
-/// The data folder or the remote store cannot be read: what was given until then is not all.
+/// The data folder or the remote store cannot be read. The items that `each` got before are then not the whole answer.
 pub fn answer(
     stores: &Stores<'_>,
     query: &ParsedQuery,

@@ -146,7 +146,7 @@ fn hex_byte(high: u8, low: u8) -> Option<u8> {
     u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
-/// The text of hexadecimal digits; pairs that are none stay.
+/// The text of hexadecimal digits. Pairs of other characters stay.
 fn hex_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len() / 2);
     for pair in text.as_bytes().chunks(2) {

@@ -92,7 +92,7 @@ impl BucketPlanner {
             if let Err(error) = &done
                 && !std::mem::replace(&mut has_logged, true)
             {
-                let waits = if self.plan.is_loaded() { "rows placed by it wait" } else { "files and journals wait" };
+                let waits = if self.plan.is_loaded() { "rows of instances that were spread anew wait" } else { "files and journals wait" };
                 tracing::warn!(%error, "failed to agree with the remote store on how instances are spread: {waits}");
             }
             has_logged &= done.is_err();
@@ -169,7 +169,7 @@ impl BucketPlanner {
         }
         let newest = self.newest(table, partition)?;
         let Some(from) = self.plan.begin(table, partition, *buckets, newest) else {
-            tracing::warn!(%table, instance = %partition, "is not spread further: it has a record of the last moment of its day");
+            tracing::warn!(%table, instance = %partition, "an instance is not spread over more partitions on this day: it has a record of the last moment of the day");
             return Ok(());
         };
         let guard = StepGuard { plan: &self.plan };
@@ -178,7 +178,7 @@ impl BucketPlanner {
         guard.end(written.is_ok());
         written?;
         self.steps.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(%table, instance = %partition, %buckets, %from, "is throttled, and spread over more partitions");
+        tracing::info!(%table, instance = %partition, %buckets, %from, "an instance is throttled, and spread over more partitions");
         Ok(())
     }
 

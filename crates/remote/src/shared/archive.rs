@@ -94,7 +94,7 @@ impl SharedExecutor {
             let folder = staging.path(&format!("merged{nth}"));
             let merged = self.merge(table, generation, &folder, [&path, &old], &whole, on)?;
             if let Some(merged) = merged {
-                tracing::info!(%table, rows = merged.0.rows, had = before.manifest().rows, "is archived with the rows of its archive");
+                tracing::info!(%table, rows = merged.0.rows, had = before.manifest().rows, "a table is archived with the rows of its earlier archive");
                 (manifest, path, whole) = merged;
             }
         }

@@ -45,7 +45,7 @@ const SAID_CHARS_MAX: usize = 200;
 /// The longest time that a token is believed to last.
 const LASTS_MAX: Duration = Duration::from_secs(86_400);
 
-/// By what an account is reached.
+/// The credentials with which an account is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Credentials {
     /// A connection string, with a key or a shared access signature.
@@ -87,7 +87,7 @@ pub enum IdentityError {
         variable: &'static str,
     },
     /// An identity service without TLS that is not on this host.
-    #[error("{variable} has no TLS, and secrets are sent to this host alone without it")]
+    #[error("{variable} begins with http://, and secrets are sent to another host over https:// alone")]
     Plain {
         /// The variable of the environment.
         variable: &'static str,

@@ -204,7 +204,7 @@ struct EntryReader {
 }
 
 impl EntryReader {
-    /// The hash of an entry; none of a record that is none.
+    /// The hash of an entry; `None` for a record that is not an entry.
     fn hash_of(&mut self, record: &EntryRecord) -> Option<u128> {
         let properties = record.properties.iter().map(|(name, value)| (name.as_str(), value.as_property())).collect();
         let parts = RowParts { key: record.key, level: record.level, properties };

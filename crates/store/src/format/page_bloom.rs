@@ -324,7 +324,7 @@ impl<'h> GroupHead<'h> {
         for _ in 0..reader.count(LAYOUTS_MAX)? {
             let length = reader.count(reader.rest().len())?;
             let layout = str::from_utf8(reader.take(length)?);
-            layouts.push(layout.map_err(|_| PageError::Damaged("a layout is no text"))?);
+            layouts.push(layout.map_err(|_| PageError::Damaged("a layout is not UTF-8"))?);
         }
         Ok(GroupHead { seed, slices, pages, layouts })
     }

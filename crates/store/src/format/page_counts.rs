@@ -177,7 +177,7 @@ fn put_value(out: &mut Vec<u8>, value: Property<'_>) -> Option<()> {
 }
 
 fn value(kind: PropertyKind, reader: &mut ByteReader<'_>) -> Result<OwnedValue, PageError> {
-    const UNKNOWN: PageError = PageError::Damaged("a counted value is none");
+    const UNKNOWN: PageError = PageError::Damaged("a counted value cannot be read");
     Ok(match kind {
         PropertyKind::String => {
             let length = reader.count(reader.rest().len())?;
@@ -260,7 +260,7 @@ impl PageCounts {
         let mut columns = Vec::new();
         for _ in 0..reader.count(ROW_COLUMNS_MAX)? {
             let length = reader.count(reader.rest().len())?;
-            let name = str::from_utf8(reader.take(length)?).map_err(|_| PageError::Damaged("a name is no text"))?;
+            let name = str::from_utf8(reader.take(length)?).map_err(|_| PageError::Damaged("a name is not UTF-8"))?;
             let kind = reader.byte().map(PropertyKind::from_code)?.ok_or(PageError::Damaged("a column has no kind"))?;
             let length = reader.count(reader.rest().len())?;
             let of_column = reader.take(length)?;
@@ -323,7 +323,7 @@ pub struct CountedValues<'c> {
 }
 
 impl<'c> CountedPage<'c> {
-    /// The columns that the page has.
+    /// The columns of which the page has numbers.
     pub fn columns(&self) -> impl Iterator<Item = CountedValues<'c>> {
         let at = self.at;
         self.row.columns.iter().filter_map(move |column| {

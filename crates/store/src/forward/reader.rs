@@ -162,8 +162,8 @@ impl ForwardReader {
         found.map(Option::flatten)
     }
 
-    /// Passes the headers of pages after `from`, this many at least if there are as many, with the last commit that they have as a
-    /// whole, and the last one that there is up to `until`. `None` without a later commit.
+    /// Passes the headers of pages after `from`, this many at least if there are as many, with the last commit that
+    /// they have as a whole, and the last one that there is up to `until`. `None` without a later commit.
     fn with_headers_after<T>(
         &mut self,
         (from, until): (ForwardPosition, i64),

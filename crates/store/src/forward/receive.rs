@@ -70,7 +70,8 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// A receiver of pages of the host with this name. With `existing`, rows are compared with those that are there.
+    /// A receiver of pages of the host with this name. With `existing`, a row that this folder has already, with the
+    /// same key and content, is left out.
     pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Option<&'a Reader>) -> Receiver<'a> {
         let (open, rows) = (HashMap::new(), ReceivedRows::default());
         Receiver { log_host, place_of, existing, ahead: None, replaced: HashSet::new(), open, rows }
@@ -382,7 +383,7 @@ fn find_row(
 }
 
 /// The day-tables here that have rows of later times than their own. A row whose day is too far ahead is stored in the table of
-/// the day on which it came; when it comes again, that is another one.
+/// the day on which it came. If the row comes again on another day, it is stored in another table.
 pub(super) fn tables_with_later_rows(reader: &Reader) -> Result<Vec<DayTable>, StoreError> {
     let files = reader.catalog().files()?.into_iter();
     let is_later = |file: &LiveFile| file.times.is_some_and(|(_, newest)| newest >= file.day.end());

@@ -104,7 +104,8 @@ pub(crate) fn check_room(layout: &FolderLayout, bytes: u64) -> Result<(), StoreE
     if has_less_than(layout, bytes.saturating_add(ROOM)) { Err(StoreError::Full(layout.data.clone())) } else { Ok(()) }
 }
 
-/// Whether the disk has less than this many bytes free. A disk that does not say has enough: some file systems have no size.
+/// Whether the disk has less than this many bytes free. A disk that does not say has enough: some file systems have no
+/// size.
 fn has_less_than(layout: &FolderLayout, bytes: u64) -> bool {
     let is_short = |disk: rustix::fs::StatVfs| disk.f_blocks > 0 && disk.f_bavail.saturating_mul(disk.f_frsize) < bytes;
     rustix::fs::statvfs(&layout.data).is_ok_and(is_short)

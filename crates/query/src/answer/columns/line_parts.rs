@@ -29,7 +29,7 @@ pub enum LineSyntax {
     Json,
     /// Pairs.
     Logfmt,
-    /// Both: an object has no pairs as long as it has no `=`, and what does not begin like JSON is none.
+    /// Both: an object has no pairs as long as it has no `=`, and what does not begin like JSON is not an object.
     Both,
 }
 

@@ -120,7 +120,8 @@ impl FoundRecord {
     }
 }
 
-/// Sorts records, and drops those that are not among the newest this many, or as new as these. True if some were dropped.
+/// Sorts records, and drops those that are not among the newest this many, or as new as these. True if some were
+/// dropped.
 fn keep_newest(found: &mut Vec<FoundRecord>, few: Option<usize>) -> bool {
     found.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
     let Some(last) = few.and_then(|few| found.get(few.checked_sub(1)?)) else { return false };
@@ -131,8 +132,8 @@ fn keep_newest(found: &mut Vec<FoundRecord>, few: Option<usize>) -> bool {
     is_cut
 }
 
-/// Removes rows that are not among the newest this many of these rows and of the found records, before they are read. True if
-/// there were some.
+/// Removes rows that are not among the newest this many of these rows and of the found records, before they are read.
+/// True if there were some.
 fn keep_newest_rows(
     rows: &mut RowSet,
     batch: &ColumnBatch,

@@ -9,8 +9,9 @@
 //! [table](super::part_table), where states of equal groups are merged. A part that is too large for the memory
 //! is read several times, each time for some of its groups. [Threads](super::merged_groups) read one part each.
 //!
-//! The different values of `count_uniq` are in runs of their own, of each part, in the order of their group, function and hash, so
-//! that they are counted one after the other and never all in memory.
+//! The different values that `count_uniq` counts are in runs of their own, one set of runs for each part. These runs
+//! are in the order of group, function and hash, so the values are counted one after the other and are never all in
+//! memory.
 
 use super::run::{Run, RunReader, RunWriter, Sorted, damaged};
 use super::sort::SortItem;

@@ -28,7 +28,7 @@ impl TableBounds {
         };
         if let Some(wrong) = patterns.iter().find(|pattern| !is_pattern(pattern)) {
             return Err(format!(
-                "{wrong:?} is no pattern of tables: it has letters, digits and \"*\", as in Log or Audit*"
+                "{wrong:?} is not a pattern of tables: a pattern has letters, digits and \"*\", as in Log or Audit*"
             ));
         }
         if patterns.len() > PATTERNS_MAX {

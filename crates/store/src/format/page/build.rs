@@ -166,8 +166,8 @@ struct PlannedPage<'l, 'a> {
     raw_bytes: usize,
 }
 
-/// Builds pages of the rows of many partitions by this many cores, in the order of their keys. Of equal keys of a partition,
-/// the row that arrived last wins.
+/// Builds pages of the rows of many partitions by this many cores, in the order of their keys. Of equal keys of a
+/// partition, the row that arrived last wins.
 ///
 /// The keys of a page ascend. So a record whose key another partition has, too, goes to another page.
 pub(crate) fn build_shared(waiting: &[WaitingRows<'_>], cores: usize) -> Vec<BuiltSharedPage> {

@@ -170,7 +170,7 @@ impl Ints {
         Ok(ints)
     }
 
-    /// The same without a look at the numbers: some may be in no dictionary.
+    /// As `decode`, without checking the packed numbers: some may point behind the end of the dictionary.
     pub(super) fn locate(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Ints, PageError> {
         if count == 0 {
             return Ok(Ints::Linear { min: 0, step: 0, bits: cursor.bits(0, 0)? });

@@ -44,8 +44,8 @@ pub(crate) struct BlockColumn {
     name: Arc<str>,
     kind: PropertyKind,
     present: Presence,
-    /// The index of the value of each row that has one, in the order of the rows; `None` if that is their order, or if
-    /// the rows tell it.
+    /// For each row with a value, in the order of the rows: the index of its value. `None` if the values are in the
+    /// order of the rows, or if `present` has the indices.
     which: Option<Box<[u32]>>,
     stored: BlockValues,
     count: usize,
@@ -55,7 +55,7 @@ pub(crate) struct BlockColumn {
 #[derive(Debug)]
 enum Presence {
     All,
-    /// The index of the value of each row; [`NONE`] if it has none.
+    /// The index of the value of each row; [`NONE`] for a row without a value.
     Indices(Box<[u32]>),
     /// These rows, in order.
     Listed(Box<[u32]>),
@@ -256,7 +256,7 @@ impl BlockColumn {
         present
     }
 
-    /// The rows of this many that have a value that is no empty text.
+    /// Which of this many rows have a value other than the empty text.
     pub(crate) fn filled(&self, rows: usize) -> RowSet {
         let BlockValues::Strings(_, ends) = &self.stored else { return self.present(rows) };
         let is_empty = |index: usize| ends[index] == index.checked_sub(1).map_or(0, |before| ends[before]);

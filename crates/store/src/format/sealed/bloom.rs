@@ -322,8 +322,8 @@ impl BloomBuilder {
     }
 }
 
-/// Appends filters of this many positions, a filter a row group, so that the bits of one position are adjacent. A row group
-/// that `has_any` text has all bits.
+/// Appends filters of this many positions, a filter a row group, so that the bits of one position are adjacent. A row
+/// group that `has_any` text has all bits.
 fn append_slices<'f>(
     filters: impl Iterator<Item = Option<&'f [u64]>>,
     has_any: &[bool],

@@ -286,7 +286,7 @@ impl CountedParts {
             let span = reader.varint()?.cast_signed();
             let oldest = newest.and_then(|newest| Ticks::new(newest.get().checked_sub(span)?));
             let (Some(newest), Some(oldest)) = (newest, oldest) else {
-                return Err(PageError::Damaged("a time of its counted rows is none"));
+                return Err(PageError::Damaged("a time of its counted rows is out of range"));
             };
             let (mut levels, mut left) = (LevelNumbers::default(), rows);
             for records in &mut levels {
@@ -304,7 +304,7 @@ impl CountedParts {
         let count = reader.count(PAGES_MAX)?;
         let parts = (0..count).map(|_| part(&mut reader)).collect::<Result<Vec<_>, _>>()?;
         let counts = PageCounts::decode(reader.rest(), &wants);
-        let counts = counts.ok_or(PageError::Damaged("its value counts are none"))?;
+        let counts = counts.ok_or(PageError::Damaged("its value counts cannot be read"))?;
         Ok(CountedParts { parts, counts })
     }
 

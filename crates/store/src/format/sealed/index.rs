@@ -175,7 +175,7 @@ impl FileIndex {
         let name = |raw: &mut ByteReader<'_>| {
             let length = number(raw)?;
             let name = std::str::from_utf8(raw.take(length)?);
-            name.map(Arc::<str>::from).map_err(|_| PageError::Damaged("a partition's name is no text"))
+            name.map(Arc::<str>::from).map_err(|_| PageError::Damaged("a partition's name is not UTF-8"))
         };
         let names = (0..count(&mut raw)?).map(|_| name(&mut raw)).collect::<Result<Vec<_>, _>>()?;
         let mut at = (0, 0);

@@ -61,7 +61,8 @@ const COLUMNS_SURE: usize = 64;
 /// Number of values from which a further property has a column. A column takes about 600 bytes of footer and manifest,
 /// a value in the map about two more than in a column.
 const COLUMN_VALUES_MIN: u64 = 256;
-/// A further property has a column only if one entity of this many has it: each row group of the file takes such bytes again.
+/// A further property has a column only if one entity of this many has it: each row group of the file takes such bytes
+/// again.
 const COLUMN_SHARE: u64 = 256;
 
 /// A column of a property.
