@@ -8,7 +8,7 @@ use daytable_query::Filter;
 ///
 /// # Errors
 ///
-/// The text is no such file.
+/// The text is not such a file.
 pub fn credentials(text: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
     credentials::parse_text(text)
 }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Only its user reads the file. A command that fails removes what it wrote; a kill leaves the partial file, which the next
-//! command of the same output overwrites. A lock keeps two commands apart. What is no regular file (`/dev/stdout`, a pipe) is
-//! written as it is.
+//! command of the same output overwrites. A lock keeps two commands apart. What is not a regular file (`/dev/stdout`, a
+//! pipe) is written as it is.
 
 use super::exit::CliError;
 use daytable_model::path_text::PathText;

@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 ));
             }
             Err(ServerInitializeError::UnexpectedInitializeResponse(_)) => {
-                return Err(failed("the agent sent an answer where its request `initialize` was expected".into()));
+                return Err(failed("the answer to `initialize` is not one of the Model Context Protocol".into()));
             }
             Err(error) => return Err(failed(error.to_string())),
         };

@@ -141,7 +141,7 @@ pub(super) fn follow_daemon(
 fn act(program: &Path, record: &[u8]) -> io::Result<ExitStatus> {
     let mut child = Command::new(program).stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read its input is no error.
+        // A program that does not read its input is not an error.
         let _ = stdin.write_all(record);
     }
     child.wait()

@@ -79,7 +79,9 @@ impl SectionOptions for Access {
             section.problem("`s3_endpoint` is reached without TLS, which only `allow_http = true` allows");
         }
         if self.publish_open.is_some() && self.table_format == TableFormat::None {
-            section.problem("`publish_open` puts open days into a Delta table, which needs `table_format = \"delta\"` here, too");
+            section.problem(
+                "`publish_open` puts open days into a Delta table, which needs `table_format = \"delta\"` here, too",
+            );
         }
     }
 }

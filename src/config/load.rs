@@ -17,7 +17,7 @@ use toml::de::{DeTable, DeValue};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The message of the crate `toml` for a key or a section that stands twice.
 const DUPLICATE: &str = "duplicate key";
-/// The beginning of its message for a backslash before a letter that is no escape.
+/// The beginning of its message for a backslash before a letter that is not an escape.
 const BAD_ESCAPE: &str = "missing escaped value";
 
 impl Config {

@@ -101,7 +101,7 @@ impl KnownStream {
 
 /// The names of the labels of records that were pushed to no stream, in their order.
 const OWN_LABELS: [&str; 6] = ["instance", "level", LOG_HOST, "service_name", "source", "table"];
-/// Properties that are no fields.
+/// Properties that are not fields.
 const NO_FIELDS: [&str; 9] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS, ARRIVED];
 
 /// Converts records to entries.

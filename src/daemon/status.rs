@@ -246,7 +246,7 @@ fn disk(of: &StatusContext, view: &View, now: Ticks) -> DiskStatus {
     let growth = growth(view, now);
     let per_day = growth.iter().map(|table| table.bytes_per_day).sum::<u64>();
     let when = |bound: Option<u64>| {
-        // What is reached already is no forecast.
+        // What is reached already is not a forecast.
         let bound = bound.filter(|bound| view.bytes < *bound);
         let day = bound.and_then(|bound| day_above(&growth, view.bytes, bound, now));
         day.map(|day| shown(now.plus(DAY * day)))

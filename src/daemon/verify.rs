@@ -120,7 +120,8 @@ struct SavedVerification {
     findings: BTreeMap<String, u64>,
 }
 
-/// Shows the last verification of an earlier daemon. A file that cannot be read is no error: the next run replaces it.
+/// Shows the last verification of an earlier daemon. A file that cannot be read is not an error: the next run replaces
+/// it.
 pub(super) fn restore_last(data_dir: &Path, totals: &mut VerifyTotals) {
     let saved = StateFile::Verified.read(data_dir).map_err(|error| error.to_string()).and_then(|bytes| match bytes {
         Some(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("verified.json: {error}")),

@@ -126,7 +126,7 @@ pub(super) fn set_cookie(value: Option<&str>, is_tls: bool) -> String {
     format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}")
 }
 
-/// Whether a browser reports that the request is of this origin's page, or of the user. A client that is no browser
+/// Whether a browser reports that the request is of this origin's page, or of the user. A client that is not a browser
 /// reports nothing.
 pub(super) fn is_from_page(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none")

@@ -15,7 +15,7 @@
 //! 1. Windows overlap or join, and each of them is evaluated: nothing is lost between two evaluations, nor while the daemon is
 //!    down for at most [`LATE_MAX`].
 //! 2. A window is evaluated again when a record is committed for it later. The commits that were seen are part of the state.
-//! 3. A window within a known episode, or next to it, is no new cause: no alert is raised twice.
+//! 3. A window within a known episode, or next to it, is not a new cause: no alert is raised twice.
 //! 4. The state is synced before a message is sent. A kill in between sends the message after the restart, with the same
 //!    start; the receiver knows an alert by its labels.
 //! 5. Rules, groups, windows of one pass, memory and time of a question have limits. A question that is not answered whole

@@ -62,7 +62,7 @@ pub(crate) fn run(notification: &Notification, run: &[String]) -> Result<(), Str
 /// Writes the document and reads the messages, each in a thread, so that neither pipe can block the program for good.
 fn talk(child: &mut Child, document: String) -> std::sync::mpsc::Receiver<String> {
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that reads nothing closes the pipe, which is no error.
+        // A program that reads nothing closes the pipe, which is not an error.
         std::thread::spawn(move || drop(stdin.write_all(document.as_bytes())));
     }
     let (send, receive) = std::sync::mpsc::sync_channel(1);

@@ -103,7 +103,7 @@ impl AlertRule {
         let name = [("alertname".to_owned(), self.name.clone())];
         let own = self.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
         let groups = by.iter().map(label_name).zip(group.iter().cloned());
-        // A label without a value is no label.
+        // A label without a value is not a label.
         name.into_iter().chain(own).chain(groups).filter(|(_, value)| !value.is_empty()).collect()
     }
 

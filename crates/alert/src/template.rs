@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The names in braces. Braces around anything that is no name of a field stay as they are, so that JSON may stand in a text.
+/// The names in braces. Braces around anything that is not a name of a field stay as they are, so that JSON may stand
+/// in a text.
 pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).filter_map(|piece| match piece {
         Piece::Place(name) => Some(name),

@@ -100,7 +100,7 @@ impl Archive {
     }
 
     /// Claims a name in the archive's table for each of these columns of a sealed day, and returns the names of all
-    /// columns. `None` if the archive is no table: any names will do.
+    /// columns. `None` if the archive is not a table: any names will do.
     ///
     /// # Errors
     ///

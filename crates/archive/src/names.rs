@@ -5,7 +5,7 @@
 //! Log/log_day=2026-11-20/log_host=web-1/Log20261120.1.ORIGIN.manifest.json   its description; written last: only a
 //!                                                                            manifest makes an archive
 //! Log/log_day=2026-11-20/log_host=web-1/Log20261120.open-RANDOM.ORIGIN.parquet   a part of an open day, which a table's log
-//!                                                                            names; it is no archive
+//!                                                                            names; it is not an archive
 //! ```
 //!
 //! The number behind the day-table is the generation. ORIGIN is the folder of the daytable that archived it

@@ -376,7 +376,7 @@ mod tests {
         assert!(place.publish(&renamed, (Some(1), 2), &BTreeSet::new(), vec![planned]));
         assert_eq!(place.files(), 2);
         assert_eq!(place.open(&other).paths[&place.day].len(), 1);
-        // Parts are no archives.
+        // Parts are not archives.
         let listing = place.archive.list(std::slice::from_ref(&place.table), &|_, _| true).expect("listed");
         assert_eq!((listing.archives.len(), listing.faulty.len()), (1, 0));
         // A later generation takes the place of the archive alone.

@@ -90,7 +90,9 @@ pub enum AccountError {
     Address,
     #[error("begins with http://, and a token is sent to another host over https:// alone")]
     Plain,
-    #[error("is an address of Cosmos DB, whose tables are reached with a connection string here and not with an identity")]
+    #[error(
+        "is an address of Cosmos DB, whose tables are reached with a connection string here and not with an identity"
+    )]
     Cosmos,
 }
 

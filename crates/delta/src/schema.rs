@@ -90,7 +90,7 @@ pub struct TableColumn {
     pub nullable: bool,
     /// What the writers noted about it.
     pub metadata: BTreeMap<String, String>,
-    /// Notes of other writers that are no texts.
+    /// Notes of other writers that are not texts.
     pub other_metadata: BTreeMap<String, Value>,
 }
 

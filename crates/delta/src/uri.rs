@@ -1,7 +1,7 @@
 //! Paths of data files as the log writes them: URIs, relative to the table.
 //!
 //! Everything but letters, digits, `-._~`, `/` and `=` is percent-encoded. So no character has a second meaning for a
-//! reader: a colon is no scheme, a plus is no space.
+//! reader: a colon is not a scheme, a plus is not a space.
 
 use std::fmt::Write;
 

@@ -106,7 +106,8 @@ impl ReceiverClient {
     /// The credential has characters that a header cannot contain.
     pub fn with_credential(&self, credential: &ForwardCredential) -> Result<ReceiverClient, ClientError> {
         let value = HeaderValue::from_str(&format!("Bearer {}", credential.word()));
-        let mut value = value.map_err(|_| ClientError::Options("the credential has characters that a header cannot contain".into()))?;
+        let mut value = value
+            .map_err(|_| ClientError::Options("the credential has characters that a header cannot contain".into()))?;
         value.set_sensitive(true);
         Ok(ReceiverClient { http: self.http.clone(), to: self.to.clone(), credential: Some(value) })
     }

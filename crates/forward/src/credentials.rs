@@ -227,7 +227,7 @@ impl KeptCredentials {
         }
     }
 
-    /// Puts the credential into its file. `false` if it is no file, or somebody else changed it.
+    /// Puts the credential into its file. `false` if it is not a file, or somebody else changed it.
     fn write_file(&self, credential: &ForwardCredential) -> io::Result<bool> {
         let is_as_read = match std::fs::symlink_metadata(&self.path) {
             Ok(found) => found.is_file() && read_word(&self.path) == self.file,

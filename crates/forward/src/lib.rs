@@ -13,7 +13,7 @@
 //! * [`credentials`]: which credential a host has. `enrolment`: how it gets one by itself.
 //! * [`client`]: requests of a host. [`sender`]: a thread for each receiver. `feed`: what it sends next. `request_size`: how much
 //!   at once.
-//! * [`otlp`]: records for a backend of OpenTelemetry, which is no daytable, at least once.
+//! * [`otlp`]: records for a backend of OpenTelemetry, which is not a daytable, at least once.
 //! * [`intake`]: the receiver, without its HTTP. [`activity`]: which host was heard of when, and two folders of one origin.
 //!
 //! The sender decides nothing by itself: before its first request, and after each answer that it did not expect, it asks how far

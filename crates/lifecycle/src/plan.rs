@@ -182,7 +182,7 @@ pub struct View {
     pub bytes: u64,
     /// Bytes of the journals of open days. They are bounded by themselves, and no drop makes them shorter.
     pub journal_bytes: u64,
-    /// Bytes of files that are being written, or are no data.
+    /// Bytes of files that are being written, or are not data.
     pub other_bytes: u64,
     /// The time since which `max_bytes` is this value or larger.
     pub pressure_since: Ticks,

@@ -42,7 +42,7 @@ pub enum Column {
 pub const ARRIVED_COLUMN: (&str, PropertyKind) = (ARRIVED, PropertyKind::DateTime);
 
 impl Column {
-    /// The name that a row of an answer has for the column; `None` of what is no column of a row.
+    /// The name that a row of an answer has for the column; `None` of what is not a column of a row.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Column::Time => Some("time"),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A changing part is a word with a digit, or several that only `.`, `:`, `-` or `_` join; within such a part also a group of
-//! hexadecimal letters (`4c3d-adfc-8e9f`, `00:fb:aa`). A short name with a version (`v1`, `s3`) is no changing part.
+//! hexadecimal letters (`4c3d-adfc-8e9f`, `00:fb:aa`). A short name with a version (`v1`, `s3`) is not a changing part.
 
 /// The text for a changing part.
 pub const GAP: &str = "<_>";

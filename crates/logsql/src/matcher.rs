@@ -45,13 +45,13 @@ enum Kind {
     Length(u64, u64),
     Pattern(String),
     Addresses(u32, u32),
-    /// The bit of each level that matches; bit 0 is no level.
+    /// The bit of each level that matches; bit 0 stands for no level.
     Levels(u16),
     Function(ValueTest),
     Never,
 }
 
-/// A test that is no test of the language.
+/// A test that is not a test of the language.
 struct ValueTest(Box<AcceptsValue>);
 
 type AcceptsValue = dyn Fn(Option<Property<'_>>) -> bool + Send + Sync;
@@ -144,7 +144,8 @@ impl Phrase {
 }
 
 impl Matcher {
-    /// Prepares a test of `field`. Tests of times and those that compare two fields are no matchers, and never match here.
+    /// Prepares a test of `field`. Tests of times and those that compare two fields are not matchers, and never match
+    /// here.
     pub fn new(field: &FieldName, test: &Test) -> Matcher {
         if field.column() == Column::Level {
             return Matcher::of_levels(|level| level_matches(test, level));
@@ -157,7 +158,7 @@ impl Matcher {
         Matcher(Kind::Function(ValueTest(Box::new(test))))
     }
 
-    /// Matches the levels that `test` accepts; `None` is no level.
+    /// Matches the levels that `test` accepts; `None` stands for no level.
     pub fn of_levels(test: impl Fn(Option<Level>) -> bool) -> Matcher {
         let bit = |level: Option<Level>| u16::from(test(level)) << level.map_or(0, Level::code);
         Matcher(Kind::Levels(Level::ALL.into_iter().map(Some).chain([None]).map(bit).sum()))
@@ -172,8 +173,8 @@ impl Matcher {
         }
     }
 
-    /// The levels that match, a bit each: bit 0 is no level, the others are [`Level::code`]. `None` if the test is not
-    /// one of levels.
+    /// The levels that match, a bit each: bit 0 stands for no level, the others are [`Level::code`]. `None` if the test
+    /// is not one of levels.
     pub fn levels(&self) -> Option<u16> {
         match self.0 {
             Kind::Levels(levels) => Some(levels),

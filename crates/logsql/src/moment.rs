@@ -103,7 +103,7 @@ pub fn absolute(text: &str) -> Option<(i64, i64)> {
         let end = Ticks::from_date(year + 1, 1, 1).map_or(MAX_TICKS, Ticks::get);
         return shifted(of_date(1, 1)?, end, seconds);
     };
-    // `2026-11:00` is no zone of a year.
+    // `2026-11:00` is not a zone of a year.
     let Some((day, rest)) = part(after, &['-']).filter(|_| after.get(3..4).is_none_or(|next| next != ":")) else {
         let seconds = zone(after)?;
         let next = if month == 12 { Ticks::from_date(year + 1, 1, 1) } else { Ticks::from_date(year, month + 1, 1) };

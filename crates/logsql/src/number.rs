@@ -46,7 +46,7 @@ impl Number {
 
     /// Reads a number in any of the forms above.
     pub fn parse(text: &str) -> Option<Number> {
-        // Most texts are no numbers, and end here.
+        // Most texts are not numbers, and end here.
         if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'i' | 'I')) {
             return None;
         }

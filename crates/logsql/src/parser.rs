@@ -418,7 +418,7 @@ impl<'q> Parser<'q> {
         self.check_level(&parsed, start).map(|()| parsed)
     }
 
-    /// Refuses a word that is no level where a level is compared.
+    /// Refuses a word that is not a level where a level is compared.
     fn check_level(&self, parsed: &Expression, start: usize) -> Parsed<()> {
         let test = match parsed {
             Expression::Field(field, test) if field.column() == Column::Level => test,

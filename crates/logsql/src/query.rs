@@ -579,7 +579,7 @@ pub enum Arithmetic {
 /// An operator of `math`, the one that binds least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArithmeticOperator {
-    /// `a default b`: b where a is no number.
+    /// `a default b`: b where a is not a number.
     Default,
     /// `a or b`: the bits of both whole numbers.
     Or,

@@ -178,7 +178,7 @@ fn comparison(text: &str) -> Option<Comparison<'_>> {
     let name = bare_name(text[..start].trim_matches(['"', '\'', '`']));
     let (sign, here) = COMPARISONS.into_iter().find(|(sign, _)| text[start..].starts_with(sign))?;
     let value = &text[start + sign.len()..];
-    // `dGV4dA==` is no comparison.
+    // `dGV4dA==` is not a comparison.
     (is_name(name) && !value.is_empty()).then_some(Comparison { name, sign: here, value })
 }
 

@@ -307,7 +307,7 @@ impl RowWriter<'_> {
     }
 
     /// Adds the fields of a record whose layout names them; false if one of them got another property than the layout
-    /// says. `apart` names properties of rows that are no fields.
+    /// says. `apart` names properties of rows that are not fields.
     ///
     /// Rows with the same layout have the same fields, so the names are looked up for the first rows only.
     #[inline]

@@ -9,7 +9,7 @@ const ZEROS: u64 = b'0' as u64 * ONES;
 #[inline]
 pub fn leading(text: &[u8]) -> Option<(u64, usize)> {
     let digits = u64::from_le_bytes(*text.first_chunk()?) ^ ZEROS;
-    // The top bit of each byte that is no digit. A carry may mark a byte above such a byte, so only the lowest mark
+    // The top bit of each byte that is not a digit. A carry may mark a byte above such a byte, so only the lowest mark
     // counts.
     let others = (digits.wrapping_add(0x76 * ONES) | digits) & TOPS;
     if others == 0 {

@@ -39,7 +39,7 @@ const ENTITY_BYTES_MAX: usize = (1 << 20) - (8 << 10);
 pub const MULTI_ROW_PROPERTIES: [(&str, PropertyKind); 2] =
     [("Items", PropertyKind::Int32), ("Fields", PropertyKind::String)];
 
-/// Properties of a row that are no fields, of records that one row holds.
+/// Properties of a row that are not fields, of records that one row holds.
 const FIXED_PROPERTIES: [&str; 7] = ["Source", "Message", LAYOUT, VERBATIM, STREAM, NANOS, ARRIVED];
 
 /// A record of a source, together with the size of its texts.

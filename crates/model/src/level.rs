@@ -112,7 +112,7 @@ impl Level {
     }
 }
 
-/// What to say of a word that is no level: the level that was meant, if a slip tells it, and the levels.
+/// What to say of a word that is not a level: the level that was meant, if a slip tells it, and the levels.
 pub fn unknown_level(word: &str) -> String {
     let others = ["warning", "information", "emergency", "err", "crit", "panic", "verbose"];
     let known: Vec<&str> = Level::ALL.map(Level::name).into_iter().chain(others).collect();

@@ -106,7 +106,7 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
         report_all(&drops, reported, || drops.report());
-        // A datagram that is read makes room and is no drop.
+        // A datagram that is read makes room and is not a drop.
         socket.recv(&mut [0; 512]).expect("a datagram");
         assert_eq!(drops.report(), 0);
     }

@@ -64,7 +64,7 @@ pub(super) const TABLE_HOST: u8 = 7;
 /// `timestampSeconds`, of Google's older libraries, beside `timestampNanos`.
 pub(super) const JOINED_SECONDS: u8 = 25;
 
-/// `type`: `Warning` in Kubernetes' events. Most types are no levels.
+/// `type`: `Warning` in Kubernetes' events. Most types are not levels.
 pub(super) const TYPE: u8 = 23;
 /// Its numbers are those of Lager: 0 to 3.
 pub(super) const LOG_LEVEL: u8 = 10;

@@ -302,7 +302,7 @@ impl ShownSource {
         }
     }
 
-    /// Losses as text, each with its number; empty without any. Records in another day than their own are no loss, and
+    /// Losses as text, each with its number; empty without any. Records in another day than their own are not a loss, and
     /// are named as well.
     pub fn losses(&self) -> String {
         let late = ("late_records", self.ledger.late_records);

@@ -96,7 +96,7 @@ fn put(
     let mut at = range.start;
     for place in places {
         let (start, end) = (place.start.clamp(at, range.end), place.end.clamp(at, range.end));
-        // A place of bytes that are no characters is not shown.
+        // A place of bytes that are not characters is not shown.
         let (Some(before), Some(found)) = (text.get(at..start), text.get(start..end)) else { continue };
         if !found.is_empty() {
             write!(f, "{}{}{}{}", SafeLine(&escape(before)), MATCH.0, SafeLine(&escape(found)), MATCH.1)?;

@@ -165,7 +165,7 @@ fn written_out(text: &str) -> Option<When> {
     let forms = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"];
     let time = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
     let time = time.or_else(|| Some(NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_time(NaiveTime::MIN)))?;
-    // A year beyond the calendar of keys is no time.
+    // A year beyond the calendar of keys is not a time.
     Ticks::from_unix(time.and_utc().timestamp(), 0).map(|_| When::Local(time))
 }
 

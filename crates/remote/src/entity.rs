@@ -63,7 +63,7 @@ fn own<'a>(
 }
 
 /// The whole message, and the layout that says which part of it is the row's own. `None` for a row whose message is
-/// whole already, for a part of a large record, and where the own message is no part of the whole one.
+/// whole already, for a part of a large record, and where the own message is not a part of the whole one.
 fn whole_message(row: &RowParts<'_>) -> Option<(String, String)> {
     let layout = row.text(LAYOUT).filter(|layout| layout.contains("%<") || layout.starts_with(WHOLE))?;
     if row.key.item() > 0 || row.properties.iter().any(|(name, _)| *name == "Items") {

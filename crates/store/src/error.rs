@@ -9,7 +9,7 @@ pub enum StoreError {
     /// Another process writes here. Wait for it, or use its control socket.
     #[error("{at} is in use by another daytable (process {1})", at = .0.escaped())]
     Locked(PathBuf, String),
-    /// The folder is no data folder.
+    /// The folder is not a data folder.
     #[error("{} is not a data folder of daytable: it has no catalog.db", .0.escaped())]
     NoStore(PathBuf),
     /// A newer daytable wrote the folder.

@@ -2,7 +2,7 @@
 //!
 //! A file is replaced as a whole, so it has one state or the next. A backup has none of these files: a folder that comes
 //! from a backup must neither resolve nor repeat what was alerted since, it was not verified, and what was published since is
-//! not its own; credentials of this host are no part of its records.
+//! not its own; credentials of this host are not part of its records.
 
 use crate::StoreError;
 use crate::private_file;

@@ -70,7 +70,7 @@ impl NeededLabels {
         self.has_service && SERVICE_FIELDS.contains(&property) || self.needs(&label_name(&shown_name(property)))
     }
 
-    /// Whether only whole records tell the labels: some are made of what is no field.
+    /// Whether only whole records tell the labels: some are made of what is not a field.
     fn is_of_record(&self) -> bool {
         self.names.as_ref().is_some_and(|names| names.iter().any(|name| NO_FIELDS.contains(&name.as_str())))
     }

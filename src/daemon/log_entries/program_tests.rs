@@ -360,7 +360,7 @@ fn ranges_shorter_than_their_step_count_what_lies_between_two_gaps() {
     }
 }
 
-/// A page of which only the label's column was read has to be read whole where a value is no number.
+/// A page of which only the label's column was read has to be read whole where a value is not a number.
 #[test]
 fn a_value_that_is_no_number_is_one_entry_less() {
     let dir = tempfile::tempdir().expect("a folder");

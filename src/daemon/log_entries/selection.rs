@@ -56,7 +56,7 @@ fn restricts(matcher: &LabelMatcher) -> bool {
     )
 }
 
-/// A test of the note of a stream; `None` is no stream.
+/// A test of the note of a stream; `None` stands for no stream.
 fn of_stream(test: impl Fn(Option<&str>) -> bool + Send + Sync + 'static) -> PredicateNode {
     let test = move |note: Option<Property<'_>>| match note {
         Some(Property::String(note)) => test(Some(note)),

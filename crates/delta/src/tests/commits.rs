@@ -163,7 +163,7 @@ async fn hooks_are_called_around_each_write_and_before_nothing_to_do_is_believed
     ];
     assert_eq!(*calls.lock().expect("calls"), expected);
 
-    // A commit that is not durable is no success, neither for its writer nor for who finds it.
+    // A commit that is not durable is not success, neither for its writer nor for who finds it.
     let failing = log(&store, options()).with_after_write(call("after", true));
     for _ in 0..2 {
         let error = commit_once(&failing, "h0", 2).await.expect_err("not durable").to_string();

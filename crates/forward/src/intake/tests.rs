@@ -70,7 +70,7 @@ fn rows_go_to_the_table_of_their_name_or_to_the_last_one() {
     let today = DayTable::at(&name("Log"), Period::Day, now).to_string();
     assert_eq!(of(&today, now), Some(today.clone()));
     assert_eq!(of(&today.replace("Log", "Other"), now), Some(today.clone()));
-    // A late record has its own time in a later table, and a table of a clock that is ahead is no table here.
+    // A late record has its own time in a later table, and a table of a clock that is ahead is not a table here.
     let day = Duration::from_secs(86_400);
     assert_eq!(of(&today, now.minus(day * 30)), Some(today.clone()));
     assert_eq!(of(&today.replace("Log", "Other"), now.minus(day * 30)), Some(today.clone()));

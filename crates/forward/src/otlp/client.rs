@@ -111,7 +111,7 @@ impl BackendClient {
         loop {
             match response.chunk().await {
                 Ok(Some(piece)) if body.len() + piece.len() <= ANSWER_BYTES_MAX => body.extend_from_slice(&piece),
-                // What is longer is no answer of OTLP. Its beginning says what it is.
+                // What is longer is not an answer of OTLP. Its beginning says what it is.
                 Ok(Some(_)) | Ok(None) => break,
                 // The backend has the records, if its answer says so; without the answer, it may.
                 Err(error) => return (Some(status), busy(with_causes(&error.without_url()))),

@@ -7,8 +7,8 @@
 //! the next one becomes the current one   ─ hello ─►  the one before ends
 //! ```
 //!
-//! Whatever fails on the way to a new credential is no reason to stop forwarding with the one that is good: it is tried again with a
-//! later hello.
+//! Whatever fails on the way to a new credential is not a reason to stop forwarding with the one that is good: it is
+//! tried again with a later hello.
 
 use super::{SessionEnd, Work};
 use crate::client::{ClientError, ReceiverClient};

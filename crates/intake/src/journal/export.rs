@@ -3,7 +3,7 @@
 //! ```text
 //! __CURSOR=s=3f…;i=4f2;b=…\n                 NAME=VALUE LF
 //! __REALTIME_TIMESTAMP=1763712345678901\n
-//! MESSAGE\n                                  NAME LF LENGTH DATA LF, for a value that has newlines or is no text:
+//! MESSAGE\n                                  NAME LF LENGTH DATA LF, for a value that has newlines or is not a text:
 //! \x09\0\0\0\0\0\0\0two\nlines\n             its length in 8 bytes before it, little-endian
 //! \n                                         an empty line ends an entry
 //! ```
@@ -24,7 +24,7 @@ const FIELDS_MAX: usize = 1024;
 /// The bytes of memory that are kept between two entries.
 const HELD_BYTES: usize = 64 << 10;
 
-/// The bytes are no entries.
+/// The bytes are not entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// A line is neither a field nor the name of a field.

@@ -140,7 +140,7 @@ impl JournalFollower {
                 Err(SubmitError::Closed) => return,
             }
         }
-        // A refused submission is no loss, because its entries are read again.
+        // A refused submission is not a loss, because its entries are read again.
         let _ = self.hand_over();
     }
 

@@ -86,7 +86,7 @@ impl BodyForm {
                 if values.next().is_some_and(|value| value.is_ok()) { BodyForm::Json } else { BodyForm::Lines }
             }
             (BodyForm::Unknown, _) => BodyForm::Lines,
-            // A body of type JSON that is no array nearly always has one object per line.
+            // A body of type JSON that is not an array nearly always has one object per line.
             (BodyForm::Json, [b'{', .., b'}'] | [b'{', .., b'}', b'\r']) if first.len() < body.len() => {
                 if serde_json::from_slice::<&RawValue>(first).is_ok() {
                     BodyForm::Objects

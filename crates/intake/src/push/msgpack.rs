@@ -186,7 +186,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The event at a time; `None` if the value is no time.
+    /// The event at a time; `None` if the value is not a time.
     fn at(mut self, mut time: Values<'_>) -> Option<Event<'a>> {
         let of = |nanos: i128| Ticks::from_unix_nanos(nanos);
         self.time = match time.head()? {
@@ -464,7 +464,7 @@ fn put(values: &mut Values<'_>, json: &mut String, is_invalid: &mut bool, depth:
     Some(())
 }
 
-/// Writes the name of a member. A name that is no text is written as JSON within quotes.
+/// Writes the name of a member. A name that is not a text is written as JSON within quotes.
 fn name(values: &mut Values<'_>, json: &mut String, is_invalid: &mut bool, depth: usize) -> Option<()> {
     let start = json.len();
     put(values, json, is_invalid, depth + 1)?;

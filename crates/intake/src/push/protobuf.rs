@@ -8,7 +8,7 @@
 use super::refusal::DecodeError;
 use std::borrow::Cow;
 
-/// The bytes are no message.
+/// The bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ProtobufError {
     /// The message ends within a field, or a length exceeds it.

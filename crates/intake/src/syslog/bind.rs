@@ -54,7 +54,7 @@ impl DeferredOptions {
         if let Some((path, mode)) = self.mode
             && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
         {
-            // The old mode remains. That is no reason to end the listener.
+            // The old mode remains. That is not a reason to end the listener.
             tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket: the old mode stays");
         }
     }

@@ -314,7 +314,7 @@ mod tests {
             ("4 <1>a5 <2>bc", vec![("<1>a", 0), ("<2>bc", 0)]),
             ("4 <1>a\n5 <2>bc\n<3>line\n4 <4>d", vec![("<1>a", 0), ("<2>bc", 0), ("<3>line", 0), ("<4>d", 0)]),
             ("6 <1>a\nb5 <2>b\n", vec![("<1>a\nb", 0), ("<2>b", 0)]),
-            // Numbers that are no counts.
+            // Numbers that are not counts.
             ("12 apples\n", vec![("12 apples", 0)]),
             ("2026 <b>\n", vec![("2026 <b>", 0)]),
             ("012 <1>a\n", vec![("012 <1>a", 0)]),

@@ -43,7 +43,7 @@ pub enum RelpCommand {
     Unknown,
 }
 
-/// The bytes are no frame.
+/// The bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are not a RELP frame")]
 pub struct InvalidFrame;
@@ -70,7 +70,7 @@ impl RelpFramer {
     ///
     /// # Errors
     ///
-    /// The bytes are no frame.
+    /// The bytes are not a frame.
     pub fn feed(
         &mut self,
         input: &[u8],

@@ -52,7 +52,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The bytes are no frames, which ends the connection.
+    /// The bytes are not frames, which ends the connection.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],

@@ -187,7 +187,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Reads once, and writes the messages. Returns the number of bytes, or `None` if the bytes are no frames.
+/// Reads once, and writes the messages. Returns the number of bytes, or `None` if the bytes are not frames.
 fn read<S: AsyncRead + Unpin>(
     cx: &mut Context<'_>,
     stream: &mut S,

@@ -189,7 +189,7 @@ mod tests {
             shown(&at(&format!("{id}/{id}-json.log")), &["team", "none"]),
             "container=shop-web-1 container_id=4e5f4e5f4e5f image=nginx:1.27 compose.project=shop compose.service=web team=a "
         );
-        // Labels may be absent, and a file that is being written is no JSON.
+        // Labels may be absent, and a file that is being written is not JSON.
         write("b/config.v2.json", r#"{"ID":"b","Name":"/b","Config":{"Image":"x","Labels":null}}"#);
         assert_eq!(shown(&at("b/b-json.log"), &[]), "container=b container_id=b image=x ");
         write("c/config.v2.json", r#"{"ID":"b","Na"#);

@@ -33,7 +33,7 @@ pub(super) struct FileStat {
 }
 
 impl FileStat {
-    /// The stat of the file to which a path leads, through symbolic links; none if that is no regular file.
+    /// The stat of the file to which a path leads, through symbolic links; none if that is not a regular file.
     pub(super) fn at(path: &Path) -> io::Result<Option<FileStat>> {
         Ok(FileStat::of(&std::fs::metadata(path)?))
     }

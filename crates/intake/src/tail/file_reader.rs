@@ -444,7 +444,7 @@ impl FileReader {
     ///
     /// # Errors
     ///
-    /// The first bytes are no entry.
+    /// The first bytes are not an entry.
     fn entries(
         &mut self,
         reading: &JournalReading,

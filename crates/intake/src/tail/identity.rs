@@ -158,7 +158,7 @@ pub(super) fn likeness(state: &SourceState, head: Fit, marks: &[Fit]) -> Likenes
     if !marks.contains(&Fit::Different) {
         return Likeness::Shorter;
     }
-    // The head alone is no proof: all files of a program may begin with the same line.
+    // The head alone proves nothing: all files of a program may begin with the same line.
     let beyond_head = |(at, fit): &(usize, &Fit)| {
         let mark = state.marks[*at];
         **fit == Fit::Equal && mark.position > state.head.position && mark.length >= least
@@ -202,7 +202,7 @@ pub(super) fn relation(likeness: Likeness, original_stands: bool, size: Option<u
     match (likeness, original_stands) {
         (Likeness::Same, false) => Relation::Continues,
         (Likeness::Same, true) => Relation::Copy,
-        // More than 1 KiB of equal bytes, under a derived name, is no accident.
+        // More than 1 KiB of equal bytes, under a derived name, is not an accident.
         (Likeness::Shorter, true) if size.is_some_and(|size| size > HEAD_BYTES_MAX as u64) => Relation::Copy,
         (Likeness::Shorter, _) => Relation::Unfinished,
         (Likeness::Parted { .. } | Likeness::Different, _) => Relation::Stranger,

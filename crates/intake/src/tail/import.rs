@@ -379,8 +379,8 @@ fn readable_head(beginning: &[u8]) -> io::Result<Option<&[u8]>> {
     Ok(Some(head))
 }
 
-/// Whether the unread line at the end of a file that lost its end is newer than what was read: then it is no part of that.
-/// A line that cannot be read now is left to the next import.
+/// Whether the unread line at the end of a file that lost its end is newer than what was read: then it is not a part of
+/// that. A line that cannot be read now is left to the next import.
 fn rest_is_newer(reader: &mut FileReader, rereading: Option<Rereading>, reading: &ParseOptions) -> bool {
     let (Some(Rereading { newest, .. }), Some(content)) = (rereading, &mut reader.content) else { return false };
     let mut line = [0; MARK_BYTES_MAX];

@@ -87,7 +87,7 @@ enum Case {
     /// The file was saved over a source whose own file may still be written to under another name. The new file must
     /// not wait for the old one.
     SavedBesideOriginal,
-    /// The next rotation renames the file itself, so a second file with the next name is no copy.
+    /// The next rotation renames the file itself, so a second file with the next name is not a copy.
     NextBesideOriginal,
     /// A copy, or the continuation: the bytes decide.
     Related,

@@ -75,7 +75,7 @@ fn best(greatest: bool, keep: usize, groups: BTreeMap<Labels, Vec<Series>>, step
             all.flat_map(|(at, series)| series.points.iter().map(move |(step, value)| (*step, *value, at))).collect();
         values.sort_by(|a, b| {
             let (better, worse) = if greatest { (b, a) } else { (a, b) };
-            // What is no number is never among the best.
+            // What is not a number is never among the best.
             let by_value = a.1.is_nan().cmp(&b.1.is_nan()).then(better.1.total_cmp(&worse.1));
             a.0.cmp(&b.0).then(by_value).then(a.2.cmp(&b.2))
         });

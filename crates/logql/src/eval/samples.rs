@@ -95,7 +95,7 @@ fn key_of(series: u32, cell: u32) -> u64 {
 /// What becomes of entries that are alike but for their times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EntryOutcome {
-    /// They are no samples.
+    /// They are not samples.
     Dropped,
     /// Each is a sample of a series.
     Sample {
@@ -503,7 +503,7 @@ impl Conversion {
 }
 
 impl Unwrap {
-    /// The value of an entry; `None` without one. A text that is no value is an error of the entry.
+    /// The value of an entry; `None` without one. A text that is not a value is an error of the entry.
     fn value(&self, view: &mut EntryView<'_>) -> Option<f64> {
         let text = view.get(&self.label).filter(|text| !text.is_empty())?.to_owned();
         let value = self.conversion.number(&text);

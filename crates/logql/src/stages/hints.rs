@@ -1,7 +1,7 @@
 //! Which labels a query for numbers needs.
 //!
-//! A parser extracts those labels only, and stops at the last of them: so a line whose mistake stands behind is no error,
-//! and a count of all lines parses none. Answers depend on these rules, so they are those of Loki.
+//! A parser extracts those labels only, and stops at the last of them: so a line whose mistake stands behind is not an
+//! error, and a count of all lines parses none. Answers depend on these rules, so they are those of Loki.
 
 use crate::ast::{LabelFilter, LabelGrouping, LabelValue, MatchOp, PipelineStage, RangeAggregation};
 

@@ -101,7 +101,8 @@ fn filters_keep_and_leave_out() {
         ("| logfmt | took > 1m or (status = 500, size > 1KB)", true),
         ("| logfmt | ip = ip(\"10.0.0.1-10.0.0.9\")", true),
         ("| logfmt | missing > 1", false),
-        // A label without a value is no number; the missing label of a line that no parser reads leaves the line out.
+        // A label without a value is not a number; the missing label of a line that no parser reads leaves the line
+        // out.
         ("| logfmt missing | missing > 1", true),
         ("| json | status > 1", false),
         ("| logfmt | word = ip(\"10.0.0.1\")", false),

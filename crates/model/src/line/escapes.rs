@@ -38,8 +38,8 @@ pub fn without_escapes(line: &str) -> Option<String> {
     Some(read)
 }
 
-/// A value that is JSON, as a reader means it: the text of an array, or of an object that is no field. `None` for any other
-/// value, and where nothing is escaped in it.
+/// A value that is JSON, as a reader means it: the text of an array, or of an object that is not a field. `None` for
+/// any other value, and where nothing is escaped in it.
 pub fn json_without_escapes(value: &str) -> Option<String> {
     let is_framed = matches!(value.as_bytes(), [b'[', .., b']'] | [b'{', .., b'}']);
     let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok();

@@ -5,7 +5,7 @@
 //! word that touches the end is left out, because the rest of it could say something else. A name without a value is
 //! left out, too.
 //!
-//! A text that is no object for another reason than its end is not read.
+//! A text that is not an object for another reason than its end is not read.
 
 use super::fast::string_end;
 use super::{DEPTH_MAX, PREFIX_BYTES_MAX, number, read_object};
@@ -78,7 +78,7 @@ enum End {
     Cut,
 }
 
-/// A text, and how far it is read. A method returns `None` if the text is no object.
+/// A text, and how far it is read. A method returns `None` if the text is not an object.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -317,7 +317,7 @@ mod tests {
             }
         }
 
-        /// Any text is read or is no object; none makes the reader panic.
+        /// Any text is read or is not an object; none makes the reader panic.
         #[test]
         fn any_text(text in r#"\{?"?([a{}\[\],:"\\ue1é0-9tn. -]|\PC){0,30}"#) {
             let _ = read(&text, Some(&text));

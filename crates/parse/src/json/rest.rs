@@ -2,7 +2,7 @@
 //!
 //! Programs that write their members by the alphabet write the time last. So the rest of the line, which is not kept, is
 //! scanned for short members: they become fields as if they had stood within the limit. The scan needs no memory but for
-//! those members, however long the line is. A text that is no object is not scanned.
+//! those members, however long the line is. A text that is not an object is not scanned.
 
 use memchr::memchr2;
 use serde_json::value::RawValue;

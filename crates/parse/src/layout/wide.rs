@@ -119,7 +119,7 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
         let is_near = found.form != Form::Epoch
             || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
                 && found.time.get() >= seen.saturating_sub(EPOCH_DAYS * TICKS_PER_DAY);
-        // Cells between bars are no sentence: `INFO   | jvm 1    | main    | 2025/11/21 08:00:01 | text`.
+        // Cells between bars are not a sentence: `INFO   | jvm 1    | main    | 2025/11/21 08:00:01 | text`.
         let before = line.get(..at)?;
         let bars = before.bytes().filter(|byte| *byte == b'|').count();
         let is_header = ordinary_words(before) <= words_max.saturating_add(bars);
@@ -143,7 +143,7 @@ fn ordinary_words(text: &str) -> usize {
 /// Whether groups, numbers and signs alone stand before a level, as in `[0.012s][info][gc] text`.
 fn has_only_marks(line: &str, start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
-    // `2026-13-40 …` is no number.
+    // `2026-13-40 …` is not a number.
     let digits = before.trim_ascii_start().trim_start_matches(|c: char| c.is_ascii_digit());
     if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(']) && digits != ":" {
         return false;

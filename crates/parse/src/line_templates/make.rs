@@ -39,7 +39,7 @@ pub(super) fn properties_of(record: &Record<'_>) -> Vec<Box<str>> {
 pub(super) struct MadeLayout {
     pub(super) layout: String,
     pub(super) parts: Vec<LinePart>,
-    /// The places of the parts that are no literals, in the line of which the layout was made.
+    /// The places of the parts that are not literals, in the line of which the layout was made.
     pub(super) places: Vec<Range<usize>>,
     pub(super) verbatim: String,
 }

@@ -78,7 +78,7 @@ pub(crate) struct ReadLayout {
     pub(crate) has_colon: bool,
 }
 
-/// The cache is no part of what a source taught: it changes time and space only.
+/// The cache is not a part of what a source taught: it changes time and space only.
 impl PartialEq for LayoutCache {
     fn eq(&self, _: &LayoutCache) -> bool {
         true

@@ -57,7 +57,7 @@ pub(crate) fn redact(
     let possible = redactor.possible_in(text) | rest.map_or(0, |rest| redactor.possible_in(rest));
     let is_json = parsed.format == Format::Json;
     let mut of_line = redactor.find(text, possible, is_json);
-    // Strings in arrays and names of nulls are no parts of the record.
+    // Strings in arrays and names of nulls are not parts of the record.
     if is_json && possible != 0 && is_rich(text) {
         for (token, _) in tokens(text) {
             let found = redactor.find(&text[token.clone()], possible, true);
@@ -221,7 +221,7 @@ impl<'l, 'a> Line<'l, 'a> {
             let is_csv = self.parsed.format == Format::Csv;
             self.places.values().filter(|at| is_csv || is_quoted(at)).cloned().collect()
         };
-        // A message may be the whole line, which is no value of it.
+        // A message may be the whole line, which is not a value of it.
         values.retain(|at| at.len() < self.text.len());
         values.sort_by_key(|at| at.start);
         for secret in secrets.iter_mut().filter(|secret| may_reach(secret)) {

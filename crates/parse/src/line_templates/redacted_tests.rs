@@ -188,7 +188,7 @@ fn lines_keep_what_is_no_secret() {
     }
 }
 
-/// A pattern may need the name before a value, which is no part of the value.
+/// A pattern may need the name before a value, which is not a part of the value.
 #[test]
 fn a_pattern_may_need_what_is_around_a_value() {
     for (pattern, line, clean, fields) in [
@@ -405,7 +405,7 @@ proptest! {
         let gone = secret.trim_start_matches("Bearer ").trim_start_matches("Authorization: ").trim_start_matches("Basic ");
         holds_no(line.as_bytes(), &options, gone);
         if is_cut {
-            // A line that is no object any more, with the secret or a part of it.
+            // A line that is not an object any more, with the secret or a part of it.
             let end = (0..=cut.index(line.len() + 1)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
             holds_no(&line.as_bytes()[..end], &options, gone);
         }

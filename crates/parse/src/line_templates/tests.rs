@@ -141,7 +141,7 @@ proptest! {
         let bytes = bytes.concat();
         let options = ParseOptions { format, ..ParseOptions::default() };
         let (all, layouts) = written_again(&bytes, &options);
-        // Empty lines alone are no record.
+        // Empty lines alone are not a record.
         if !layouts.is_empty() {
             prop_assert_eq!(String::from_utf8_lossy(&all), String::from_utf8_lossy(&bytes), "{:?}", layouts);
             prop_assert_eq!(all, bytes);

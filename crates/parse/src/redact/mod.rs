@@ -218,7 +218,7 @@ impl Redaction {
         }
     }
 
-    /// The matches in a text. What a redaction wrote is no match.
+    /// The matches in a text. What a redaction wrote is not a match.
     fn matches_in(&self, text: &str) -> Vec<Range<usize>> {
         let Inner { target, replace, .. } = &*self.0;
         let (mut found, mut at) = (Vec::new(), 0);

@@ -125,7 +125,7 @@ pub fn host_zone() -> &'static tz::TimeZone {
     &host().zone
 }
 
-/// Why the zone of this host may be another than was meant: `TZ` is no zone, or leaves out when its clocks change.
+/// Why the zone of this host may be another than was meant: `TZ` is not a zone, or leaves out when its clocks change.
 pub fn host_zone_doubt() -> Option<&'static str> {
     host().doubt.as_deref()
 }

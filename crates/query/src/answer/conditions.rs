@@ -44,7 +44,7 @@ impl QueryConditions {
     ///
     /// # Errors
     ///
-    /// A text is no query.
+    /// A text is not a query.
     pub fn parse(
         self,
         now: Ticks,

@@ -1,8 +1,8 @@
 //! What a query names and no record has: fields, instances, tables.
 //!
-//! A field that no record has is no error, because tomorrow's records may have it; its answer is empty, unsorted or `NaN`
-//! all the same. So the names that a query uses are looked for in all tables that are asked, by the headers of their pages
-//! and files. A remote store has no such headers, and is not asked.
+//! A field that no record has is not an error, because tomorrow's records may have it; its answer is empty, unsorted or
+//! `NaN` all the same. So the names that a query uses are looked for in all tables that are asked, by the headers of
+//! their pages and files. A remote store has no such headers, and is not asked.
 
 use super::columns::{FieldNames, gather_names};
 use super::plan::pushed_down;

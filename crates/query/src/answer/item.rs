@@ -134,7 +134,7 @@ pub struct AnswerRow {
 struct RowOrigin {
     key: RowKey,
     partition: Arc<str>,
-    /// The instance, which is no column of an answer unless it is asked for.
+    /// The instance, which is not a column of an answer unless it is asked for.
     instance: Option<String>,
     /// The same of the arrival that the time tells. One that was kept is a column.
     arrived: Option<Ticks>,

@@ -7,8 +7,8 @@ use daytable_logsql::number::Number;
 use daytable_logsql::query::{Arithmetic, ArithmeticOperator, MathFunction};
 use daytable_model::time::Ticks;
 
-/// The value of an expression; NaN where a field is no number. Whole numbers are computed exactly as long as they, and what they
-/// become on the way, have 64 bits; all others are floats.
+/// The value of an expression; NaN where a field is not a number. Whole numbers are computed exactly as long as they,
+/// and what they become on the way, have 64 bits; all others are floats.
 pub(super) fn value_of(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> OwnedValue {
     match whole_value(expression, row, now) {
         Some(number) => OwnedValue::Int64(number),
@@ -111,7 +111,7 @@ fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> f64 {
     }
 }
 
-/// The bits of two numbers without their fractions; NaN where one of them is no number.
+/// The bits of two numbers without their fractions; NaN where one of them is not a number.
 fn bits(left: f64, right: f64, combine: fn(u64, u64) -> u64) -> f64 {
     // A cast of a negative number to `u64` is zero, so it goes by way of `i64`, as the bits of LogsQL do.
     let whole = |number: f64| if number < 0.0 { number as i64 as u64 } else { number as u64 };

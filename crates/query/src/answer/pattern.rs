@@ -122,7 +122,7 @@ fn url_encoded(byte: u8) -> String {
     }
 }
 
-/// The bytes of a query of a URL; what is no escape stays.
+/// The bytes of a query of a URL; what is not an escape stays.
 fn url_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

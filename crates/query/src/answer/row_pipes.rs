@@ -148,7 +148,7 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
         Pipe::Replace { is_regexp, from, to, at, limit, condition: only } => {
             let (from, at, to, only) = (from.clone(), at.clone(), to.clone(), condition(only));
             let limit = usize::try_from(limit.unwrap_or(0)).unwrap_or(usize::MAX);
-            // Zero is no limit.
+            // Zero is not a limit.
             let limit = if limit == 0 { usize::MAX } else { limit };
             let regex = is_regexp.then(|| Extractor::checked_regex(&from));
             changing(move |row, made| {
@@ -230,7 +230,7 @@ fn extracting(extraction: &Extraction, extractor: Extractor, now: Ticks) -> RowC
     })
 }
 
-/// Sets a column to a computed text; an empty text is no value.
+/// Sets a column to a computed text; an empty text is not a value.
 fn put_text(row: &mut AnswerRow, name: &FieldName, text: String, keep_original: bool, skip_empty: bool) {
     let is_present = row.field(name).is_some_and(|value| !matches!(value, Property::String("")));
     if keep_original && is_present || skip_empty && text.is_empty() {

@@ -92,7 +92,11 @@ impl BucketPlanner {
             if let Err(error) = &done
                 && !std::mem::replace(&mut has_logged, true)
             {
-                let waits = if self.plan.is_loaded() { "rows of instances that were spread anew wait" } else { "files and journals wait" };
+                let waits = if self.plan.is_loaded() {
+                    "rows of instances that were spread anew wait"
+                } else {
+                    "files and journals wait"
+                };
                 tracing::warn!(%error, "failed to agree with the remote store on how instances are spread: {waits}");
             }
             has_logged &= done.is_err();

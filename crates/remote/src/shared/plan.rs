@@ -171,7 +171,7 @@ fn check_hosts(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<()
         if let Some(oldest) = of_table.map(|(_, oldest)| *oldest).min().filter(|oldest| *oldest <= table.start()) {
             return Err(HoldReason::HostHolds { host: host.id.clone(), oldest });
         }
-        // The clock of that daemon is ahead of ours, so its note is no evidence.
+        // The clock of that daemon is ahead of ours, so its note is not evidence.
         if host.seen < expires || host.seen > now.plus(LANDS_WITHIN) {
             return Err(HoldReason::HostSilent { host: host.id.clone(), seen: host.seen, until: silent_until });
         }
@@ -296,7 +296,7 @@ mod tests {
         let mut gone = told(at(1), Some(at(1)));
         gone.hosts[0].seen = at(21).minus(SILENT_MAX);
         assert_eq!(steps(&gone).len(), 6);
-        // A note from the future is no evidence.
+        // A note from the future is not evidence.
         assert_eq!(stays(&told(at(23), None))[0].1, "host_silent");
         assert_eq!(steps(&told(at(23), None)), [""; 0]);
     }

@@ -116,7 +116,7 @@ fn partitions_of(reader: &Reader, table: &DayTable, known: &HashSet<&Arc<str>>) 
     let mut all = BTreeSet::new();
     for partition in known {
         all.extend(reader.partitions_of(table, &instance_of(partition).0)?);
-        // A name that was cut is no name of an instance.
+        // A name that was cut is not a name of an instance.
         all.insert(partition.to_string());
     }
     Ok(all.into_iter().collect())

@@ -15,7 +15,7 @@ impl fmt::Display for FolderOrigin {
     }
 }
 
-/// A text that is no origin.
+/// A text that is not an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an origin has 32 hexadecimal digits")]
 pub struct OriginError;

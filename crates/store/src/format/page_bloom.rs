@@ -294,7 +294,7 @@ struct FilteredPage {
 }
 
 impl<'h> GroupHead<'h> {
-    /// `None` if the bytes are no head.
+    /// `None` if the bytes are not a head.
     fn decode(pages: usize, bytes: &'h [u8]) -> Option<GroupHead<'h>> {
         let (checksum, rest) = bytes.split_first_chunk::<CHECKSUM>()?;
         let seed = u64::from_le_bytes(*checksum);

@@ -8,7 +8,7 @@
 //!            | columns varint | column*
 //! column  := name length varint, name | kind u8 | length of the rest varint | values varint | value* | of_page*
 //! of_page := 0                                               the page has no such column      for each page in the mask
-//!            1 | filled varint                               too many values; records with one that is no empty text
+//!            1 | filled varint                               too many values; records with one that is not an empty text
 //!            1 + groups varint | [value << 4 | level varint, records varint]*
 //! value   := length varint, bytes | signed varint | f64      by kind
 //! ```
@@ -214,7 +214,7 @@ struct CountedColumn {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CountedInPage {
-    /// This many records have a value that is no empty text.
+    /// This many records have a value that is not an empty text.
     Filled(u32),
     /// The groups of the page.
     Groups(Range<u32>),
@@ -344,7 +344,7 @@ impl<'c> CountedValues<'c> {
         self.column.kind
     }
 
-    /// Records with a value that is no empty text.
+    /// Records with a value that is not an empty text.
     pub fn filled(&self) -> u64 {
         match self.of_page {
             CountedInPage::Filled(filled) => u64::from(*filled),

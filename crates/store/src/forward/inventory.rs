@@ -35,7 +35,7 @@ impl DayCount {
         self.checksum = self.checksum.wrapping_add(other.checksum);
     }
 
-    /// Whether records of `wanted` are missing among these, or are others. More records are no lack.
+    /// Whether records of `wanted` are missing among these, or are others. More records are not a lack.
     pub fn lacks(&self, wanted: &DayCount) -> bool {
         self.records < wanted.records || self.records == wanted.records && self.checksum != wanted.checksum
     }

@@ -94,7 +94,7 @@ mod tests {
                     ("log_host", "web-9"),
                     ("host", "web-9"),
                     ("log_host_u0023_2", "mine"),
-                    // A percent sign is no field.
+                    // A percent sign is not a field.
                     ("Layout", "%%(log_host) %(log_host_u0023_2) %v"),
                 ] {
                     assert_eq!(value(name), Some(Property::String(text)), "{name}");

@@ -48,7 +48,7 @@ pub struct BodyLimits {
 /// Why a body is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BodyError {
-    /// The bytes are no body.
+    /// The bytes are not a body.
     #[error("the body is damaged: {0}")]
     Damaged(String),
     /// A newer daytable sent it.
@@ -212,7 +212,7 @@ fn put_page(out: &mut Vec<u8>, page: &WirePage) {
 ///
 /// # Errors
 ///
-/// The bytes are no body of this version.
+/// The bytes are not a body of this version.
 pub fn head(bytes: &[u8]) -> Result<&str, BodyError> {
     checked(bytes).map(|(head, _, _)| head)
 }
@@ -240,7 +240,7 @@ fn checked(bytes: &[u8]) -> Result<(&str, ByteReader<'_>, u64), BodyError> {
 ///
 /// # Errors
 ///
-/// The bytes are no body, or more than `limits` permits.
+/// The bytes are not a body, or more than `limits` permits.
 pub fn decode(bytes: &[u8], limits: BodyLimits) -> Result<Body<'_>, BodyError> {
     let (head, mut reader, checksum) = checked(bytes)?;
     let (mut pages, mut raw_bytes) = (Vec::new(), 0u64);

@@ -9,7 +9,7 @@
 //! ```text
 //! FOLDER/tables/Log20261121.1.db             SQLite's own copy of the snapshot
 //! FOLDER/tables/Log20261120.1.parquet        and its manifest
-//! FOLDER/catalog.db                          the last: a folder without it is no data folder
+//! FOLDER/catalog.db                          the last: a folder without it is not a data folder
 //! ```
 //!
 //! The copy is a data folder like any other. A daemon on it continues its sources at the positions of the backup.
@@ -192,7 +192,7 @@ fn copy_database(from: &Connection, path: &Path, target: &Path) -> Result<u64, S
     let mut to = Connection::open(target).map_err(StoreError::sqlite(target))?;
     // All in one step: the snapshot is held anyway, and no process waits for the lock of the copy.
     let step = Backup::new(from, &mut to).and_then(|copy| copy.step(-1)).map_err(sql)?;
-    // A missing lock is no error of SQLite: only the result distinguishes a step that copied nothing.
+    // A missing lock is not an error of SQLite: only the result distinguishes a step that copied nothing.
     if step != StepResult::Done {
         return Err(StoreError::io(path)(io::Error::new(
             io::ErrorKind::ResourceBusy,

@@ -316,7 +316,7 @@ fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> 
     before.any(|live| !files.iter().any(|found| found.name == live.name)).then_some(sealed.generation)
 }
 
-/// The day's file of this name; none if the name is no day's file.
+/// The day's file of this name; none if the name is not a day's file.
 fn open(layout: &FolderLayout, name: &str) -> Result<Option<Found>, StoreError> {
     let path = layout.table_file(name);
     if let Some((day, generation)) = parse_file_name(name) {

@@ -65,7 +65,7 @@ fn path_in(data_dir: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// If the file is unreadable, or is no file of daytable.
+/// If the file is unreadable, or is not a file of daytable.
 pub fn read(data_dir: &Path) -> Result<Option<BucketPlans>, StoreError> {
     let path = path_in(data_dir);
     match std::fs::metadata(&path) {

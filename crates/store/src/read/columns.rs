@@ -177,7 +177,7 @@ impl ColumnBatch {
     }
 
     /// Applies `read` to the partitions of the rows `among`, and passes the results on in the order of the rows. A partition
-    /// is read again where its rows are no neighbours in a sealed file.
+    /// is read again where its rows are not neighbours in a sealed file.
     pub fn each_partition<T: Copy>(
         &self,
         among: &RowSet,
@@ -512,7 +512,7 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
-    /// The rows among these with a value that is no empty text.
+    /// The rows among these with a value that is not an empty text.
     pub fn filled(&self, among: &RowSet) -> RowSet {
         let mut filled = match self {
             BatchColumn::Page(column) => return column.filled(among),

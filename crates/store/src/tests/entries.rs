@@ -53,7 +53,7 @@ fn submission(entries: &[Entry], identity: u64) -> Submission {
         let (time, line, instance) = (time_of(at), text_of(text), format!("host-{}", stream / 2));
         let entry = EntryText { time, nanos, line: &line, end: "" };
         pushed.add(position, StreamHash::of(&labels(stream)), DestinationHash::of(None, &instance), &entry);
-        // The metadata is no part of an entry.
+        // The metadata is not a part of an entry.
         let names = vec![format!("meta{}", identity % 3)];
         let note = PushedStream(labels(stream), names, String::new()).text();
         let record = Record {

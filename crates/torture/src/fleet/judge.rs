@@ -145,7 +145,7 @@ fn verify_fleet(central: &Member, whole: String, patience: Duration) -> Result<(
 }
 
 /// Compares each log that still has its first name with what the central exports of it. Of a host that was put back, the export
-/// has lines without a time twice, so their file is no part of it (`permit_again`).
+/// has lines without a time twice, so their file is not a part of it (`permit_again`).
 fn files_come_back(central: &Member, logs: &Path, was_put_back: bool) -> io::Result<()> {
     for entry in fs::read_dir(logs)? {
         let path = entry?.path();

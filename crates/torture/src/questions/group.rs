@@ -36,7 +36,7 @@ impl Group {
             let folder = Path::new(names.parent).join(name);
             fs::create_dir(&folder).ok()?;
             let group = Group { folder, names };
-            // In a folder that is no control group, this file does not exist, and is not made.
+            // In a folder that is not a control group, this file does not exist, and is not made.
             let limit = fs::OpenOptions::new().write(true).open(group.folder.join(names.limit));
             io::Write::write_all(&mut limit.ok()?, bytes.to_string().as_bytes()).ok()?;
             Some(group)

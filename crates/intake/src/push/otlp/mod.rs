@@ -4,7 +4,7 @@
 //! | of the log record | becomes |
 //! |---|---|
 //! | `time_unix_nano`, else `observed_time_unix_nano` | the time; an observed time that differs stays as `observed_time` |
-//! | `severity_number`, else `severity_text` | the level; a text that is no word for that level stays as `severity_text` |
+//! | `severity_number`, else `severity_text` | the level; a text that is not a word for that level stays as `severity_text` |
 //! | `body` | the message; the members of an object become fields, as in a JSON line |
 //! | attributes of the record, its scope, its resource | fields by their names: objects flattened with dots, arrays as JSON, bytes as bytes |
 //! | `trace_id`, `span_id`, `flags`, `event_name`, scope's name and version | `trace_id`, `span_id` (hex), `trace_flags`, `event_name`, `scope.name`, `scope.version` |

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::{Offset, TimeZone};
 
-/// The time that a text which is no time is: the first second of the year 1, as in Go.
+/// The time that a text which is not a time is: the first second of the year 1, as in Go.
 const ZERO: TemplateValue = TemplateValue::Time(-62_135_596_800 * SECOND as i128, 0);
 
 /// `date`: a time, or a number of seconds, in a layout and in UTC.

@@ -18,7 +18,7 @@ use daytable_store::{BatchColumn, ColumnBatch, RowsOf, StoreError};
 use std::collections::HashMap;
 
 const NANOS_PER_TICK: i64 = 100;
-/// Properties that are no fields, and no labels.
+/// Properties that are not fields, and no labels.
 const NO_LABELS: [&str; 9] = ["Message", "Source", "Items", "Fields", LAYOUT, VERBATIM, STREAM, NANOS, ARRIVED];
 
 /// What columns tell of the records of a table.

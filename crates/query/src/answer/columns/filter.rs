@@ -24,7 +24,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Properties that are no fields of the record.
+/// Properties that are not fields of the record.
 pub(super) const NO_FIELDS: [(&str, PropertyKind); 7] = [
     ("Message", PropertyKind::String),
     ("Source", PropertyKind::String),
@@ -75,7 +75,7 @@ pub(in crate::answer) struct DecidedRows {
     pub(in crate::answer) maybe: RowSet,
 }
 
-/// Levels of which rows match, a bit each; bit 0 is no level.
+/// Levels of which rows match, a bit each; bit 0 stands for no level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::answer) struct MatchingLevels {
     /// Rows of other levels surely do not match.
@@ -388,7 +388,7 @@ impl ColumnFilter {
         Ok((yes == maybe).then_some(yes))
     }
 
-    /// Whether columns have a part in deciding which records match. The level of a record is no column.
+    /// Whether columns have a part in deciding which records match. The level of a record is not a column.
     pub(in crate::answer) fn needs_columns(&self) -> bool {
         !matches!((self.predicate.root(), &self.contains), (PredicateNode::Always(true), None))
     }

@@ -51,7 +51,7 @@ pub(super) enum HoleCheck {
     Unquoted,
     /// Those without quotes, backslashes, spaces and `=`.
     Token,
-    /// Those that are no texts.
+    /// Those that are not texts.
     NoText,
 }
 
@@ -147,7 +147,7 @@ impl LineNeeds {
         if no_equals && parts.iter().any(has_equals) {
             return whole();
         }
-        // Nothing is read of what is no object, but its words may be.
+        // Nothing is read of what is not an object, but its words may be.
         let is_read = form.is_some_and(|form| form != LineSyntax::Json || is_object);
         let checks = checks(parts, is_object && form != Some(LineSyntax::Logfmt));
         let mut line = LineNeeds {

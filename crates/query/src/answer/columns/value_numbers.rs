@@ -24,7 +24,7 @@ pub(super) const NO_NUMBER: u32 = u32::MAX;
 pub(super) struct ValueNumbers {
     texts: TextTable,
     packed: PackedTexts,
-    /// The texts of the values that are no texts.
+    /// The printed texts of the values that are not texts.
     printed: TextTable,
     typed: Vec<OwnedValue>,
     whole: HashMap<i64, u32, foldhash::fast::RandomState>,

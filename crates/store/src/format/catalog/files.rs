@@ -133,7 +133,7 @@ pub(crate) struct Touched<'a> {
 pub(crate) struct NamedFiles {
     /// Live files by name.
     pub(crate) live: HashMap<String, LiveFile>,
-    /// Files that are no data, or no longer.
+    /// Files that are not data, or no longer.
     pub(crate) making: HashSet<String>,
     /// The highest generation of each dropped day. A restored day was dropped before.
     pub(super) dropped: HashMap<DayTable, i64>,

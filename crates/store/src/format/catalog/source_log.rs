@@ -304,7 +304,7 @@ enum RowError {
 
 impl From<PageError> for RowError {
     fn from(error: PageError) -> RowError {
-        // The error is of a page's reader, but these bytes are no page.
+        // The error is of a page's reader, but these bytes are not a page.
         RowError::Damaged(match error {
             PageError::Damaged(what) => what.into(),
             error => error.to_string(),
@@ -392,7 +392,7 @@ fn read_row(connection: &Connection, seq: i64, latest: &mut LatestDeltas) -> rus
 fn damage(which: String, error: rusqlite::Error) -> rusqlite::Error {
     let is_damage = match &error {
         rusqlite::Error::SqliteFailure(error, _) => error.code == ErrorCode::DatabaseCorrupt,
-        // The value is no blob, or the row disappeared.
+        // The value is not a blob, or the row disappeared.
         _ => true,
     };
     if is_damage { SourceLogError::Damaged { which, what: error.to_string() }.into() } else { error }
@@ -729,7 +729,7 @@ mod tests {
         assert_eq!(catalog.sources().expect("read"), [states[first_lost - 2].clone()]);
     }
 
-    /// A newer version is no damage, so a repair keeps it.
+    /// A newer version is not damage, so a repair keeps it.
     #[test]
     fn a_row_of_a_newer_version_is_refused() {
         let (dir, mut catalog, mut commit) = moving();

@@ -45,7 +45,7 @@ impl Catalog {
         Ok(sources)
     }
 
-    /// Fails if the source log is unreadable, or a newer program wrote it. Damage is no failure.
+    /// Fails if the source log is unreadable, or a newer program wrote it. Damage is not a failure.
     pub(crate) fn check_source_log(&self) -> Result<(), StoreError> {
         self.sql(source_log::readable(&self.connection)).map(drop)
     }

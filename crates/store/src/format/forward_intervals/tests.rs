@@ -21,7 +21,7 @@ fn a_head_is_opened_moved_and_joined() {
     let AdvanceResult::Moves(opened) = begun.after(open) else { panic!("{open:?}") };
     assert_eq!(opened.position, at(5, 50));
     assert_eq!(opened.after(open), AdvanceResult::Stored, "a repeat");
-    // The backlog leads to where the empty head ends, which is no repeat of a request for the head.
+    // The backlog leads to where the empty head ends, which is not a repeat of a request for the head.
     let join = step(Commits, 1, at(5, 50), at(9, 90));
     assert_eq!(opened.after(join), AdvanceResult::Moves(ReceivedCommits { position: at(9, 90), ..begun }));
 

@@ -165,7 +165,7 @@ impl<'a> ColumnBuilder<'a> {
         }
     }
 
-    /// The number of values that are no empty texts.
+    /// The number of values that are not empty texts.
     fn filled(&self) -> u32 {
         let filled = match &self.values {
             ColumnValues::Strings(values) => values.iter().filter(|text| !text.is_empty()).count(),

@@ -122,7 +122,7 @@ impl ColumnRef<'_> {
         RowSet::of_words(rows, (0..rows.div_ceil(64)).map(|word| column.presence(word).0))
     }
 
-    /// The rows among these with a value that is no empty text.
+    /// The rows among these with a value that is not an empty text.
     pub fn filled(&self, among: &RowSet) -> RowSet {
         let EncodedValues::Strings(strings) = &self.column().values else {
             let mut present = self.present();

@@ -23,7 +23,7 @@ const PARTS_MAX: usize = 4;
 /// The shortest word that is searched for.
 const PART_BYTES_MIN: usize = 3;
 
-/// Whether a level or a time may print a word: their names are no strings of the page.
+/// Whether a level or a time may print a word: their names are not strings of the page.
 fn is_written_otherwise(word: &[u8]) -> bool {
     const NAMES: &str = "trace debug info notice warn error critical alert fatal january february march april may june july \
                          august september october november december monday tuesday wednesday thursday friday saturday \

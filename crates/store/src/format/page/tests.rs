@@ -296,7 +296,7 @@ proptest! {
     }
 
     /// The front of a page has each column that is asked for, but for wide bytes that are apart: a question for these gets no
-    /// page. Without these bytes, or with a changed one, it is no page.
+    /// page. Without these bytes, or with a changed one, it is not a page.
     #[test]
     fn a_front_has_what_is_asked_for(rows in prop_oneof![rows(20), like_rows()], at: prop::sample::Index, flip in 1u8..) {
         let batches = batches(&rows, 100);

@@ -35,7 +35,7 @@ pub struct ValueCounts {
 pub(crate) struct ColumnCounts {
     pub(crate) name: String,
     pub(crate) kind: PropertyKind,
-    /// Records with a value that is no empty text.
+    /// Records with a value that is not an empty text.
     pub(crate) filled: u32,
     /// The values, if they are few.
     pub(crate) values: Option<Vec<CountedValue>>,
@@ -54,7 +54,7 @@ pub(crate) fn counted_bytes_max(name: &str) -> Option<usize> {
     }
 }
 
-/// Whether a value is no empty text.
+/// Whether a value is not an empty text.
 pub(crate) fn is_filled(value: Property<'_>) -> bool {
     value != Property::String("")
 }

@@ -346,7 +346,7 @@ fn append_slices<'f>(
     }
 }
 
-/// The layouts of a section; `None` if their bytes are no layouts.
+/// The layouts of a section; `None` if their bytes are not layouts.
 pub(super) fn layouts_of(bytes: &[u8]) -> Option<Vec<String>> {
     let mut framed = ByteReader::new(bytes);
     let length = usize::try_from(framed.varint().ok()?).ok()?;

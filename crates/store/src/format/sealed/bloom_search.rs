@@ -41,7 +41,7 @@ impl SealedFile {
         Ok(of_column.is_none_or(|bits| is_set(*bits, group)))
     }
 
-    /// Whether a value that is no text may contain the needle.
+    /// Whether a value that is not a text may contain the needle.
     fn others_may_have(&self, group: usize, needle: &Needle) -> bool {
         let rest = self.opened.layout.rest();
         let of_column = |(number, column): (usize, &super::PropertyColumn)| {

@@ -50,7 +50,8 @@ pub(super) struct PartCounter {
     levels: Vec<u8>,
     /// The columns of each part; `None` where a record is not described by its row.
     columns: Vec<Option<Vec<ColumnCounts>>>,
-    /// Of properties without a column of their own, by part: the values that are no empty texts; `None` without a value.
+    /// Of properties without a column of their own, by part: the values that are not empty texts; `None` without a
+    /// value.
     rest: BTreeMap<(String, PropertyKind), Vec<Option<u32>>>,
     is_full: bool,
 }

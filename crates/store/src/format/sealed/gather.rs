@@ -45,7 +45,7 @@ impl GatheredColumn {
     }
 
     fn push(&mut self, row: usize, value: Property<'_>) {
-        // A value of another type is no value of this column. The file is then refused, because a value is missing.
+        // A value of another type is not a value of this column. The file is then refused, because a value is missing.
         if self.stored.push(value) {
             // A block has few rows.
             self.rows.push(row as u32);

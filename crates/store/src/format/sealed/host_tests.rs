@@ -140,7 +140,7 @@ proptest! {
 
         let text = Needle::new(&needle);
         let hits = sorted(scanned(&file, &Range { contains: Some(needle), ..Range::all() }));
-        // A layout is no value that is searched.
+        // A layout is not a value that is searched.
         let has_text = |row: &Plain| {
             let values = row.3.iter().filter(|(name, ..)| name != LAYOUT).cloned().collect();
             may_contain(&(row.0.clone(), row.1, row.2, values), &text)

@@ -521,7 +521,7 @@ impl ShuffledPages {
     }
 }
 
-/// Adds a page to a segment, with the stored list of its partitions, if it is no part of one partition.
+/// Adds a page to a segment, with the stored list of its partitions, if it is not a part of one partition.
 fn put_page(out: &mut Vec<u8>, list: &[u8], page: &PageRow, body: &[u8]) {
     let PageRow { place, partition, seq, header, .. } = page;
     // The ranges of commits were read before (`OpenInput::commits`), and copies of pages have none.

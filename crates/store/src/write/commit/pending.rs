@@ -45,7 +45,7 @@ pub(super) struct Pending {
     pub(super) newest: Option<Ticks>,
     /// The number of submitted records.
     pub(super) records: u64,
-    /// Receipts of senders that are no sources of the catalog.
+    /// Receipts of senders that are not sources of the catalog.
     pub(super) receipts: Vec<SourceReceipt>,
     /// Expired days that imports keep, and until when.
     pub(super) kept: Vec<(DayTable, Ticks)>,
