@@ -4,7 +4,7 @@
 //! page for each would cost many times its record: a header, a body, and entries in two indexes. So the rows of all
 //! partitions that have little in a commit are in common pages, in the order of their keys. A shared page is a row of
 //! the table `page` like any other, with the partition [`SHARED`]. Its header, its value counts and its filter of
-//! words are those of all its rows. The table `shared_page` has the list of its partitions:
+//! words are those of all its rows. The table `shared_page` has the list of its partitions
 //! (`shared_partitions`). The body has the number of each row's partition in that list.
 //!
 //! Compaction takes shared pages apart, partition by partition.
