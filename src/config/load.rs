@@ -114,7 +114,7 @@ fn with_section(mut problem: Problem) -> Problem {
 /// What is wrong with the text of a file. A pattern in double quotes is the usual mistake of a backslash.
 fn in_plain_words(message: &str) -> String {
     match message.starts_with(BAD_ESCAPE) {
-        true => "a backslash within \"\u{2026}\" begins an escape, and this one is none: write the text in single quotes, as in \
+        true => "a backslash within \"\u{2026}\" begins an escape, and this escape does not exist: write the text in single quotes, as in \
                  'password=(\\S+)'"
             .into(),
         false => message.into(),

@@ -159,7 +159,7 @@ fn keys() -> Vec<ConfigKey<TableConfig>> {
              - 'user:=root', 'http.status:>=500', 'user:*' (with the field), '-user:*' (without it)\n\
              - '\"connection reset\"': a text in the line\n\
              - 'instance:=web-* (status:>=500 or took:>1s) -path:=/health'\n\
-             Times (`_time`) and tables are no conditions.",
+             Times (`_time`) and tables cannot be conditions.",
         ),
         duration("keep", |table: &mut TableConfig| &mut table.window.keep, KEEP)
             .live("How long a day stays after its end. Then daytable drops it as a whole."),

@@ -50,7 +50,7 @@ pub enum DaemonError {
     Start(#[from] std::io::Error),
     /// A thread that the daemon needs has ended.
     #[error(
-        "the commit, the tail, a journal's or a listener's thread ended by a fault: files are read again at the next start"
+        "a thread that commits, follows files, reads a journal or listens ended by a fault of daytable: start it again, and it goes on from the last commit"
     )]
     Died,
 }

@@ -43,7 +43,7 @@ pub enum BindError {
     #[error("{} is in use: another process answers there", .0.escaped())]
     InUse(PathBuf),
     /// A file that is not a socket is in the way.
-    #[error("{} is in the way: it is not a socket", .0.escaped())]
+    #[error("{} exists and is not a socket: move the file, or choose another path", .0.escaped())]
     InTheWay(PathBuf),
     /// Others could put a socket of their own in the place of this one.
     #[error("{} can be written by others: choose a folder of the daemon's, such as /run/daytable", .0.escaped())]

@@ -148,7 +148,7 @@ pub enum IntakeError {
     CertificateOrigin(String),
     /// No certificate of this name is let in.
     #[error(
-        "hosts show a credential here, and no certificate of the name {0} is one: add the name to `certificates` of [hosts] at the receiver, or run `daytable join`"
+        "no certificate of the name {0} is accepted here: add the name to `certificates` of [hosts] at the receiver, or run `daytable join`"
     )]
     CertificateUnlisted(String),
     /// The certificate has no name of a host.

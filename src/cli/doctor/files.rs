@@ -187,9 +187,10 @@ impl Unread {
             ),
             Unread::Empty => CheckResult::ok(CHECK, format!("{block}: empty, waits for a first line: {paths}")),
             Unread::Excluded => CheckResult::ok(CHECK, format!("{block}: left out by `exclude`: {paths}")),
-            Unread::Beside => {
-                CheckResult::ok(CHECK, format!("{block}: beside its files, and matched by nothing: {paths}"))
-            }
+            Unread::Beside => CheckResult::ok(
+                CHECK,
+                format!("{block}: in the folders of its files, and matched by no pattern: {paths}"),
+            ),
         }
     }
 }
@@ -250,7 +251,10 @@ mod tests {
             [
                 (CheckStatus::Ok, "[[tail]] \"app\": the daemon can read 1"),
                 (CheckStatus::Fail, "[[tail]] \"app\": no permission for /var/log/b.log, /var/log/c.log"),
-                (CheckStatus::Ok, "[[tail]] \"app\": beside its files, and matched by nothing: /var/log/d.txt"),
+                (
+                    CheckStatus::Ok,
+                    "[[tail]] \"app\": in the folders of its files, and matched by no pattern: /var/log/d.txt"
+                ),
                 (CheckStatus::Warn, "[[tail]] \"app\": no file matches /var/log/*.out: there are a.log"),
                 (CheckStatus::Warn, "[[tail]] \"app\": last written before `keep` (30d): /var/log/a.log"),
             ]

@@ -53,7 +53,7 @@ fn the_name_of_a_certificate_is_that_of_its_host() {
         daemon.stop();
     };
     let place = Place::new();
-    refused("db-1", files(&place, &authority, "db-1"), "no certificate of the name db-1 is one");
+    refused("db-1", files(&place, &authority, "db-1"), "no certificate of the name db-1 is accepted here");
     refused("web-2", files(&place, &authority, "web-1"), "of another data folder");
     refused("web-3", files(&place, &Authority::new(), "web-3"), "failed to forward");
     assert_eq!(central.place.records().len(), 10, "nothing of them is stored");

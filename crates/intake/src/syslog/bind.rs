@@ -21,7 +21,7 @@ pub enum ListenError {
     #[error("{} is in use: another process answers there", .0.escaped())]
     InUse(PathBuf),
     /// A file other than a socket is in the way. daytable does not remove it.
-    #[error("{} is in the way: it is not a socket", .0.escaped())]
+    #[error("{} exists and is not a socket: move the file, or choose another path", .0.escaped())]
     InTheWay(PathBuf),
     /// The certificates cannot be used.
     #[error(transparent)]

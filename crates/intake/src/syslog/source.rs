@@ -87,7 +87,7 @@ impl Source for Syslog {
                 listener.leave();
                 self.leaving.push(listener);
             } else {
-                tracing::info!(listener = block.name, "no longer listens");
+                tracing::info!(listener = block.name, "a listener is closed");
                 listener.stop();
             }
         }

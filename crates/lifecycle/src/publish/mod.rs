@@ -221,7 +221,7 @@ impl Publisher {
         let open = archive.open_days(table, &home)?;
         let is_own = noted.is_own(table.as_str(), place, open.position);
         if !is_own && !open.paths.is_empty() {
-            tracing::warn!(%table, place, "what the table of the archives has of open days is not what this folder published last: it is replaced");
+            tracing::warn!(%table, place, "the table of the archives has other parts of open days than this folder published last: they are replaced");
         }
         let folder = PartFolder::new(&self.data_dir)?;
         let writer = PartWriter { publisher: self, reader: &reader, archive: &archive, home: &home, folder: &folder };

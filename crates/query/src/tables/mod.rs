@@ -215,7 +215,7 @@ pub enum TableError {
     },
     /// An unreadable note of another daytable.
     #[error(
-        "{table}: what {host} tells of itself cannot be read: use the same daytable on all hosts, or forget that one"
+        "{table}: the note of {host} cannot be read: use the same version of daytable on all hosts, or run `daytable hosts --forget {host}`"
     )]
     Note {
         /// The table of notes.

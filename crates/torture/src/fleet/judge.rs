@@ -121,7 +121,7 @@ fn at_central(central: &Member, names: &[String], worlds: &[World]) -> io::Resul
         .map(|(name, world)| (name.clone(), Verdict::of(&world.written, of_host.remove(name).unwrap_or_default())));
     let found = found.collect();
     match of_host.into_keys().next() {
-        Some(other) => Err(io::Error::other(format!("there are records of {other:?}, which is no host"))),
+        Some(other) => Err(io::Error::other(format!("there are records of {other:?}, which is not a host"))),
         None => Ok(found),
     }
 }

@@ -120,7 +120,7 @@ impl SealedFile {
             return Ok(answer);
         }
         let layouts = layouts_of(&read(0, section.layouts)?)
-            .ok_or_else(|| damaged(&self.opened.path, "Bloom index", "its layouts are no texts".into()))?;
+            .ok_or_else(|| damaged(&self.opened.path, "Bloom index", "its layouts are not UTF-8".into()))?;
         if !layouts.iter().any(|layout| may_cross_escaped(layout, text)) {
             answer.may &= with_words;
             // Without any text, no column has the bits of a row group with a record of several rows.
