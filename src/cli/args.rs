@@ -123,7 +123,7 @@ pub(super) struct ReadSources {
     /// Read only the data folder. Of a remote store, these are the rows that wait to be sent
     #[arg(long)]
     local: bool,
-    /// Do not describe the search on standard error when it finds nothing
+    /// On standard error, do not warn of a query that looks wrong, and do not describe a search that finds nothing
     #[arg(long)]
     quiet: bool,
     /// The configuration with the data folder, unless --data names it, and the access to archives and to the remote store. Without a file, /etc/daytable/daytable.toml, or the environment
@@ -205,7 +205,7 @@ impl OpenSources {
         matches!(self.archives, Archives::Lake(_))
     }
 
-    /// Whether nothing but errors goes to standard error.
+    /// Whether warnings of the query and the description of an empty search are left out.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet
     }
