@@ -121,7 +121,7 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
             .in_sample("\"adm\"")
             .at_restart(
                 "Members of this group may read every record, and change nothing: their `daytable query`, `count`, `tail`, `export`, `sql`, `tables`, `verify`, `status`, \
-                 `sources`, `hosts`, `open` and `doctor` ask the daemon over `read_socket`. Without a group, only the daemon's user and root can read. A new member of the \
+                 `sources`, `hosts`, `plan`, `open`, `mcp` and `doctor` ask the daemon over `read_socket`. Without a group, only the daemon's user and root can read. A new member of the \
                  group has to log in again.",
             ),
         text("read_socket", "an absolute path", |config: &mut Config| &mut config.read_socket, absolute)

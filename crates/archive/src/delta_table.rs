@@ -197,7 +197,7 @@ fn path_in_table(name: &ArchiveName) -> String {
     object.split_once('/').map_or_else(String::new, |(_, path)| path.to_owned())
 }
 
-/// Milliseconds since 1970.
+/// The present time, in milliseconds since 1970.
 pub(super) fn now() -> i64 {
     i64::try_from(time::now().since(Ticks::UNIX_EPOCH).as_millis()).unwrap_or(i64::MAX)
 }

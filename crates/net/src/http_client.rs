@@ -32,7 +32,7 @@ pub fn trust(builder: ClientBuilder, ca_file: &Path, bytes_max: u64) -> Result<C
     Ok(builder.tls_certs_merge(authorities.map_err(|error| format!("{}: {error}", ca_file.escaped()))?))
 }
 
-/// Shows the certificate of a file, with the key of another one.
+/// Lets the client show the certificate in `cert_file`, with the key in `key_file`.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ pub enum ActivationError {
     #[error("no `listen` of the configuration is {0}, which the service manager has handed over")]
     Unclaimed(String),
     /// daytable has no listeners for a socket of this kind.
-    #[error("descriptor {number} that the service manager has handed over is of no use: {source}")]
+    #[error("descriptor {number} that the service manager has handed over cannot be used: {source}")]
     Unusable {
         /// The number of the descriptor.
         number: usize,

@@ -64,8 +64,8 @@ pub struct AdvanceStep {
     pub to: ForwardPosition,
 }
 
-/// Rows of a host, and what was received of it with them: a part of a [`Submission`](crate::Submission), with the step that its
-/// request takes, or of a commit, with what is received after that.
+/// The rows of a host in a [`Submission`](crate::Submission) or a commit, and how far the host is received with them. In a
+/// submission, `step` is the step that the request takes. In a commit, it is what is received after that step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostAdvance<S = AdvanceStep> {
     /// The host.
@@ -78,7 +78,7 @@ pub struct HostAdvance<S = AdvanceStep> {
     pub expired: u64,
 }
 
-/// How a request follows on what a receiver has.
+/// How a request relates to what a receiver has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdvanceResult {
     /// It begins at an end. The receiver has this once its rows are stored.
@@ -90,8 +90,8 @@ pub enum AdvanceResult {
 }
 
 impl ReceivedCommits {
-    /// How a request follows on this. The rows of one that [moves](AdvanceResult::Moves) an end are not here yet, those of a
-    /// comparison perhaps excepted.
+    /// How a request relates to what was received. The rows of a request that [moves](AdvanceResult::Moves) an end are not
+    /// here yet, except perhaps those of a comparison.
     pub fn after(&self, step: AdvanceStep) -> AdvanceResult {
         let AdvanceStep { kind, epoch, from, to } = step;
         let is_next_epoch = kind == AdvanceKind::Adopt && epoch == self.epoch.saturating_add(1);

@@ -32,7 +32,7 @@ impl SharedPartitions {
         let mut parts = Vec::with_capacity(stored.len() / 8);
         each_part(stored, |part| parts.push(part))?;
         if parts.is_empty() {
-            return Err(PageError::Damaged("it is of no partition"));
+            return Err(PageError::Damaged("its list of partitions is empty"));
         }
         Ok(SharedPartitions { stored: stored.into(), parts })
     }

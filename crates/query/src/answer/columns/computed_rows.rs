@@ -21,7 +21,7 @@ const UNKNOWN: u32 = u32::MAX;
 const DROPPED: u32 = u32::MAX - 1;
 
 impl Outcomes {
-    /// Nothing of these columns.
+    /// No combinations yet, for this many columns.
     pub(super) fn new(columns: usize, round: u64) -> Outcomes {
         Outcomes { columns: (0..columns).map(|_| ValueNumbers::exact()).collect(), numbers: Vec::new(), round }
     }
