@@ -53,18 +53,35 @@ pub(crate) fn asked(archive: &Path, sql: &str) -> Vec<Value> {
 
 /// The same of a table at an address, with variables that the address needs.
 pub(crate) fn asked_at(table: &str, variables: &[(&str, &str)], sql: &str) -> Vec<Value> {
+    let mut answers = asked_in(&ENGINES, table, variables, sql);
+    let (_, first) = answers.swap_remove(0);
+    for (engine, rows) in answers {
+        assert_eq!(rows, first, "{sql}: {engine}");
+    }
+    first
+}
+
+/// What some engines answer, with the name of each.
+pub(crate) fn asked_in(
+    engines: &[&str],
+    table: &str,
+    variables: &[(&str, &str)],
+    sql: &str,
+) -> Vec<(String, Vec<Value>)> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/read_lake.py");
     let mut command = Command::new(installed("lake/bin/python"));
-    let output = command.arg(script).args([table, sql]).envs(variables.iter().copied()).output().expect("started");
+    command.arg(script).args([table, sql]).args(engines).envs(variables.iter().copied());
+    let output = command.output().expect("started");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let answers: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let engines: Vec<&str> = answers.iter().filter_map(|answer| answer["engine"].as_str()).collect();
-    assert_eq!(engines, ENGINES, "{said}");
-    for answer in &answers {
-        assert_eq!(answer["rows"], answers[0]["rows"], "{sql}: {answer}");
-    }
-    answers[0]["rows"].as_array().expect("rows").clone()
+    assert!(output.status.success(), "{sql}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    let answers = said.lines().map(|line| {
+        let mut answer: Value = serde_json::from_str(line).expect("JSON");
+        let Value::Array(rows) = answer["rows"].take() else { panic!("{sql}: {line}") };
+        (answer["engine"].as_str().expect("a name").to_owned(), rows)
+    });
+    let answers: Vec<(String, Vec<Value>)> = answers.collect();
+    assert_eq!(answers.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>(), engines, "{said}");
+    answers
 }
 
 /// Lines of JSON of a day, with a field that one host has as a number, and the other as a text.

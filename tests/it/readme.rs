@@ -4,10 +4,15 @@
 //!   home, with `daytable` on the path. A block that cannot run here has `<!-- not run: reason -->` on the line before.
 //! * A `text` block after the line `<!-- printed by the block above -->` is what that `sh` block prints, to the letter. An
 //!   ellipsis (`…`) stands for text that differs from run to run.
+//! * A `sql` block after the line `<!-- asked of TABLE in ENGINE … -->` is asked in these engines about a Delta table in the
+//!   page's folder, after its `sh` blocks. A `text` block after the line `<!-- answered by the block above -->` is what each answers,
+//!   a line of JSON a row; it stands for all `sql` blocks since the last such one.
 //! * Each `toml` block is a valid configuration, and each `env` block a valid environment.
 
 use crate::house::documents::pages;
+use crate::lake::asked_in;
 use crate::place::{DAYTABLE, Place, wait_for};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -23,6 +28,9 @@ const BLOCK_PATIENCE: Duration = Duration::from_secs(240);
 
 /// The line before a `text` block that is compared with what the `sh` block above it prints.
 const PRINTED: &str = "<!-- printed by the block above -->";
+
+/// The line before a `text` block that is compared with what engines answer to the `sql` blocks above it.
+const ANSWERED: &str = "<!-- answered by the block above -->";
 
 /// A fenced block of a page.
 #[derive(Debug, PartialEq, Eq)]
@@ -217,12 +225,35 @@ fn the_recorded_session_is_what_the_program_prints() {
     assert!(is_same, "run: examples/record-session docs/guide/session.svg");
 }
 
+/// Asks engines what the `sql` blocks of a page ask, about tables below `folder`.
+fn ask_engines(page: &Path, folder: &Path) {
+    let text = text_of(page);
+    let line_before = |line: usize| text.lines().nth(line.saturating_sub(3)).unwrap_or_default().trim();
+    let answers: Vec<Block> =
+        blocks(&text, "text").into_iter().filter(|block| line_before(block.line) == ANSWERED).collect();
+    let mut asked = 0;
+    for block in blocks(&text, "sql").iter().filter(|block| block.not_run.is_none()) {
+        let told = line_before(block.line).strip_prefix("<!-- asked of ").and_then(|rest| rest.strip_suffix(" -->"));
+        let Some((table, engines)) = told.and_then(|told| told.split_once(" in ")) else { continue };
+        let engines: Vec<&str> = engines.split_whitespace().collect();
+        let answer = answers.iter().find(|answer| answer.line > block.line).expect("an answer on the page");
+        let rows = answer.text.lines().map(|row| serde_json::from_str(row).expect("a row of JSON"));
+        let shown: Vec<Value> = rows.collect();
+        let table = folder.join(table).display().to_string();
+        for (engine, rows) in asked_in(&engines, &table, &[], &block.text) {
+            assert_eq!(rows, shown, "{}:{}: {engine}", page.display(), block.line);
+            asked += 1;
+        }
+    }
+    assert!(asked > 0 || answers.is_empty(), "{}: no engine was asked", page.display());
+}
+
 /// Runs the blocks of a page, and returns how many ran.
 fn run_page(page: &Path) -> usize {
     let text = text_of(page);
     let (blocks, printed) = (blocks(&text, "sh"), printed(&text));
     let run: Vec<&Block> = blocks.iter().filter(|block| block.not_run.is_none()).collect();
-    let (count, page) = (run.len(), page.display());
+    let (count, path_of_page, page) = (run.len(), page, page.display());
     let place = Place::new();
     let (bin, home, folder) = (place.path("bin"), place.path("home"), place.path("folder"));
     for new in [&bin, &home, &folder] {
@@ -262,6 +293,7 @@ fn run_page(page: &Path) -> usize {
             );
         }
     }
+    ask_engines(path_of_page, &folder);
     count
 }
 
