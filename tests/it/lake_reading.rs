@@ -243,8 +243,13 @@ fn object_storage_of_another_maker_answers_as_well() {
     answers_from_few_files(&Store::seaweed());
 }
 
+#[test]
+fn blob_storage_answers_as_well() {
+    answers_from_few_files(&Store::azure());
+}
+
 fn answers_from_few_files(store: &Store) {
-    let lake = Lake::new(&store.url.to_string(), &format!("table_format = \"delta\"\n{}", store.s3_keys()));
+    let lake = Lake::new(&store.url.to_string(), &format!("table_format = \"delta\"\n{}", store.access_keys()));
     check(&lake, 3);
 
     // One host and day of seven files: the log, and one file.

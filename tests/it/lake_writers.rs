@@ -37,7 +37,7 @@ fn archive(host: &Host, table: &str, number: usize) {
 #[test]
 fn twenty_hosts_write_one_table_and_each_record_is_there_once() {
     let store = Store::seaweed();
-    let (url, archives) = (store.url.to_string(), format!("table_format = \"delta\"\n{}", store.s3_keys()));
+    let (url, archives) = (store.url.to_string(), format!("table_format = \"delta\"\n{}", store.access_keys()));
     let names: Vec<String> = (0..HOSTS).map(|host| format!("web-{host:02}")).collect();
     thread::scope(|scope| {
         for (at, name) in names.iter().enumerate() {

@@ -15,6 +15,7 @@ mod agents;
 mod alerts;
 mod archive;
 mod arrivals;
+mod authority;
 mod azure;
 mod activation;
 mod backup;

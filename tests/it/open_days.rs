@@ -377,9 +377,17 @@ fn copy_folder(from: &Path, to: &Path) {
 
 #[test]
 fn object_storage_has_open_days() {
-    let store = Store::s3();
+    has_open_days(&Store::s3());
+}
+
+#[test]
+fn blob_storage_has_open_days() {
+    has_open_days(&Store::azure());
+}
+
+fn has_open_days(store: &Store) {
     let address = store.url.to_string();
-    let host = publishing_host(&store.s3_keys(), &address, "");
+    let host = publishing_host(&store.access_keys(), &address, "");
     host.import("a.log", &lines(600, 300));
     let mut command = Command::new(DAYTABLE);
     command.args(["run", "--config", &host.config]);

@@ -1,6 +1,7 @@
 //! OTLP out: a backend has every record at least once, whatever it answers and whatever is killed, and what it refuses is counted
 //! and named.
 
+use crate::authority::certificates;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, installed, message_of, numbered, wait_for};
 use crate::server::next_request;
 use prost::Message;
@@ -426,6 +427,45 @@ fn another_daytable_takes_what_is_sent() {
     assert_eq!((&own["level"], &own["n"], &own["b"]), (&"error".into(), &1.5.into(), &true.into()), "{own}");
     let messages = |place: &Place| place.messages().into_keys().collect::<Vec<_>>();
     assert_eq!(messages(&central), messages(&host));
+    daemon.stop();
+    running.stop();
+}
+
+#[test]
+fn a_backend_with_a_certificate_of_a_private_authority_gets_it_by_tls_alone() {
+    let (central, host) = (Place::new(), Place::new());
+    let (authority, certificate, key) = certificates(&central);
+    fs::write(central.path("credentials"), "[[credential]]\nname = \"web-1\"\ntoken = \"0123456789abcdef-sent\"\n")
+        .expect("written");
+    let running = central.start_with(&format!(
+        "[http]\nlisten = \"127.0.0.1:0\"\ntls = {{ cert_file = \"{}\", key_file = \"{}\" }}\ncredentials_file = \"{}\"\n",
+        certificate.display(),
+        key.display(),
+        central.path("credentials").display(),
+    ));
+    fs::write(host.path("headers"), "Authorization: Bearer 0123456789abcdef-sent\n").expect("written");
+    let block = |authority: &str| {
+        let port = running.address().port();
+        let headers = host.path("headers");
+        format!(
+            "host = \"web-1\"\n[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"shop\"\n[[forward]]\n\
+             to = \"otlp+https://127.0.0.1:{port}\"\nheaders_file = \"{}\"\n{authority}",
+            headers.display()
+        )
+    };
+    host.write("app.log", &numbered("2026-11-21T08:00:00Z INFO request n", 20));
+    let daemon = start(&host, &block(""));
+    let trouble = || {
+        let troubles = host.json("status", &[]).remove(0)["troubles"].to_string();
+        troubles.contains("forward to otlp+https://").then_some(troubles)
+    };
+    let said = wait_for("a trouble", PATIENCE, trouble);
+    assert!(said.contains("certificate"), "{said}");
+    daemon.stop();
+    assert_eq!(central.records().len(), 0);
+    let daemon = start(&host, &block(&format!("ca_file = \"{}\"\n", authority.display())));
+    wait_for("all records", PATIENCE, || (central.records().len() == 20).then_some(()));
+    assert_eq!(trouble(), None);
     daemon.stop();
     running.stop();
 }

@@ -169,12 +169,16 @@ impl Store {
         Archive::open_to_write(&self.url, &self.access, &QUICK).expect("opened")
     }
 
-    /// The keys of `[archives]` for a store played by a server of S3.
-    pub(crate) fn s3_keys(&self) -> String {
+    /// The keys of `[archives]` that reach it.
+    pub(crate) fn access_keys(&self) -> String {
+        let Access { s3_endpoint, s3_credentials_file, azure_connection_string_file, .. } = &self.access;
+        if let Some(connection) = azure_connection_string_file {
+            return format!("allow_http = true\nazure_connection_string_file = \"{}\"\n", connection.display());
+        }
         format!(
             "allow_http = true\ns3_endpoint = \"{}\"\ns3_region = \"us-east-1\"\ns3_credentials_file = \"{}\"\n",
-            self.access.s3_endpoint.as_deref().expect("an endpoint"),
-            self.access.s3_credentials_file.as_deref().expect("a file").display()
+            s3_endpoint.as_deref().expect("an endpoint"),
+            s3_credentials_file.as_deref().expect("a file").display()
         )
     }
 

@@ -2,11 +2,11 @@
 //! server hands them out as Entra ID and as the metadata services of machines do, and fails on demand.
 
 use super::emulator::connection_string;
+use crate::authority::certificates;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, installed, numbered, wait_for};
 use crate::server::{Server, free_port, next_request};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -173,30 +173,6 @@ impl TokenAzurite {
     fn endpoint(&self) -> String {
         format!("https://127.0.0.1:{}/devstoreaccount1", self.port)
     }
-}
-
-/// An authority, and a certificate for 127.0.0.1 with its key.
-fn certificates(place: &Place) -> (PathBuf, PathBuf, PathBuf) {
-    let mut authority = CertificateParams::new(Vec::new()).expect("parameters");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // One with the name of its certificates looks as if these were signed by themselves.
-    authority.distinguished_name.push(DnType::CommonName, "authority");
-    let authority_key = KeyPair::generate().expect("a key");
-    let authority_certificate = authority.self_signed(&authority_key).expect("a certificate");
-    let issuer = Issuer::new(authority, authority_key);
-    let mut server = CertificateParams::new(Vec::new()).expect("parameters");
-    server.subject_alt_names = vec![SanType::IpAddress([127, 0, 0, 1].into())];
-    let server_key = KeyPair::generate().expect("a key");
-    let server_certificate = server.signed_by(&server_key, &issuer).expect("a certificate");
-    let file = |name: &str, text: &str| {
-        fs::write(place.path(name), text).expect("written");
-        place.path(name)
-    };
-    (
-        file("authority.pem", &authority_certificate.pem()),
-        file("server.pem", &server_certificate.pem()),
-        file("server.key", &server_key.serialize_pem()),
-    )
 }
 
 /// A place whose store is reached by an identity.
