@@ -433,10 +433,15 @@ fn an_identity_without_rights_is_told_from_one_that_is_not_known() {
 
 /// Runs `check --access` for an archive.
 fn access(place: &Place, url: &str, more: &str, variables: &[(&str, &str)]) -> Output {
+    archive_asked(&["check", "--access"], place, url, more, variables)
+}
+
+/// Runs a command with the configuration of an archive.
+fn archive_asked(command: &[&str], place: &Place, url: &str, more: &str, variables: &[(&str, &str)]) -> Output {
     let config = place.configure(&format!("[[table]]\nname = \"Log\"\narchive = \"{url}\"\n[archives]\n{more}"));
-    let mut check = Command::new(DAYTABLE);
-    check.args(["check", "--access", "--config"]).arg(config).envs(variables.iter().copied());
-    check.output().expect("daytable can be run")
+    let mut asked = Command::new(DAYTABLE);
+    asked.args(command).arg("--config").arg(config).envs(variables.iter().copied());
+    asked.output().expect("daytable can be run")
 }
 
 #[test]
@@ -462,6 +467,9 @@ fn archives_in_blob_storage_are_written_by_an_identity() {
         "{}",
         shown(&good)
     );
+    // `doctor` asks the same.
+    let doctor = shown(&archive_asked(&["doctor"], &place, "az://days/host-1", "", &machine));
+    assert!(doctor.contains("az://days/host-1: the managed identity of this machine may write there"), "{doctor}");
     // The authority's address ends with a slash, as Kubernetes' webhook writes it.
     let (authority_host, secret) = (format!("{server}/"), SECRET);
     let application = [
@@ -479,6 +487,24 @@ fn archives_in_blob_storage_are_written_by_an_identity() {
     assert!(shown(&good).contains("by the application app of tenant, which may write there"), "{}", shown(&good));
     let last = identities.asked().pop().expect("a request");
     assert!(last.line.starts_with("POST /tenant/oauth2/v2.0/token "), "{last:?}");
+    // A pod, whose token of Kubernetes is in a file.
+    let token = place.path("assertion").display().to_string();
+    fs::write(&token, ASSERTION).expect("written");
+    let workload = [
+        account.as_slice(),
+        &[
+            ("AZURE_AUTHORITY_HOST", authority_host.as_str()),
+            ("AZURE_CLIENT_ID", "pod"),
+            ("AZURE_TENANT_ID", "tenant"),
+            ("AZURE_FEDERATED_TOKEN_FILE", token.as_str()),
+        ],
+    ]
+    .concat();
+    let good = access(&place, "az://days/host-1", "allow_http = true\n", &workload);
+    assert!(good.status.success(), "{}", shown(&good));
+    assert!(shown(&good).contains("by the workload identity pod of tenant, which may write there"), "{}", shown(&good));
+    let last = identities.asked().pop().expect("a request");
+    assert!(last.body.contains(&format!("client_assertion={ASSERTION}")), "{last:?}");
     for (grant, expected) in [
         (Grant::Lasting(-60), "the managed identity of this machine may not write there"),
         (Grant::OfAnother, "the managed identity of this machine may not write there"),
@@ -574,6 +600,12 @@ fn archives_in_s3_and_in_googles_storage_are_written_by_the_machine() {
     let refused = s3("ASIAOTHER");
     assert_eq!(refused.status.code(), Some(69), "{}", shown(&refused));
     assert!(shown(&refused).contains("the role of this machine may not write there"), "{}", shown(&refused));
+    let doctor = {
+        let endpoint = format!("s3_endpoint = \"http://127.0.0.1:{}\"\nallow_http = true\n", objects_of("ASIAOTHER"));
+        let variables = [("AWS_METADATA_ENDPOINT", metadata.as_str()), ("AWS_REGION", "us-east-1")];
+        shown(&archive_asked(&["doctor"], &place, "s3://days", &endpoint, &variables))
+    };
+    assert!(doctor.contains("s3://days: the role of this machine may not write there"), "{doctor}");
     // The metadata service of Google.
     let machine = IdentityServer::start(|_, asked| {
         assert!(asked.head.contains("metadata-flavor: google"), "{asked:?}");
@@ -593,4 +625,119 @@ fn archives_in_s3_and_in_googles_storage_are_written_by_the_machine() {
     let refused = google("Bearer ya29.other");
     assert_eq!(refused.status.code(), Some(69), "{}", shown(&refused));
     assert!(!shown(&refused).contains("ya29"), "{}", shown(&refused));
+}
+
+#[test]
+fn archives_in_s3_are_written_by_workloads_and_containers() {
+    let place = Place::new();
+    let token = place.path("token").display().to_string();
+    fs::write(&token, "kubernetes-token").expect("written");
+    let s3 = |word: &'static str, variables: &[(&str, &str)]| {
+        let endpoint = format!(
+            "s3_endpoint = \"http://127.0.0.1:{}\"\ns3_region = \"us-east-1\"\nallow_http = true\n",
+            objects_of(word)
+        );
+        access(&place, "s3://days", &endpoint, variables)
+    };
+    // The security token service, by the token of a pod.
+    let answer = "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
+                  <AccessKeyId>ASIAPOD</AccessKeyId><SecretAccessKey>c2VjcmV0</SecretAccessKey>\
+                  <SessionToken>dG9rZW4</SessionToken><Expiration>2100-01-01T00:00:00Z</Expiration></Credentials>\
+                  </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>";
+    let (authority, certificate, key) = certificates(&place);
+    let (authority, port) = (authority.display().to_string(), free_port());
+    // The service is asked by TLS alone. It says yes to the token that is in its argument.
+    let program = "import http.server, ssl, sys
+port, certificate, key, token, answer = sys.argv[1:]
+class Service(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = self.path + self.rfile.read(int(self.headers.get('Content-Length') or 0)).decode()
+        good = 'AssumeRoleWithWebIdentity' in asked and token in asked
+        body = (answer if good else '<ErrorResponse><Error><Code>ExpiredTokenException</Code></Error></ErrorResponse>').encode()
+        self.send_response(200 if good else 400)
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(('127.0.0.1', int(port)), Service)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(certificate, key)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()";
+    let mut python = Command::new("python3");
+    python.args(["-c", program, &port.to_string()]).args([certificate, key]).args(["kubernetes-token", answer]);
+    let _tokens = Server::start(python, port);
+    let service = format!("https://127.0.0.1:{port}");
+    let pod = [
+        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/logs"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", token.as_str()),
+        ("AWS_ENDPOINT_URL_STS", service.as_str()),
+        ("SSL_CERT_FILE", authority.as_str()),
+    ];
+    let good = s3("ASIAPOD", &pod);
+    assert!(good.status.success(), "{}", shown(&good));
+    let by = "by the role arn:aws:iam::1:role/logs of a workload, which may write there";
+    assert!(shown(&good).contains(by), "{}", shown(&good));
+    // Its token has ended.
+    fs::write(&token, "former-token").expect("written");
+    let refused = s3("ASIAPOD", &pod);
+    assert_eq!(refused.status.code(), Some(69), "{}", shown(&refused));
+    assert!(shown(&refused).contains("of a workload may write there is not known"), "{}", shown(&refused));
+    assert!(shown(&refused).contains("ExpiredTokenException"), "{}", shown(&refused));
+    assert!(!shown(&refused).contains("former-token"), "{}", shown(&refused));
+
+    // The credentials of a container.
+    let tokens = IdentityServer::start(|_, asked| {
+        assert!(asked.line.starts_with("GET /role "), "{asked:?}");
+        Grant::Status(
+            200,
+            "",
+            "{\"AccessKeyId\":\"ASIATASK\",\"SecretAccessKey\":\"c2VjcmV0\",\"Token\":\"dG9rZW4\",\"Expiration\":\"2100-01-01T00:00:00Z\"}",
+        )
+    });
+    let address = format!("http://127.0.0.1:{}/role", tokens.port);
+    let task =
+        [("AWS_CONTAINER_CREDENTIALS_FULL_URI", address.as_str()), ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token)];
+    let good = s3("ASIATASK", &task);
+    assert!(good.status.success(), "{}", shown(&good));
+    assert!(shown(&good).contains("by the role of this container, which may write there"), "{}", shown(&good));
+
+    // A temporary key of the environment that has ended.
+    let ended =
+        objects_that_say("<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>");
+    let endpoint =
+        format!("s3_endpoint = \"http://127.0.0.1:{ended}\"\ns3_region = \"us-east-1\"\nallow_http = true\n");
+    let key = [
+        ("AWS_ACCESS_KEY_ID", "ASIAOLD"),
+        ("AWS_SECRET_ACCESS_KEY", "c2VjcmV0-old"),
+        ("AWS_SESSION_TOKEN", "b2xk-session"),
+    ];
+    let refused = access(&place, "s3://days", &endpoint, &key);
+    assert_eq!(refused.status.code(), Some(69), "{}", shown(&refused));
+    assert!(shown(&refused).contains("the temporary key ASIAOLD"), "{}", shown(&refused));
+    assert!(shown(&refused).contains("ExpiredToken"), "{}", shown(&refused));
+    assert!(
+        !shown(&refused).contains("c2VjcmV0-old") && !shown(&refused).contains("b2xk-session"),
+        "{}",
+        shown(&refused)
+    );
+}
+
+/// A service of objects that refuses everything for this reason.
+fn objects_that_say(reason: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+            let mut stream = stream;
+            while next_request(&mut reader).is_some() {
+                let answer = format!("HTTP/1.1 400 X\r\nContent-Length: {}\r\n\r\n{reason}", reason.len());
+                if stream.write_all(answer.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    port
 }
