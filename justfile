@@ -25,9 +25,13 @@ properties cases="4096":
 slowest count="20":
     tests/slowest {{count}}
 
-# Measure one benchmark: parse, page, seal, end_to_end, edges, asking, azure or fleet.
+# Measure one benchmark: parse, page, seal, end_to_end, edges, asking, azure or fleet. benches/lake and benches/drilldown are scripts.
 bench name="end_to_end" *args:
     cargo bench --bench {{name}} -- {{args}}
+
+# Measure what README and docs/evidence/measured.md say, and write their tables. Nothing else should run meanwhile.
+measured:
+    python3 benches/measured.py
 
 # Run the fuzz targets for a number of executions. Needs a nightly toolchain and cargo-fuzz.
 fuzz executions="1000000" *targets:

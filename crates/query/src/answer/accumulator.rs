@@ -33,7 +33,7 @@ pub enum Accumulator {
     /// A sum, and the number of its values.
     Sum(Sum),
     /// The least or the greatest value.
-    End(Option<OwnedValue>),
+    Extreme(Option<OwnedValue>),
     /// Numbers whose quantile is asked; whether all were durations.
     Quantile(Box<QuantileSketch>, bool),
     /// Values in their order.
@@ -152,7 +152,7 @@ fn is_empty(value: Option<Property<'_>>) -> bool {
 
 /// Takes a value if it is less, or greater, than the one so far. Of values that are equal as numbers, the text decides,
 /// and then the type, so that the order in which values come does not matter.
-pub(super) fn add_end(end: &mut Option<OwnedValue>, function: Function, value: Property<'_>) {
+pub(super) fn add_extreme(end: &mut Option<OwnedValue>, function: Function, value: Property<'_>) {
     let is_better = |end: &OwnedValue| {
         let (end, order) = (end.as_property(), compare(value, end.as_property()));
         let by_text = || value.text().cmp(&end.text()).then_with(|| (value.kind() as u8).cmp(&(end.kind() as u8)));
@@ -192,7 +192,7 @@ impl Accumulator {
             Function::Count | Function::CountEmpty | Function::SumLength | Function::Rate => Accumulator::Count(0),
             Function::CountUniq => Accumulator::Uniq(UniqHashes::default()),
             Function::Sum | Function::Avg | Function::RateSum => Accumulator::Sum(Sum::default()),
-            Function::Min | Function::Max => Accumulator::End(None),
+            Function::Min | Function::Max => Accumulator::Extreme(None),
             Function::Quantile(_) => Accumulator::Quantile(Box::default(), true),
             Function::Values => Accumulator::Values(Vec::new()),
             Function::UniqValues => Accumulator::UniqValues(BTreeSet::new()),
@@ -229,9 +229,9 @@ impl Accumulator {
             // Nothing is added to what is counted.
             (Accumulator::UniqCount(_), _) => {}
             (Accumulator::Sum(sum), _) => values().filter_map(plain_number).for_each(|number| sum.add(number)),
-            (Accumulator::End(end), function) => {
+            (Accumulator::Extreme(end), function) => {
                 let before = end.as_ref().map_or(0, value_bytes);
-                values().filter(|value| !is_empty(Some(*value))).for_each(|value| add_end(end, function, value));
+                values().filter(|value| !is_empty(Some(*value))).for_each(|value| add_extreme(end, function, value));
                 return end.as_ref().map_or(0, value_bytes).saturating_sub(before);
             }
             (Accumulator::Quantile(sketch, are_durations), _) => {
@@ -281,9 +281,9 @@ impl Accumulator {
                 return uniq_bytes(hashes).saturating_sub(before);
             }
             (Accumulator::Sum(sum), Accumulator::Sum(more)) => sum.merge(&more),
-            (Accumulator::End(end), Accumulator::End(Some(more))) => {
+            (Accumulator::Extreme(end), Accumulator::Extreme(Some(more))) => {
                 let before = end.as_ref().map_or(0, value_bytes);
-                add_end(end, function, more.as_property());
+                add_extreme(end, function, more.as_property());
                 return end.as_ref().map_or(0, value_bytes).saturating_sub(before);
             }
             (Accumulator::Quantile(sketch, are), Accumulator::Quantile(more, also)) => {
@@ -317,7 +317,7 @@ impl Accumulator {
         match self {
             Accumulator::Count(_) | Accumulator::UniqCount(_) | Accumulator::Sum(_) => 0,
             Accumulator::Uniq(hashes) => uniq_bytes(hashes),
-            Accumulator::End(end) => end.as_ref().map_or(0, value_bytes),
+            Accumulator::Extreme(end) => end.as_ref().map_or(0, value_bytes),
             Accumulator::Quantile(sketch, _) => 128 + sketch.bytes(),
             Accumulator::Values(values) => values.iter().map(|value| 32 + value_bytes(value)).sum(),
             Accumulator::UniqValues(texts) => texts.iter().map(|text| 64 + text.0.len()).sum(),
@@ -346,7 +346,7 @@ impl Accumulator {
             (Accumulator::Sum(sum), Function::Avg) => sum.mean(),
             (Accumulator::Sum(sum), Function::RateSum) => sum.total().map(|total| number_value(total / seconds)),
             (Accumulator::Sum(sum), _) => sum.value(),
-            (Accumulator::End(end), _) => end,
+            (Accumulator::Extreme(end), _) => end,
             (Accumulator::Quantile(sketch, are_durations), Function::Quantile(phi)) => {
                 let value = sketch.quantile(phi)?;
                 Some(if are_durations { OwnedValue::String(show_duration(value as i64)) } else { number_value(value) })
@@ -400,7 +400,7 @@ impl Spilled for Accumulator {
                 (3u8, (*whole, (*fraction, *compensation))).write(to);
                 (*count, *has_fractions).write(to);
             }
-            Accumulator::End(end) => {
+            Accumulator::Extreme(end) => {
                 4u8.write(to);
                 end.write(to);
             }
@@ -435,7 +435,7 @@ impl Spilled for Accumulator {
                 let (count, has_fractions) = Spilled::read(from)?;
                 Accumulator::Sum(Sum { whole, fraction, compensation, count, has_fractions })
             }
-            4 => Accumulator::End(Spilled::read(from)?),
+            4 => Accumulator::Extreme(Spilled::read(from)?),
             5 => {
                 let are_durations = bool::read(from)?;
                 Accumulator::Quantile(Box::new(QuantileSketch::read(from)?), are_durations)

@@ -28,7 +28,7 @@ pub(super) enum FoundField {
 }
 
 /// What was gathered of fields.
-pub(super) enum GatheredField<'f> {
+pub(super) enum AggregatedField<'f> {
     /// This many records, whose fields follow.
     Records(u64),
     /// A field of some of these.

@@ -5,7 +5,7 @@
 
 use super::accumulator::{Accumulator, better_shown, cell, compare_groups};
 use super::answer_budget::AnswerBudget;
-use super::columns::GatheredGroups;
+use super::columns::AggregatedGroups;
 use super::item::{AnswerItem, AnswerRow};
 use super::order::compare_values;
 use super::spill::{
@@ -76,7 +76,7 @@ pub(super) struct GroupStage<'q> {
     /// The groups that are in the file.
     runs: GroupRuns,
     /// All groups, if they were gathered elsewhere.
-    gathered: Option<GatheredGroups>,
+    gathered: Option<AggregatedGroups>,
     key: Vec<u8>,
     order: GroupOrder,
     comparison: GroupComparison,
@@ -273,7 +273,7 @@ impl<'q> GroupStage<'q> {
     /// the first ones.
     fn each_group(
         &self,
-        gathered: Option<GatheredGroups>,
+        gathered: Option<AggregatedGroups>,
         runs: GroupRuns,
         first: Option<FirstGroups<'_>>,
         each: &mut dyn FnMut(Group) -> Result<ControlFlow<()>, SpillStop>,
@@ -483,7 +483,7 @@ impl Groups for GroupStage<'_> {
         self.runs.append(runs);
     }
 
-    fn set_groups(&mut self, mut gathered: GatheredGroups) {
+    fn set_groups(&mut self, mut gathered: AggregatedGroups) {
         if !self.by.is_empty() {
             self.gathered = Some(gathered);
             return;

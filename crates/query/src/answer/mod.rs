@@ -84,8 +84,8 @@ use crate::stores::Stores;
 use crate::tables::TableError;
 use answer_budget::AnswerBudget;
 use columns::{
-    FoldedTables, Gathered, GroupQuestion, SortQuestion, WantedRecords, gather, gather_entries, gather_fields,
-    gather_sorted, select_matching,
+    Aggregated, FoldedTables, GroupQuestion, SortQuestion, WantedRecords, aggregate_entries, aggregate_fields,
+    aggregate_records, collect_sorted, select_matching,
 };
 use daytable_logsql::effect::{RowFlow, fields_of_records};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
@@ -242,7 +242,7 @@ fn answer_within(
             first_of_many.and_then(|at| GroupQuestion::new(&query.pipes[..at], pipeline.grouping(at)?, options.now));
         let sorted = first_of_many
             .and_then(|at| Some((at, SortQuestion::new(&query.pipes[..at], query.pipes.get(at)?, options.now)?)));
-        let mut gathered = |report: columns::GatherReport, kept: &str| {
+        let mut gathered = |report: columns::AggregationReport, kept: &str| {
             matched = report.matched;
             if report.is_cut {
                 budget.exhaust(kept);
@@ -250,20 +250,20 @@ fn answer_within(
         };
         let read = if let Some(question) = groups {
             let mut each = |found| match found {
-                Gathered::Runs(runs) => pipeline.add_runs(runs),
-                Gathered::Group(values, states) => pipeline.add_group(values, states),
-                Gathered::All(groups) => pipeline.set_groups(*groups),
-                Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
+                Aggregated::Runs(runs) => pipeline.add_runs(runs),
+                Aggregated::Group(values, states) => pipeline.add_group(values, states),
+                Aggregated::All(groups) => pipeline.set_groups(*groups),
+                Aggregated::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
             };
-            gather(&selection, &predicate, &question, options.now, budget, &mut each)
+            aggregate_records(&selection, &predicate, &question, options.now, budget, &mut each)
                 .map(|report| gathered(report, "groups"))
         } else if let Some((at, question)) = sorted {
             pipeline.sort_by_place(at);
             let mut each = |record| pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink);
-            gather_sorted(&selection, &predicate, &question, budget, &mut each)
+            collect_sorted(&selection, &predicate, &question, budget, &mut each)
                 .map(|report| gathered(report, "sorted records"))
         } else if let Some(question) = fields {
-            gather_fields(&selection, &predicate, question, budget, &mut |found| pipeline.add_field(found))
+            aggregate_fields(&selection, &predicate, question, budget, &mut |found| pipeline.add_field(found))
                 .map(|report| gathered(report, "values"))
         } else {
             let wanted = wanted_records(query, options).map_or(WantedRecords::All, WantedRecords::Newest);
@@ -436,7 +436,7 @@ pub fn fold_entries<F: EntryFold>(
     let go_on = || !is_over.get() && go_on();
     let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(&go_on));
     let selection = Selection { is_text_implied: true, ..Selection::of(stores, &reading, filter, &row_filter, &go_on) };
-    match gather_entries(&selection, predicate, fold, &is_over) {
+    match aggregate_entries(&selection, predicate, fold, &is_over) {
         (Ok(()) | Err(TableError::Interrupted), FoldedTables { states, refused }) => {
             Ok(FoldedEntries { states, report: reading.into_report(), refused })
         }

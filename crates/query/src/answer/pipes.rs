@@ -5,8 +5,8 @@
 
 use super::accumulator::{Accumulator, whole};
 use super::answer_budget::AnswerBudget;
-use super::columns::GatheredGroups;
-use super::field_list::{FieldQuestion, FoundField, GatheredField};
+use super::columns::AggregatedGroups;
+use super::field_list::{AggregatedField, FieldQuestion, FoundField};
 use super::gaps_stage::GapsStage;
 use super::group_stage::{GroupOrder, GroupStage};
 use super::item::{AnswerItem, AnswerRow};
@@ -81,7 +81,7 @@ impl<'q> Pipeline<'q> {
     }
 
     /// Gives the stage that was asked for its groups all of them.
-    pub(super) fn set_groups(&mut self, groups: GatheredGroups) {
+    pub(super) fn set_groups(&mut self, groups: AggregatedGroups) {
         if let Some(stage) = self.stages.get_mut(self.grouping_at).and_then(|stage| stage.as_groups()) {
             stage.set_groups(groups);
         }
@@ -100,7 +100,7 @@ impl<'q> Pipeline<'q> {
     }
 
     /// Adds what was found of fields to the first stage, which asks about them.
-    pub(super) fn add_field(&mut self, found: GatheredField<'_>) {
+    pub(super) fn add_field(&mut self, found: AggregatedField<'_>) {
         if let Some(stage) = self.stages.first_mut() {
             stage.add_field(found);
         }
@@ -398,17 +398,17 @@ impl<'q> PipeStage<'q> for FacetsStage {
         Some(FieldQuestion::Values { values_max: self.values_max, length_max: self.length_max })
     }
 
-    fn add_field(&mut self, found: GatheredField<'_>) {
+    fn add_field(&mut self, found: AggregatedField<'_>) {
         match found {
-            GatheredField::Records(records) => self.items += records,
-            GatheredField::Record(record) => {
+            AggregatedField::Records(records) => self.items += records,
+            AggregatedField::Record(record) => {
                 let _ = self.push(AnswerItem::Record(record), &mut |_| ControlFlow::Continue(()));
             }
-            GatheredField::Field(name, FoundField::Value(value, records)) => {
+            AggregatedField::Field(name, FoundField::Value(value, records)) => {
                 let _ = self.add(name, value.as_property(), records);
             }
-            GatheredField::Field(name, FoundField::Dropped) => drop(self.fields.insert(name.to_owned(), None)),
-            GatheredField::Field(_, FoundField::Present(_)) => {}
+            AggregatedField::Field(name, FoundField::Dropped) => drop(self.fields.insert(name.to_owned(), None)),
+            AggregatedField::Field(_, FoundField::Present(_)) => {}
         }
     }
 
@@ -470,12 +470,12 @@ impl<'q> PipeStage<'q> for FieldNamesStage {
         Some(FieldQuestion::Names)
     }
 
-    fn add_field(&mut self, found: GatheredField<'_>) {
+    fn add_field(&mut self, found: AggregatedField<'_>) {
         match found {
-            GatheredField::Record(record) => {
+            AggregatedField::Record(record) => {
                 let _ = self.push(AnswerItem::Record(record), &mut |_| ControlFlow::Continue(()));
             }
-            GatheredField::Field(name, FoundField::Present(records)) => {
+            AggregatedField::Field(name, FoundField::Present(records)) => {
                 let _ = self.add(name, records);
             }
             _ => {}

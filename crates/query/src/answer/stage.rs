@@ -2,8 +2,8 @@
 
 use super::accumulator::Accumulator;
 use super::answer_budget::AnswerBudget;
-use super::columns::GatheredGroups;
-use super::field_list::{FieldQuestion, GatheredField};
+use super::columns::AggregatedGroups;
+use super::field_list::{AggregatedField, FieldQuestion};
 use super::item::AnswerItem;
 use super::spill::{GroupRuns, SpillStop};
 use crate::entity::OwnedValue;
@@ -50,7 +50,7 @@ pub(super) trait PipeStage<'q> {
     }
 
     /// Takes what was found of the fields of records.
-    fn add_field(&mut self, _found: GatheredField<'_>) {}
+    fn add_field(&mut self, _found: AggregatedField<'_>) {}
 
     /// Passes on what the stage kept.
     fn finish(&mut self, _next: Next<'_>) -> ControlFlow<()> {
@@ -76,7 +76,7 @@ pub(super) trait Groups {
     fn add_runs(&mut self, runs: GroupRuns);
 
     /// Takes all groups.
-    fn set_groups(&mut self, gathered: GatheredGroups);
+    fn set_groups(&mut self, gathered: AggregatedGroups);
 }
 
 /// Ends a stage: the question is refused, or nobody waits for it.

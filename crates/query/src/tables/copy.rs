@@ -180,11 +180,11 @@ impl<'a> TableCopy<'a> {
         }
         let mut reading = self.start(table, known)?;
         self.to.create_table(table)?;
-        let mut gather = Rebatcher::new(table.clone());
+        let mut rebatcher = Rebatcher::new(table.clone());
         loop {
             let page = self.from.read_table(table, reading.at.as_ref())?;
             for row in page.rows {
-                if let Some(batch) = gather.push(row) {
+                if let Some(batch) = rebatcher.push(row) {
                     self.write(table, batch, &mut reading)?;
                 }
             }
@@ -194,7 +194,7 @@ impl<'a> TableCopy<'a> {
                 break;
             }
         }
-        for batch in gather.finish() {
+        for batch in rebatcher.finish() {
             self.write(table, batch, &mut reading)?;
         }
         let TableProgress { begun, content, .. } = reading;

@@ -107,9 +107,9 @@ mod tests {
                     rows.push(OwnedRow { partition, key: key.with_item(item), level: None, properties });
                 }
             }
-            let mut gather = Rebatcher::new(table());
-            let mut batches: Vec<Batch> = rows.iter().cloned().filter_map(|row| gather.push(row)).collect();
-            batches.extend(gather.finish());
+            let mut rebatcher = Rebatcher::new(table());
+            let mut batches: Vec<Batch> = rows.iter().cloned().filter_map(|row| rebatcher.push(row)).collect();
+            batches.extend(rebatcher.finish());
             let got: Vec<_> =
                 batches.iter().flat_map(|batch| batch.rows().map(|row| (batch.partition.clone(), row.key))).collect();
             let want: Vec<_> = rows.iter().map(|row| (row.partition.clone(), row.key)).collect();

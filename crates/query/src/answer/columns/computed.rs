@@ -105,7 +105,7 @@ impl ComputeError {
 }
 
 impl ComputedColumns {
-    /// What has to be computed for a question about the columns `uses`, behind these pipes. `None` if columns cannot tell it.
+    /// What has to be computed for a question about the columns `uses`, behind these pipes. `None` if columns are not enough.
     pub(in crate::answer) fn new<'u>(
         pipes: &[Pipe],
         uses: impl IntoIterator<Item = &'u FieldName>,
@@ -352,7 +352,7 @@ impl Slice {
         }
     }
 
-    /// What tells which records satisfy a condition behind pipes.
+    /// What decides which records satisfy a condition behind pipes.
     fn of_condition(pipes: &[Pipe], effects: &[PipeEffect], condition: &Expression, now: Ticks) -> Option<Slice> {
         let needs = SliceNeeds::of(effects, fields_of(condition))?;
         Some(Slice::new(pipes, needs, Some(condition), Vec::new(), now))

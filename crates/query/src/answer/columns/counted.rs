@@ -1,5 +1,5 @@
-//! What the numbers of records by value of a page, or of a part of a row group, tell without its columns: whether a
-//! filter can match, and how many records of which values do.
+//! The value counts of a page, or of a part of a row group: without reading columns they prune what a filter cannot match,
+//! and count the records that match, in buckets of one value.
 
 use super::filter::{ColumnFilter, is_column_of};
 use daytable_logsql::{Column, FieldName, Predicate, PredicateNode};
@@ -49,7 +49,7 @@ impl CountedFields {
     }
 }
 
-/// By what numbers of records have to be told apart.
+/// The grouping in which precomputed counts can answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CountedBy {
     /// By minute or level.
@@ -72,36 +72,36 @@ enum KnownField<'p> {
     Unknown,
 }
 
-/// The numbers of a page, by the fields of a question.
-pub(super) struct PageNumbers<'p> {
+/// The value counts of a page, by the fields of a question.
+pub(super) struct PageValueCounts<'p> {
     rows: RowsOf<'p>,
     fields: Vec<(&'p FieldName, KnownField<'p>)>,
     levels: LevelNumbers,
 }
 
 /// Records with one value of a field.
-pub(super) struct AlikeRecords<'p> {
+pub(super) struct CountBucket<'p> {
     /// The field that differs within the page, and their value.
     varying: Option<(&'p FieldName, Option<Property<'p>>)>,
     pub(super) levels: LevelNumbers,
 }
 
-impl<'p> PageNumbers<'p> {
-    /// Numbers of a page, or of a part of a row group; `None` if they contradict its `levels`.
+impl<'p> PageValueCounts<'p> {
+    /// Those of a page, or of a part of a row group; `None` if they contradict its `levels`.
     pub(super) fn of(
         fields: &'p CountedFields,
         CountedRecords { rows, levels, counted, .. }: &CountedRecords<'p>,
-    ) -> Option<PageNumbers<'p>> {
+    ) -> Option<PageValueCounts<'p>> {
         let known = fields.0.iter().map(|field| Some((field, known_field(field, *counted, levels)?)));
-        Some(PageNumbers { rows: *rows, fields: known.collect::<Option<_>>()?, levels: **levels })
+        Some(PageValueCounts { rows: *rows, fields: known.collect::<Option<_>>()?, levels: **levels })
     }
 
     /// The records by the values of one field after the other, or by no field where none differs: what is known at once.
-    pub(super) fn views(&self) -> impl Iterator<Item = Vec<AlikeRecords<'p>>> {
-        let all = || vec![AlikeRecords { varying: None, levels: self.levels }];
+    pub(super) fn views(&self) -> impl Iterator<Item = Vec<CountBucket<'p>>> {
+        let all = || vec![CountBucket { varying: None, levels: self.levels }];
         let view = |(field, known): &(&'p FieldName, KnownField<'p>)| match known {
             KnownField::Different(values) => {
-                let alike = |of: &(Option<_>, _)| AlikeRecords { varying: Some((*field, of.0)), levels: of.1 };
+                let alike = |of: &(Option<_>, _)| CountBucket { varying: Some((*field, of.0)), levels: of.1 };
                 Some(values.iter().map(alike).collect())
             }
             _ => None,
@@ -112,7 +112,7 @@ impl<'p> PageNumbers<'p> {
     }
 
     /// The value of a field of some records; `None` if it is not known.
-    pub(super) fn value(&self, of: &AlikeRecords<'p>, field: &FieldName) -> Option<Option<Property<'p>>> {
+    pub(super) fn value(&self, of: &CountBucket<'p>, field: &FieldName) -> Option<Option<Property<'p>>> {
         if let Some((varying, value)) = &of.varying
             && *varying == field
         {
@@ -125,7 +125,7 @@ impl<'p> PageNumbers<'p> {
     }
 
     /// How many of some records match, by level. `None` if that is not known.
-    pub(super) fn matching(&self, filter: &ColumnFilter, of: &AlikeRecords<'p>) -> Option<LevelNumbers> {
+    pub(super) fn matching(&self, filter: &ColumnFilter, of: &CountBucket<'p>) -> Option<LevelNumbers> {
         let levels = filter.levels_with(self.rows, &|field| self.value(of, field));
         let mut matching = of.levels;
         for (code, records) in matching.iter_mut().enumerate() {
@@ -142,13 +142,13 @@ impl<'p> PageNumbers<'p> {
 
     /// All records by level, if all of them match.
     pub(super) fn all_match(&self, filter: &ColumnFilter) -> Option<LevelNumbers> {
-        let is_all = |of: &AlikeRecords<'p>| self.matching(filter, of) == Some(of.levels);
+        let is_all = |of: &CountBucket<'p>| self.matching(filter, of) == Some(of.levels);
         self.views().any(|view| view.iter().all(is_all)).then_some(self.levels)
     }
 
     /// Whether some record may match.
     pub(super) fn may_match(&self, filter: &ColumnFilter) -> bool {
-        let may = |of: &AlikeRecords<'p>| {
+        let may = |of: &CountBucket<'p>| {
             self.matching(filter, of).is_none_or(|levels| levels.iter().any(|records| *records > 0))
         };
         self.views().all(|view| view.iter().any(may))
@@ -157,7 +157,7 @@ impl<'p> PageNumbers<'p> {
 
 /// Whether none of some counted records can match.
 pub(super) fn cannot_match(filter: &ColumnFilter, fields: &CountedFields, counted: &CountedRecords<'_>) -> bool {
-    PageNumbers::of(fields, counted).is_some_and(|numbers| !numbers.may_match(filter))
+    PageValueCounts::of(fields, counted).is_some_and(|numbers| !numbers.may_match(filter))
 }
 
 /// What is known of a field. `None` if numbers contradict each other.

@@ -63,7 +63,7 @@ impl<F: EntryFold> EntrySink for StateSink<'_, F> {
 pub(super) struct EntryFolding<'q, F> {
     fold: &'q F,
     columns: EntryColumns<'q>,
-    is_elsewhere: AtomicBool,
+    falls_back_to_rows: AtomicBool,
     is_over: AtomicBool,
     refused: &'q Mutex<Option<OverBudget>>,
 }
@@ -82,8 +82,8 @@ impl<'q, F: EntryFold> EntryFolding<'q, F> {
         filter: ColumnFilter,
         refused: &'q Mutex<Option<OverBudget>>,
     ) -> EntryFolding<'q, F> {
-        let (is_elsewhere, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        EntryFolding { fold, columns: EntryColumns { question: fold, filter }, is_elsewhere, is_over, refused }
+        let (falls_back_to_rows, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        EntryFolding { fold, columns: EntryColumns { question: fold, filter }, falls_back_to_rows, is_over, refused }
     }
 }
 
@@ -92,8 +92,8 @@ impl<F: EntryFold> TableVisitor for EntryFolding<'_, F> {
         &self.columns.filter
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere.load(Ordering::Relaxed)
+    fn falls_back_to_rows(&self) -> bool {
+        self.falls_back_to_rows.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -167,7 +167,7 @@ impl<F: EntryFold> PartVisitor for EntryFolding<'_, F> {
         let Some(mut batch) = self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
         let open = loop {
             let Some((rows, _)) = matching::decide(&self.columns.filter, &batch, batch.records())? else {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             };
             if rows.is_empty() {
                 return Ok(ControlFlow::Continue(()));
@@ -209,7 +209,7 @@ impl<F: EntryFold> EntryFolding<'_, F> {
                 next = open.next(row + 1);
             }
             let Made::Records(made) = matching::make(&self.columns.filter, batch, &part)? else {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             };
             for (_, record) in made {
                 if self.fold.add_record(&mut thread.state, record.record()).is_break() {
@@ -221,8 +221,8 @@ impl<F: EntryFold> EntryFolding<'_, F> {
         Ok(if self.charge(thread) { ControlFlow::Continue(()) } else { self.end() })
     }
 
-    fn elsewhere(&self) -> ControlFlow<()> {
-        self.is_elsewhere.store(true, Ordering::Relaxed);
+    fn fall_back_to_rows(&self) -> ControlFlow<()> {
+        self.falls_back_to_rows.store(true, Ordering::Relaxed);
         ControlFlow::Break(())
     }
 

@@ -16,7 +16,7 @@ pub type InstanceTest<'q> = dyn Fn(&str, &str) -> bool + Sync + 'q;
 pub struct EntryNeeds<'q> {
     /// Whether the label `level` or the level that Loki detects matters.
     pub level: bool,
-    /// Whether the level matters that Loki detects, in the line if labels do not tell it.
+    /// Whether the level matters that Loki detects, in the line if labels do not have it.
     pub detected_level: bool,
     /// Whether the instance matters.
     pub instance: bool,
@@ -67,7 +67,7 @@ pub struct StreamNeeds {
     pub fields: Vec<FieldName>,
     /// Whether the level that Loki detects may stand in the line.
     pub level_in_line: bool,
-    /// Whether only whole records tell the labels.
+    /// Whether the labels follow from whole records alone.
     pub record: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct StreamNeeds {
 pub enum AlikeLine {
     /// The line of all these records.
     Real,
-    /// One with stand-ins. The flag says whether what they stand for may tell a level.
+    /// One with stand-ins. The flag says whether what they stand for may have a level.
     Reduced(bool),
     /// None: it does not matter.
     None,
@@ -89,7 +89,7 @@ pub enum AlikeOutcome {
     Dropped,
     /// Each is added to a group with this value.
     Group(u32, f64),
-    /// Only whole records tell it.
+    /// It follows from whole records alone.
     Open,
     /// The question ends.
     Ended,
@@ -102,7 +102,7 @@ pub enum EntryValue {
     Number(f64),
     /// Nothing.
     Nothing,
-    /// What only the whole record tells.
+    /// What follows from the whole record alone.
     Open,
 }
 
@@ -131,7 +131,7 @@ pub trait EntryQuestion: Sync {
     /// The cell of a time.
     fn cell(&self, time: i64) -> EntryCell;
 
-    /// Whether a part of a line may tell a level.
+    /// Whether a part of a line may have a level.
     fn may_tell_level(&self, text: &str) -> bool;
 
     /// Whether a text has the name of a field that may have the level.

@@ -3,7 +3,7 @@
 //! A field is dropped from the facets once it has too many values, or one that is too long. So a column of identifiers
 //! is looked at in few batches.
 
-use super::counted::{CountedFields, PageNumbers};
+use super::counted::{CountedFields, PageValueCounts};
 use super::filter::{ColumnFilter, LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
 use super::kept::KeptRecords;
 use super::matching::{self, Made};
@@ -26,13 +26,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Gathers the fields of the matching records of a table.
-pub(super) struct FieldGathering<'q> {
+pub(super) struct FieldAggregation<'q> {
     pub(super) columns: ColumnFilter,
     pub(super) counted_fields: CountedFields,
     pub(super) question: FieldQuestion,
     pub(super) memory: &'q QuestionBudget,
     pub(super) is_full: &'q AtomicBool,
-    pub(super) is_elsewhere: AtomicBool,
+    pub(super) falls_back_to_rows: AtomicBool,
 }
 
 /// The fields that one thread found.
@@ -54,17 +54,17 @@ struct FieldCounts {
     is_dropped: bool,
 }
 
-impl TableVisitor for FieldGathering<'_> {
+impl TableVisitor for FieldAggregation<'_> {
     fn columns(&self) -> &ColumnFilter {
         &self.columns
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere.load(Ordering::Relaxed)
+    fn falls_back_to_rows(&self) -> bool {
+        self.falls_back_to_rows.load(Ordering::Relaxed)
     }
 }
 
-impl PartVisitor for FieldGathering<'_> {
+impl PartVisitor for FieldAggregation<'_> {
     type State = ThreadFields;
 
     fn start(&self) -> ThreadFields {
@@ -85,13 +85,13 @@ impl PartVisitor for FieldGathering<'_> {
 
     fn read(&self, state: &mut ThreadFields, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
         part.take_values(|counted| {
-            let Some(numbers) = PageNumbers::of(&self.counted_fields, &counted) else { return false };
+            let Some(numbers) = PageValueCounts::of(&self.counted_fields, &counted) else { return false };
             let is_exact = counted.is_exact && self.question == FieldQuestion::Names;
             is_exact && self.add_names(state, &numbers, &counted) || !numbers.may_match(&self.columns)
         })?;
         let Some(batch) = &part.batch()? else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, _)) = matching::decide(&self.columns, batch, batch.records())? else {
-            return Ok(self.elsewhere());
+            return Ok(self.fall_back_to_rows());
         };
         if rows.is_empty() {
             return Ok(ControlFlow::Continue(()));
@@ -101,11 +101,11 @@ impl PartVisitor for FieldGathering<'_> {
         spread.keep(&rows);
         if !spread.is_empty() {
             let Made::Records(records) = matching::make(&self.columns, batch, &spread)? else {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             };
             rows.subtract(&spread);
             if !state.records.add(records.into_iter().map(|(_, record)| record)) {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             }
         }
         self.add_keys(state, batch, &rows)?;
@@ -146,12 +146,12 @@ fn shown_field(name: &str, kind: PropertyKind) -> Option<String> {
     }
 }
 
-impl FieldGathering<'_> {
+impl FieldAggregation<'_> {
     /// Adds the names of a page's fields by its numbers. False, without any of them, if the numbers do not tell all.
     fn add_names(
         &self,
         state: &mut ThreadFields,
-        numbers: &PageNumbers<'_>,
+        numbers: &PageValueCounts<'_>,
         CountedRecords { rows, counted, .. }: &CountedRecords<'_>,
     ) -> bool {
         let Some(levels) = numbers.all_match(&self.columns) else { return false };
@@ -175,8 +175,8 @@ impl FieldGathering<'_> {
         true
     }
 
-    fn elsewhere(&self) -> ControlFlow<()> {
-        self.is_elsewhere.store(true, Ordering::Relaxed);
+    fn fall_back_to_rows(&self) -> ControlFlow<()> {
+        self.falls_back_to_rows.store(true, Ordering::Relaxed);
         ControlFlow::Break(())
     }
 

@@ -44,17 +44,17 @@ pub(in crate::answer) struct ColumnFilter {
     predicate: Arc<Predicate>,
     table: Arc<str>,
     level: Option<Level>,
-    contains: Option<SoughtText>,
+    contains: Option<SearchTerm>,
     /// Whether every record that matches the predicate has that text: then the text only excludes pages.
     is_text_implied: bool,
     /// The texts that matchers look for, by the text.
-    needles: HashMap<String, SoughtText>,
+    needles: HashMap<String, SearchTerm>,
     /// The fields that decide, if these alone do.
     fields: Option<Vec<FieldName>>,
 }
 
 /// A text that is looked for in columns.
-struct SoughtText {
+struct SearchTerm {
     needle: Needle,
     borders: (bool, bool),
     /// Excludes pages before their columns are read.
@@ -68,7 +68,7 @@ const ROWS_OF_A_RECORD: usize = 256;
 
 /// Which rows of a batch match.
 #[derive(Debug)]
-pub(in crate::answer) struct DecidedRows {
+pub(in crate::answer) struct TernaryRows {
     /// Rows that match.
     pub(in crate::answer) yes: RowSet,
     /// Rows that may match; those that do are among them.
@@ -104,15 +104,15 @@ impl std::ops::Not for MatchingLevels {
     }
 }
 
-impl DecidedRows {
-    fn exactly(rows: RowSet) -> DecidedRows {
-        DecidedRows { yes: rows.clone(), maybe: rows }
+impl TernaryRows {
+    fn exactly(rows: RowSet) -> TernaryRows {
+        TernaryRows { yes: rows.clone(), maybe: rows }
     }
 
-    fn of(yes: RowSet, open: &RowSet) -> DecidedRows {
+    fn of(yes: RowSet, open: &RowSet) -> TernaryRows {
         let mut maybe = yes.clone();
         maybe.add(open);
-        DecidedRows { yes, maybe }
+        TernaryRows { yes, maybe }
     }
 }
 
@@ -171,9 +171,9 @@ pub(super) fn is_column_of(field: &FieldName, name: &str, kind: PropertyKind) ->
     (field.is_property(name) || is_beside()) && !NO_FIELDS.contains(&(name, kind)) && !LAYOUT.contains(&name)
 }
 
-impl SoughtText {
+impl SearchTerm {
     /// `borders`: whether its first and its last word are whole words of every text with it.
-    fn new(text: &str, borders: (bool, bool)) -> SoughtText {
+    fn new(text: &str, borders: (bool, bool)) -> SearchTerm {
         let needle = Needle::with_borders(text, borders);
         // Such a text may be stored as bytes or numbers.
         let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -181,7 +181,7 @@ impl SoughtText {
         parts.sort_unstable_by_key(|part| std::cmp::Reverse(part.len()));
         parts.truncate(if is_hex || needle.may_be_beside_strings() { 0 } else { PARTS_MAX });
         let pages = TextPrefilter::new(text);
-        SoughtText {
+        SearchTerm {
             needle,
             borders,
             pages,
@@ -217,17 +217,17 @@ impl PartFilter for ColumnFilter {
     }
 
     fn may_match_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
-        let number = |of: &SoughtText| self.all_sought().position(|sought| std::ptr::eq(sought, of));
-        self.may_match(&|sought| !number(sought).is_some_and(lacks))
+        let number = |of: &SearchTerm| self.search_terms().position(|term| std::ptr::eq(term, of));
+        self.may_match(&|term| !number(term).is_some_and(lacks))
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
-        self.may_match(&|sought| sought.pages.may_be_in(page))
+        self.may_match(&|term| term.pages.may_be_in(page))
     }
 
     fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
         let failed = Cell::new(None);
-        let may_match = self.may_match(&|sought| match file.may_have(group, &sought.needle) {
+        let may_match = self.may_match(&|term| match file.may_have(group, &term.needle) {
             Ok(may_have) => may_have,
             Err(error) => {
                 failed.set(Some(error));
@@ -238,7 +238,7 @@ impl PartFilter for ColumnFilter {
     }
 
     fn needles(&self) -> Vec<&Needle> {
-        self.all_sought().map(|sought| &sought.needle).collect()
+        self.search_terms().map(|term| &term.needle).collect()
     }
 }
 
@@ -251,7 +251,7 @@ impl ColumnFilter {
             .contains
             .as_deref()
             .filter(|text| !text.is_empty())
-            .map(|text| SoughtText::new(text, (false, false)));
+            .map(|text| SearchTerm::new(text, (false, false)));
         let mut fields = Vec::new();
         let is_of_fields = contains.is_none() && add_fields(predicate.root(), &mut fields);
         let fields = is_of_fields.then_some(fields);
@@ -343,16 +343,16 @@ impl ColumnFilter {
         }
     }
 
-    fn all_sought(&self) -> impl Iterator<Item = &SoughtText> {
+    fn search_terms(&self) -> impl Iterator<Item = &SearchTerm> {
         self.contains.iter().chain(self.needles.values())
     }
 
     /// Whether rows may match that have only the texts which `has` accepts.
-    fn may_match(&self, has: &dyn Fn(&SoughtText) -> bool) -> bool {
+    fn may_match(&self, has: &dyn Fn(&SearchTerm) -> bool) -> bool {
         self.contains.as_ref().is_none_or(has) && self.may_match_node(self.predicate.root(), has)
     }
 
-    fn may_match_node(&self, node: &PredicateNode, has: &dyn Fn(&SoughtText) -> bool) -> bool {
+    fn may_match_node(&self, node: &PredicateNode, has: &dyn Fn(&SearchTerm) -> bool) -> bool {
         let may_have = |matcher: &Matcher| {
             let needles = matcher.needles();
             needles.is_empty() || needles.iter().any(|(text, _)| self.needles.get(*text).is_none_or(has))
@@ -384,7 +384,7 @@ impl ColumnFilter {
         batch: &ColumnBatch,
         among: &RowSet,
     ) -> Result<Option<RowSet>, StoreError> {
-        let DecidedRows { yes, maybe } = self.decide(batch, among)?;
+        let TernaryRows { yes, maybe } = self.decide(batch, among)?;
         Ok((yes == maybe).then_some(yes))
     }
 
@@ -400,12 +400,12 @@ impl ColumnFilter {
 
     /// Whether a record matches, whatever columns say.
     pub(in crate::answer) fn matches(&self, record: &FullRecord) -> bool {
-        let has_text = |sought: &SoughtText| self.is_text_implied || has_text(&sought.needle, record.record());
+        let has_text = |term: &SearchTerm| self.is_text_implied || has_text(&term.needle, record.record());
         self.contains.as_ref().is_none_or(has_text) && self.predicate.matches(record)
     }
 
     /// Which of some records of a batch match.
-    pub(in crate::answer) fn decide(&self, batch: &ColumnBatch, among: &RowSet) -> Result<DecidedRows, StoreError> {
+    pub(in crate::answer) fn decide(&self, batch: &ColumnBatch, among: &RowSet) -> Result<TernaryRows, StoreError> {
         let mut among = among.clone();
         if let Some(level) = self.level {
             let mut of_level = RowSet::none(batch.len());
@@ -418,17 +418,17 @@ impl ColumnFilter {
         }
         let contains = self.contains.as_ref().filter(|_| !self.is_text_implied);
         if among.is_empty() || matches!((self.predicate.root(), contains), (PredicateNode::Always(true), None)) {
-            return Ok(DecidedRows::exactly(among));
+            return Ok(TernaryRows::exactly(among));
         }
         let view = BatchView { batch, spread: batch.spread()?, laid_out: OnceCell::new() };
-        if let Some(sought) = contains {
+        if let Some(term) = contains {
             // A column says that a record may have the text; the record says whether it has.
             let mut with_text = RowSet::none(batch.len());
-            if sought.may_be_in(batch) {
-                batch.add_containing(&sought.needle, &among, &mut with_text)?;
+            if term.may_be_in(batch) {
+                batch.add_containing(&term.needle, &among, &mut with_text)?;
             }
             with_text.add(&view.spread);
-            with_text.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
+            with_text.add(&view.with_layout(|layout| term.needle.may_cross(layout))?);
             with_text.keep(&among);
             let mut decided = self.node(self.predicate.root(), &view, &with_text)?;
             decided.yes = RowSet::none(batch.len());
@@ -437,17 +437,17 @@ impl ColumnFilter {
         self.node(self.predicate.root(), &view, &among)
     }
 
-    fn node(&self, node: &PredicateNode, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+    fn node(&self, node: &PredicateNode, view: &BatchView<'_>, among: &RowSet) -> Result<TernaryRows, StoreError> {
         let batch = view.batch;
         let none = || RowSet::none(batch.len());
         if among.is_empty() {
-            return Ok(DecidedRows::exactly(none()));
+            return Ok(TernaryRows::exactly(none()));
         }
         match node {
-            PredicateNode::Always(true) => Ok(DecidedRows::exactly(among.clone())),
-            PredicateNode::Always(false) => Ok(DecidedRows::exactly(none())),
+            PredicateNode::Always(true) => Ok(TernaryRows::exactly(among.clone())),
+            PredicateNode::Always(false) => Ok(TernaryRows::exactly(none())),
             PredicateNode::And(nodes) => {
-                let mut all = DecidedRows::exactly(among.clone());
+                let mut all = TernaryRows::exactly(among.clone());
                 let mut nodes: Vec<&PredicateNode> = nodes.iter().collect();
                 nodes.sort_by_key(|node| cost(node));
                 for node in nodes {
@@ -467,21 +467,21 @@ impl ColumnFilter {
                     yes.add(&of_node.yes);
                     open.add(&of_node.maybe);
                 }
-                Ok(DecidedRows::of(yes, &open))
+                Ok(TernaryRows::of(yes, &open))
             }
             PredicateNode::Not(node) => {
                 let inner = self.node(node, view, among)?;
                 let (mut yes, mut maybe) = (among.clone(), among.clone());
                 yes.subtract(&inner.maybe);
                 maybe.subtract(&inner.yes);
-                Ok(DecidedRows { yes, maybe })
+                Ok(TernaryRows { yes, maybe })
             }
             PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => {
                 // Most pages lie wholly within the times of a question. Their keys need not be decoded.
                 if let (PredicateNode::Time(from, to), Some(times)) = (node, batch.times())
                     && let Some(are_all) = are_between(times, *from, *to)
                 {
-                    return Ok(DecidedRows::exactly(if are_all { among.clone() } else { none() }));
+                    return Ok(TernaryRows::exactly(if are_all { among.clone() } else { none() }));
                 }
                 let mut yes = none();
                 batch.each_time(among, |row, time| {
@@ -489,11 +489,11 @@ impl ColumnFilter {
                         yes.insert(row);
                     }
                 })?;
-                Ok(DecidedRows::exactly(yes))
+                Ok(TernaryRows::exactly(yes))
             }
             PredicateNode::Field(name, matcher) => self.field(name, matcher, view, among),
             PredicateNode::Anywhere(matcher) => self.anywhere(matcher, view, among),
-            PredicateNode::Fields(..) => Ok(DecidedRows::of(none(), among)),
+            PredicateNode::Fields(..) => Ok(TernaryRows::of(none(), among)),
         }
     }
 
@@ -503,7 +503,7 @@ impl ColumnFilter {
         matcher: &Matcher,
         view: &BatchView<'_>,
         among: &RowSet,
-    ) -> Result<DecidedRows, StoreError> {
+    ) -> Result<TernaryRows, StoreError> {
         let batch = view.batch;
         let mut yes = RowSet::none(batch.len());
         match name.column() {
@@ -513,7 +513,7 @@ impl ColumnFilter {
                         yes.insert(row);
                     }
                 })?;
-                Ok(DecidedRows::exactly(yes))
+                Ok(TernaryRows::exactly(yes))
             }
             Column::Arrived => {
                 let matches = |time: Property<'_>| matcher.matches(Some(time));
@@ -526,7 +526,7 @@ impl ColumnFilter {
                 let mut open = view.spread.clone();
                 open.keep(among);
                 yes.subtract(&open);
-                Ok(DecidedRows::of(yes, &open))
+                Ok(TernaryRows::of(yes, &open))
             }
             Column::Level => match matcher.levels() {
                 Some(levels) => {
@@ -535,9 +535,9 @@ impl ColumnFilter {
                             yes.insert(row);
                         }
                     })?;
-                    Ok(DecidedRows::exactly(yes))
+                    Ok(TernaryRows::exactly(yes))
                 }
-                None => Ok(DecidedRows::of(yes, among)),
+                None => Ok(TernaryRows::of(yes, among)),
             },
             Column::Instance => {
                 let matches = |partition: &str| matcher.matches(Some(Property::String(&instance_of(partition).0)));
@@ -546,11 +546,11 @@ impl ColumnFilter {
                         yes.insert(row);
                     }
                 });
-                Ok(DecidedRows::exactly(yes))
+                Ok(TernaryRows::exactly(yes))
             }
             Column::Table => match matcher.matches(Some(Property::String(&self.table))) {
-                true => Ok(DecidedRows::exactly(among.clone())),
-                false => Ok(DecidedRows::exactly(yes)),
+                true => Ok(TernaryRows::exactly(among.clone())),
+                false => Ok(TernaryRows::exactly(yes)),
             },
             Column::Line | Column::Anywhere => self.whole_line(matcher, view, among),
             Column::Stream => self.property(|named| named == (STREAM, PropertyKind::String), matcher, view, among),
@@ -577,7 +577,7 @@ impl ColumnFilter {
         matcher: &Matcher,
         view: &BatchView<'_>,
         among: &RowSet,
-    ) -> Result<DecidedRows, StoreError> {
+    ) -> Result<TernaryRows, StoreError> {
         let batch = view.batch;
         let (mut yes, mut present, mut open) =
             (RowSet::none(batch.len()), RowSet::none(batch.len()), view.spread.clone());
@@ -607,7 +607,7 @@ impl ColumnFilter {
         }
         open.keep(among);
         yes.subtract(&open);
-        Ok(DecidedRows::of(yes, &open))
+        Ok(TernaryRows::of(yes, &open))
     }
 
     /// Adds the rows among these whose value in a column matches.
@@ -621,10 +621,10 @@ impl ColumnFilter {
         }
         let mut candidates = None;
         if column.kind() == PropertyKind::String
-            && let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text))
+            && let Some(term) = matcher.needle().and_then(|text| self.needles.get(text))
         {
             let mut with_text = RowSet::none(among.length());
-            column.add_containing(&sought.needle, among, &mut with_text);
+            column.add_containing(&term.needle, among, &mut with_text);
             if with_text.is_empty() {
                 return;
             }
@@ -635,15 +635,15 @@ impl ColumnFilter {
     }
 
     /// Decides about the line alone: the records decide where the line is more than a message.
-    fn whole_line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+    fn whole_line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<TernaryRows, StoreError> {
         let mut decided = self.property(|named| named == ("Message", PropertyKind::String), matcher, view, among)?;
         let mut open = view.laid_out()?.clone();
-        if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
+        if let Some(term) = matcher.needle().and_then(|text| self.needles.get(text)) {
             let mut candidates = RowSet::none(view.batch.len());
-            if sought.may_be_in(view.batch) {
-                view.batch.add_containing(&sought.needle, among, &mut candidates)?;
+            if term.may_be_in(view.batch) {
+                view.batch.add_containing(&term.needle, among, &mut candidates)?;
             }
-            candidates.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
+            candidates.add(&view.with_layout(|layout| term.needle.may_cross(layout))?);
             decided.yes.subtract(&open);
             decided.maybe.subtract(&open);
             open.keep(&candidates);
@@ -655,11 +655,11 @@ impl ColumnFilter {
     }
 
     /// Decides about the message, all fields and the line.
-    fn anywhere(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+    fn anywhere(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<TernaryRows, StoreError> {
         let batch = view.batch;
         let mut yes = RowSet::none(batch.len());
         if matcher.matches_text("") {
-            return Ok(DecidedRows::of(yes, among));
+            return Ok(TernaryRows::of(yes, among));
         }
         if let Some(word) = matcher.folded_word() {
             return anywhere_in_any_case(word, matcher, view, among);
@@ -673,12 +673,12 @@ impl ColumnFilter {
         };
         if !written.is_empty() {
             let mut candidates = RowSet::none(batch.len());
-            for sought in written.iter().filter(|sought| sought.may_be_in(batch)) {
-                batch.add_containing(&sought.needle, &left, &mut candidates)?;
+            for term in written.iter().filter(|term| term.may_be_in(batch)) {
+                batch.add_containing(&term.needle, &left, &mut candidates)?;
             }
             left = candidates.clone();
-            for sought in &written {
-                candidates.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
+            for term in &written {
+                candidates.add(&view.with_layout(|layout| term.needle.may_cross(layout))?);
             }
             laid_out.keep(&candidates);
         }
@@ -699,7 +699,7 @@ impl ColumnFilter {
                 }
                 if column.kind() == PropertyKind::String && !written.is_empty() {
                     let mut with_text = RowSet::none(batch.len());
-                    written.iter().for_each(|sought| column.add_containing(&sought.needle, &of_column, &mut with_text));
+                    written.iter().for_each(|term| column.add_containing(&term.needle, &of_column, &mut with_text));
                     of_column = with_text;
                 }
                 column.add_where(&of_column, &matches, &mut yes);
@@ -712,7 +712,7 @@ impl ColumnFilter {
         open.add(&laid_out);
         open.keep(among);
         open.subtract(&yes);
-        Ok(DecidedRows::of(yes, &open))
+        Ok(TernaryRows::of(yes, &open))
     }
 }
 
@@ -723,7 +723,7 @@ fn anywhere_in_any_case(
     matcher: &Matcher,
     view: &BatchView<'_>,
     among: &RowSet,
-) -> Result<DecidedRows, StoreError> {
+) -> Result<TernaryRows, StoreError> {
     let batch = view.batch;
     let (mut yes, mut open) = (RowSet::none(batch.len()), view.spread.clone());
     let mut laid_out = view.with_layout(|layout| layout.contains('\\') || may_cross_in_any_case(layout, word))?;
@@ -751,7 +751,7 @@ fn anywhere_in_any_case(
     open.add(&laid_out);
     open.keep(among);
     open.subtract(&yes);
-    Ok(DecidedRows::of(yes, &open))
+    Ok(TernaryRows::of(yes, &open))
 }
 
 /// Whether a column has texts that a bare word is looked for in.
@@ -812,7 +812,7 @@ fn cost(node: &PredicateNode) -> u8 {
     }
 }
 
-fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SoughtText>) {
+fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SearchTerm>) {
     match node {
         PredicateNode::And(nodes) | PredicateNode::Or(nodes) => {
             nodes.iter().for_each(|node| gather_needles(node, needles));
@@ -828,12 +828,12 @@ fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SoughtText
     }
 }
 
-fn add_needle(text: &str, mut borders: (bool, bool), needles: &mut HashMap<String, SoughtText>) {
+fn add_needle(text: &str, mut borders: (bool, bool), needles: &mut HashMap<String, SearchTerm>) {
     // Of two matchers with one text, the borders of both hold.
     if let Some(known) = needles.get(text).map(|known| known.borders) {
         borders = (borders.0 && known.0, borders.1 && known.1);
     }
-    needles.insert(text.to_owned(), SoughtText::new(text, borders));
+    needles.insert(text.to_owned(), SearchTerm::new(text, borders));
 }
 
 /// Texts of which every matching record has one, with their borders: those of the matcher, and the same as a value that is

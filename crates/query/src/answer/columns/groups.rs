@@ -6,7 +6,7 @@
 //! question, where the stage of the pipe merges them.
 
 use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
-use super::counted::{AlikeRecords, CountedBy, CountedFields, PageNumbers, is_counted};
+use super::counted::{CountBucket, CountedBy, CountedFields, PageValueCounts, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::group_step::GroupStep;
 use super::kept::KeptRecords;
@@ -14,7 +14,7 @@ use super::matching;
 use super::place::TableVisitor;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::{Values, is_needed_for, open_rows};
-use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
+use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_extreme, plain_number, uniq_bytes, uniq_hash};
 use crate::answer::quantile::QuantileSketch;
 use crate::answer::spill::{GroupRuns, GroupSource};
 use crate::answer::spill_file::SpillFile;
@@ -58,7 +58,7 @@ pub(super) struct StatsGroups<'q> {
 }
 
 /// What is gathered of the matching records of a table.
-pub(super) struct Gathering<'q> {
+pub(super) struct Aggregation<'q> {
     pub(super) columns: ColumnFilter,
     pub(super) grouping: &'q StatsGroups<'q>,
     /// What pipes in front of the groups compute.
@@ -77,12 +77,12 @@ pub(super) struct Gathering<'q> {
     pub(super) charged: AtomicUsize,
     /// Why the question cannot be answered, if a value is too long.
     pub(super) refused: &'q Mutex<Option<OverBudget>>,
-    /// By what numbers of records have to be told apart, if numbers tell all that is asked of records.
+    /// The grouping in which precomputed counts can answer; `None` if records must be read.
     pub(super) counted_by: Option<CountedBy>,
-    /// The fields whose numbers by value may tell what is asked of a page.
+    /// The fields whose value counts may answer the question about a page.
     pub(super) counted_fields: CountedFields,
-    /// Whether rows have to be read.
-    pub(super) is_elsewhere: AtomicBool,
+    /// Whether columns cannot answer, so that rows are read instead.
+    pub(super) falls_back_to_rows: AtomicBool,
 }
 
 /// Groups that threads gave away.
@@ -118,7 +118,7 @@ pub(super) struct ThreadGroups {
 enum States {
     Counts(Vec<u64>),
     Sums(Vec<Sum>),
-    Ends(Vec<Option<OwnedValue>>, Function),
+    Extremes(Vec<Option<OwnedValue>>, Function),
     Quantiles(Box<Quantiles>),
     Uniq(Vec<UniqHashes>),
 }
@@ -178,14 +178,14 @@ impl NumberTable {
 
 /// A value that may be the least or the greatest.
 #[derive(Clone, Copy)]
-enum EndValue {
+enum ExtremeValue {
     Float(f64),
     Time(Ticks),
     Other(u32),
 }
 
-/// Whether columns can tell a function.
-pub(super) fn is_told(aggregate: &Aggregate) -> bool {
+/// Whether the aggregate can be computed from columns.
+pub(super) fn is_columnar(aggregate: &Aggregate) -> bool {
     let is_one = aggregate.fields.len() == 1;
     let is_line = aggregate.fields.iter().any(|field| field.column() == Column::Line);
     !is_line
@@ -199,7 +199,7 @@ pub(super) fn is_told(aggregate: &Aggregate) -> bool {
         }
 }
 
-/// By what numbers of records have to be told apart to tell what is asked of records, if numbers can.
+/// The grouping in which precomputed counts answer a question; `None` if records must be read.
 pub(super) fn counted_by(grouping: &StatsGroups<'_>) -> Option<CountedBy> {
     const MINUTE_NANOS: f64 = 60e9;
     let is_all = |of: &Aggregate| is_count(of) && of.condition.is_none();
@@ -236,13 +236,13 @@ fn is_count(of: &Aggregate) -> bool {
     matches!(of.function, Function::Count | Function::Rate) && of.fields.is_empty()
 }
 
-/// The fields whose numbers by value may tell the groups, or that no record matches.
+/// The fields whose value counts may answer the groups, or show that no record matches.
 pub(super) fn counted_fields(
     grouping: &StatsGroups<'_>,
     filter: &Predicate,
     conditions: &[Predicate],
 ) -> CountedFields {
-    // Only counts follow from these numbers. Of other functions, they tell which pages have no record that matches.
+    // Only counts follow from value counts. For other functions they only prune pages that cannot match.
     let is_counting = grouping.aggregates.iter().all(is_count);
     let by = grouping.by.iter().filter(|_| is_counting).map(|by| &by.field);
     CountedFields::of(conditions.iter().chain([filter]), by)
@@ -252,7 +252,7 @@ impl States {
     fn new(function: Function) -> States {
         match function {
             Function::Sum | Function::Avg | Function::RateSum => States::Sums(Vec::new()),
-            Function::Min | Function::Max => States::Ends(Vec::new(), function),
+            Function::Min | Function::Max => States::Extremes(Vec::new(), function),
             Function::Quantile(_) => States::Quantiles(Box::default()),
             Function::CountUniq => States::Uniq(Vec::new()),
             _ => States::Counts(Vec::new()),
@@ -264,7 +264,7 @@ impl States {
         match self {
             States::Counts(_) => States::Counts(Vec::new()),
             States::Sums(_) => States::Sums(Vec::new()),
-            States::Ends(_, function) => States::Ends(Vec::new(), *function),
+            States::Extremes(_, function) => States::Extremes(Vec::new(), *function),
             States::Quantiles(_) => States::Quantiles(Box::default()),
             States::Uniq(_) => States::Uniq(Vec::new()),
         }
@@ -274,7 +274,7 @@ impl States {
         match self {
             States::Counts(counts) => counts.resize(groups, 0),
             States::Sums(sums) => sums.resize(groups, Sum::default()),
-            States::Ends(ends, _) => ends.resize(groups, None),
+            States::Extremes(ends, _) => ends.resize(groups, None),
             States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
             States::Quantiles(quantiles) => {
                 quantiles.bytes += QUANTILE_BYTES * groups.saturating_sub(quantiles.counts.len());
@@ -299,10 +299,10 @@ impl States {
                     group(of).into_iter().for_each(|of| sums[of].merge(more));
                 }
             }
-            (States::Ends(ends, function), States::Ends(more, _)) => {
+            (States::Extremes(ends, function), States::Extremes(more, _)) => {
                 for (of, more) in groups.iter().zip(more) {
                     if let (Some(of), Some(more)) = (group(of), more) {
-                        add_end(&mut ends[of], *function, more.as_property());
+                        add_extreme(&mut ends[of], *function, more.as_property());
                     }
                 }
             }
@@ -325,7 +325,7 @@ impl States {
         match self {
             States::Counts(counts) => Accumulator::Count(counts[group]),
             States::Sums(sums) => Accumulator::Sum(sums[group]),
-            States::Ends(ends, _) => Accumulator::End(ends[group].take()),
+            States::Extremes(ends, _) => Accumulator::Extreme(ends[group].take()),
             States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
             States::Quantiles(quantiles) => {
                 let mut sketch = std::mem::take(&mut quantiles.sketches[group]);
@@ -343,8 +343,8 @@ impl States {
     }
 }
 
-/// What columns decided about the records of a batch.
-struct DecidedParts {
+/// The records of a batch that match, as far as columns alone decide it.
+struct MatchedBatch {
     /// Those that match.
     rows: RowSet,
     /// Those that the condition of each function accepts, where it has one.
@@ -352,21 +352,21 @@ struct DecidedParts {
 }
 
 /// Records with the same values, of which some match.
-struct AlikeMatches<'p> {
-    of: AlikeRecords<'p>,
+struct MatchingBucket<'p> {
+    of: CountBucket<'p>,
     /// Those that match, by level.
     matching: LevelNumbers,
     /// The same of the condition of each function.
     functions: Vec<LevelNumbers>,
 }
 
-impl TableVisitor for Gathering<'_> {
+impl TableVisitor for Aggregation<'_> {
     fn columns(&self) -> &ColumnFilter {
         &self.columns
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere.load(Order::Relaxed)
+    fn falls_back_to_rows(&self) -> bool {
+        self.falls_back_to_rows.load(Order::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -379,7 +379,7 @@ impl TableVisitor for Gathering<'_> {
     }
 }
 
-impl PartVisitor for Gathering<'_> {
+impl PartVisitor for Aggregation<'_> {
     type State = ThreadGroups;
 
     fn start(&self) -> ThreadGroups {
@@ -462,7 +462,7 @@ impl PartVisitor for Gathering<'_> {
 
     fn read(&self, state: &mut ThreadGroups, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
         part.take_values(|counted| {
-            let Some(numbers) = PageNumbers::of(&self.counted_fields, &counted) else { return false };
+            let Some(numbers) = PageValueCounts::of(&self.counted_fields, &counted) else { return false };
             let is_exact = counted.is_exact && self.computed.is_empty();
             is_exact && self.add_numbers(state, counted.rows, &numbers) || !numbers.may_match(&self.columns)
         })?;
@@ -471,7 +471,7 @@ impl PartVisitor for Gathering<'_> {
             Some(decided) => Some((decided.rows.clone(), Vec::new())),
             None => matching::decide(&self.columns, batch, batch.records())?,
         };
-        let Some((mut rows, records)) = of_filter else { return Ok(self.elsewhere()) };
+        let Some((mut rows, records)) = of_filter else { return Ok(self.fall_back_to_rows()) };
         if rows.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
@@ -480,10 +480,10 @@ impl PartVisitor for Gathering<'_> {
         if !by_record.is_empty() {
             rows.subtract(&by_record);
             let Some(records) = matching::make_rest(&self.columns, batch, &by_record, records)? else {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             };
             if !state.records.add(records) {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             }
         }
         let table = self.columns.table();
@@ -504,7 +504,7 @@ impl PartVisitor for Gathering<'_> {
             } else if let Some(condition) = &self.conditions[at] {
                 match matching::decide(condition, batch, &rows)? {
                     Some((rows, _)) => of_condition = Some(rows),
-                    None => return Ok(self.elsewhere()),
+                    None => return Ok(self.fall_back_to_rows()),
                 }
             }
             let rows = of_condition.as_ref().unwrap_or(&rows);
@@ -515,7 +515,7 @@ impl PartVisitor for Gathering<'_> {
     }
 }
 
-impl Gathering<'_> {
+impl Aggregation<'_> {
     /// Counts records by partition, if neither their levels nor their times matter. False if one of these does.
     fn count_partitions(
         &self,
@@ -540,7 +540,7 @@ impl Gathering<'_> {
     }
 
     /// The columns that the question needs and what was decided on them, where these are enough, and else all.
-    fn batch(&self, part: &mut Part<'_>) -> Result<Option<(ColumnBatch, Option<DecidedParts>)>, StoreError> {
+    fn batch(&self, part: &mut Part<'_>) -> Result<Option<(ColumnBatch, Option<MatchedBatch>)>, StoreError> {
         let filters = || self.conditions.iter().flatten().chain([&self.columns]);
         if filters().any(|filter| filter.fields().is_none()) {
             return Ok(part.batch()?.map(|batch| (batch, None)));
@@ -556,7 +556,7 @@ impl Gathering<'_> {
     }
 
     /// What the columns of a batch decide; `None` if a record has to be looked at.
-    fn decide(&self, front: &ColumnBatch) -> Result<Option<DecidedParts>, StoreError> {
+    fn decide(&self, front: &ColumnBatch) -> Result<Option<MatchedBatch>, StoreError> {
         let Some(rows) = self.columns.decide_all(front, front.records())? else { return Ok(None) };
         let mut conditions = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
@@ -569,7 +569,7 @@ impl Gathering<'_> {
             };
             conditions.push(of_condition);
         }
-        Ok(self.by_record(front, &rows)?.is_empty().then_some(DecidedParts { rows, conditions }))
+        Ok(self.by_record(front, &rows)?.is_empty().then_some(MatchedBatch { rows, conditions }))
     }
 
     /// The times that are in the same steps of all groups as a minute.
@@ -599,15 +599,15 @@ impl Gathering<'_> {
         numbers
     }
 
-    /// Adds the records of a page by its numbers. False, without any of them, if the numbers do not tell all.
-    fn add_numbers(&self, state: &mut ThreadGroups, rows: RowsOf<'_>, numbers: &PageNumbers<'_>) -> bool {
+    /// Adds the records of a page by its value counts. False, without any of them, if these are not enough.
+    fn add_numbers(&self, state: &mut ThreadGroups, rows: RowsOf<'_>, numbers: &PageValueCounts<'_>) -> bool {
         let StatsGroups { by, aggregates } = self.grouping;
         if !aggregates.iter().all(is_count) || !by.iter().all(|by| is_one_step(by, rows)) {
             return false;
         }
-        let Some(told) = numbers.views().find_map(|view| self.tell(numbers, view)) else { return false };
+        let Some(told) = numbers.views().find_map(|view| self.matching_counts(numbers, view)) else { return false };
         let mut fixed = self.fixed_numbers(state, rows);
-        for AlikeMatches { of, matching, functions } in told {
+        for MatchingBucket { of, matching, functions } in told {
             for ((by, values), fixed) in by.iter().zip(&mut state.values).zip(&mut fixed) {
                 if let Some(value) = numbers.value(&of, &by.field) {
                     *fixed = Some(value.map_or(ABSENT, |value| values.step_number(value, by.step.as_ref())));
@@ -623,8 +623,12 @@ impl Gathering<'_> {
         true
     }
 
-    /// How many of some records match. `None` if that, or a value of a group, is not known.
-    fn tell<'p>(&self, numbers: &PageNumbers<'p>, view: Vec<AlikeRecords<'p>>) -> Option<Vec<AlikeMatches<'p>>> {
+    /// How many records of each bucket match. `None` if that, or a value of a group, is not known.
+    fn matching_counts<'p>(
+        &self,
+        numbers: &PageValueCounts<'p>,
+        view: Vec<CountBucket<'p>>,
+    ) -> Option<Vec<MatchingBucket<'p>>> {
         let mut told = Vec::new();
         for of in view {
             let matching = numbers.matching(&self.columns, &of)?;
@@ -639,7 +643,7 @@ impl Gathering<'_> {
             if !self.grouping.by.iter().all(is_known) {
                 return None;
             }
-            told.push(AlikeMatches { of, matching, functions });
+            told.push(MatchingBucket { of, matching, functions });
         }
         Some(told)
     }
@@ -696,8 +700,8 @@ impl Gathering<'_> {
         Ok(ControlFlow::Break(()))
     }
 
-    fn elsewhere(&self) -> ControlFlow<()> {
-        self.is_elsewhere.store(true, Order::Relaxed);
+    fn fall_back_to_rows(&self) -> ControlFlow<()> {
+        self.falls_back_to_rows.store(true, Order::Relaxed);
         ControlFlow::Break(())
     }
 
@@ -909,13 +913,13 @@ fn add(
                 }
             })
         }
-        States::Ends(ends, _) => {
+        States::Extremes(ends, _) => {
             let mut others = ValueNumbers::default();
             let mut found = Vec::new();
             let read = |value: Property<'_>| match value {
-                Property::Double(n) => EndValue::Float(n),
-                Property::DateTime(time) => EndValue::Time(time),
-                other => EndValue::Other(others.number(other)),
+                Property::Double(n) => ExtremeValue::Float(n),
+                Property::DateTime(time) => ExtremeValue::Time(time),
+                other => ExtremeValue::Other(others.number(other)),
             };
             let function = aggregate.function;
             values.each_whole(batch, rows, read, |row, value| {
@@ -923,7 +927,7 @@ fn add(
                 match (value, &*end) {
                     (Ok(n), Some(OwnedValue::Int64(least))) if function == Function::Min && n >= *least => {}
                     (Ok(n), Some(OwnedValue::Int64(most))) if function == Function::Max && n <= *most => {}
-                    (Ok(n), _) => add_end(end, function, Property::Int64(n)),
+                    (Ok(n), _) => add_extreme(end, function, Property::Int64(n)),
                     (Err(value), _) => found.push((row, value)),
                 }
             })?;
@@ -932,18 +936,18 @@ fn add(
                 let Some(group) = group(row) else { continue };
                 let other;
                 let value = match value {
-                    EndValue::Float(n) => Property::Double(n),
-                    EndValue::Time(time) => Property::DateTime(time),
-                    EndValue::Other(ABSENT) => continue,
-                    EndValue::Other(number) if last == Some((group, number)) => continue,
-                    EndValue::Other(number) => {
+                    ExtremeValue::Float(n) => Property::Double(n),
+                    ExtremeValue::Time(time) => Property::DateTime(time),
+                    ExtremeValue::Other(ABSENT) => continue,
+                    ExtremeValue::Other(number) if last == Some((group, number)) => continue,
+                    ExtremeValue::Other(number) => {
                         last = Some((group, number));
                         other = others.value(number);
                         let Some(value) = &other else { continue };
                         value.as_property()
                     }
                 };
-                add_end(&mut ends[group], aggregate.function, value);
+                add_extreme(&mut ends[group], aggregate.function, value);
             }
             Ok(())
         }
@@ -1061,7 +1065,7 @@ impl ThreadGroups {
             States::Quantiles(quantiles) => quantiles.bytes,
             States::Counts(counts) => 8 * counts.capacity(),
             States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
-            States::Ends(ends, _) => 64 * ends.capacity(),
+            States::Extremes(ends, _) => 64 * ends.capacity(),
         });
         of_states.sum::<usize>()
             + self.computed.bytes()

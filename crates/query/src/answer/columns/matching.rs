@@ -1,6 +1,6 @@
 //! The records of a batch that match, made where columns cannot decide or where they are shown.
 
-use super::filter::{ColumnFilter, DecidedRows, NO_FIELDS, is_column_of};
+use super::filter::{ColumnFilter, NO_FIELDS, TernaryRows, is_column_of};
 use crate::answer::item::FullRecord;
 use crate::entity::{Joiner, OwnedRow, OwnedValue};
 use crate::record::{StoredRecord, with_layout};
@@ -141,7 +141,7 @@ fn decide_open(
     among: &RowSet,
     mut made: Option<&mut Vec<(usize, FullRecord)>>,
 ) -> Result<Option<DecidedRecords>, StoreError> {
-    let DecidedRows { mut yes, maybe } = filter.decide(batch, among)?;
+    let TernaryRows { mut yes, maybe } = filter.decide(batch, among)?;
     let mut open = maybe;
     open.subtract(&yes);
     if open.is_empty() {

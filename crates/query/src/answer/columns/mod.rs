@@ -8,7 +8,7 @@
 //! * `records`: the matching records, newest first.
 //! * `entries`: records as entries of the language of Loki, by what `entry_question` asks. `entry_columns`: by columns, once a
 //!   combination of values (`entry_shapes`). `entry_lines`, `line_parts`: which parts of their lines matter.
-//! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
+//! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `aggregate`: both over all
 //!   tables.
 //! * `arrivals`: when records arrived.
 //! * `group_step`: groups by the groups of fewer fields.
@@ -30,7 +30,7 @@ mod entry_question;
 mod entry_shapes;
 mod fields;
 mod filter;
-mod gather;
+mod aggregate;
 mod group_step;
 mod groups;
 mod kept;
@@ -46,13 +46,13 @@ mod tests;
 mod value_numbers;
 mod values;
 
+pub(super) use aggregate::{
+    Aggregated, AggregatedGroups, AggregationReport, FoldedTables, GroupQuestion, aggregate_entries, aggregate_fields,
+    aggregate_records, collect_sorted,
+};
 pub use entry_question::{
     AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
     StreamNeeds, ValueNeed,
-};
-pub(super) use gather::{
-    FoldedTables, GatherReport, Gathered, GatheredGroups, GroupQuestion, gather, gather_entries, gather_fields,
-    gather_sorted,
 };
 pub use line_parts::{LineSyntax, MemberReader, MemberScan};
 pub(super) use names::{FieldNames, gather_names};

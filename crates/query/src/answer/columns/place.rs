@@ -13,8 +13,8 @@ pub(super) trait TableVisitor: PartVisitor {
     /// The filter of the records.
     fn columns(&self) -> &ColumnFilter;
 
-    /// Whether rows have to be read, because columns do not tell all.
-    fn is_elsewhere(&self) -> bool;
+    /// Whether rows have to be read, because columns are not enough.
+    fn falls_back_to_rows(&self) -> bool;
 
     /// Whether the question cannot be answered, so that nothing more is read.
     fn is_over(&self) -> bool {
@@ -53,7 +53,7 @@ impl TablePlace {
         Ok(found.map(|(file, range)| TablePlace { range, archive: Some(file) }))
     }
 
-    /// Passes the records of `range` to a visitor. `None` if columns cannot tell them apart. `restart` is called where the
+    /// Passes the records of `range` to a visitor. `None` if columns are not enough. `restart` is called where the
     /// walk begins anew, because the table was dropped, or gives nothing, because no more of it can be read.
     pub(super) fn walk<V: PartVisitor>(
         &mut self,

@@ -164,7 +164,7 @@ struct Finding<'f> {
     /// Rows that were looked at.
     rows: AtomicUsize,
     is_full: AtomicBool,
-    is_elsewhere: AtomicBool,
+    falls_back_to_rows: AtomicBool,
     /// Of few records: older ones are not among them.
     oldest: AtomicI64,
     /// Whether pages were passed over because their records are older than that.
@@ -206,14 +206,14 @@ impl PartVisitor for Finding<'_> {
             true => matching::decide_and_make(self.columns, batch, batch.records())?,
             false => matching::decide(self.columns, batch, batch.records())?,
         };
-        let Some((mut rows, records)) = decided else { return Ok(self.elsewhere()) };
+        let Some((mut rows, records)) = decided else { return Ok(self.fall_back_to_rows()) };
         records.iter().for_each(|(row, _)| rows.remove(*row));
         let mut made_now = rows.clone();
         if !is_all {
             made_now.keep(&batch.spread()?);
         }
         let Made::Records(others) = matching::make(self.columns, batch, &made_now)? else {
-            return Ok(self.elsewhere());
+            return Ok(self.fall_back_to_rows());
         };
         rows.subtract(&made_now);
         let flow = self.add(found, records.into_iter().chain(others));
@@ -259,8 +259,8 @@ impl Finding<'_> {
         ControlFlow::Continue(())
     }
 
-    fn elsewhere(&self) -> ControlFlow<()> {
-        self.is_elsewhere.store(true, Ordering::Relaxed);
+    fn fall_back_to_rows(&self) -> ControlFlow<()> {
+        self.falls_back_to_rows.store(true, Ordering::Relaxed);
         ControlFlow::Break(())
     }
 }
@@ -313,7 +313,7 @@ impl<'a> ColumnRecords<'a> {
             bytes: AtomicUsize::new(0),
             rows: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
-            is_elsewhere: AtomicBool::new(false),
+            falls_back_to_rows: AtomicBool::new(false),
             oldest: AtomicI64::new(i64::MIN),
             is_cut: AtomicBool::new(false),
         };
@@ -322,14 +322,14 @@ impl<'a> ColumnRecords<'a> {
             return Err(TableError::Interrupted);
         }
         let is_full = finding.is_full.load(Ordering::Relaxed);
-        let is_elsewhere = finding.is_elsewhere.load(Ordering::Relaxed);
+        let falls_back_to_rows = finding.falls_back_to_rows.load(Ordering::Relaxed);
         let rows = finding.rows.load(Ordering::Relaxed);
         if is_full && from < to {
             self.ticks = ((to.get() - from.get() + 1) / 4).max(1);
             return Ok(true);
         }
         let (mut matches, mut rest_from) = (0, from);
-        match walked.filter(|_| !is_full && !is_elsewhere) {
+        match walked.filter(|_| !is_full && !falls_back_to_rows) {
             Some(states) => {
                 let (mut found, mut is_cut) = (Vec::new(), finding.is_cut.load(Ordering::Relaxed));
                 for (of_thread, is_cut_there) in states {

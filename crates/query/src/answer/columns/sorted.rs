@@ -106,7 +106,7 @@ pub(super) struct Sorting<'q> {
     pub(super) charged: AtomicUsize,
     pub(super) bound: &'q Mutex<Option<Arc<SortBound>>>,
     pub(super) refused: &'q Mutex<Option<OverBudget>>,
-    pub(super) is_elsewhere: AtomicBool,
+    pub(super) falls_back_to_rows: AtomicBool,
 }
 
 /// The rows of one thread.
@@ -126,8 +126,8 @@ impl TableVisitor for Sorting<'_> {
         &self.columns
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere.load(Order::Relaxed)
+    fn falls_back_to_rows(&self) -> bool {
+        self.falls_back_to_rows.load(Order::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -166,7 +166,7 @@ impl PartVisitor for Sorting<'_> {
         state.matched += behind;
         let Some(batch) = &batch else { return Ok(ControlFlow::Continue(())) };
         let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
-            return Ok(self.elsewhere());
+            return Ok(self.fall_back_to_rows());
         };
         if rows.is_empty() {
             return Ok(ControlFlow::Continue(()));
@@ -176,10 +176,10 @@ impl PartVisitor for Sorting<'_> {
         if !by_record.is_empty() {
             rows.subtract(&by_record);
             let Some(records) = matching::make_rest(&self.columns, batch, &by_record, records)? else {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             };
             if !state.records.add(records) {
-                return Ok(self.elsewhere());
+                return Ok(self.fall_back_to_rows());
             }
         }
         let table = self.columns.table();
@@ -227,8 +227,8 @@ impl Sorting<'_> {
         open_rows(self.fields(), batch, self.columns.table(), rows)
     }
 
-    fn elsewhere(&self) -> ControlFlow<()> {
-        self.is_elsewhere.store(true, Order::Relaxed);
+    fn fall_back_to_rows(&self) -> ControlFlow<()> {
+        self.falls_back_to_rows.store(true, Order::Relaxed);
         ControlFlow::Break(())
     }
 
@@ -311,7 +311,7 @@ impl Sorting<'_> {
         }
         if self.memory.charge(bytes, "sorted records").is_err() {
             // The stage of the pipe sorts them in a temporary file.
-            return Ok(self.elsewhere());
+            return Ok(self.fall_back_to_rows());
         }
         self.charged.fetch_add(bytes, Order::Relaxed);
         state.bytes += bytes;

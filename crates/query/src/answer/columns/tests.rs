@@ -758,7 +758,7 @@ fn composed_questions_take_the_memory_of_what_they_keep() {
 
 #[test]
 fn pipes_in_front_of_a_question_are_computed_on_columns() {
-    for (text, is_told) in [
+    for (text, is_columnar) in [
         ("* | math a / 1000 as s | stats by (b) avg(s) m", true),
         ("* | format \"<a> <b>\" as k | top 5 by (k)", true),
         ("* | extract \"x<n>\" from message | filter n:>3 | stats by (n, level) count() c", true),
@@ -789,6 +789,6 @@ fn pipes_in_front_of_a_question_are_computed_on_columns() {
         let (before, pipe) = (&query.pipes[..at], &query.pipes[at]);
         let groups = pipeline.grouping(at).and_then(|grouping| GroupQuestion::new(before, grouping, Ticks::MAX));
         let found = groups.is_some() || SortQuestion::new(before, pipe, Ticks::MAX).is_some();
-        assert_eq!(found, is_told, "{text} planned as {query}");
+        assert_eq!(found, is_columnar, "{text} planned as {query}");
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> 
     }
 }
 
-/// Whether a column tells the values of some fields, or that only the record has them.
+/// Whether a column has values of some fields, or shows that only the record has them.
 pub(super) fn is_needed_for<'f>(
     mut fields: impl Iterator<Item = &'f FieldName>,
     name: &str,

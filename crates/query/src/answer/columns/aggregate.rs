@@ -4,14 +4,14 @@ use super::computed::ComputedColumns;
 use super::counted::CountedFields;
 use super::entries::EntryFolding;
 use super::entry_question::EntryFold;
-use super::fields::FieldGathering;
+use super::fields::FieldAggregation;
 use super::filter::ColumnFilter;
-use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fields, is_told};
+use super::groups::{Aggregation, StatsGroups, ThreadGroups, counted_by, counted_fields, is_columnar};
 use super::place::{TablePlace, TableVisitor};
 use super::sorted::{SortQuestion, Sorting, sorted_bytes};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
-use crate::answer::field_list::{FieldQuestion, GatheredField};
+use crate::answer::field_list::{AggregatedField, FieldQuestion};
 use crate::answer::item::FullRecord;
 use crate::answer::spill::{CellWriter, GroupRuns, GroupSource, SpilledCells};
 use crate::bounds::tables_of;
@@ -30,7 +30,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The groups and functions of a pipe, which columns can tell.
+/// The groups and functions of a pipe, which can be computed from columns.
 pub(in crate::answer) struct GroupQuestion {
     by: Vec<GroupField>,
     aggregates: Vec<Aggregate>,
@@ -41,19 +41,19 @@ pub(in crate::answer) struct GroupQuestion {
 }
 
 /// What was gathered.
-pub(in crate::answer) enum Gathered {
+pub(in crate::answer) enum Aggregated {
     /// Groups in the temporary file.
     Runs(GroupRuns),
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
     /// All groups.
-    All(Box<GatheredGroups>),
+    All(Box<AggregatedGroups>),
     /// A record, which is to be added to its group.
     Record(Box<FullRecord>),
 }
 
 /// All groups of a question, as they were gathered: some fifty bytes each.
-pub(in crate::answer) struct GatheredGroups {
+pub(in crate::answer) struct AggregatedGroups {
     groups: ThreadGroups,
     /// Groups with fewer records are not wanted.
     least: u64,
@@ -61,7 +61,7 @@ pub(in crate::answer) struct GatheredGroups {
     bytes: usize,
 }
 
-impl GatheredGroups {
+impl AggregatedGroups {
     /// The numbers of the groups.
     pub(in crate::answer) fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
         0..self.groups.len()
@@ -100,7 +100,7 @@ impl GatheredGroups {
 }
 
 /// How much was gathered.
-pub(in crate::answer) struct GatherReport {
+pub(in crate::answer) struct AggregationReport {
     /// Records that matched.
     pub(in crate::answer) matched: u64,
     /// Whether something is missing, because there was no memory for it.
@@ -114,7 +114,7 @@ impl GroupQuestion {
         (by, aggregates, top): (&[GroupField], &[Aggregate], Option<u64>),
         now: Ticks,
     ) -> Option<GroupQuestion> {
-        if by.iter().any(|by| by.field.column() == Column::Line) || !aggregates.iter().all(is_told) {
+        if by.iter().any(|by| by.field.column() == Column::Line) || !aggregates.iter().all(is_columnar) {
             return None;
         }
         let uses = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
@@ -145,8 +145,8 @@ fn each_table<V: TableVisitor>(
         let visitor = visitor(bounds.table.to_string().into());
         let range = place.range.clone();
         let walked = place.walk(selection, &bounds, &range, &visitor, &|| visitor.restart())?;
-        // What ended the question is told by the states, also where another thread found records that columns do not describe.
-        match walked.filter(|_| visitor.is_over() || !visitor.is_elsewhere()) {
+        // The states say what ended the question, also where another thread found records that columns do not describe.
+        match walked.filter(|_| visitor.is_over() || !visitor.falls_back_to_rows()) {
             Some(states) => {
                 each(FoundInTable::States(states, &visitor));
                 if visitor.is_over() {
@@ -171,14 +171,14 @@ fn each_table<V: TableVisitor>(
 }
 
 /// Gathers the groups of all tables. `each` takes memory from the budget for what it keeps.
-pub(in crate::answer) fn gather(
+pub(in crate::answer) fn aggregate_records(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
     question: &GroupQuestion,
     now: Ticks,
     budget: &AnswerBudget,
-    each: &mut dyn FnMut(Gathered),
-) -> Result<GatherReport, TableError> {
+    each: &mut dyn FnMut(Aggregated),
+) -> Result<AggregationReport, TableError> {
     let grouping = StatsGroups { by: &question.by, aggregates: &question.aggregates };
     let (memory, spill, refused) = (budget.question(), budget.spill(), Mutex::new(None));
     let computed = &question.computed;
@@ -194,7 +194,7 @@ pub(in crate::answer) fn gather(
         };
         let conditions: Vec<Predicate> =
             question.aggregates.iter().filter_map(|of| Some(Predicate::new(of.condition.as_ref()?, now))).collect();
-        Gathering {
+        Aggregation {
             // What is computed is in no page's numbers.
             counted_fields: match computed.is_empty() {
                 true => counted_fields(&grouping, predicate, &conditions),
@@ -211,7 +211,7 @@ pub(in crate::answer) fn gather(
             are_mostly_new: AtomicBool::new(false),
             charged: AtomicUsize::new(0),
             refused: &refused,
-            is_elsewhere: AtomicBool::new(false),
+            falls_back_to_rows: AtomicBool::new(false),
         }
     };
     let mut runs = GroupRuns::default();
@@ -225,7 +225,7 @@ pub(in crate::answer) fn gather(
                 let charged = state.charged();
                 for record in state.records.take() {
                     are_all = false;
-                    each(Gathered::Record(record.into()));
+                    each(Aggregated::Record(record.into()));
                 }
                 // Where some groups are in the file, the others go there as well.
                 if !runs.is_empty() {
@@ -242,7 +242,7 @@ pub(in crate::answer) fn gather(
                 };
                 if let Some(rest) = rest {
                     are_all = false;
-                    rest.finish(|values, states| each(Gathered::Group(values, states)));
+                    rest.finish(|values, states| each(Aggregated::Group(values, states)));
                 }
                 memory.release(charged);
                 // What the thread had is passed on, but for the groups.
@@ -260,7 +260,7 @@ pub(in crate::answer) fn gather(
         }
         FoundInTable::Record(record) => {
             (matched, are_all) = (matched + 1, false);
-            each(Gathered::Record(record));
+            each(Aggregated::Record(record));
         }
     });
     if let Some(groups) = gathered.as_mut().filter(|_| !runs.is_empty()) {
@@ -273,32 +273,32 @@ pub(in crate::answer) fn gather(
     }
     walked?;
     if !runs.is_empty() {
-        each(Gathered::Runs(runs));
+        each(Aggregated::Runs(runs));
     }
     match gathered {
         Some(groups) if are_all && groups.are_apart() => {
             let top = question.top.and_then(|top| usize::try_from(top).ok());
             let least = top.map_or(0, |top| groups.least_of_top(top));
-            each(Gathered::All(Box::new(GatheredGroups { groups, least, bytes: held })));
+            each(Aggregated::All(Box::new(AggregatedGroups { groups, least, bytes: held })));
         }
         Some(groups) => {
-            groups.finish(|values, states| each(Gathered::Group(values, states)));
+            groups.finish(|values, states| each(Aggregated::Group(values, states)));
             memory.release(held);
         }
         None => {}
     }
-    Ok(GatherReport { matched, is_cut: false })
+    Ok(AggregationReport { matched, is_cut: false })
 }
 
 /// Gathers the first records of an order from all tables, and those that columns do not describe, in no order. `each` takes
 /// memory from the budget for what it keeps.
-pub(in crate::answer) fn gather_sorted(
+pub(in crate::answer) fn collect_sorted(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
     question: &SortQuestion,
     budget: &AnswerBudget,
     each: &mut dyn FnMut(StoredRecord) -> ControlFlow<()>,
-) -> Result<GatherReport, TableError> {
+) -> Result<AggregationReport, TableError> {
     let (memory, bound, refused) = (budget.question(), Mutex::new(None), Mutex::new(None));
     let (mut matched, mut rows, mut held) = (0, Vec::new(), 0);
     let visitor = |table: Arc<str>| Sorting {
@@ -309,7 +309,7 @@ pub(in crate::answer) fn gather_sorted(
         charged: AtomicUsize::new(0),
         bound: &bound,
         refused: &refused,
-        is_elsewhere: AtomicBool::new(false),
+        falls_back_to_rows: AtomicBool::new(false),
     };
     let walked = each_table(selection, visitor, |found| match found {
         FoundInTable::States(states, _) => {
@@ -341,7 +341,7 @@ pub(in crate::answer) fn gather_sorted(
             break;
         }
     }
-    Ok(GatherReport { matched, is_cut: false })
+    Ok(AggregationReport { matched, is_cut: false })
 }
 
 /// What entries were folded to.
@@ -353,7 +353,7 @@ pub(in crate::answer) struct FoldedTables<S> {
 }
 
 /// Folds the matching records of all tables as entries. `is_over` is set once the fold ends; then what was gathered says why.
-pub(in crate::answer) fn gather_entries<F: EntryFold>(
+pub(in crate::answer) fn aggregate_entries<F: EntryFold>(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
     fold: &F,
@@ -381,38 +381,38 @@ pub(in crate::answer) fn gather_entries<F: EntryFold>(
 }
 
 /// Gathers the fields of the matching records of all tables. `each` takes memory from the budget for what it keeps.
-pub(in crate::answer) fn gather_fields(
+pub(in crate::answer) fn aggregate_fields(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
     question: FieldQuestion,
     budget: &AnswerBudget,
-    each: &mut dyn FnMut(GatheredField<'_>),
-) -> Result<GatherReport, TableError> {
+    each: &mut dyn FnMut(AggregatedField<'_>),
+) -> Result<AggregationReport, TableError> {
     let (memory, is_full) = (budget.question(), AtomicBool::new(false));
     let mut matched = 0;
-    let visitor = |table: Arc<str>| FieldGathering {
+    let visitor = |table: Arc<str>| FieldAggregation {
         columns: ColumnFilter::of(selection, predicate.clone(), table),
         counted_fields: CountedFields::of([&**predicate], []),
         question,
         memory,
         is_full: &is_full,
-        is_elsewhere: AtomicBool::new(false),
+        falls_back_to_rows: AtomicBool::new(false),
     };
     each_table(selection, visitor, |found| match found {
         FoundInTable::States(states, _) => {
             for mut state in states {
                 matched += state.matched;
                 let charged = state.charged();
-                each(GatheredField::Records(state.matched - state.records.len() as u64));
-                state.records.take().for_each(|record| each(GatheredField::Record(record.into())));
-                state.finish(|name, found| each(GatheredField::Field(name, found)));
+                each(AggregatedField::Records(state.matched - state.records.len() as u64));
+                state.records.take().for_each(|record| each(AggregatedField::Record(record.into())));
+                state.finish(|name, found| each(AggregatedField::Field(name, found)));
                 memory.release(charged);
             }
         }
         FoundInTable::Record(record) => {
             matched += 1;
-            each(GatheredField::Record(record));
+            each(AggregatedField::Record(record));
         }
     })?;
-    Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
+    Ok(AggregationReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
 }
