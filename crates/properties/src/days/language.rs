@@ -68,8 +68,32 @@ fn sum_of(values: &[&Plain]) -> Option<Plain> {
         Text(text) => fraction(text).is_some(),
         _ => false,
     });
-    let sum = numbers.iter().sum::<f64>();
+    let sum = exact_sum(&numbers);
     (!numbers.is_empty()).then_some(if has_fractions { Float(sum) } else { value_of(sum) })
+}
+
+/// A sum that does not depend on the order: the parts that no addition can hold are kept apart ([Shewchuk
+/// 1997](https://doi.org/10.1007/PL00009321)).
+fn exact_sum(numbers: &[f64]) -> f64 {
+    let plain: f64 = numbers.iter().sum();
+    if !plain.is_finite() {
+        return plain;
+    }
+    let mut parts: Vec<f64> = Vec::new();
+    for number in numbers {
+        let mut left = *number;
+        for part in std::mem::take(&mut parts) {
+            let (large, small) = if left.abs() >= part.abs() { (left, part) } else { (part, left) };
+            let sum = large + small;
+            let lost = small - (sum - large);
+            if lost != 0.0 {
+                parts.push(lost);
+            }
+            left = sum;
+        }
+        parts.push(left);
+    }
+    parts.iter().sum()
 }
 
 /// A row, or a record: columns in their order, and the place of its record among all.
@@ -289,8 +313,7 @@ impl Function {
             rows.iter().filter(|row| self.condition.as_ref().is_none_or(|test| test.holds(row))).collect();
         let values: Vec<&Plain> = rows.iter().filter_map(|row| row.value(&self.field)).collect();
         let numbers = || values.iter().filter_map(|value| value.number()).collect::<Vec<f64>>();
-        // Whole numbers are exact below 2^53, and the records have no others.
-        let sum = || numbers().iter().sum::<f64>();
+        let sum = || exact_sum(&numbers());
         let quantile = |phi: f64| {
             let mut numbers = numbers();
             numbers.sort_by(f64::total_cmp);
