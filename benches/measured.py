@@ -3,7 +3,7 @@
 
     python3 benches/measured.py [--from FOLDER]
 
-It runs the benchmarks `end_to_end`, `edges` and `asking`, which takes some 50 minutes on two cores, and keeps what each printed in
+It runs the benchmarks `end_to_end`, `edges`, `fleet` and `asking`, which takes some 50 minutes on two cores, and keeps what each printed in
 target/measured. From that it writes docs/lab/DATE-measured.md with every table whole, the table of docs/evidence/measured.md, and the six rows
 of README. `--from` writes them from the output of a former run. Nothing else should run on the machine meanwhile. Other programs take part where
 they are there: rsyslog and zstd from the system, DuckDB and ClickHouse from target/venv (tests/requirements.txt and
@@ -16,6 +16,7 @@ ROOT = os.path.abspath(f"{os.path.dirname(__file__)}/..")
 RUNS = {
     "end_to_end": ["--no-quiet"],
     "edges": ["middle", "latency", "syslog", "questions", "--runs", "3"],
+    "fleet": ["central", "backlog", "host", "delay", "idle", "relp", "kills"],
     "asking": ["--repeats", "3"],
 }
 NONE = "–"
@@ -62,6 +63,16 @@ class Printed:
         """The median of a row of `edges`, as a number."""
         return float(self.of("edges", f"{row}, {unit}", "median"))
 
+    def fleet(self, row, unit):
+        """The median of a row of `fleet`, as a number."""
+        return float(self.of("fleet", f"{row}, {unit}", "median"))
+
+    def after_kills(self, who):
+        """The lines that were lost and twice after all kills; nothing where that was not measured."""
+        found = [re.sub(r".* lines: (\w+),.*", r"\1", row) + " " + str(round(float(cells["median"])))
+                 for (bench, row), cells in self.rows.items() if bench == "fleet" and row.startswith(f"{who}, ") and " kills, " in row]
+        return ", ".join(found)
+
     def peers(self, question):
         """What other programs took for a question, in milliseconds."""
         times = {name: self.of("asking", question, name) for name in ["ClickHouse", "DuckDB", "VictoriaLogs"]}
@@ -106,6 +117,11 @@ def table_rows(of):
         ("a day with five million records is dropped: open; sealed",
          "; ".join(first(whole(f"drop of all rows ({state}), until unseen")) for state in ["open", "sealed"]), ""),
     ]
+    relp = of.rows.get(("fleet", "rsyslog to rsyslog by RELP: records, /s"), {}).get("median")
+    rows.append(("four filled hosts into a central daytable", both(of.fleet("4 filled hosts: records into the central", "/s"),
+                 of.fleet("4 filled hosts: CPU of the central a record", "µs")), f"rsyslog by RELP, unparsed: {rate(float(relp))}/s" if relp else ""))
+    rows.append(("60 kills of a host or the central in a minute, 2,000 lines a second", of.after_kills("daytable to daytable"),
+                 f"rsyslog by RELP: {of.after_kills('rsyslog to rsyslog by RELP')}; OTLP out: {of.after_kills('daytable to daytable by OTLP')}"))
     for question in [
         "newest 100 of one instance", "newest 100 errors", "count by level, every 5 min", "an identifier, any field",
         "a text in 3 of 5,000 records, all of them", "average of a duration by component", "top 10 clients",
@@ -168,7 +184,7 @@ def main():
 
 Of {count} questions daytable is the fastest in {best[0]} on an open day and in {best[1]} on a sealed one, and takes at most twice the time of the best in
 {twice[0]} and in {twice[1]}. [All tables of this run](../lab/{date}-measured.md).""")
-    shown = [rows[at] for at in [0, 1, 6, 8, 10, 13]]
+    shown = [rows[at] for at in [0, 1, 6, 9, 12, 15]]
     replace("README.md", f"""{markdown(shown).replace("| what |", "| on two cores of a virtual machine |", 1)}
 
 Of {date} ({commit}), one run of `python3 benches/measured.py`.""")

@@ -8,6 +8,7 @@ use anyhow::Result;
 use daytable_model::time::now;
 use std::collections::HashMap;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,11 +19,29 @@ const QUIET: Duration = Duration::from_secs(40);
 
 /// daytable to daytable.
 pub(crate) fn of_fleet(table: &mut Table, scratch: &Path, seconds: u32, kills: u32) -> Result<()> {
+    of_two(table, "daytable to daytable", scratch, (seconds, kills), |central, host, listen| host.join(central, listen))
+}
+
+/// daytable to daytable by OTLP, which promises each record at least once.
+pub(crate) fn of_otlp(table: &mut Table, scratch: &Path, seconds: u32, kills: u32) -> Result<()> {
+    of_two(table, "daytable to daytable by OTLP", scratch, (seconds, kills), |_, host, listen| {
+        host.send_by_otlp(listen)
+    })
+}
+
+fn of_two(
+    table: &mut Table,
+    what: &str,
+    scratch: &Path,
+    (seconds, kills): (u32, u32),
+    connect: impl FnOnce(&Member, &Member, SocketAddr) -> Result<()>,
+) -> Result<()> {
     let listen = free_address()?;
     let central = Member::central(scratch, listen)?;
+    central.take_pushes()?;
     let mut receiving = Some(central.start()?);
     let host = Member::host(scratch, "host", &scratch.join("*.log"))?;
-    host.join(&central, listen)?;
+    connect(&central, &host, listen)?;
     let mut sending = Some(host.start()?);
     let written = write_and_kill(&scratch.join("app.log"), seconds, kills, |number| {
         let (member, running) = if number % 2 == 0 { (&central, &mut receiving) } else { (&host, &mut sending) };
@@ -39,7 +58,7 @@ pub(crate) fn of_fleet(table: &mut Table, scratch: &Path, seconds: u32, kills: u
         },
         written,
     )?;
-    report(table, "daytable to daytable", &found, written, kills);
+    report(table, what, &found, written, kills);
     for running in [sending, receiving].into_iter().flatten() {
         running.process.stop()?;
     }

@@ -85,6 +85,7 @@ fn measure(scale: &Scale, scratch: &Path, table: &mut Table) -> Result<()> {
     if scale.wants("kills") {
         let (seconds, kills) = if is_small { (4, 4) } else { (60, 60) };
         kills::of_fleet(table, &below("kills")?, seconds, kills)?;
+        kills::of_otlp(table, &below("kills-otlp")?, seconds, kills)?;
         kills::of_rsyslog(table, &below("kills-relp")?, seconds, kills)?;
     }
     Ok(())

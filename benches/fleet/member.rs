@@ -64,6 +64,18 @@ impl Member {
         said(&mut join).map(drop)
     }
 
+    /// Lets this central take pushes of everyone on this machine.
+    pub(crate) fn take_pushes(&self) -> Result<()> {
+        let text = std::fs::read_to_string(&self.config)?;
+        Ok(std::fs::write(&self.config, text.replace("push = \"off\"", "push = \"open\""))?)
+    }
+
+    /// Gives this host the block that sends to a backend of OpenTelemetry.
+    pub(crate) fn send_by_otlp(&self, listen: SocketAddr) -> Result<()> {
+        let text = std::fs::read_to_string(&self.config)?;
+        Ok(std::fs::write(&self.config, format!("{text}[[forward]]\nto = \"otlp+http://{listen}\"\n"))?)
+    }
+
     pub(crate) fn command(&self, command: &str) -> Command {
         let mut daytable = Command::new(binary());
         daytable.arg(command);
