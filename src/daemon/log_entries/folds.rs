@@ -178,7 +178,9 @@ impl<'f> SampleFold<'f> {
             LineUse::Whole => LineNeed::Whole,
             LineUse::Entry => LineNeed::Record,
         };
-        let (value, conversion) = match question.value_label() {
+        // A selector of this label looks at its value, too.
+        let is_selected = |label: &str| wanted.selector.0.iter().any(|matcher| *matcher.name == *label);
+        let (value, conversion) = match question.value_label().filter(|(label, _)| !is_selected(label)) {
             Some((label, conversion)) => {
                 let suffix = match conversion {
                     Conversion::Number => "",

@@ -20,6 +20,11 @@ const LEVEL_BYTES_MAX: usize = 40;
 /// The level of a line from `from` on, and its place.
 pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let bytes = line.as_bytes();
+    if line.starts_with('<')
+        && let Some(found) = of_element(line)
+    {
+        return Some(found);
+    }
     let end = (from + WITHIN).min(bytes.len());
     let (mut at, mut plain) = (from, 0);
     while at < end {
@@ -28,8 +33,12 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
         let before = start.checked_sub(1).map(|before| bytes[before]);
         let after = bytes.get(stop).copied();
-        let is_set_off =
-            || is_cell(bytes, start, stop) || is_message_of_glib(bytes, start, stop) || is_constant(bytes, start, stop);
+        let is_set_off = || {
+            is_cell(bytes, start, stop)
+                || is_message_of_glib(bytes, start, stop)
+                || is_constant(bytes, start, stop)
+                || is_of_channel(bytes, start, stop)
+        };
         if (may_be_level(before, after, stop - start) || is_set_off())
             && let Some(word) = line.get(start..stop)
             && let Some(level) = level_of(word, plain == 0)
@@ -59,6 +68,32 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         at = stop;
     }
     None
+}
+
+/// The level of an element of XML: an attribute of its first tag, as log4j and log4net write it, or the number that events of Windows have.
+fn of_element(line: &str) -> Option<(Level, usize, usize)> {
+    const WITHIN: usize = 400;
+    let head = line.get(..line.floor_char_boundary(WITHIN))?;
+    let tag = head.find('>').map_or(head, |end| &head[..end]);
+    for name in [" level=", " Level=", " severity=", " Severity="] {
+        let Some(at) = tag.find(name) else { continue };
+        let start = at + name.len() + 1;
+        let value = tag.get(start..)?;
+        let length = value.find(['"', '\''])?;
+        if let Some(level) = Level::from_word(&value[..length]) {
+            return Some((level, start, start + length));
+        }
+    }
+    let start = head.find("<Level>")? + "<Level>".len();
+    let level = match head.get(start..start + 2)? {
+        "1<" => Level::Critical,
+        "2<" => Level::Error,
+        "3<" => Level::Warn,
+        "4<" => Level::Info,
+        "5<" => Level::Debug,
+        _ => return None,
+    };
+    head.starts_with("<Event").then_some((level, start, start + 1))
 }
 
 /// A level alone in angle brackets before another group, whatever words stand before it: `1.0 Some Product <Info> (main): text`.
@@ -164,7 +199,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b']', b' ', ..] => is_capital && plain < 2,
         [b':'] | [b':', b' ' | b'\t', ..] => plain < 2 || plain == 2 && is_capital && bytes[..start].ends_with(b": "),
         // `*ERROR* [thread] text`
-        [b'*', b' ', ..] => before == Some(b'*'),
+        [b'*', b' ', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
         // `0024:err:module:load text`
         [b':', next, ..] if next.is_ascii_alphabetic() && before == Some(b':') => {
@@ -176,6 +211,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b'[', b'0'..=b'9', ..] => plain == 0,
         [b'[', b'A'..=b'Z' | b'a'..=b'z', ..] => plain == 0 && is_capital && is_spaced,
         [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
+        // `],123456, Info, Starter, text`
+        [b',', b' ', ..] if plain == 0 && bytes[..start].ends_with(b", ") => true,
         [b',', ..] => matches!(before, Some(b':')),
         [b'#', ..] => before == Some(b'#'),
         [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
@@ -224,6 +261,16 @@ fn is_constant(bytes: &[u8], start: usize, stop: usize) -> bool {
     let before = bytes[..start].strip_suffix(b"LOG_");
     before.is_some_and(|before| matches!(before, [] | [.., b' ' | b'\t' | b'[']))
         && matches!(bytes.get(stop), Some(b' ' | b'\t' | b']'))
+}
+
+/// `[channel.ERROR]: text`
+fn is_of_channel(bytes: &[u8], start: usize, stop: usize) -> bool {
+    let Some(channel) = bytes[..start].strip_suffix(b".") else { return false };
+    let name = channel.iter().rev().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    name > 0
+        && channel[..channel.len() - name].ends_with(b"[")
+        && bytes.get(stop) == Some(&b']')
+        && bytes[start..stop].iter().all(u8::is_ascii_uppercase)
 }
 
 /// `Gjs-WARNING **: text`

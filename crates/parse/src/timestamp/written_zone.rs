@@ -90,12 +90,28 @@ pub(super) fn zone(text: &[u8]) -> Option<(WrittenZone, usize)> {
         [b'-', b'-', ..] => Some((WrittenZone::Unwritten, 0)),
         [b'+' | b'-', ..] => offset(text).map(|(minutes, length)| (WrittenZone::East(minutes), length)),
         [b' ', b'Z', rest @ ..] if ends_word(rest) => Some((WrittenZone::East(0), 2)),
+        [b'(', ..] | [b' ', b'(', ..] => Some(in_brackets(text).unwrap_or((WrittenZone::Unwritten, 0))),
         [b' ', rest @ ..] => Some(match after_space(rest) {
             Some((zone, length)) => (zone, length + 1),
             None => (WrittenZone::Unwritten, 0),
         }),
         _ => Some((WrittenZone::Unwritten, 0)),
     }
+}
+
+/// `(+0000)`, ` (UTC+0100)`, ` (CET)`
+#[cold]
+fn in_brackets(text: &[u8]) -> Option<(WrittenZone, usize)> {
+    let open = text.iter().position(|byte| *byte == b'(')? + 1;
+    let close = open + text[open..].iter().take(12).position(|byte| *byte == b')')?;
+    let (zone, length) = match text[open..close] {
+        ref within @ [b'+' | b'-', ..] => {
+            offset(within).map(|(minutes, length)| (WrittenZone::East(minutes), length))?
+        }
+        ref within @ [b'A'..=b'Z', ..] => named(within)?,
+        _ => return None,
+    };
+    (length == close - open).then_some((zone, close + 1))
 }
 
 /// After a space, a zone must also end at a word border.
