@@ -132,6 +132,14 @@ fn keep_newest(found: &mut Vec<FoundRecord>, few: Option<usize>) -> bool {
     is_cut
 }
 
+/// The oldest time of the newer half of some records, which were found in a part of a window that was too long. Records often come in bursts,
+/// so half of the time may have all of them, or none.
+fn newer_half(mut times: Vec<i64>, from: i64, to: i64) -> i64 {
+    let half = times.len() / 2;
+    let cut = if times.is_empty() { from } else { *times.select_nth_unstable_by(half, |one, other| other.cmp(one)).1 };
+    if cut > from { cut } else { to - (to - from) / 4 }
+}
+
 /// Removes rows that are not among the newest this many of these rows and of the found records, before they are read.
 /// True if there were some.
 fn keep_newest_rows(
@@ -325,10 +333,11 @@ impl<'a> ColumnRecords<'a> {
         let falls_back_to_rows = finding.falls_back_to_rows.load(Ordering::Relaxed);
         let rows = finding.rows.load(Ordering::Relaxed);
         if is_full && from < to {
-            self.ticks = ((to.get() - from.get() + 1) / 4).max(1);
+            let found = walked.iter().flatten().flat_map(|(found, _)| found).map(|found| found.order().0.time().get());
+            self.ticks = to.get() - newer_half(found.collect(), from.get(), to.get()) + 1;
             return Ok(true);
         }
-        let (mut matches, mut rest_from) = (0, from);
+        let (mut matches, mut rest_from, mut older_half) = (0, from, None);
         match walked.filter(|_| !is_full && !falls_back_to_rows) {
             Some(states) => {
                 let (mut found, mut is_cut) = (Vec::new(), finding.is_cut.load(Ordering::Relaxed));
@@ -342,6 +351,8 @@ impl<'a> ColumnRecords<'a> {
                     rest_from = oldest.order().0.time();
                 }
                 matches = found.len();
+                let time = |at: usize| found.get(at).map(|found| found.order().0.time().get());
+                older_half = time(matches / 2).zip(time(matches.saturating_sub(1))).map(|(from, to)| from - to);
                 self.ready = found.into();
             }
             None => {
@@ -350,14 +361,21 @@ impl<'a> ColumnRecords<'a> {
             }
         }
         let bytes = finding.bytes.load(Ordering::Relaxed);
-        self.grow(from, to, (rows, bytes), matches);
+        self.grow(from, to, rows, matches);
+        if self.few.is_none() && bytes > 0 {
+            // A window that is cut was read for nothing. Records often come in bursts, so the next ones are as dense as the last of
+            // these, if these were many.
+            let half = older_half.filter(|_| bytes > WINDOW_BYTES_MAX / 4).unwrap_or(i64::MAX);
+            let ticks = (to.get() - from.get() + 1).min(half.saturating_mul(2).max(1));
+            let most = ticks as f64 * (0.75 * WINDOW_BYTES_MAX as f64 / bytes as f64);
+            self.ticks = self.ticks.min((most as i64).max(1));
+        }
         self.next = Ticks::new(rest_from.get() - 1).filter(|_| rest_from > oldest);
         Ok(true)
     }
 
-    /// Chooses the length of the next window by the rows of the last and the bytes of its records, and by how many of the
-    /// rows matched.
-    fn grow(&mut self, from: Ticks, to: Ticks, (rows, bytes): (usize, usize), matches: usize) {
+    /// Chooses the length of the next window by the rows of the last, and by how many of them matched.
+    fn grow(&mut self, from: Ticks, to: Ticks, rows: usize, matches: usize) {
         let (ticks, most) = (to.get() - from.get() + 1, *WINDOW_ROWS.end());
         self.window_rows = match self.few {
             // A little more than are needed, if the next ones are as frequent.
@@ -366,11 +384,6 @@ impl<'a> ColumnRecords<'a> {
         };
         let factor = i64::try_from((self.window_rows / rows.max(1)).clamp(1, 16)).unwrap_or(1);
         self.ticks = if rows > 2 * self.window_rows { (ticks / 2).max(1) } else { ticks.saturating_mul(factor) };
-        if self.few.is_none() && bytes > 0 {
-            // A window that is cut was read for nothing.
-            let most = ticks as f64 * (0.75 * WINDOW_BYTES_MAX as f64 / bytes as f64);
-            self.ticks = self.ticks.min((most as i64).max(1));
-        }
     }
 }
 
@@ -408,5 +421,19 @@ impl Iterator for ColumnRecords<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::newer_half;
+
+    #[test]
+    fn a_window_that_is_too_long_is_cut_where_half_of_the_records_are() {
+        assert_eq!(newer_half(Vec::new(), 0, 100), 75, "nothing is known: the newest quarter");
+        assert_eq!(newer_half(vec![1, 2, 3, 4, 90, 91], 0, 100), 3);
+        assert_eq!(newer_half(vec![90; 9], 0, 100), 90, "a burst");
+        assert_eq!(newer_half(vec![0; 9], 0, 100), 75, "all at the start: a shorter window at any rate");
+        assert_eq!(newer_half(vec![7], 7, 8), 8);
     }
 }
