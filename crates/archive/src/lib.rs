@@ -60,7 +60,7 @@ pub use reader::ArchiveReader;
 pub use url::{ArchiveUrl, UrlError};
 
 use bytes::Bytes;
-use daytable_delta::TableSnapshot;
+use daytable_delta::{StoreCheck, TableSnapshot};
 use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::property::to_hex;
 use daytable_platform::scan_scheduler;
@@ -103,6 +103,8 @@ struct Connection {
     store: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
     format: TableFormat,
+    /// Whether the store was found fit for tables, in this process.
+    check: StoreCheck,
     /// The table of each name as it was last seen.
     seen: Mutex<HashMap<TableName, TableSnapshot>>,
     /// `None` only during `drop`.
@@ -196,8 +198,9 @@ impl Archive {
         // The caller's thread drives everything; a second one reads and syncs the files of a folder.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime = Some(runtime.map_err(|error| setup(error.to_string()))?);
+        let check = delta_table::store_check(url, access);
         let (url, format, seen) = (url.clone(), access.table_format, Mutex::default());
-        Ok(Archive(Arc::new(Connection { url, store, prefix, format, seen, runtime })))
+        Ok(Archive(Arc::new(Connection { url, store, prefix, format, check, seen, runtime })))
     }
 
     /// Opens an archive to write. Creates a missing folder, readable only by its owner.

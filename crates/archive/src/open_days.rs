@@ -14,14 +14,14 @@
 //! * Names are random, and no name is used twice. A part whose commit never came, and one that left the table, is swept as other
 //!   files are.
 
-use super::delta_table::added;
+use super::delta_table::{added, has_columns};
 use super::names::{ArchiveName, ArchiveObject};
 use super::put::unproven;
 use super::{Archive, ArchiveError, ArchivedDay, delta_table, folder};
 use daytable_delta::{AddedFile, DeltaAction, TableSnapshot};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::Ticks;
-use daytable_store::sealed::{ArchiveHome, Manifest};
+use daytable_store::sealed::{ArchiveHome, Manifest, PropertyColumn};
 use daytable_store::{OnProgress, Phase};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +69,7 @@ pub struct OpenDays {
 #[derive(Clone, Debug, PartialEq)]
 pub struct UploadedPart {
     file: AddedFile,
+    columns: Vec<PropertyColumn>,
     /// Its rows.
     pub rows: u64,
     /// Its bytes.
@@ -132,7 +133,7 @@ impl Archive {
         file.tags = tags.map(|(tag, value)| (tag.to_owned(), value)).into();
         let archived = ArchivedDay { name, manifest: manifest.clone() };
         self.wait(self.send_part(&archived, sealed, on))?;
-        Ok(UploadedPart { file, rows: manifest.rows, bytes: manifest.bytes })
+        Ok(UploadedPart { file, columns: manifest.columns.clone(), rows: manifest.rows, bytes: manifest.bytes })
     }
 
     async fn send_part(
@@ -214,7 +215,7 @@ fn part_of(file: &AddedFile) -> Option<OpenDayPart> {
     })
 }
 
-/// The commit that makes a change; none if the table is not as it was planned for.
+/// The commit that makes a change; none if the table is not as it was planned for, or does not know the columns of a part.
 fn changed(
     snapshot: &TableSnapshot,
     table: &TableName,
@@ -222,7 +223,9 @@ fn changed(
     change: &PublishedChange,
 ) -> Vec<DeltaAction> {
     let now = of_snapshot(snapshot, table, home);
-    if now.position != change.before {
+    let mut added = change.days.iter().flat_map(|day| &day.added);
+    let is_named = snapshot.version().is_some() && added.all(|part| has_columns(snapshot, &part.columns));
+    if now.position != change.before || !is_named {
         return Vec::new();
     }
     let mut actions = Vec::new();
