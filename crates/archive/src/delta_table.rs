@@ -246,7 +246,7 @@ impl Archive {
 }
 
 /// The path of an archive's file below its table.
-fn path_in_table(name: &ArchiveName) -> String {
+pub(super) fn path_in_table(name: &ArchiveName) -> String {
     let object = name.object(ArchiveObject::Data);
     object.split_once('/').map_or_else(String::new, |(_, path)| path.to_owned())
 }

@@ -52,7 +52,7 @@ pub use access::{Access, RetryPolicy};
 pub use delta_table::{REMOVED_FILE_GRACE, TableFormat};
 pub use error::ArchiveError;
 pub use identity::identity;
-pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic};
+pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic, LeftOutArchive};
 pub use list::{FaultyArchive, Listing};
 pub use open_days::{DayChange, OpenDayPart, OpenDays, PublishedChange, UploadedPart};
 pub use put::Proof;

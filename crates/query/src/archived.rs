@@ -215,6 +215,9 @@ impl ArchiveSession {
     }
 
     pub(super) fn into_report(self) -> ArchiveReport {
+        if let Some(lake) = &self.lake {
+            lake.missing().into_iter().for_each(|(name, reason)| self.unread(&name, reason));
+        }
         ArchiveReport { lake: self.lake.as_ref().map(LakeSession::report), ..self.report.into_inner() }
     }
 }

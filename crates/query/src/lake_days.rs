@@ -8,12 +8,18 @@
 //! each time, up to [`REQUESTS_MAX`].
 
 use crate::filter::Filter;
-use daytable_archive::lake::REQUESTS_MAX;
+use daytable_archive::lake::{LakeListing, REQUESTS_MAX};
 use daytable_archive::{Lake, LakeFile, LakeTraffic};
 use daytable_model::time::Ticks;
 use daytable_store::sealed::SealedFile;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+/// Why an archive is not read.
+const BESIDE: &str = "its archive is there, and the table does not have it: `table_format = \"delta\"` and `daytable archive` on its host put it in";
 
 /// A file of a lake, and the times of its oldest and newest record.
 pub(super) type LakeDay = (LakeFile, (Ticks, Ticks));
@@ -29,6 +35,16 @@ pub struct LakeReport {
     pub traffic: LakeTraffic,
 }
 
+/// Archives that a question is about and the tables do not have, and why that is so.
+fn left_out(lake: &Lake, listing: &LakeListing, filter: &Filter, times: (Ticks, Ticks)) -> Vec<(String, String)> {
+    let left = lake.left_out(listing, times).into_iter();
+    let named = left.filter_map(|left| match left {
+        Ok(archive) => filter.wants_day(archive.table(), archive.host()).then(|| (archive.shown(), BESIDE.to_owned())),
+        Err((table, error)) => Some((format!("archives beside the table {table}, if there are any"), error.to_string())),
+    });
+    named.collect()
+}
+
 /// What a query reads of a lake.
 pub(super) struct LakeSession {
     lake: Lake,
@@ -41,6 +57,8 @@ pub(super) struct LakeSession {
     ahead: RefCell<Vec<(LakeFile, Result<SealedFile, String>)>>,
     /// How many files the next one is opened with.
     together: Cell<usize>,
+    /// What looks for archives that the tables do not have, while others are read.
+    beside: RefCell<Vec<JoinHandle<Vec<(String, String)>>>>,
 }
 
 impl LakeSession {
@@ -53,6 +71,7 @@ impl LakeSession {
             order: RefCell::default(),
             ahead: RefCell::default(),
             together: Cell::new(1),
+            beside: RefCell::default(),
         }
     }
 
@@ -66,6 +85,7 @@ impl LakeSession {
         let mut unread: Vec<(String, String)> =
             listing.unread.iter().map(|(name, reason)| (name.clone(), reason.clone())).collect();
         let Some((from, to)) = filter.times() else { return (Vec::new(), unread) };
+        unread.extend(self.look_beside(&listing, filter, (from, to)));
         let chosen: Vec<&LakeFile> =
             listing.files.iter().filter(|file| filter.wants_day(file.table(), file.host())).collect();
         let times = self.lake.times(chosen.clone());
@@ -84,6 +104,31 @@ impl LakeSession {
         self.ahead.borrow_mut().clear();
         self.together.set(1);
         (days, unread)
+    }
+
+    /// Looks for archives that a question is about and the tables do not have, on a thread: it takes as long as a list does.
+    fn look_beside(
+        &self,
+        listing: &Arc<LakeListing>,
+        filter: &Filter,
+        times: (Ticks, Ticks),
+    ) -> Vec<(String, String)> {
+        let (lake, listing, filter) = (self.lake.clone(), listing.clone(), filter.clone());
+        let look = Arc::new(move || left_out(&lake, &listing, &filter, times));
+        let on_thread = look.clone();
+        match Builder::new().name("lake".into()).spawn(move || on_thread()) {
+            Ok(thread) => {
+                self.beside.borrow_mut().push(thread);
+                Vec::new()
+            }
+            Err(_) => look(),
+        }
+    }
+
+    /// What is missing because no table has it. Waits for who looks for it.
+    pub(super) fn missing(&self) -> Vec<(String, String)> {
+        let threads = self.beside.take();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     }
 
     /// Opens a file, and others that are probably next.
