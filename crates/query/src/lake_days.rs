@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 /// Why an archive is not read.
-const BESIDE: &str = "its archive is there, and the table does not have it: `table_format = \"delta\"` and `daytable archive` on its host put it in";
+const BESIDE: &str = "its archive is there, and the table does not have it: `table_format = \"delta\"` and `daytable archive` on \
+                      its host put it in";
 
 /// A file of a lake, and the times of its oldest and newest record.
 pub(super) type LakeDay = (LakeFile, (Ticks, Ticks));
@@ -57,8 +58,14 @@ pub(super) struct LakeSession {
     ahead: RefCell<Vec<(LakeFile, Result<SealedFile, String>)>>,
     /// How many files the next one is opened with.
     together: Cell<usize>,
-    /// What looks for archives that the tables do not have, while others are read.
-    beside: RefCell<Vec<JoinHandle<Vec<(String, String)>>>>,
+    /// Who looks for archives that the tables do not have, while others are read.
+    beside: RefCell<Vec<Looking>>,
+}
+
+/// A look for archives that the tables do not have, and why each of them is not read.
+enum Looking {
+    OnThread(JoinHandle<Vec<(String, String)>>),
+    Done(Vec<(String, String)>),
 }
 
 impl LakeSession {
@@ -85,7 +92,6 @@ impl LakeSession {
         let mut unread: Vec<(String, String)> =
             listing.unread.iter().map(|(name, reason)| (name.clone(), reason.clone())).collect();
         let Some((from, to)) = filter.times() else { return (Vec::new(), unread) };
-        unread.extend(self.look_beside(&listing, filter, (from, to)));
         let chosen: Vec<&LakeFile> =
             listing.files.iter().filter(|file| filter.wants_day(file.table(), file.host())).collect();
         let times = self.lake.times(chosen.clone());
@@ -106,29 +112,27 @@ impl LakeSession {
         (days, unread)
     }
 
-    /// Looks for archives that a question is about and the tables do not have, on a thread: it takes as long as a list does.
-    fn look_beside(
-        &self,
-        listing: &Arc<LakeListing>,
-        filter: &Filter,
-        times: (Ticks, Ticks),
-    ) -> Vec<(String, String)> {
-        let (lake, listing, filter) = (self.lake.clone(), listing.clone(), filter.clone());
+    /// Looks for archives that an answer lacks because no table has them. On a thread, because a list of objects takes longer than
+    /// many answers.
+    pub(super) fn look_beside(&self, filter: &Filter) {
+        let (Some(times), Ok(listing)) = (filter.times(), self.lake.listing()) else { return };
+        let (lake, filter) = (self.lake.clone(), filter.clone());
         let look = Arc::new(move || left_out(&lake, &listing, &filter, times));
         let on_thread = look.clone();
-        match Builder::new().name("lake".into()).spawn(move || on_thread()) {
-            Ok(thread) => {
-                self.beside.borrow_mut().push(thread);
-                Vec::new()
-            }
-            Err(_) => look(),
-        }
+        let looking = match Builder::new().name("lake".into()).spawn(move || on_thread()) {
+            Ok(thread) => Looking::OnThread(thread),
+            Err(_) => Looking::Done(look()),
+        };
+        self.beside.borrow_mut().push(looking);
     }
 
-    /// What is missing because no table has it. Waits for who looks for it.
-    pub(super) fn missing(&self) -> Vec<(String, String)> {
-        let threads = self.beside.take();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    /// What was found beside the tables, and why it is not read.
+    pub(super) fn beside(&self) -> Vec<(String, String)> {
+        let found = self.beside.take().into_iter().flat_map(|looking| match looking {
+            Looking::OnThread(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Looking::Done(found) => found,
+        });
+        found.collect()
     }
 
     /// Opens a file, and others that are probably next.
