@@ -128,6 +128,7 @@ fn a_renamed_host_has_each_day_once() {
         // The same generation under another name.
         web.archive("Log20261121");
         web.archive("Log20261120");
+        assert_eq!(files(&lake, &["log_day=2026-11-21/", ".manifest.json"]).len(), 1);
         assert_count(&place, &lake, "*", 65);
         assert_count(&place, &lake, "log_host:=web-2 _time:2026-11-20", 31);
         assert_count(&place, &lake, "_time:2026-11-20", 35);

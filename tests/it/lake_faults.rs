@@ -160,7 +160,7 @@ fn little_is_fetched_of_a_large_file() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for instance in 0..INSTANCES {
         let line = |n: usize| {
-            let noise: String = (0..4)
+            let noise: String = (0..8)
                 .map(|_| {
                     state ^= state << 13;
                     state ^= state >> 7;

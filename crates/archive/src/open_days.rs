@@ -386,4 +386,83 @@ mod tests {
         place.put(&renamed, 2);
         assert_eq!(place.files(), 2);
     }
+
+    /// What a file of the folder is called, and how old it seems.
+    fn set_age(place: &Place, part: &str, hours: u64) {
+        let is_it = |path: &std::path::PathBuf| path.to_string_lossy().contains(part);
+        let found: Vec<_> = below(&place.folder.path().join("lake")).into_iter().filter(is_it).collect();
+        assert!(!found.is_empty(), "{part}");
+        for path in found {
+            let file = std::fs::File::options().append(true).open(path).expect("opened");
+            let at = std::time::SystemTime::now() - std::time::Duration::from_secs(3600 * hours);
+            file.set_modified(at).expect("set");
+        }
+    }
+
+    fn below(folder: &Path) -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
+    }
+
+    /// Which files are swept does not depend on what the host is called, nor on whether archives are a table by now.
+    #[test]
+    fn files_are_swept_by_their_folder_and_the_log() {
+        let (place, renamed) = (Place::new(), home("web-2"));
+        let other = ArchiveHome::new("web-1", "ffffffffffffffffffffffffffffffff".parse().expect("an origin"));
+        place.part(&home("web-1"), 0, 1, 2);
+        place.part(&other, 0, 1, 2);
+        set_age(&place, ".open-", 30);
+        let access = Access { table_format: TableFormat::None, ..Access::default() };
+        let plain = Archive::open_to_write(place.archive.url(), &access, &RetryPolicy::QUERY).expect("opened");
+        assert_eq!(plain.sweep(&place.table, &renamed).expect("swept"), 1);
+        assert_eq!(place.archive.sweep(&place.table, &renamed).expect("swept"), 0);
+        assert_eq!(place.archive.sweep(&place.table, &other).expect("swept"), 1);
+        // Without a log there is no table, and nothing of it.
+        place.part(&renamed, 0, 1, 2);
+        set_age(&place, ".open-", 30);
+        std::fs::remove_dir_all(place.folder.path().join("lake/Log/_delta_log")).expect("removed");
+        assert_eq!(plain.sweep(&place.table, &renamed).expect("swept"), 0);
+    }
+
+    /// A clock that is ahead makes nothing old: what came a moment ago by the clock of the store stays.
+    #[test]
+    fn ages_are_those_of_the_store() {
+        let (place, home) = (Place::new(), home("web-1"));
+        place.part(&home, 0, 1, 2);
+        // As if the clock of this host were thirty hours ahead of the store's, in which all of it came at once.
+        set_age(&place, "", 30);
+        assert_eq!(place.archive.sweep(&place.table, &home).expect("swept"), 0);
+        // A day later something else came.
+        set_age(&place, "_delta_log", 5);
+        assert_eq!(place.archive.sweep(&place.table, &home).expect("swept"), 1);
+    }
+
+    /// A table that was made anew meanwhile may call columns otherwise, so a file that was named for the one before stays out.
+    #[test]
+    fn a_file_with_columns_that_the_table_does_not_know_stays_out() {
+        let (place, home) = (Place::new(), home("web-1"));
+        let column = |name: &str| PropertyColumn {
+            name: name.into(),
+            property: "status".into(),
+            kind: daytable_model::property::PropertyKind::Int64,
+        };
+        place.archive.claim_names(&place.table, &[column("")]).expect("claimed");
+        let put = |generation: i64, name: &str| {
+            let (manifest, path) = place.file(generation, 3);
+            let manifest = Manifest { columns: vec![column(name)], home: Some(home.clone()), ..manifest };
+            place.archive.put(&manifest, &path, &mut |_| ControlFlow::Continue(()))
+        };
+        put(1, "status").expect("archived");
+        let error = put(2, "status_int64").expect_err("another name");
+        assert!(matches!(error, crate::ArchiveError::Renamed { .. }), "{error}");
+        let (manifest, path) = place.file(0, 3);
+        let manifest = Manifest { columns: vec![column("status_int64")], table: "Log20261121".into(), ..manifest };
+        let at = (Ticks::new(0).expect("a time"), 1);
+        let part = place.archive.put_part((&manifest, &home), &path, at, &mut |_| ControlFlow::Continue(())).expect("sent");
+        let day = DayTable::parse("Log20261121").expect("a day");
+        let change = DayChange { table: day, before: BTreeSet::new(), removed: BTreeSet::new(), added: vec![part] };
+        let change = PublishedChange { before: None, after: 1, days: vec![change] };
+        assert!(!place.archive.publish(&place.table, &home, &change).expect("an answer"));
+        assert_eq!(place.files(), 1);
+    }
 }

@@ -221,6 +221,8 @@ impl Executor {
         drop(reporter);
         let generation = proof.archived().generation();
         tracing::info!(%table, generation, place, bytes = seal.bytes, rows = seal.rows, "archived, and read back");
+        let same = |known: &Archived| known.table == *table && known.generation == generation && known.url == place;
+        let before = self.steps.lifecycle_state()?.archives.into_iter().find(same);
         self.steps.put_archive(Archived {
             table: table.clone(),
             generation,
@@ -230,8 +232,24 @@ impl Executor {
             is_superseded: false,
             manifest: proof.archived().manifest().to_json().into(),
         })?;
+        if let Some(before) = before {
+            self.remove_under_other_name(&archive, &before);
+        }
         self.sweep(&archive, table.table(), place);
         Ok(())
+    }
+
+    /// Removes an archive that the catalog has under the present name of the host now. Nobody else would: the catalog has one
+    /// archive of a generation at a place.
+    fn remove_under_other_name(&self, archive: &Archive, before: &Archived) {
+        let removed = described(before).and_then(|before| match self.home()? == *before.home() {
+            true => Ok(()),
+            false => Ok(archive.drop_archive(&before).map(drop)?),
+        });
+        if let Err(error) = removed {
+            let table = &before.table;
+            tracing::warn!(%table, %error, "failed to remove the archive of this day under an earlier name of the host");
+        }
     }
 
     /// The archive for a day. A day that a table has stays in it: its later version takes the place of the earlier one also where
