@@ -194,7 +194,9 @@ fn archives_that_the_table_does_not_have_are_missing_and_not_passed_over() {
     // What was dropped a moment ago is not missed, wherever a kill left its manifest.
     db.place.said("drop", &["--config", &db.config, "--yes", "Log20261122"]);
     let mut killed = db.place.command("drop");
-    killed.args(["--config", &db.config, "--yes", "--archives", "Log20261122"]).env("DAYTABLE_FAILPOINT", "archive-left-log");
+    killed
+        .args(["--config", &db.config, "--yes", "--archives", "Log20261122"])
+        .env("DAYTABLE_FAILPOINT", "archive-left-log");
     assert!(!killed.output().expect("started").status.success());
     assert_eq!(files(&lake, &["log_day=2026-11-22", ".manifest.json"]).len(), 1);
     assert_count(&place, &lake, "*", 31);

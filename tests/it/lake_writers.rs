@@ -86,14 +86,18 @@ fn twenty_hosts_write_one_table_and_each_record_is_there_once() {
             (text("log_host"), format!("{} INFO {}", text("time").replace(".0000000Z", "Z"), text("message")))
         })
         .collect();
-    let written = names.iter().flat_map(|name| (0..DAYS).flat_map(move |day| lines(name, day)).map(move |line| (name, line)));
+    let written =
+        names.iter().flat_map(|name| (0..DAYS).flat_map(move |day| lines(name, day)).map(move |line| (name, line)));
     let mut written: Vec<(String, String)> = written.map(|(name, line)| (name.clone(), line)).collect();
     found.sort();
     written.sort();
     assert_eq!(found, written);
     let (said, told) = asked("count", &["log_host:=web-07 _time:2026-11-05T10"]);
     assert_eq!(said.trim(), RECORDS.to_string());
-    assert!(told.contains(&format!("1 of {} files of the lake were opened (Log20261105 of web-07)", HOSTS * DAYS)), "{told}");
+    assert!(
+        told.contains(&format!("1 of {} files of the lake were opened (Log20261105 of web-07)", HOSTS * DAYS)),
+        "{told}"
+    );
     let (said, told) = asked("count", &["log_host:=web-07"]);
     assert_eq!(said.trim(), (RECORDS * DAYS).to_string());
     assert!(told.contains(&format!("{DAYS} of {} files of the lake were opened", HOSTS * DAYS)), "{told}");

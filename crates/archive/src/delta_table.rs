@@ -18,8 +18,8 @@
 use super::names::{ArchiveName, ArchiveObject};
 use super::{Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, folder};
 use daytable_delta::{
-    AddedFile, CommitError, DeltaAction, DeltaError, DeltaLog, DeltaOptions, DeltaType, ListedObject, StoreCheck, TableColumn,
-    TableSnapshot, sweepable,
+    AddedFile, CommitError, DeltaAction, DeltaError, DeltaLog, DeltaOptions, DeltaType, ListedObject, StoreCheck,
+    TableColumn, TableSnapshot, sweepable,
 };
 use daytable_model::column_name::{ColumnNames, KnownNames, LOG_DAY, LOG_HOST, PARTITION_COLUMNS};
 use daytable_model::key::{DayTable, TableName};

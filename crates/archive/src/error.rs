@@ -119,7 +119,13 @@ pub enum ArchiveError {
 impl ArchiveError {
     /// Whether it concerns the whole store, so that other archives in it would fail too.
     pub fn concerns_store(&self) -> bool {
-        matches!(self, ArchiveError::Setup { .. } | ArchiveError::Unfit { .. } | ArchiveError::Unreachable { .. } | ArchiveError::Denied { .. })
+        matches!(
+            self,
+            ArchiveError::Setup { .. }
+                | ArchiveError::Unfit { .. }
+                | ArchiveError::Unreachable { .. }
+                | ArchiveError::Denied { .. }
+        )
     }
 
     /// A short name, for a metric's label.

@@ -458,7 +458,8 @@ mod tests {
         let (manifest, path) = place.file(0, 3);
         let manifest = Manifest { columns: vec![column("status_int64")], table: "Log20261121".into(), ..manifest };
         let at = (Ticks::new(0).expect("a time"), 1);
-        let part = place.archive.put_part((&manifest, &home), &path, at, &mut |_| ControlFlow::Continue(())).expect("sent");
+        let part =
+            place.archive.put_part((&manifest, &home), &path, at, &mut |_| ControlFlow::Continue(())).expect("sent");
         let day = DayTable::parse("Log20261121").expect("a day");
         let change = DayChange { table: day, before: BTreeSet::new(), removed: BTreeSet::new(), added: vec![part] };
         let change = PublishedChange { before: None, after: 1, days: vec![change] };

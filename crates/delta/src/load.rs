@@ -97,12 +97,7 @@ impl DeltaLog {
 
     /// Reads what came after `version`. If that is not all there, or `version` is not what it was, the table is read anew: a
     /// checkpoint of a later version has replaced these commits, or the table was made anew and has as many versions again.
-    async fn catch_up(
-        &self,
-        now: i64,
-        known: &TableSnapshot,
-        version: u64,
-    ) -> Result<Load<TableSnapshot>, DeltaError> {
+    async fn catch_up(&self, now: i64, known: &TableSnapshot, version: u64) -> Result<Load<TableSnapshot>, DeltaError> {
         let listing = Listing::new(self.names_from(version).await?);
         let is_known = match (&known.head, listing.marks.get(&version)) {
             (Some(known), Some(listed)) => known.is_same(listed),

@@ -321,12 +321,7 @@ impl Executor {
 
     /// Claims names of columns in the table of an archive, and learns them. Whether the columns are called so; also if the archive is
     /// no table.
-    fn claim_names(
-        &self,
-        archive: &Archive,
-        table: &TableName,
-        columns: &[PropertyColumn],
-    ) -> Result<bool, StepError> {
+    fn claim_names(&self, archive: &Archive, table: &TableName, columns: &[PropertyColumn]) -> Result<bool, StepError> {
         let Some(names) = archive.claim_names(table, columns)? else { return Ok(true) };
         let is_named = are_named(&names, columns);
         let key = (table.clone(), archive.url().clone());

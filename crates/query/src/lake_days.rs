@@ -41,7 +41,9 @@ fn left_out(lake: &Lake, listing: &LakeListing, filter: &Filter, times: (Ticks, 
     let left = lake.left_out(listing, times).into_iter();
     let named = left.filter_map(|left| match left {
         Ok(archive) => filter.wants_day(archive.table(), archive.host()).then(|| (archive.shown(), BESIDE.to_owned())),
-        Err((table, error)) => Some((format!("archives beside the table {table}, if there are any"), error.to_string())),
+        Err((table, error)) => {
+            Some((format!("archives beside the table {table}, if there are any"), error.to_string()))
+        }
     });
     named.collect()
 }

@@ -89,11 +89,7 @@ impl Lake {
     }
 
     /// The manifests of a table whose day is one of these.
-    fn manifests(
-        &self,
-        table: &TableName,
-        days: &[String; 2],
-    ) -> Result<Arc<Vec<(ArchiveName, i64)>>, ArchiveError> {
+    fn manifests(&self, table: &TableName, days: &[String; 2]) -> Result<Arc<Vec<(ArchiveName, i64)>>, ArchiveError> {
         let of = (table.clone(), days.clone());
         let is_fresh = |list: &ManifestList| list.at.elapsed() < self.0.listed_for;
         if let Some(known) = lock(&self.0.manifests).iter().find(|list| list.of == of && is_fresh(list)) {

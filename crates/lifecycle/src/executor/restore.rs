@@ -132,8 +132,7 @@ impl Executor {
             };
             let listing = archive.list(std::slice::from_ref(origin.table()), &is_wanted)?;
             let of_home = one_home(origin, &listing.archives, home)?;
-            let of_day =
-                listing.archives.into_iter().filter(|archived| Some(archived.home().origin()) == of_home);
+            let of_day = listing.archives.into_iter().filter(|archived| Some(archived.home().origin()) == of_home);
             let Some(found) = of_day.max_by_key(|archived| archived.generation()) else {
                 let name = origin.to_string();
                 let of_day = listing.faulty.iter().filter(|faulty| faulty.object.contains(&name));

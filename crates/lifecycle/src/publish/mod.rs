@@ -411,7 +411,9 @@ impl PartWriter<'_> {
         let table = day.table();
         // The table as it was read for this turn, because one at another address, or one before it, has other names. Makes the table,
         // if it is the first one here.
-        let claim = |columns: &[PropertyColumn]| Ok::<_, StepError>(self.archive.claim_names(table, columns)?.unwrap_or_default());
+        let claim = |columns: &[PropertyColumn]| {
+            Ok::<_, StepError>(self.archive.claim_names(table, columns)?.unwrap_or_default())
+        };
         let mut names = Arc::new(self.archive.names_seen(table).map_or_else(|| claim(&[]), Ok)?);
         for _ in 0..NAMING_TRIES_MAX {
             let job = SliceJob { table: day.clone(), slice, out: self.folder.file(), names: Arc::clone(&names) };
