@@ -16,10 +16,10 @@
 //! * A removed file stays for [`REMOVED_FILE_GRACE`], because an engine may still read an older version of the table.
 
 use super::names::{ArchiveName, ArchiveObject};
-use super::{Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, folder};
+use super::{Archive, ArchiveError, ArchivedDay, folder};
 use daytable_delta::{
-    AddedFile, CommitError, DeltaAction, DeltaError, DeltaLog, DeltaOptions, DeltaType, ListedObject, StoreCheck,
-    TableColumn, TableSnapshot, sweepable,
+    AddedFile, CommitError, DeltaAction, DeltaError, DeltaLog, DeltaOptions, DeltaType, ListedObject, TableColumn,
+    TableSnapshot, sweepable,
 };
 use daytable_model::column_name::{ColumnNames, KnownNames, LOG_DAY, LOG_HOST, PARTITION_COLUMNS};
 use daytable_model::key::{DayTable, TableName};
@@ -32,7 +32,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// How long the file of an archive stays after the archive left the table.
@@ -41,8 +41,6 @@ pub const REMOVED_FILE_GRACE: Duration = Duration::from_secs(24 * 3600);
 const FIELD_NOTE: &str = "daytable.field";
 /// The note of a column with the type of the field's values.
 const TYPE_NOTE: &str = "daytable.type";
-/// Places of which is known whether they are fit for tables.
-const CHECKS_MAX: usize = 64;
 /// Columns of a table at most. Fields beyond them are in the map of the rest.
 const TABLE_COLUMNS_MAX: usize = 1_000;
 
@@ -331,26 +329,6 @@ pub(super) fn has_columns(snapshot: &TableSnapshot, columns: &[PropertyColumn]) 
     let names = names_in(snapshot.columns());
     let is_known = |column: &PropertyColumn| names.get(&column.property, column.kind) == Some(&*column.name);
     snapshot.version().is_some() && columns.iter().all(is_known)
-}
-
-/// Whether the store of archives was found fit for tables. Once for each place that this process commits to, however often it is
-/// opened.
-pub(super) fn store_check(url: &ArchiveUrl, access: &Access) -> StoreCheck {
-    static CHECKS: Mutex<Vec<((ArchiveUrl, Access), StoreCheck)>> = Mutex::new(Vec::new());
-    // Whether archives are a table does not change the store.
-    let access = Access { table_format: TableFormat::None, publish_open: None, ..access.clone() };
-    let mut checks = CHECKS.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = (url.clone(), access);
-    if let Some((_, check)) = checks.iter().find(|(known, _)| *known == place) {
-        return check.clone();
-    }
-    let check = StoreCheck::default();
-    checks.push((place, check.clone()));
-    // Places change when a configuration does. One that is forgotten is tried once more.
-    if checks.len() > CHECKS_MAX {
-        checks.remove(0);
-    }
-    check
 }
 
 /// The file of an archive, or of a part of an open day, as the log adds it.

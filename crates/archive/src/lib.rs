@@ -22,7 +22,7 @@
 //!   query.
 //! * [`Archive::drop_archive`]: removes an archive, its manifest first.
 //! * [`lake`]: the archives of all hosts at an address, to be read without a data folder.
-//! * `delta_table`: archives as a table that other engines read. [`open_days`]: parts of open days in it.
+//! * `delta_table`: archives as a table that other engines read; `store_checks`: whether a place can have one. [`open_days`]: parts of open days in it.
 //! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: the
 //!   errors.
 //!
@@ -46,6 +46,7 @@ mod names;
 pub mod open_days;
 mod put;
 pub mod reader;
+mod store_checks;
 pub mod url;
 
 pub use access::{Access, RetryPolicy};
@@ -198,7 +199,7 @@ impl Archive {
         // The caller's thread drives everything; a second one reads and syncs the files of a folder.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime = Some(runtime.map_err(|error| setup(error.to_string()))?);
-        let check = delta_table::store_check(url, access);
+        let check = store_checks::store_check(url, access);
         let (url, format, seen) = (url.clone(), access.table_format, Mutex::default());
         Ok(Archive(Arc::new(Connection { url, store, prefix, format, check, seen, runtime })))
     }
