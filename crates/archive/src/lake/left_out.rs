@@ -126,26 +126,27 @@ fn left_out_of<'m>(
     manifests: impl Iterator<Item = &'m (ArchiveName, i64)>,
     now: i64,
 ) -> Vec<ArchiveName> {
-    // Of each day of each daytable the newest generation that the table has. Parts are as good as any.
-    let mut named: BTreeMap<(DayTable, FolderOrigin), i64> = BTreeMap::new();
-    for file in snapshot.files() {
-        let Some((name, ArchiveObject::Data)) = ArchiveName::parse(&format!("{table}/{}", file.path)) else { continue };
-        let generation = if name.part.is_some() { i64::MAX } else { name.generation };
-        let newest = named.entry((name.table, name.home.origin())).or_default();
-        *newest = generation.max(*newest);
-    }
     let entered = now.saturating_sub(i64::try_from(ENTERING_MAX.as_millis()).unwrap_or(i64::MAX));
     let mut left: BTreeMap<(DayTable, FolderOrigin), &ArchiveName> = BTreeMap::new();
     for (name, written) in manifests {
-        let day = (name.table.clone(), name.home.origin());
-        let is_named = named.get(&day).is_some_and(|newest| *newest >= name.generation);
-        let was_removed = snapshot.removal(&delta_table::path_in_table(name)).is_some();
-        if is_named || was_removed || *written > entered {
+        let path = delta_table::path_in_table(name);
+        if snapshot.file(&path).is_some() || snapshot.removal(&path).is_some() || *written > entered {
             continue;
         }
-        let newest = left.entry(day).or_insert(name);
+        let newest = left.entry((name.table.clone(), name.home.origin())).or_insert(name);
         if newest.generation < name.generation {
             *newest = name;
+        }
+    }
+    if left.is_empty() {
+        return Vec::new();
+    }
+    // What the table has of these days in parts, or in the same or a later generation, is not left out.
+    for file in snapshot.files() {
+        let Some((name, ArchiveObject::Data)) = ArchiveName::parse(&format!("{table}/{}", file.path)) else { continue };
+        let day = (name.table, name.home.origin());
+        if left.get(&day).is_some_and(|left| name.part.is_some() || name.generation >= left.generation) {
+            left.remove(&day);
         }
     }
     left.into_values().cloned().collect()
