@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// Also evaluate each rule of [[alert]] once, on the records of its last period
     #[arg(long)]
     alerts: bool,
-    /// Also ask the remote store and the archives whether they can be written. Nothing is changed there
+    /// Also ask the remote store and the archives whether they can be written, and can be tables if they are to be. Nothing of it stays there
     #[arg(long)]
     access: bool,
 }
@@ -102,6 +102,7 @@ fn identities(config: &Config, is_probed: bool) -> Result<(), CliError> {
             Some(Err(Unwritten::Denied(error))) => {
                 failed.push(format!("{kind}: {address}: {identity} may not write there: {error}"));
             }
+            Some(Err(Unwritten::Unfit(error))) => failed.push(format!("{kind}: {error}")),
             Some(Err(Unwritten::Untold(error))) => {
                 failed.push(format!("{kind}: {address}: whether {identity} may write there is not known: {error}"))
             }

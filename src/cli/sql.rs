@@ -7,6 +7,7 @@ use super::args::{DataArgs, is_denied, lake_address};
 use super::asked::{AskedDaemon, AskedPart};
 use super::control::Control;
 use super::exit::CliError;
+use super::hint::hint;
 use super::locate;
 use crate::http::QuestionForm;
 use daytable_archive::{Access, ArchiveUrl, Lake};
@@ -14,7 +15,7 @@ use daytable_lifecycle::StepError;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
 use daytable_model::arrival::{ARRIVED, ARRIVED_FIELD};
 use daytable_model::path_text::PathText;
-use daytable_model::time::now;
+use daytable_model::time::{Ticks, now};
 use daytable_platform::budget::QuestionBudget;
 use daytable_platform::scratch::create_unnamed;
 use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerRow, QueryConditions, answer};
@@ -125,6 +126,13 @@ fn view_of_lake(address: &ArchiveUrl) -> Result<String, CliError> {
     let listing = lake.listing().map_err(failed)?;
     if let Some((name, reason)) = listing.unread.first_key_value() {
         return Err(CliError::Incomplete(format!("missing from the lake: {name}: {reason}")));
+    }
+    for left in lake.left_out(&listing, (Ticks::MIN, Ticks::MAX)) {
+        let what = match left {
+            Ok(archive) => format!("the archive of {}, which its table does not have", archive.shown()),
+            Err((table, error)) => format!("archives beside the table {table}, if there are any: {error}"),
+        };
+        hint(format_args!("daytable: the view lacks {what}"));
     }
     let files: Vec<PathBuf> = listing.files.iter().map(|file| folder.join(file.object())).collect();
     let sealed = view_of_sealed(&files, Partitions::InPaths)?.unwrap_or_else(|| NOTHING.into());

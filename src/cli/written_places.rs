@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 pub(super) enum Unwritten {
     /// The identity may not, or is not known.
     Denied(String),
+    /// It may, and the place cannot have a table.
+    Unfit(String),
     /// There is no telling.
     Untold(String),
 }
@@ -73,7 +75,7 @@ impl WrittenPlace<'_> {
 }
 
 impl Writer {
-    /// Whether the identity may write there. Changes nothing.
+    /// Whether the identity may write there, and the place can have a table, if archives are one. Nothing of it stays.
     pub(super) fn probe(&self) -> Result<(), Unwritten> {
         match &self.open {
             OpenPlace::Store(store) => store.probe_write().map_err(|error| match error {
@@ -82,6 +84,7 @@ impl Writer {
             }),
             OpenPlace::Archive(archive) => archive.probe_write().map_err(|error| match error {
                 ArchiveError::Denied { .. } => Unwritten::Denied(error.to_string()),
+                ArchiveError::Unfit { .. } => Unwritten::Unfit(error.to_string()),
                 error => Unwritten::Untold(error.to_string()),
             }),
         }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// A lake that three hosts archived to, and the hosts.
 struct Lake {
@@ -279,6 +280,14 @@ fn answers_from_few_files(store: &Store) {
     assert_eq!(mended, warm);
     fs::remove_dir_all(&cold).expect("the cache");
     assert_eq!(lake.rows(&question), whole);
+
+    // A reader that keeps the table asks for what is new alone: a list of tables, and one of the log.
+    let kept = daytable_archive::Lake::open(&store.url, &store.access, None, Duration::ZERO).expect("opened");
+    let first = kept.listing().expect("listed");
+    let traffic = kept.traffic();
+    assert_eq!(kept.listing().expect("listed"), first);
+    let again = kept.traffic() - traffic;
+    assert_eq!((again.requests, again.bytes), (2, 0), "{again:?}");
 
     // Nothing of the lake changes.
     let before = store.objects();

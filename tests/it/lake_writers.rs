@@ -2,6 +2,7 @@
 
 use crate::archive::stores::Store;
 use crate::lake::{Host, asked_at};
+use crate::place::Place;
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::thread;
@@ -61,4 +62,43 @@ fn twenty_hosts_write_one_table_and_each_record_is_there_once() {
     let expected: Vec<Value> =
         names.iter().map(|name| json!({"log_host": name, "n": DAYS * RECORDS, "days": DAYS})).collect();
     assert_eq!(asked_at(&format!("{url}/Log"), &variables, by_host), expected);
+
+    // daytable answers over the two hundred files as they were written, and opens those alone that a question is about.
+    let place = Place::new();
+    let config = place.configure(&format!("[archives]\n{archives}")).display().to_string();
+    let asked = |command: &str, args: &[&str]| {
+        let cache = place.path("cache").display().to_string();
+        let own = ["--config", &config, "--lake", &url, "--cache", &cache];
+        let output = place.command(command).args(own).args(args).output().expect("started");
+        let [said, told] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+        assert!(output.status.success(), "{args:?}: {told}");
+        (said, told)
+    };
+    let (said, told) = asked("count", &[]);
+    assert_eq!(said.trim(), (HOSTS * DAYS * RECORDS).to_string());
+    assert!(told.contains(&format!("{} of {} files of the lake were opened", HOSTS * DAYS, HOSTS * DAYS)), "{told}");
+    let (said, _) = asked("query", &["--json", "-n", "1000000"]);
+    let mut found: Vec<(String, String)> = said
+        .lines()
+        .map(|line| {
+            let row: Value = serde_json::from_str(line).expect("JSON");
+            let text = |field: &str| row[field].as_str().expect("a text").to_owned();
+            (text("log_host"), format!("{} INFO {}", text("time").replace(".0000000Z", "Z"), text("message")))
+        })
+        .collect();
+    let written =
+        names.iter().flat_map(|name| (0..DAYS).flat_map(move |day| lines(name, day)).map(move |line| (name, line)));
+    let mut written: Vec<(String, String)> = written.map(|(name, line)| (name.clone(), line)).collect();
+    found.sort();
+    written.sort();
+    assert_eq!(found, written);
+    let (said, told) = asked("count", &["log_host:=web-07 _time:2026-11-05T10"]);
+    assert_eq!(said.trim(), RECORDS.to_string());
+    assert!(
+        told.contains(&format!("1 of {} files of the lake were opened (Log20261105 of web-07)", HOSTS * DAYS)),
+        "{told}"
+    );
+    let (said, told) = asked("count", &["log_host:=web-07"]);
+    assert_eq!(said.trim(), (RECORDS * DAYS).to_string());
+    assert!(told.contains(&format!("{DAYS} of {} files of the lake were opened", HOSTS * DAYS)), "{told}");
 }

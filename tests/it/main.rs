@@ -42,6 +42,8 @@ mod journal;
 mod keys;
 mod kill;
 mod lake;
+mod lake_changes;
+mod lake_faults;
 mod lake_reading;
 mod lake_writers;
 mod life_of_a_day;

@@ -434,6 +434,51 @@ fn what_is_dropped_or_not_published_any_more_leaves_the_table() {
     daemon.stop();
 }
 
+/// Columns are called as in the lake that they go to: another one, and one that was begun anew at the same address, may have other
+/// names.
+#[test]
+fn another_lake_and_one_begun_anew_get_the_open_days_under_their_own_names() {
+    let publishing = Publishing::new("");
+    let other = publishing.lake.with_file_name("other");
+    let table = other.join("Log");
+    // A text, where the other host has a number.
+    let db = Host::at("db-1", "table_format = \"delta\"\n", &format!("file://{}", other.display()));
+    db.import("a.log", &[json!({"time": "2026-11-20T10:00:00Z", "message": "a", "status": "ok"}).to_string()]);
+    db.archive("Log20261120");
+    publishing.host.import("a.log", &lines(600, 100));
+    let daemon = publishing.start();
+    publishing.wait_rows(100);
+    let text = fs::read_to_string(&publishing.host.config).expect("read");
+    let (from, to) = (format!("file://{}\"", publishing.lake.display()), format!("file://{}\"", other.display()));
+    assert!(text.contains(&from), "{text}");
+    fs::write(&publishing.host.config, text.replace(&from, &to)).expect("written");
+    publishing.reload();
+    let wait = |rows: usize| {
+        wait_for(&format!("{rows} rows in the other table"), PATIENCE, || {
+            (table.exists() && newest(&table).rows == rows).then_some(())
+        });
+    };
+    wait(101);
+    publishing.wait_rows(0);
+    let typed = "SELECT COUNT(status_int64) AS numbers, COUNT(status) AS texts FROM lake";
+    assert_eq!(asked(&other, typed), [json!({"numbers": 100, "texts": 1})]);
+
+    // Begun anew by this host.
+    fs::remove_dir_all(&table).expect("removed");
+    publishing.reload();
+    wait(100);
+    let numbers = "SELECT COUNT(status) AS numbers, MAX(status) AS last FROM lake";
+    assert_eq!(asked(&other, numbers), [json!({"numbers": 100, "last": 99})]);
+    // And by another one.
+    fs::remove_dir_all(&table).expect("removed");
+    db.archive("Log20261120");
+    publishing.host.import("b.log", &lines(700, 20));
+    publishing.reload();
+    wait(121);
+    assert_eq!(asked(&other, typed), [json!({"numbers": 120, "texts": 1})]);
+    daemon.stop();
+}
+
 #[test]
 fn a_store_that_fails_stops_nothing_else_and_is_named() {
     let publishing = Publishing::new("[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"test\"\n");

@@ -11,20 +11,23 @@
 //!   reads the table sees each record once. A repeated commit finds the file in the table and does nothing.
 //! * A column's name means one field and one type in all files of the table. The schema notes both for each column
 //!   ([`FIELD_NOTE`], [`TYPE_NOTE`]), so every daytable finds the name that another one has claimed.
+//! * No file enters a table that does not know its columns by their names: it may have been made anew meanwhile.
+//! * What is in the table leaves it before its file goes, whatever the configuration says by then.
 //! * A removed file stays for [`REMOVED_FILE_GRACE`], because an engine may still read an older version of the table.
 
 use super::names::{ArchiveName, ArchiveObject};
 use super::{Archive, ArchiveError, ArchivedDay, folder};
 use daytable_delta::{
-    AddedFile, CommitError, DeltaAction, DeltaLog, DeltaOptions, DeltaType, ListedObject, TableColumn, TableSnapshot,
-    sweepable,
+    AddedFile, CommitError, DeltaAction, DeltaError, DeltaLog, DeltaOptions, DeltaType, ListedObject, TableColumn,
+    TableSnapshot, sweepable,
 };
 use daytable_model::column_name::{ColumnNames, KnownNames, LOG_DAY, LOG_HOST, PARTITION_COLUMNS};
-use daytable_model::key::TableName;
+use daytable_model::key::{DayTable, TableName};
 use daytable_model::property::PropertyKind;
 use daytable_model::time::{self, Ticks};
 use daytable_store::sealed::{ArchiveHome, FIXED_COLUMNS, Manifest, PropertyColumn, REST};
 use object_store::path::Path as ObjectPath;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
@@ -68,6 +71,7 @@ impl Archive {
             ..DeltaOptions::default()
         };
         let log = DeltaLog::new(Arc::clone(&self.0.store), &self.table_path(table), options);
+        let log = log.with_check(self.0.check.clone());
         let Some(root) = self.0.url.folder().map(Path::to_owned) else { return log };
         let url = self.0.url.clone();
         let file = move |path: &ObjectPath| -> PathBuf { root.join(path.as_ref()) };
@@ -80,7 +84,7 @@ impl Archive {
     /// The table as its log says, read with fewer requests than before. Without a version there is none.
     pub(super) fn table_now(&self, table: &TableName) -> Result<TableSnapshot, ArchiveError> {
         let known = self.seen(table);
-        let snapshot = self.wait(self.log_of(table).snapshot(known.as_ref()));
+        let snapshot = self.wait(self.log_of(table).snapshot(now(), known.as_ref()));
         let snapshot = snapshot.map_err(|error| self.log_failed(error.into()))?;
         self.saw(table, snapshot.clone());
         Ok(snapshot)
@@ -97,6 +101,12 @@ impl Archive {
 
     fn saw(&self, table: &TableName, snapshot: TableSnapshot) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(table.clone(), snapshot);
+    }
+
+    /// The names of columns in the archive's table as it was last seen here. `None` before it was seen.
+    pub fn names_seen(&self, table: &TableName) -> Option<KnownNames> {
+        let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(table).filter(|snapshot| snapshot.version().is_some()).map(|snapshot| names_in(snapshot.columns()))
     }
 
     /// Claims a name in the archive's table for each of these columns of a sealed day, and returns the names of all
@@ -119,15 +129,43 @@ impl Archive {
     pub(super) fn enter(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         let table = archived.table().table();
         let Some(log) = self.log(table) else { return Ok(()) };
-        self.commit(table, &log, |snapshot| entered(snapshot, archived)).map(drop)
+        let mut is_named = true;
+        self.commit(table, &log, |snapshot| {
+            is_named = has_columns(snapshot, &archived.manifest.columns);
+            if is_named { entered(snapshot, archived) } else { Vec::new() }
+        })?;
+        match is_named {
+            true => Ok(()),
+            false => Err(ArchiveError::Renamed { url: self.0.url.clone(), day: archived.table().clone() }),
+        }
     }
 
-    /// Removes an archive from its table. Its file stays for a while.
+    /// Whether the table has a day of this daytable as an archive. Also where archives are no longer a table.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::Log`] if the log of the table cannot be read.
+    pub fn has_in_table(&self, day: &DayTable, home: &ArchiveHome) -> Result<bool, ArchiveError> {
+        let snapshot = self.table_now(day.table())?;
+        let is_it = |file: &Arc<AddedFile>| {
+            let name = ArchiveName::parse(&format!("{}/{}", day.table(), file.path));
+            name.is_some_and(|(of, _)| of.table == *day && of.home.origin() == home.origin() && of.part.is_none())
+        };
+        Ok(snapshot.files().any(is_it))
+    }
+
+    /// Removes an archive from the table that is at its address, whether or not archives are a table by the configuration: others
+    /// read what the log says. Whether its file has to stay for a while, because it was in the table until now.
     pub(super) fn leave(&self, archived: &ArchivedDay) -> Result<bool, ArchiveError> {
         let table = archived.table().table();
-        let Some(log) = self.log(table) else { return Ok(false) };
-        self.commit(table, &log, |snapshot| {
-            let file = snapshot.file(&path_in_table(&archived.name));
+        let path = path_in_table(&archived.name);
+        let now_there = self.table_now(table)?;
+        if now_there.file(&path).is_none() && now_there.removal(&path).is_none() {
+            // What waits to be swept is what a table had, or is to have.
+            return Ok(self.is_table() && now_there.version().is_some());
+        }
+        self.commit(table, &self.log_of(table), |snapshot| {
+            let file = snapshot.file(&path);
             file.map(|file| DeltaAction::RemoveFile(file.removal(now()))).into_iter().collect()
         })?;
         Ok(true)
@@ -149,40 +187,54 @@ impl Archive {
         Ok(done.snapshot)
     }
 
-    fn log_failed(&self, error: CommitError<Infallible>) -> ArchiveError {
-        ArchiveError::Log { url: self.0.url.clone(), source: Box::new(error) }
+    pub(super) fn log_failed(&self, error: CommitError<Infallible>) -> ArchiveError {
+        let url = self.0.url.clone();
+        match error {
+            CommitError::Log(DeltaError::NotConditional { .. }) => ArchiveError::Unfit { url },
+            error => ArchiveError::Log { url, source: Box::new(error) },
+        }
     }
 
-    /// Deletes files of this daytable that left the table long enough ago, and those of it that never were an archive:
-    /// what has a manifest is left. Returns how many.
+    /// Deletes files of this daytable, whatever its host was called, that left the table long enough ago, and those of it that never
+    /// were an archive: what has a manifest is left. Returns how many. Without a table there is nothing to delete, and with one
+    /// there is, also where archives are no longer a table by the configuration.
+    ///
+    /// Ages are those of the store, as far as it tells them: nothing is older than the newest object of the table says. So
+    /// where the clock of this host is ahead, files stay longer, and what was uploaded a moment ago is not deleted.
     ///
     /// # Errors
     ///
     /// An error of the store or of the log.
     pub fn sweep(&self, table: &TableName, home: &ArchiveHome) -> Result<usize, ArchiveError> {
-        let Some(log) = self.log(table) else { return Ok(0) };
+        let log = self.log_of(table);
+        if !self.is_table() && self.table_now(table)?.version().is_none() {
+            return Ok(0);
+        }
         let failed = |error| ArchiveError::from_store(format!("{}/{table}", self.0.url), error);
         let root = self.table_path(table);
         self.wait(async {
-            let (mut files, mut manifests) = (Vec::new(), Vec::new());
+            let (mut files, mut manifests, mut newest) = (Vec::new(), BTreeSet::new(), i64::MIN);
             let mut objects = self.store().list(Some(&root));
             while let Some(object) = poll_fn(|context| objects.as_mut().poll_next(context)).await {
                 let object = object.map_err(failed)?;
+                let modified = object.last_modified.timestamp_millis();
+                newest = newest.max(modified);
                 match self.name_of(&object.location) {
-                    Some((name, ArchiveObject::Manifest)) => manifests.push(name),
-                    Some((name, ArchiveObject::Data)) if name.home == *home => {
-                        let modified = object.last_modified.timestamp_millis();
+                    Some((name, ArchiveObject::Manifest)) => drop(manifests.insert(name)),
+                    Some((name, ArchiveObject::Data)) if name.home.origin() == home.origin() => {
                         files.push((ListedObject { path: path_in_table(&name), modified }, name));
                     }
                     _ => {}
                 }
             }
             files.retain(|(_, name)| !manifests.contains(name));
-            let snapshot = log.snapshot(None).await.map_err(|error| self.log_failed(error.into()))?;
+            let now = now().min(newest);
+            let snapshot = log.snapshot(now, None).await.map_err(|error| self.log_failed(error.into()))?;
             let grace = i64::try_from(REMOVED_FILE_GRACE.as_millis()).unwrap_or(i64::MAX);
-            let old = sweepable(&snapshot, files.iter().map(|(listed, _)| listed), now(), grace);
+            let old = sweepable(&snapshot, files.iter().map(|(listed, _)| listed), now, grace);
+            let old: BTreeSet<&str> = old.iter().map(|old| old.path.as_str()).collect();
             let mut swept = 0;
-            for (_, name) in files.iter().filter(|(listed, _)| old.iter().any(|old| old.path == listed.path)) {
+            for (_, name) in files.iter().filter(|(listed, _)| old.contains(listed.path.as_str())) {
                 self.delete(name, ArchiveObject::Data).await?;
                 swept += 1;
             }
@@ -192,7 +244,7 @@ impl Archive {
 }
 
 /// The path of an archive's file below its table.
-fn path_in_table(name: &ArchiveName) -> String {
+pub(super) fn path_in_table(name: &ArchiveName) -> String {
     let object = name.object(ArchiveObject::Data);
     object.split_once('/').map_or_else(String::new, |(_, path)| path.to_owned())
 }
@@ -251,23 +303,32 @@ fn type_of(kind: PropertyKind) -> DeltaType {
     }
 }
 
-/// The commit that makes a file part of the table. Nothing if it is, or if a later generation of its day is.
+/// The commit that makes a file part of the table, in the place of all that the table has of its day from this daytable: earlier
+/// generations and parts of the open day, also where the host had another name when they came. Nothing if it is there already, or
+/// if a later generation is.
 fn entered(snapshot: &TableSnapshot, archived: &ArchivedDay) -> Vec<DeltaAction> {
     let (name, manifest) = (&archived.name, &archived.manifest);
+    let path = path_in_table(name);
     let of_day = |path: &str| {
         let (of, part) = ArchiveName::parse(&format!("{}/{path}", name.table.table()))?;
         let is_same = (&of.table, of.home.origin(), part) == (&name.table, name.home.origin(), ArchiveObject::Data);
-        // Parts of the open day go, also if the host had another name when they came.
-        (is_same && (of.home == name.home || of.part.is_some())).then_some(of.generation)
+        is_same.then_some(of.generation)
     };
-    let generations: Vec<_> = snapshot.files().filter_map(|file| Some((of_day(&file.path)?, file))).collect();
-    if generations.iter().any(|(generation, _)| *generation >= name.generation) {
+    let others = snapshot.files().filter(|file| *file.path != *path);
+    let others: Vec<_> = others.filter_map(|file| Some((of_day(&file.path)?, file))).collect();
+    if others.iter().any(|(generation, _)| *generation > name.generation) {
         return Vec::new();
     }
-    let file = added(name, manifest);
-    let mut actions = vec![DeltaAction::AddFile(file)];
-    actions.extend(generations.iter().map(|(_, file)| DeltaAction::RemoveFile(file.removal(now()))));
-    actions
+    let added = snapshot.file(&path).is_none().then(|| DeltaAction::AddFile(added(name, manifest)));
+    let removed = others.iter().map(|(_, file)| DeltaAction::RemoveFile(file.removal(now())));
+    added.into_iter().chain(removed).collect()
+}
+
+/// Whether the table knows each of these columns of a file by its name.
+pub(super) fn has_columns(snapshot: &TableSnapshot, columns: &[PropertyColumn]) -> bool {
+    let names = names_in(snapshot.columns());
+    let is_known = |column: &PropertyColumn| names.get(&column.property, column.kind) == Some(&*column.name);
+    snapshot.version().is_some() && columns.iter().all(is_known)
 }
 
 /// The file of an archive, or of a part of an open day, as the log adds it.

@@ -2,6 +2,7 @@
 
 use super::url::ArchiveUrl;
 use daytable_delta::CommitError;
+use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use std::convert::Infallible;
 use std::fmt;
@@ -84,6 +85,24 @@ pub enum ArchiveError {
         /// The difference.
         what: String,
     },
+    /// The store writes over an object that is to be written only if it is absent, so it would lose commits to a table.
+    #[error(
+        "{url} cannot have a table: the store writes over an object that is to be written only if it is absent, so a host would \
+         lose days to another one. Choose another store, or set `table_format = \"none\"` on all hosts and remove the folder \
+         `_delta_log` of each table"
+    )]
+    Unfit {
+        /// The archive.
+        url: ArchiveUrl,
+    },
+    /// The table is not as the columns of a file were named for: it was made anew meanwhile.
+    #[error("the table at {url} was made anew meanwhile: {day} has columns that it does not know")]
+    Renamed {
+        /// The archive.
+        url: ArchiveUrl,
+        /// The file's day.
+        day: DayTable,
+    },
     /// The log of the archive's table cannot be read or written.
     #[error("the table at {url}: {source}")]
     Log {
@@ -100,7 +119,13 @@ pub enum ArchiveError {
 impl ArchiveError {
     /// Whether it concerns the whole store, so that other archives in it would fail too.
     pub fn concerns_store(&self) -> bool {
-        matches!(self, ArchiveError::Setup { .. } | ArchiveError::Unreachable { .. } | ArchiveError::Denied { .. })
+        matches!(
+            self,
+            ArchiveError::Setup { .. }
+                | ArchiveError::Unfit { .. }
+                | ArchiveError::Unreachable { .. }
+                | ArchiveError::Denied { .. }
+        )
     }
 
     /// A short name, for a metric's label.
@@ -115,6 +140,8 @@ impl ArchiveError {
             ArchiveError::Unproven { .. } => "unproven",
             ArchiveError::Occupied { .. } => "occupied",
             ArchiveError::Source { .. } => "source",
+            ArchiveError::Unfit { .. } => "unfit",
+            ArchiveError::Renamed { .. } => "renamed",
             ArchiveError::Log { .. } => "log",
             ArchiveError::Stopped => "stopped",
         }

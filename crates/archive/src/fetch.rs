@@ -40,7 +40,7 @@ impl Archive {
     }
 
     /// Removes an archive, its manifest first, so that nothing remains that looks like an archive. A missing archive
-    /// is not an error.
+    /// is not an error. What a table at this address has leaves it before, and its file stays until a sweep: then this is true.
     ///
     /// # Errors
     ///
@@ -53,16 +53,16 @@ impl Archive {
             let what = format!("it is another archive, with the SHA-256 {}", there.manifest.sha256);
             return Err(ArchiveError::Occupied { object: self.address(name, ArchiveObject::Manifest), what });
         }
-        let is_table = self.leave(archived)?;
+        let stays = self.leave(archived)?;
         daytable_platform::failpoint!("archive-left-log");
         for part in [ArchiveObject::Manifest, ArchiveObject::Data] {
             // An engine may read the file until it is swept.
-            if part == ArchiveObject::Manifest || !is_table {
+            if part == ArchiveObject::Manifest || !stays {
                 self.wait(self.delete(name, part))?;
             }
             daytable_platform::failpoint!("archive-dropping");
         }
-        Ok(is_table)
+        Ok(stays)
     }
 
     /// Deletes an object. A missing one is not an error.

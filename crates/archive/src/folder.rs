@@ -5,7 +5,7 @@
 //! its mode.
 
 use super::error::ArchiveError;
-use super::names::{ArchiveName, FoundObject};
+use super::names::{ArchiveName, DAY_FOLDER, FoundObject};
 use super::url::ArchiveUrl;
 use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;
@@ -13,6 +13,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 /// Creates a folder and its missing parents, each durable before this returns.
 pub(super) fn make(folder: &Path) -> Result<(), ArchiveError> {
@@ -83,10 +84,15 @@ pub(super) fn sync(folder: &Path) -> Result<(), ArchiveError> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(ArchiveError::io(folder))
 }
 
-/// The objects of a table's archives, with their sizes. Other files are skipped, whatever their name.
-pub(super) fn objects_of(root: &Path, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
+/// The objects of a table's archives of some days, as these stand in paths. Other files are skipped, whatever their name.
+pub(super) fn objects_of(
+    root: &Path,
+    table: &TableName,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<FoundObject>, ArchiveError> {
     let mut found = Vec::new();
-    for day in names_in(&root.join(table.as_str()))? {
+    let is_day = |folder: &String| folder.strip_prefix(DAY_FOLDER).is_some_and(is_wanted);
+    for day in names_in(&root.join(table.as_str()))?.into_iter().filter(is_day) {
         for host in names_in(&root.join(table.as_str()).join(&day))? {
             for file in names_in(&root.join(table.as_str()).join(&day).join(&host))? {
                 let object = format!("{table}/{day}/{host}/{file}");
@@ -97,7 +103,10 @@ pub(super) fn objects_of(root: &Path, table: &TableName) -> Result<Vec<FoundObje
                 let path = root.join(&object);
                 match fs::metadata(&path) {
                     Ok(metadata) if metadata.is_file() => {
-                        found.push(FoundObject { name, part, bytes: metadata.len(), e_tag: None });
+                        let modified = metadata.modified().map_err(ArchiveError::io(&path))?;
+                        let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+                        let modified = i64::try_from(modified).unwrap_or(i64::MAX);
+                        found.push(FoundObject { name, part, bytes: metadata.len(), modified, e_tag: None });
                     }
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -110,11 +110,13 @@ fn adc_of_user() -> Option<String> {
 }
 
 impl Archive {
-    /// Whether days can be written there: an upload is begun, and given up. No object comes of it.
+    /// Whether days can be written there: an upload is begun, and given up. No object comes of it. Where the archives are a table,
+    /// also whether the store is fit for one: an object is written, and removed.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Denied`] if the identity may not; otherwise what went wrong.
+    /// [`ArchiveError::Denied`] if the identity may not; [`ArchiveError::Unfit`] if the store would lose commits; otherwise what
+    /// went wrong.
     pub fn probe_write(&self) -> Result<(), ArchiveError> {
         // `RandomState` has random keys: two hosts never probe one name.
         let name = format!("{PROBE}{:016x}", std::hash::RandomState::new().build_hasher().finish());
@@ -128,7 +130,12 @@ impl Archive {
             if let (Ok(()), Err(error)) = (&sent, aborted) {
                 tracing::debug!(%error, "an upload that was begun as a probe is left to the rules of the bucket");
             }
-            sent
+            sent?;
+            if !self.is_table() {
+                return Ok(());
+            }
+            let tried = daytable_delta::check_store(self.store(), &path).await;
+            tried.map_err(|error| self.log_failed(error.into()))
         })
     }
 }

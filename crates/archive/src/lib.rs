@@ -22,7 +22,7 @@
 //!   query.
 //! * [`Archive::drop_archive`]: removes an archive, its manifest first.
 //! * [`lake`]: the archives of all hosts at an address, to be read without a data folder.
-//! * `delta_table`: archives as a table that other engines read. [`open_days`]: parts of open days in it.
+//! * `delta_table`: archives as a table that other engines read; `store_checks`: whether a place can have one. [`open_days`]: parts of open days in it.
 //! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: the
 //!   errors.
 //!
@@ -46,13 +46,14 @@ mod names;
 pub mod open_days;
 mod put;
 pub mod reader;
+mod store_checks;
 pub mod url;
 
 pub use access::{Access, RetryPolicy};
 pub use delta_table::{REMOVED_FILE_GRACE, TableFormat};
 pub use error::ArchiveError;
 pub use identity::identity;
-pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic};
+pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic, LeftOutArchive};
 pub use list::{FaultyArchive, Listing};
 pub use open_days::{DayChange, OpenDayPart, OpenDays, PublishedChange, UploadedPart};
 pub use put::Proof;
@@ -60,7 +61,7 @@ pub use reader::ArchiveReader;
 pub use url::{ArchiveUrl, UrlError};
 
 use bytes::Bytes;
-use daytable_delta::TableSnapshot;
+use daytable_delta::{StoreCheck, TableSnapshot};
 use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::property::to_hex;
 use daytable_platform::scan_scheduler;
@@ -103,6 +104,8 @@ struct Connection {
     store: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
     format: TableFormat,
+    /// Whether the store was found fit for tables, in this process.
+    check: StoreCheck,
     /// The table of each name as it was last seen.
     seen: Mutex<HashMap<TableName, TableSnapshot>>,
     /// `None` only during `drop`.
@@ -196,8 +199,9 @@ impl Archive {
         // The caller's thread drives everything; a second one reads and syncs the files of a folder.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime = Some(runtime.map_err(|error| setup(error.to_string()))?);
+        let check = store_checks::store_check(url, access);
         let (url, format, seen) = (url.clone(), access.table_format, Mutex::default());
-        Ok(Archive(Arc::new(Connection { url, store, prefix, format, seen, runtime })))
+        Ok(Archive(Arc::new(Connection { url, store, prefix, format, check, seen, runtime })))
     }
 
     /// Opens an archive to write. Creates a missing folder, readable only by its owner.

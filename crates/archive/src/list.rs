@@ -1,6 +1,6 @@
 //! Lists archives, and objects that only resemble one.
 
-use super::names::{ArchiveName, ArchiveObject, FoundObject};
+use super::names::{ArchiveName, ArchiveObject, DAY_FOLDER, FoundObject};
 use super::{Archive, ArchiveError, ArchivedDay, folder};
 use daytable_model::key::{DayTable, TableName};
 use daytable_store::sealed::ArchiveHome;
@@ -92,21 +92,45 @@ impl Archive {
     /// The objects of a table's archives.
     pub(super) fn objects(&self, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
         match self.url().folder() {
-            Some(root) => folder::objects_of(root, table),
-            None => self.wait(self.objects_of(table)),
+            Some(root) => folder::objects_of(root, table, &|_| true),
+            None => self.wait(self.objects_of(table, None)),
         }
     }
 
-    /// The objects of a table's archives in a bucket.
-    async fn objects_of(&self, table: &TableName) -> Result<Vec<FoundObject>, ArchiveError> {
+    /// The objects of a table's archives in a bucket, from the first of some days to the last, as they stand in paths.
+    pub(super) fn objects_of_days(
+        &self,
+        table: &TableName,
+        first: &str,
+        last: &str,
+    ) -> Result<Vec<FoundObject>, ArchiveError> {
+        self.wait(self.objects_of(table, Some((first, last))))
+    }
+
+    /// The objects of a table's archives in a bucket: of all days, or of those from the first to the last.
+    async fn objects_of(
+        &self,
+        table: &TableName,
+        days: Option<(&str, &str)>,
+    ) -> Result<Vec<FoundObject>, ArchiveError> {
         let folder = self.0.prefix.clone().join(table.as_str());
         let failed = |error| ArchiveError::from_store(format!("{}/{table}", self.url()), error);
-        let mut objects = self.store().list(Some(&folder));
+        let mut objects = match days {
+            None => self.store().list(Some(&folder)),
+            // Names come in their order, and what has no more to it than the day is no object.
+            Some((first, _)) => {
+                self.store().list_with_offset(Some(&folder), &folder.clone().join(format!("{DAY_FOLDER}{first}")))
+            }
+        };
         let mut found = Vec::new();
         while let Some(object) = poll_fn(|context| objects.as_mut().poll_next(context)).await {
-            let ObjectMeta { location, size: bytes, e_tag, .. } = object.map_err(failed)?;
-            let name = self.name_of(&location).filter(|(name, _)| name.part.is_none());
-            found.extend(name.map(|(name, part)| FoundObject { name, part, bytes, e_tag }));
+            let ObjectMeta { location, size: bytes, e_tag, last_modified, .. } = object.map_err(failed)?;
+            let Some((name, part)) = self.name_of(&location).filter(|(name, _)| name.part.is_none()) else { continue };
+            if days.is_some_and(|(_, last)| *name.day() > *last) {
+                break;
+            }
+            let modified = last_modified.timestamp_millis();
+            found.push(FoundObject { name, part, bytes, modified, e_tag });
         }
         Ok(found)
     }

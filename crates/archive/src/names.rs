@@ -17,6 +17,9 @@ use daytable_model::column_name::{LOG_DAY, LOG_HOST};
 use daytable_model::key::DayTable;
 use daytable_store::sealed::ArchiveHome;
 
+/// What stands before a day in a path.
+pub(super) const DAY_FOLDER: &str = "log_day=";
+
 const DATA: &str = "parquet";
 const MANIFEST: &str = "manifest.json";
 
@@ -46,6 +49,8 @@ pub(super) struct FoundObject {
     pub(super) name: ArchiveName,
     pub(super) part: ArchiveObject,
     pub(super) bytes: u64,
+    /// When it was written, in milliseconds since 1970.
+    pub(super) modified: i64,
     /// What the store calls this version of it.
     pub(super) e_tag: Option<String>,
 }

@@ -14,14 +14,14 @@
 //! * Names are random, and no name is used twice. A part whose commit never came, and one that left the table, is swept as other
 //!   files are.
 
-use super::delta_table::added;
+use super::delta_table::{added, has_columns};
 use super::names::{ArchiveName, ArchiveObject};
 use super::put::unproven;
 use super::{Archive, ArchiveError, ArchivedDay, delta_table, folder};
 use daytable_delta::{AddedFile, DeltaAction, TableSnapshot};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::Ticks;
-use daytable_store::sealed::{ArchiveHome, Manifest};
+use daytable_store::sealed::{ArchiveHome, Manifest, PropertyColumn};
 use daytable_store::{OnProgress, Phase};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +69,7 @@ pub struct OpenDays {
 #[derive(Clone, Debug, PartialEq)]
 pub struct UploadedPart {
     file: AddedFile,
+    columns: Vec<PropertyColumn>,
     /// Its rows.
     pub rows: u64,
     /// Its bytes.
@@ -132,7 +133,7 @@ impl Archive {
         file.tags = tags.map(|(tag, value)| (tag.to_owned(), value)).into();
         let archived = ArchivedDay { name, manifest: manifest.clone() };
         self.wait(self.send_part(&archived, sealed, on))?;
-        Ok(UploadedPart { file, rows: manifest.rows, bytes: manifest.bytes })
+        Ok(UploadedPart { file, columns: manifest.columns.clone(), rows: manifest.rows, bytes: manifest.bytes })
     }
 
     async fn send_part(
@@ -214,7 +215,7 @@ fn part_of(file: &AddedFile) -> Option<OpenDayPart> {
     })
 }
 
-/// The commit that makes a change; none if the table is not as it was planned for.
+/// The commit that makes a change; none if the table is not as it was planned for, or does not know the columns of a part.
 fn changed(
     snapshot: &TableSnapshot,
     table: &TableName,
@@ -222,7 +223,9 @@ fn changed(
     change: &PublishedChange,
 ) -> Vec<DeltaAction> {
     let now = of_snapshot(snapshot, table, home);
-    if now.position != change.before {
+    let mut added = change.days.iter().flat_map(|day| &day.added);
+    let is_named = snapshot.version().is_some() && added.all(|part| has_columns(snapshot, &part.columns));
+    if now.position != change.before || !is_named {
         return Vec::new();
     }
     let mut actions = Vec::new();
@@ -382,5 +385,85 @@ mod tests {
         // A later generation takes the place of the archive alone.
         place.put(&renamed, 2);
         assert_eq!(place.files(), 2);
+    }
+
+    /// What a file of the folder is called, and how old it seems.
+    fn set_age(place: &Place, part: &str, hours: u64) {
+        let is_it = |path: &std::path::PathBuf| path.to_string_lossy().contains(part);
+        let found: Vec<_> = below(&place.folder.path().join("lake")).into_iter().filter(is_it).collect();
+        assert!(!found.is_empty(), "{part}");
+        for path in found {
+            let file = std::fs::File::options().append(true).open(path).expect("opened");
+            let at = std::time::SystemTime::now() - std::time::Duration::from_secs(3600 * hours);
+            file.set_modified(at).expect("set");
+        }
+    }
+
+    fn below(folder: &Path) -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
+    }
+
+    /// Which files are swept does not depend on what the host is called, nor on whether archives are a table by now.
+    #[test]
+    fn files_are_swept_by_their_folder_and_the_log() {
+        let (place, renamed) = (Place::new(), home("web-2"));
+        let other = ArchiveHome::new("web-1", "ffffffffffffffffffffffffffffffff".parse().expect("an origin"));
+        place.part(&home("web-1"), 0, 1, 2);
+        place.part(&other, 0, 1, 2);
+        set_age(&place, ".open-", 30);
+        let access = Access { table_format: TableFormat::None, ..Access::default() };
+        let plain = Archive::open_to_write(place.archive.url(), &access, &RetryPolicy::QUERY).expect("opened");
+        assert_eq!(plain.sweep(&place.table, &renamed).expect("swept"), 1);
+        assert_eq!(place.archive.sweep(&place.table, &renamed).expect("swept"), 0);
+        assert_eq!(place.archive.sweep(&place.table, &other).expect("swept"), 1);
+        // Without a log there is no table, and nothing of it.
+        place.part(&renamed, 0, 1, 2);
+        set_age(&place, ".open-", 30);
+        std::fs::remove_dir_all(place.folder.path().join("lake/Log/_delta_log")).expect("removed");
+        assert_eq!(plain.sweep(&place.table, &renamed).expect("swept"), 0);
+    }
+
+    /// A clock that is ahead makes nothing old: what came a moment ago by the clock of the store stays.
+    #[test]
+    fn ages_are_those_of_the_store() {
+        let (place, home) = (Place::new(), home("web-1"));
+        place.part(&home, 0, 1, 2);
+        // As if the clock of this host were thirty hours ahead of the store's, in which all of it came at once.
+        set_age(&place, "", 30);
+        assert_eq!(place.archive.sweep(&place.table, &home).expect("swept"), 0);
+        // A day later something else came.
+        set_age(&place, "_delta_log", 5);
+        assert_eq!(place.archive.sweep(&place.table, &home).expect("swept"), 1);
+    }
+
+    /// A table that was made anew meanwhile may call columns otherwise, so a file that was named for the one before stays out.
+    #[test]
+    fn a_file_with_columns_that_the_table_does_not_know_stays_out() {
+        let (place, home) = (Place::new(), home("web-1"));
+        let column = |name: &str| PropertyColumn {
+            name: name.into(),
+            property: "status".into(),
+            kind: daytable_model::property::PropertyKind::Int64,
+        };
+        place.archive.claim_names(&place.table, &[column("")]).expect("claimed");
+        let put = |generation: i64, name: &str| {
+            let (manifest, path) = place.file(generation, 3);
+            let manifest = Manifest { columns: vec![column(name)], home: Some(home.clone()), ..manifest };
+            place.archive.put(&manifest, &path, &mut |_| ControlFlow::Continue(()))
+        };
+        put(1, "status").expect("archived");
+        let error = put(2, "status_int64").expect_err("another name");
+        assert!(matches!(error, crate::ArchiveError::Renamed { .. }), "{error}");
+        let (manifest, path) = place.file(0, 3);
+        let manifest = Manifest { columns: vec![column("status_int64")], table: "Log20261121".into(), ..manifest };
+        let at = (Ticks::new(0).expect("a time"), 1);
+        let part =
+            place.archive.put_part((&manifest, &home), &path, at, &mut |_| ControlFlow::Continue(())).expect("sent");
+        let day = DayTable::parse("Log20261121").expect("a day");
+        let change = DayChange { table: day, before: BTreeSet::new(), removed: BTreeSet::new(), added: vec![part] };
+        let change = PublishedChange { before: None, after: 1, days: vec![change] };
+        assert!(!place.archive.publish(&place.table, &home, &change).expect("an answer"));
+        assert_eq!(place.files(), 1);
     }
 }

@@ -9,6 +9,8 @@
 //!
 //! * No answer of the store is believed, neither success nor failure: the version is read back. The bytes contain a random
 //!   number of this attempt, so another writer's commit is never taken for this one.
+//! * Before the first commit the store is tried, because nothing else tells whether it would write over a version
+//!   ([`DeltaLog::with_check`](crate::DeltaLog::with_check)).
 //! * A version that may have been written is settled before the next version is tried. A write that arrives late finds
 //!   its version taken, or is found there by whoever commits next: so a proposal should look for its own transaction or
 //!   file in the snapshot first.
@@ -20,7 +22,7 @@ use crate::log::{DeltaLog, JitteredWait, random_id};
 use crate::log_name::VERSION_MAX;
 use crate::metadata::{KNOWN_VERSIONS, LogAction, TableMetadata};
 use crate::schema;
-use crate::snapshot::TableSnapshot;
+use crate::snapshot::{ObjectMark, TableSnapshot};
 use crate::uri;
 use bytes::Bytes;
 use daytable_platform::failpoint;
@@ -41,7 +43,8 @@ pub struct DeltaCommit {
 
 /// Whose a version is.
 enum Owner {
-    This,
+    /// This writer's, as this object.
+    This(ObjectMark),
     Another,
 }
 
@@ -59,7 +62,7 @@ impl DeltaLog {
     ) -> Result<DeltaCommit, CommitError<E>> {
         let id = random_id()?;
         let mut backoff = JitteredWait::new(&self.options, &id);
-        let mut snapshot = self.snapshot(known).await?;
+        let mut snapshot = self.snapshot(now, known).await?;
         for _ in 0..self.options.tries_max.get() {
             let proposed = propose(&snapshot).map_err(CommitError::Proposal)?;
             if proposed.is_empty() {
@@ -77,10 +80,12 @@ impl DeltaLog {
             let body = self.body(&actions, &id, now, &object)?;
             // Applied before it is written: a commit that readers with the same limits refuse is not made.
             let mut after = snapshot.clone();
-            after.apply(version, actions, self.state_limits(), object.as_ref())?;
+            after.apply(version, actions, self.state_limits(now), object.as_ref())?;
+            self.ensure_fit().await?;
             failpoint!("delta-proposed");
             match self.write_version(&object, body, &mut backoff).await? {
-                Owner::This => {
+                Owner::This(mark) => {
+                    after.head = Some(mark);
                     failpoint!("delta-written");
                     self.settle(&object).await?;
                     let is_due = version > 0 && version % self.options.checkpoint_every == 0;
@@ -92,7 +97,7 @@ impl DeltaLog {
                 }
                 Owner::Another => {
                     backoff.wait().await;
-                    snapshot = self.snapshot(Some(&snapshot)).await?;
+                    snapshot = self.snapshot(now, Some(&snapshot)).await?;
                 }
             }
         }
@@ -123,8 +128,8 @@ impl DeltaLog {
                 Err(error) => cause = error.to_string(),
                 Ok(()) => "the store says that it was written, and does not have it".clone_into(&mut cause),
             }
-            match self.read(object, self.options.commit_bytes_max).await {
-                Ok(Some(found)) if found == body => return Ok(Owner::This),
+            match self.read_marked(object, self.options.commit_bytes_max).await {
+                Ok(Some((found, mark))) if found == body => return Ok(Owner::This(mark)),
                 Ok(Some(_)) | Err(DeltaError::TooLarge { .. }) => return Ok(Owner::Another),
                 Ok(None) => {}
                 Err(error) => cause = error.to_string(),

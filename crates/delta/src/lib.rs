@@ -32,7 +32,7 @@
 //! * A version is written once. A writer that loses the race for a version proposes again on what came meanwhile.
 //! * A commit whose answer is lost is looked up, never guessed: it is not written a second time.
 //! * A snapshot is whole or an error. A gap between versions is an error, a damaged checkpoint is passed over if all
-//!   commits are there.
+//!   commits are there. A kept snapshot is continued only where its last version is the same object as before.
 //! * A table that needs what this crate does not know is refused, not misread.
 //! * The size of each object is compared with its limit before the object is read.
 //!
@@ -58,7 +58,7 @@ mod tests;
 pub use action::{AddedFile, AppTransaction, DeltaAction, RemovedFile};
 pub use commit::DeltaCommit;
 pub use error::{CommitError, DeltaError};
-pub use log::{DeltaLog, DeltaOptions, WriteHook};
+pub use log::{DeltaLog, DeltaOptions, StoreCheck, WriteHook, check_store};
 pub use schema::{DeltaType, TableColumn};
 pub use snapshot::TableSnapshot;
 pub use sweep::{ListedObject, SweepReason, Sweepable, sweepable};

@@ -8,7 +8,7 @@ use crate::error::DeltaError;
 use crate::line;
 use crate::log::DeltaLog;
 use crate::log_name::{LAST_CHECKPOINT, LAST_CHECKPOINT_BYTES_MAX, LastCheckpoint, LogName};
-use crate::snapshot::TableSnapshot;
+use crate::snapshot::{ObjectMark, TableSnapshot};
 use bytes::Bytes;
 use object_store::path::Path;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,16 +25,24 @@ struct Listing {
     commits: BTreeSet<u64>,
     /// Whole checkpoints: the objects of each.
     checkpoints: BTreeMap<u64, Vec<LogName>>,
+    /// Which object the commit of a version is, or a part of its checkpoint where there is no commit.
+    marks: BTreeMap<u64, ObjectMark>,
 }
 
 impl Listing {
-    fn new(names: Vec<LogName>) -> Listing {
+    fn new(names: Vec<(LogName, ObjectMark)>) -> Listing {
         let mut listing = Listing::default();
         let mut parts: BTreeMap<(u64, u32), BTreeSet<u32>> = BTreeMap::new();
-        for name in names {
+        for (name, mark) in names {
             match name {
-                LogName::Commit(version) => drop(listing.commits.insert(version)),
-                LogName::Checkpoint(version) => drop(listing.checkpoints.insert(version, vec![name])),
+                LogName::Commit(version) => {
+                    listing.commits.insert(version);
+                    listing.marks.insert(version, mark);
+                }
+                LogName::Checkpoint(version) => {
+                    listing.checkpoints.insert(version, vec![name]);
+                    listing.marks.entry(version).or_insert(mark);
+                }
                 LogName::CheckpointPart { version, part, parts: count } => {
                     parts.entry((version, count)).or_default().insert(part);
                 }
@@ -67,16 +75,19 @@ enum Load<T> {
 }
 
 impl DeltaLog {
-    /// The table as it is now. With `known`, only what came later is read.
-    pub async fn snapshot(&self, known: Option<&TableSnapshot>) -> Result<TableSnapshot, DeltaError> {
+    /// The table as it is at `now`, in milliseconds since 1970. With `known`, only what came later is read, if the table is the same.
+    pub async fn snapshot(&self, now: i64, known: Option<&TableSnapshot>) -> Result<TableSnapshot, DeltaError> {
         let mut vanished = None;
         for _ in 0..LISTINGS_MAX {
             let loaded = match known.and_then(|known| Some((known, known.version?))) {
-                Some((known, version)) if vanished.is_none() => self.catch_up(known, version).await?,
-                _ => self.load().await?,
+                Some((known, version)) if vanished.is_none() => self.catch_up(now, known, version).await?,
+                _ => self.load(now).await?,
             };
             match loaded {
-                Load::Done(snapshot) => return Ok(snapshot),
+                Load::Done(mut snapshot) => {
+                    snapshot.forget_removed(self.state_limits(now));
+                    return Ok(snapshot);
+                }
                 Load::Vanished(object) => vanished = Some(object),
             }
         }
@@ -84,24 +95,29 @@ impl DeltaLog {
         Err(DeltaError::Missing { object })
     }
 
-    /// Reads what came after `version`. If that is not all there, the table is read anew.
-    async fn catch_up(&self, known: &TableSnapshot, version: u64) -> Result<Load<TableSnapshot>, DeltaError> {
+    /// Reads what came after `version`. If that is not all there, or `version` is not what it was, the table is read anew: a
+    /// checkpoint of a later version has replaced these commits, or the table was made anew and has as many versions again.
+    async fn catch_up(&self, now: i64, known: &TableSnapshot, version: u64) -> Result<Load<TableSnapshot>, DeltaError> {
         let listing = Listing::new(self.names_from(version).await?);
+        let is_known = match (&known.head, listing.marks.get(&version)) {
+            (Some(known), Some(listed)) => known.is_same(listed),
+            _ => false,
+        };
         match listing.head() {
-            // A checkpoint of a later version has replaced these commits, or the table was made anew.
-            None => self.load().await,
-            Some(head) if listing.gap(version + 1, head).is_some() => self.load().await,
-            Some(head) => self.replay(known.clone(), version + 1, head).await,
+            Some(head) if is_known && listing.gap(version + 1, head).is_none() => {
+                self.replay(now, known.clone(), (version + 1, head), &listing).await
+            }
+            _ => self.load(now).await,
         }
     }
 
-    async fn load(&self) -> Result<Load<TableSnapshot>, DeltaError> {
+    async fn load(&self, now: i64) -> Result<Load<TableSnapshot>, DeltaError> {
         let hint = self.read(&self.path(LAST_CHECKPOINT), LAST_CHECKPOINT_BYTES_MAX).await.ok().flatten();
         let hint = hint.and_then(|hint| serde_json::from_slice::<LastCheckpoint>(&hint).ok());
         if let Some(LastCheckpoint { version }) = hint {
             let listing = Listing::new(self.names_from(version).await?);
             if let Some((checkpoint, names)) = listing.checkpoints.last_key_value()
-                && let Ok(loaded @ Load::Done(_)) = self.load_from(&listing, Some((*checkpoint, names))).await
+                && let Ok(loaded @ Load::Done(_)) = self.load_from(now, &listing, Some((*checkpoint, names))).await
             {
                 return Ok(loaded);
             }
@@ -109,14 +125,14 @@ impl DeltaLog {
         let listing = Listing::new(self.names_from(0).await?);
         let mut failed = None;
         for (version, names) in listing.checkpoints.iter().rev() {
-            match self.load_from(&listing, Some((*version, names))).await {
+            match self.load_from(now, &listing, Some((*version, names))).await {
                 Err(error @ (DeltaError::Damaged { .. } | DeltaError::Missing { .. })) => {
                     failed.get_or_insert(error);
                 }
                 loaded => return loaded,
             }
         }
-        match (self.load_from(&listing, None).await, failed) {
+        match (self.load_from(now, &listing, None).await, failed) {
             // Without the damaged checkpoint, the first commits would be needed.
             (Err(DeltaError::Missing { .. }), Some(error)) => Err(error),
             (loaded, _) => loaded,
@@ -126,6 +142,7 @@ impl DeltaLog {
     /// A snapshot from a checkpoint, or from the first commit on.
     async fn load_from(
         &self,
+        now: i64,
         listing: &Listing,
         checkpoint: Option<(u64, &Vec<LogName>)>,
     ) -> Result<Load<TableSnapshot>, DeltaError> {
@@ -145,17 +162,18 @@ impl DeltaLog {
                 };
                 actions.extend(checkpoint::read(bytes, &object, &self.options).await?);
             }
-            snapshot.apply(version, actions, self.state_limits(), object.as_ref())?;
+            snapshot.apply(version, actions, self.state_limits(now), object.as_ref())?;
         }
-        self.replay(snapshot, first, head).await
+        self.replay(now, snapshot, (first, head), listing).await
     }
 
     /// Applies the commits from `first` to `last`.
     async fn replay(
         &self,
+        now: i64,
         mut snapshot: TableSnapshot,
-        first: u64,
-        last: u64,
+        (first, last): (u64, u64),
+        listing: &Listing,
     ) -> Result<Load<TableSnapshot>, DeltaError> {
         let mut next = first;
         while next <= last {
@@ -179,10 +197,11 @@ impl DeltaLog {
             for (version, body) in bodies {
                 let object = self.commit_path(version);
                 let actions = line::parse(&body).map_err(|fault| fault.in_object(&object))?;
-                snapshot.apply(version, actions, self.state_limits(), object.as_ref())?;
+                snapshot.apply(version, actions, self.state_limits(now), object.as_ref())?;
             }
             next = until + 1;
         }
+        snapshot.head = snapshot.version.and_then(|version| listing.marks.get(&version).cloned());
         Ok(Load::Done(snapshot))
     }
 }

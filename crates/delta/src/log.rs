@@ -3,7 +3,7 @@
 use crate::error::DeltaError;
 use crate::log_name::LogName;
 use crate::metadata::Fault;
-use crate::snapshot::StateLimits;
+use crate::snapshot::{ObjectMark, StateLimits, forgotten};
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 
 /// The folder of the log, below the table.
 const LOG_FOLDER: &str = "_delta_log";
@@ -76,13 +77,18 @@ pub struct DeltaLog {
     pub(crate) options: DeltaOptions,
     before_write: Option<WriteHook>,
     after_write: Option<WriteHook>,
+    check: Option<StoreCheck>,
 }
+
+/// Whether a store was found to write an object only if it is absent. A copy knows what the original does.
+#[derive(Clone, Debug, Default)]
+pub struct StoreCheck(Arc<OnceCell<()>>);
 
 impl DeltaLog {
     /// The log of the table at `table` in `store`. Nothing is asked of the store yet.
     pub fn new(store: Arc<dyn ObjectStore>, table: &Path, options: DeltaOptions) -> DeltaLog {
         let folder = table.clone().join(LOG_FOLDER);
-        DeltaLog { store, folder, options, before_write: None, after_write: None }
+        DeltaLog { store, folder, options, before_write: None, after_write: None, check: None }
     }
 
     /// With a call before each write of an object, which may make its folder.
@@ -101,11 +107,26 @@ impl DeltaLog {
         self
     }
 
-    pub(crate) fn state_limits(&self) -> StateLimits {
+    /// Tries the store ([`DeltaLog::check_store`]) before the first commit, unless `check` knows that it was found good. All logs
+    /// in one store may share it.
+    pub fn with_check(mut self, check: StoreCheck) -> DeltaLog {
+        self.check = Some(check);
+        self
+    }
+
+    /// Fails if the store is not known to be good, and is not.
+    pub(crate) async fn ensure_fit(&self) -> Result<(), DeltaError> {
+        let Some(StoreCheck(check)) = &self.check else { return Ok(()) };
+        check.get_or_try_init(|| self.check_store()).await.map(drop)
+    }
+
+    /// Limits of the table's state at `now`.
+    pub(crate) fn state_limits(&self, now: i64) -> StateLimits {
         StateLimits {
             files_max: self.options.files_max,
             transactions_max: self.options.transactions_max,
             bytes_max: self.options.state_bytes_max,
+            forgotten: forgotten(now),
         }
     }
 
@@ -117,8 +138,8 @@ impl DeltaLog {
         self.folder.clone().join(name)
     }
 
-    /// The names in the log from `version` on, in no order.
-    pub(crate) async fn names_from(&self, version: u64) -> Result<Vec<LogName>, DeltaError> {
+    /// The names in the log from `version` on, in no order, and which objects have them.
+    pub(crate) async fn names_from(&self, version: u64) -> Result<Vec<(LogName, ObjectMark)>, DeltaError> {
         // A number alone sorts before all names that begin with it.
         let mut objects = self.store.list_with_offset(Some(&self.folder), &self.path(&format!("{version:020}")));
         let (mut names, mut seen) = (Vec::new(), 0_usize);
@@ -131,7 +152,7 @@ impl DeltaLog {
             }
             let mut below = object.location.prefix_match(&self.folder).into_iter().flatten();
             if let (Some(name), None) = (below.next(), below.next()) {
-                names.extend(LogName::parse(name.as_ref()));
+                names.extend(LogName::parse(name.as_ref()).map(|name| (name, ObjectMark::new(&object))));
             }
         }
         Ok(names)
@@ -139,11 +160,20 @@ impl DeltaLog {
 
     /// The bytes of an object, if it exists and is not too large.
     pub(crate) async fn read(&self, object: &Path, bytes_max: u64) -> Result<Option<Bytes>, DeltaError> {
+        Ok(self.read_marked(object, bytes_max).await?.map(|(body, _)| body))
+    }
+
+    /// The same, and which object it is.
+    pub(crate) async fn read_marked(
+        &self,
+        object: &Path,
+        bytes_max: u64,
+    ) -> Result<Option<(Bytes, ObjectMark)>, DeltaError> {
         let found = match self.store.get(object).await {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             found => found.map_err(|error| DeltaError::store(object, error))?,
         };
-        let bytes = found.meta.size;
+        let (bytes, mark) = (found.meta.size, ObjectMark::new(&found.meta));
         if bytes > bytes_max {
             return Err(DeltaError::TooLarge { object: object.to_string(), bytes, bytes_max });
         }
@@ -152,7 +182,7 @@ impl DeltaLog {
             let what = format!("the store says {bytes} bytes and gives {}", body.len());
             return Err(DeltaError::damaged(object, what));
         }
-        Ok(Some(body))
+        Ok(Some((body, mark)))
     }
 
     /// One write of an object. The answer is the store's, and may be wrong.
@@ -180,18 +210,31 @@ impl DeltaLog {
     }
 
     /// Tries whether the store refuses to write over an object that is to be written only if it is absent, as several
-    /// writers of one table need. It writes an object that readers ignore, and removes it.
-    pub async fn check_store(&self) -> Result<(), DeltaError> {
+    /// writers of one table need ([`check_store`]).
+    pub(crate) async fn check_store(&self) -> Result<(), DeltaError> {
         let object = self.path(&format!("_trial-{}", random_id()?));
-        let write = || self.put(&object, Bytes::from_static(b"trial"), PutMode::Create);
-        write().await?.map_err(|error| DeltaError::store(&object, error))?;
-        let second = write().await?;
-        self.store.delete(&object).await.map_err(|error| DeltaError::store(&object, error))?;
-        match second {
-            Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => Ok(()),
-            Err(error) => Err(DeltaError::store(&object, error)),
-            Ok(()) => Err(DeltaError::NotConditional { object: object.to_string() }),
-        }
+        self.call(&self.before_write, &object).await?;
+        check_store(&*self.store, &object).await
+    }
+}
+
+/// Tries whether a store refuses to write over an object that is to be written only if it is absent. `object` is a name that
+/// nobody else has and that readers ignore; it is written, and removed.
+pub async fn check_store(store: &dyn ObjectStore, object: &Path) -> Result<(), DeltaError> {
+    let write = || store.put_opts(object, PutPayload::from_static(b"trial"), PutMode::Create.into());
+    let is_refused =
+        |error: &StoreError| matches!(error, StoreError::AlreadyExists { .. } | StoreError::Precondition { .. });
+    let second = match write().await {
+        Ok(_) => write().await,
+        // The client has asked twice by itself.
+        Err(error) if is_refused(&error) => Err(error),
+        Err(error) => return Err(DeltaError::store(object, error)),
+    };
+    store.delete(object).await.map_err(|error| DeltaError::store(object, error))?;
+    match second {
+        Err(error) if is_refused(&error) => Ok(()),
+        Err(error) => Err(DeltaError::store(object, error)),
+        Ok(_) => Err(DeltaError::NotConditional { object: object.to_string() }),
     }
 }
 

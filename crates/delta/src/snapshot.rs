@@ -4,16 +4,24 @@ use crate::action::{AddedFile, AppTransaction, RemovedFile};
 use crate::error::DeltaError;
 use crate::metadata::{LogAction, ProtocolVersions, TableMetadata};
 use crate::schema::TableColumn;
+use object_store::ObjectMeta;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Milliseconds for which checkpoints keep removed files, as other writers do.
+/// Milliseconds for which snapshots and checkpoints keep removed files, as other writers do.
 pub const TOMBSTONES_KEPT_MS: i64 = 7 * 86_400_000;
 
+/// When files were removed that are forgotten at `now`.
+pub(crate) fn forgotten(now: i64) -> i64 {
+    now.saturating_sub(TOMBSTONES_KEPT_MS)
+}
+
 /// A table at a version. A copy shares the files with its original.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct TableSnapshot {
     pub(crate) version: Option<u64>,
+    /// Which object the last version is: a table that was made anew has another one of that name.
+    pub(crate) head: Option<ObjectMark>,
     pub(crate) protocol: Option<ProtocolVersions>,
     pub(crate) metadata: Option<Arc<TableMetadata>>,
     pub(crate) files: BTreeMap<Arc<str>, Arc<AddedFile>>,
@@ -23,12 +31,48 @@ pub struct TableSnapshot {
     pub(crate) weight: usize,
 }
 
+/// Equal tables, wherever they lie and however they were read.
+impl PartialEq for TableSnapshot {
+    fn eq(&self, other: &TableSnapshot) -> bool {
+        let TableSnapshot { version, head: _, protocol, metadata, files, removed, transactions, weight } = self;
+        (version, protocol, metadata, weight) == (&other.version, &other.protocol, &other.metadata, &other.weight)
+            && (files, removed, transactions) == (&other.files, &other.removed, &other.transactions)
+    }
+}
+
+/// What tells an object from another one that had its name before.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectMark {
+    size: u64,
+    /// Milliseconds since 1970.
+    modified: i64,
+    e_tag: Option<String>,
+}
+
+impl ObjectMark {
+    pub(crate) fn new(object: &ObjectMeta) -> ObjectMark {
+        // Some services put the tag into quotes in one answer, and not in another.
+        let e_tag = object.e_tag.as_deref().map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
+        ObjectMark { size: object.size, modified: object.last_modified.timestamp_millis(), e_tag }
+    }
+
+    pub(crate) fn is_same(&self, other: &ObjectMark) -> bool {
+        let is_tagged_alike = match (&self.e_tag, &other.e_tag) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.modified == other.modified,
+        };
+        is_tagged_alike && self.size == other.size
+    }
+}
+
 /// How much of a table is kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StateLimits {
     pub(crate) files_max: usize,
     pub(crate) transactions_max: usize,
     pub(crate) bytes_max: usize,
+    /// What was removed at this time or before is forgotten. Milliseconds since 1970.
+    pub(crate) forgotten: i64,
 }
 
 impl TableSnapshot {
@@ -62,7 +106,7 @@ impl TableSnapshot {
         self.files.get(path)
     }
 
-    /// Files that were removed some days ago or later.
+    /// Files that were removed in the last seven days.
     pub fn removed(&self) -> impl ExactSizeIterator<Item = &Arc<RemovedFile>> {
         self.removed.values()
     }
@@ -104,8 +148,10 @@ impl TableSnapshot {
                 }
                 LogAction::Remove(file) => {
                     self.forget(&file.path);
-                    self.weight += file.weight();
-                    self.removed.insert(Arc::clone(&file.path), Arc::new(file));
+                    if file.deletion_time > limits.forgotten {
+                        self.weight += file.weight();
+                        self.removed.insert(Arc::clone(&file.path), Arc::new(file));
+                    }
                 }
             }
             self.check(limits, object)?;
@@ -115,6 +161,17 @@ impl TableSnapshot {
             return Err(DeltaError::damaged(object, "the table has no protocol or no metaData up to here"));
         }
         Ok(())
+    }
+
+    /// Forgets the files that were removed so long ago that no checkpoint would have them.
+    pub(crate) fn forget_removed(&mut self, limits: StateLimits) {
+        let mut weight = 0;
+        self.removed.retain(|_, file| {
+            let is_kept = file.deletion_time > limits.forgotten;
+            weight += if is_kept { 0 } else { file.weight() };
+            is_kept
+        });
+        self.weight -= weight;
     }
 
     fn forget(&mut self, path: &str) {
@@ -142,7 +199,7 @@ impl TableSnapshot {
         let metadata = self.metadata.as_deref().cloned().map(LogAction::Metadata);
         let transactions =
             self.transactions.iter().map(|(app_id, transaction)| LogAction::Txn((**app_id).to_owned(), *transaction));
-        let kept = self.removed.values().filter(|file| file.deletion_time > now.saturating_sub(TOMBSTONES_KEPT_MS));
+        let kept = self.removed.values().filter(|file| file.deletion_time > forgotten(now));
         let removed = kept.map(|file| LogAction::Remove((**file).clone()));
         let files = self.files.values().map(|file| LogAction::Add((**file).clone()));
         protocol.into_iter().chain(metadata).chain(transactions).chain(removed).chain(files).collect()

@@ -9,7 +9,7 @@
 use super::plan::{ARCHIVE, LifecycleStep};
 use super::progress::{LifecycleProgress, StepBytes, StepProgress};
 use daytable_archive as archive;
-use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy};
+use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy, TableFormat};
 use daytable_model::column_name::KnownNames;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
@@ -76,8 +76,9 @@ pub struct Executor {
     progress: Arc<LifecycleProgress>,
     /// The name of this host in archives.
     host: String,
-    /// How columns are called in the tables of the archives, by the table's name: learnt when a day is archived.
-    names: Mutex<HashMap<TableName, Arc<KnownNames>>>,
+    /// How columns are called in the tables of archives, by the table's name and the address: learnt when a day is archived. A
+    /// guess, which spares a sealed day that it is sealed again; the table itself is asked before a file gets into it.
+    names: Mutex<HashMap<(TableName, ArchiveUrl), Arc<KnownNames>>>,
     /// When files of which table and place were swept.
     swept: Mutex<HashMap<(TableName, String), Instant>>,
     /// Held during a long step.
@@ -212,7 +213,7 @@ impl Executor {
     }
 
     fn put_archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
-        let archive = Archive::open_to_write(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
+        let archive = self.archive_for(table, place)?;
         let (path, seal, mut manifest) = self.file_to_archive(table, &archive, on)?;
         manifest.home = Some(self.home()?);
         let mut reporter = self.reporter(table, on);
@@ -220,6 +221,8 @@ impl Executor {
         drop(reporter);
         let generation = proof.archived().generation();
         tracing::info!(%table, generation, place, bytes = seal.bytes, rows = seal.rows, "archived, and read back");
+        let same = |known: &Archived| known.table == *table && known.generation == generation && known.url == place;
+        let before = self.steps.lifecycle_state()?.archives.into_iter().find(same);
         self.steps.put_archive(Archived {
             table: table.clone(),
             generation,
@@ -229,8 +232,46 @@ impl Executor {
             is_superseded: false,
             manifest: proof.archived().manifest().to_json().into(),
         })?;
+        if let Some(before) = before {
+            self.remove_under_other_name(&archive, &before);
+        }
         self.sweep(&archive, table.table(), place);
         Ok(())
+    }
+
+    /// Removes an archive that the catalog has under the present name of the host now. Nobody else would: the catalog has one
+    /// archive of a generation at a place.
+    fn remove_under_other_name(&self, archive: &Archive, before: &Archived) {
+        let removed = described(before).and_then(|before| match self.home()? == *before.home() {
+            true => Ok(()),
+            false => Ok(archive.drop_archive(&before).map(drop)?),
+        });
+        if let Err(error) = removed {
+            let table = &before.table;
+            tracing::warn!(%table, %error, "failed to remove the archive of this day under an earlier name of the host");
+        }
+    }
+
+    /// The archive for a day. A day that a table has stays in it: its later version takes the place of the earlier one also where
+    /// archives are no longer a table by the configuration.
+    fn archive_for(&self, table: &DayTable, place: &str) -> Result<Archive, StepError> {
+        let (url, access) = (address(place)?, self.access.load());
+        let archive = Archive::open_to_write(&url, &access, &RetryPolicy::LIFECYCLE)?;
+        if archive.is_table() {
+            return Ok(archive);
+        }
+        match archive.has_in_table(table, &self.home()?) {
+            Ok(true) => {
+                let access = Access { table_format: TableFormat::Delta, ..(*access).clone() };
+                Ok(Archive::open_to_write(&url, &access, &RetryPolicy::LIFECYCLE)?)
+            }
+            Ok(false) => Ok(archive),
+            // An archive without a table needs no log.
+            Err(error) => {
+                tracing::debug!(%table, place, %error, "whether a table has this day is not known");
+                Ok(archive)
+            }
+        }
     }
 
     /// The sealed file of `table`, with the names of columns that its archive's table has. A file with other names is
@@ -252,7 +293,7 @@ impl Executor {
                 return Ok((path, seal, manifest));
             }
             tracing::info!(%table, "a day is sealed again: some of its columns have other names in the table of its archive");
-            self.write_sealed(table, seal::SealedSize::Renamed, on)?;
+            self.write_sealed(table, seal::SealedSize::Renamed, Some(archive.url()), on)?;
         }
         let what = "it got new columns each time that it was sealed".to_owned();
         Err(StepError::Manifest(table.clone(), what))
@@ -280,26 +321,18 @@ impl Executor {
 
     /// Claims names of columns in the table of an archive, and learns them. Whether the columns are called so; also if the archive is
     /// no table.
-    pub(crate) fn claim_names(
-        &self,
-        archive: &Archive,
-        table: &TableName,
-        columns: &[PropertyColumn],
-    ) -> Result<bool, StepError> {
+    fn claim_names(&self, archive: &Archive, table: &TableName, columns: &[PropertyColumn]) -> Result<bool, StepError> {
         let Some(names) = archive.claim_names(table, columns)? else { return Ok(true) };
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(table.clone(), Arc::new(names));
-        Ok(self.are_named(table, columns))
+        let is_named = are_named(&names, columns);
+        let key = (table.clone(), archive.url().clone());
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(names));
+        Ok(is_named)
     }
 
-    /// Whether columns are called as those of the table are known to be.
-    pub(crate) fn are_named(&self, table: &TableName, columns: &[PropertyColumn]) -> bool {
-        let names = self.names_of(table);
-        columns.iter().all(|column| names.get(&column.property, column.kind) == Some(&*column.name))
-    }
-
-    /// How columns are called in the table of the archives.
-    pub(crate) fn names_of(&self, table: &TableName) -> Arc<KnownNames> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned().unwrap_or_default()
+    /// How columns are probably called in the table of the archives at an address.
+    fn names_of(&self, table: &TableName, place: &ArchiveUrl) -> Arc<KnownNames> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(&(table.clone(), place.clone())).cloned().unwrap_or_default()
     }
 
     /// Removes an archive, unless `check` gives a reason against it while all other steps wait. Returns whether its file stays
@@ -376,6 +409,11 @@ impl Executor {
 
 fn tables(data_dir: &Path) -> PathBuf {
     data_dir.join("tables")
+}
+
+/// Whether columns are called by these names.
+pub(crate) fn are_named(names: &KnownNames, columns: &[PropertyColumn]) -> bool {
+    columns.iter().all(|column| names.get(&column.property, column.kind) == Some(&*column.name))
 }
 
 /// Parses the address of an archive from the configuration.

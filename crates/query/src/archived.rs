@@ -174,6 +174,11 @@ impl ArchiveSession {
         days
     }
 
+    /// Looks for what the answer to a question lacks of a lake because no table has it. Found by the time of the report.
+    pub(super) fn look_beside(&self, filter: &Filter) {
+        self.lake.iter().for_each(|lake| lake.look_beside(filter));
+    }
+
     fn open_file(&self, archived: &catalog::Archived) -> Result<SealedFile, Arc<str>> {
         let text = |error: &dyn std::fmt::Display| -> Arc<str> { error.to_string().into() };
         let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| text(&error))?;
@@ -215,6 +220,9 @@ impl ArchiveSession {
     }
 
     pub(super) fn into_report(self) -> ArchiveReport {
+        if let Some(lake) = &self.lake {
+            lake.beside().into_iter().for_each(|(name, reason)| self.unread(&name, reason));
+        }
         ArchiveReport { lake: self.lake.as_ref().map(LakeSession::report), ..self.report.into_inner() }
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn tables_of(
     for (table, archived) in archives {
         found.extend(local(table, archived.seal.times, false, Some(ArchivedPart::Catalog(archived))));
     }
+    reading.look_beside(filter);
     for (file, times) in reading.lake_days(filter) {
         found.extend(local(file.table().clone(), Some(times), false, Some(ArchivedPart::Lake(file))));
     }

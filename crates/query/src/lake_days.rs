@@ -8,12 +8,19 @@
 //! each time, up to [`REQUESTS_MAX`].
 
 use crate::filter::Filter;
-use daytable_archive::lake::REQUESTS_MAX;
+use daytable_archive::lake::{LakeListing, REQUESTS_MAX};
 use daytable_archive::{Lake, LakeFile, LakeTraffic};
 use daytable_model::time::Ticks;
 use daytable_store::sealed::SealedFile;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+/// Why an archive is not read.
+const BESIDE: &str = "its archive is there, and the table does not have it: `table_format = \"delta\"` and `daytable archive` on \
+                      its host put it in";
 
 /// A file of a lake, and the times of its oldest and newest record.
 pub(super) type LakeDay = (LakeFile, (Ticks, Ticks));
@@ -29,6 +36,18 @@ pub struct LakeReport {
     pub traffic: LakeTraffic,
 }
 
+/// Archives that a question is about and the tables do not have, and why that is so.
+fn left_out(lake: &Lake, listing: &LakeListing, filter: &Filter, times: (Ticks, Ticks)) -> Vec<(String, String)> {
+    let left = lake.left_out(listing, times).into_iter();
+    let named = left.filter_map(|left| match left {
+        Ok(archive) => filter.wants_day(archive.table(), archive.host()).then(|| (archive.shown(), BESIDE.to_owned())),
+        Err((table, error)) => {
+            Some((format!("archives beside the table {table}, if there are any"), error.to_string()))
+        }
+    });
+    named.collect()
+}
+
 /// What a query reads of a lake.
 pub(super) struct LakeSession {
     lake: Lake,
@@ -41,6 +60,14 @@ pub(super) struct LakeSession {
     ahead: RefCell<Vec<(LakeFile, Result<SealedFile, String>)>>,
     /// How many files the next one is opened with.
     together: Cell<usize>,
+    /// Who looks for archives that the tables do not have, while others are read.
+    beside: RefCell<Vec<Looking>>,
+}
+
+/// A look for archives that the tables do not have, and why each of them is not read.
+enum Looking {
+    OnThread(JoinHandle<Vec<(String, String)>>),
+    Done(Vec<(String, String)>),
 }
 
 impl LakeSession {
@@ -53,6 +80,7 @@ impl LakeSession {
             order: RefCell::default(),
             ahead: RefCell::default(),
             together: Cell::new(1),
+            beside: RefCell::default(),
         }
     }
 
@@ -84,6 +112,29 @@ impl LakeSession {
         self.ahead.borrow_mut().clear();
         self.together.set(1);
         (days, unread)
+    }
+
+    /// Looks for archives that an answer lacks because no table has them. On a thread, because a list of objects takes longer than
+    /// many answers.
+    pub(super) fn look_beside(&self, filter: &Filter) {
+        let (Some(times), Ok(listing)) = (filter.times(), self.lake.listing()) else { return };
+        let (lake, filter) = (self.lake.clone(), filter.clone());
+        let look = Arc::new(move || left_out(&lake, &listing, &filter, times));
+        let on_thread = look.clone();
+        let looking = match Builder::new().name("lake".into()).spawn(move || on_thread()) {
+            Ok(thread) => Looking::OnThread(thread),
+            Err(_) => Looking::Done(look()),
+        };
+        self.beside.borrow_mut().push(looking);
+    }
+
+    /// What was found beside the tables, and why it is not read.
+    pub(super) fn beside(&self) -> Vec<(String, String)> {
+        let found = self.beside.take().into_iter().flat_map(|looking| match looking {
+            Looking::OnThread(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Looking::Done(found) => found,
+        });
+        found.collect()
     }
 
     /// Opens a file, and others that are probably next.

@@ -219,6 +219,7 @@ pub fn find_record(
     let days = Some(DayChooser::new(move |table, _| *table == of_table));
     let until = key.time().plus(TICK);
     let at_time = Filter { since: Some(key.time()), until: Some(until), days, ..Filter::default() };
+    reading.look_beside(&at_time);
     let of_lake = reading.lake_days(&at_time).into_iter().map(|(file, _)| ArchivedPart::Lake(file));
     for part in archived.map(ArchivedPart::Catalog).into_iter().chain(of_lake) {
         let Some(file) = reading.open(&part) else { continue };

@@ -8,6 +8,7 @@ use crate::config::Config;
 const UNREACHED: &str = "is the address right, and the network there? The shipped systemd unit denies every address but \
                          localhost: `systemctl edit daytable`, and below [Service] IPAddressAllow=ADDRESS";
 const ROLE: &str = "give this identity the rights to write there (docs/guide/accounts-without-keys.md has the roles)";
+const FORMAT: &str = "docs/guide/lake.md says what a store has to do";
 const CREDENTIALS: &str = "correct the credentials in the configuration, or the variables of the service";
 
 pub(super) fn identities(config: &Config) -> Vec<CheckResult> {
@@ -25,6 +26,7 @@ fn identity(place: &WrittenPlace<'_>) -> CheckResult {
         Err(Unwritten::Denied(error)) => {
             CheckResult::fail(writer.kind, format!("{address}: {identity} may not write there: {error}"), ROLE)
         }
+        Err(Unwritten::Unfit(error)) => CheckResult::fail(writer.kind, error, FORMAT),
         Err(Unwritten::Untold(error)) => {
             let found = format!("{address}: whether {identity} may write there is not known: {error}");
             CheckResult::fail(writer.kind, found, UNREACHED)

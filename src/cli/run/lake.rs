@@ -101,7 +101,8 @@ impl ControlFolder {
         match Reader::open(&path) {
             Err(StoreError::NoStore(_)) => {}
             Err(error) => return Err(error.into()),
-            Ok(reader) if reader.table_times()?.is_empty() => {}
+            // One that ran before left day-tables without records.
+            Ok(reader) if reader.table_times()?.iter().all(|(_, times)| times.is_none()) => {}
             Ok(_) => {
                 let shown = path.escaped();
                 return Err(CliError::Usage(format!(

@@ -11,4 +11,4 @@ mod faults;
 mod query;
 mod sealed;
 pub(crate) mod stores;
-mod stub;
+pub(crate) mod stub;

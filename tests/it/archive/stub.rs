@@ -1,19 +1,20 @@
-//! A minimal S3 server for archives, which fails on demand.
+//! A minimal S3 server for archives and lakes, which fails on demand.
 //!
 //! The server keeps its objects in memory, and numbers its requests. A test selects requests and faults, and inspects
 //! the stored objects.
 
 use daytable_archive::{Access, Archive, RetryPolicy};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The response has this status, and the request has no effect.
     Status(u16),
     /// The request is done, and the connection ends before the response.
@@ -54,18 +55,20 @@ impl Fault {
 type Plan = Box<dyn Fn(usize, &Request) -> Option<Fault> + Send>;
 
 /// The relevant parts of a request.
-pub(super) struct Request {
+pub(crate) struct Request {
     /// `PUT`, `GET`, …
-    pub(super) method: String,
+    pub(crate) method: String,
     /// The object name below the bucket.
-    pub(super) object: String,
+    pub(crate) object: String,
     query: String,
-    range: Option<(usize, usize)>,
+    pub(crate) range: Option<(usize, usize)>,
+    /// Whether the object is to be written only if it is absent.
+    is_create: bool,
     body: Vec<u8>,
 }
 
 /// The server. Dropping the value stops the server.
-pub(super) struct Stub {
+pub(crate) struct Stub {
     port: u16,
     state: Arc<Mutex<State>>,
     over: Arc<AtomicBool>,
@@ -80,10 +83,12 @@ struct State {
     /// Bytes of all responses.
     given: u64,
     plan: Option<Plan>,
+    /// Whether an object is written also if it is there and should not be.
+    overwrites: bool,
 }
 
 impl Stub {
-    pub(super) fn start() -> Stub {
+    pub(crate) fn start() -> Stub {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let port = listener.local_addr().expect("an address").port();
         let (state, over) = (Arc::new(Mutex::new(State::default())), Arc::new(AtomicBool::new(false)));
@@ -127,8 +132,32 @@ impl Stub {
         Archive::open_to_write(&"s3://bucket/a".parse().expect("an address"), &access, &patience).expect("opened")
     }
 
+    /// From now on objects are written whatever the condition is, as some servers do.
+    pub(crate) fn ignore_conditions(&self) {
+        self.state.lock().expect("not poisoned").overwrites = true;
+    }
+
+    /// The address of archives in the server.
+    pub(crate) const ADDRESS: &str = "s3://bucket/a";
+
+    /// The keys of `[archives]` for the server. Writes a file with credentials to `folder`.
+    pub(crate) fn keys(&self, folder: &Path) -> String {
+        let file = folder.join("s3");
+        std::fs::write(&file, "[default]\naws_access_key_id=a\naws_secret_access_key=b\n").expect("written");
+        format!(
+            "allow_http = true\ns3_endpoint = \"http://127.0.0.1:{}\"\ns3_region = \"here\"\ns3_credentials_file = \"{}\"\n",
+            self.port,
+            file.display()
+        )
+    }
+
+    /// The names of all objects.
+    pub(crate) fn objects(&self) -> Vec<String> {
+        self.state.lock().expect("not poisoned").objects.keys().cloned().collect()
+    }
+
     /// From now on requests, numbered from 0, fail according to `plan`.
-    pub(super) fn wrong(&self, plan: impl Fn(usize, &Request) -> Option<Fault> + Send + 'static) {
+    pub(crate) fn wrong(&self, plan: impl Fn(usize, &Request) -> Option<Fault> + Send + 'static) {
         let mut state = self.state.lock().expect("not poisoned");
         state.requests = 0;
         state.given = 0;
@@ -136,22 +165,22 @@ impl Stub {
     }
 
     /// From now on no request fails.
-    pub(super) fn right(&self) {
+    pub(crate) fn right(&self) {
         self.wrong(|_, _| None);
     }
 
     /// Requests since the last plan.
-    pub(super) fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.state.lock().expect("not poisoned").requests
     }
 
     /// Bytes of responses since the last plan.
-    pub(super) fn given(&self) -> u64 {
+    pub(crate) fn given(&self) -> u64 {
         self.state.lock().expect("not poisoned").given
     }
 
     /// The stored bytes of an object.
-    pub(super) fn kept(&self, object: &str) -> Option<Vec<u8>> {
+    pub(crate) fn kept(&self, object: &str) -> Option<Vec<u8>> {
         self.state.lock().expect("not poisoned").objects.get(object).map(|(bytes, _)| bytes.clone())
     }
 
@@ -209,12 +238,13 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     reader.read_line(&mut line).ok().filter(|&length| length > 0)?;
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let (mut length, mut range) = (0, None);
+    let (mut length, mut range, mut is_create) = (0, None, false);
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok().filter(|&length| length > 0)?;
         let Some((name, value)) = header.trim().split_once(':') else { break };
         match name.to_ascii_lowercase().as_str() {
+            "if-none-match" => is_create = value.trim() == "*",
             "content-length" => length = value.trim().parse().ok()?,
             "range" => {
                 let (from, to) = value.trim().strip_prefix("bytes=")?.split_once('-')?;
@@ -229,7 +259,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     // The only character of an archive's name that clients encode.
     let path = &path.replace("%3D", "=");
     let object = path.strip_prefix("/bucket").unwrap_or(path).trim_start_matches('/').to_owned();
-    Some(Request { method, object, query: query.to_owned(), range, body })
+    Some(Request { method, object, query: query.to_owned(), range, is_create, body })
 }
 
 impl State {
@@ -281,6 +311,14 @@ impl State {
                 self.uploads.remove(&id);
                 plain(204, "")
             }
+            ("PUT", None) if request.is_create && !self.overwrites && self.objects.contains_key(&request.object) => {
+                plain(412, "<Error><Code>PreconditionFailed</Code></Error>")
+            }
+            ("GET", None) if part("list-type").is_some() => {
+                let decoded = |name: &str| part(name).map(|text| text.replace("%2F", "/").replace("%3D", "="));
+                let [prefix, after] = ["prefix", "start-after"].map(|name| decoded(name).unwrap_or_default());
+                plain(200, &self.listed(&prefix, &after, part("delimiter").is_some()))
+            }
             ("PUT", None) => {
                 if let Some(bytes) = keeps(request.body.clone()) {
                     self.keep(&request.object, bytes);
@@ -296,6 +334,26 @@ impl State {
                 Some((bytes, version)) => give(method, bytes, *version, request.range, fault),
             },
         }
+    }
+
+    /// The answer to a list: the objects behind a name, or with the folders in place of what is in them.
+    fn listed(&self, prefix: &str, after: &str, has_folders: bool) -> String {
+        let mut body = "<ListBucketResult><IsTruncated>false</IsTruncated>".to_owned();
+        let mut folders = BTreeSet::new();
+        for (name, (bytes, version)) in self.objects.range(prefix.to_owned()..) {
+            let Some(rest) = name.strip_prefix(prefix) else { break };
+            match rest.split_once('/') {
+                Some((folder, _)) if has_folders => drop(folders.insert(format!("{prefix}{folder}/"))),
+                _ if name.as_str() <= after => {}
+                _ => body.push_str(&format!(
+                    "<Contents><Key>{name}</Key><LastModified>2026-11-20T12:00:00.000Z</LastModified>\
+                     <ETag>\"{version}\"</ETag><Size>{}</Size></Contents>",
+                    bytes.len()
+                )),
+            }
+        }
+        body.extend(folders.iter().map(|folder| format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>")));
+        body + "</ListBucketResult>"
     }
 
     fn keep(&mut self, object: &str, bytes: Vec<u8>) {

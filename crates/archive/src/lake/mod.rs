@@ -8,6 +8,7 @@
 //!
 //! * [`Lake::listing`]: the files that are the tables at the address, with their hosts. [`Lake::times`]: the times of some.
 //! * [`Lake::open_file`], [`Lake::open_files`]: a file as its reader needs it, read in blocks as they are asked for (`reader`).
+//! * [`Lake::left_out`]: archives that a table does not have (`left_out`).
 //! * `blocks`: blocks of files in memory. `cache`: those behind the rows of a file, which tell what to read, on disk.
 //! * `metered`: requests and bytes are counted ([`LakeTraffic`]).
 //!
@@ -16,11 +17,13 @@
 
 mod blocks;
 mod cache;
+mod left_out;
 mod metered;
 mod reader;
 mod storage;
 
 pub use cache::{CACHE_BYTES_MAX, LakeCache};
+pub use left_out::LeftOutArchive;
 pub use metered::LakeTraffic;
 pub use storage::LakeFile;
 
@@ -30,15 +33,17 @@ use super::names::{ArchiveName, ArchiveObject};
 use super::url::ArchiveUrl;
 use super::{Archive, folder};
 use blocks::BlockMemory;
-use daytable_delta::AddedFile;
+use daytable_delta::{AddedFile, TableSnapshot};
 use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use daytable_platform::in_parallel::by_threads;
 use daytable_platform::lock;
 use daytable_store::sealed::{Manifest, SealedFile};
+use left_out::ManifestList;
 use metered::TrafficMeter;
 use reader::LakeReader;
 use serde_json::Value;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -60,6 +65,8 @@ struct LakeState {
     /// How long a listing is good for.
     listed_for: Duration,
     listed: Mutex<Option<(Instant, Arc<LakeListing>)>>,
+    /// Manifests that were found beside logs.
+    manifests: Mutex<Vec<ManifestList>>,
     /// The times that manifests tell; `None` for a day without records.
     described: Mutex<HashMap<ArchiveName, Option<(Ticks, Ticks)>>>,
     opened: Mutex<OpenFiles>,
@@ -79,12 +86,14 @@ impl std::fmt::Debug for Lake {
 }
 
 /// The files of all tables at an address.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct LakeListing {
     /// One file for each day of each daytable, or the parts of an open one.
     pub files: Vec<LakeFile>,
     /// What is there and cannot be read, and why.
     pub unread: BTreeMap<String, String>,
+    /// The state of each table that has a log.
+    logs: BTreeMap<TableName, TableSnapshot>,
 }
 
 impl Lake {
@@ -108,6 +117,7 @@ impl Lake {
             storage: Arc::new(LakeStorage { archive, meter, blocks: BlockMemory::default(), cache }),
             listed_for,
             listed: Mutex::default(),
+            manifests: Mutex::default(),
             described: Mutex::default(),
             opened: Mutex::default(),
         })))
@@ -144,9 +154,10 @@ impl Lake {
         let mut listing = LakeListing::default();
         for (table, found) in tables.iter().zip(files) {
             match found {
-                Ok(LakeListing { files, unread }) => {
+                Ok(LakeListing { files, unread, logs }) => {
                     listing.files.extend(files);
                     listing.unread.extend(unread);
+                    listing.logs.extend(logs);
                 }
                 Err(error) => drop(listing.unread.insert(format!("all days of {table}"), error.to_string())),
             }
@@ -175,7 +186,7 @@ impl Lake {
     fn files_of(&self, table: &TableName) -> Result<LakeListing, ArchiveError> {
         let snapshot = self.0.storage.archive.table_now(table)?;
         if snapshot.version().is_none() {
-            return Ok(LakeListing { files: self.files_without_log(table)?, unread: BTreeMap::new() });
+            return Ok(LakeListing { files: self.files_without_log(table)?, ..LakeListing::default() });
         }
         let mut listing = LakeListing::default();
         for file in snapshot.files() {
@@ -192,11 +203,12 @@ impl Lake {
                 }
             }
         }
+        listing.logs.insert(table.clone(), snapshot);
         Ok(listing)
     }
 
-    /// The newest archive of each day of each daytable, of a table without a log. A file without a manifest is not an
-    /// archive.
+    /// The newest archive of each day of each daytable, of a table without a log, whatever the host was called. A file without a
+    /// manifest is not an archive.
     fn files_without_log(&self, table: &TableName) -> Result<Vec<LakeFile>, ArchiveError> {
         let (mut files, mut manifests) = (BTreeMap::new(), BTreeSet::new());
         for object in self.0.storage.archive.objects(table)? {
@@ -207,8 +219,10 @@ impl Lake {
         }
         let mut newest: BTreeMap<_, ArchiveName> = BTreeMap::new();
         for name in manifests {
-            // In the order of their generations.
-            newest.insert((name.table.clone(), name.home.clone()), name);
+            match newest.entry((name.table.clone(), name.home.origin())) {
+                Entry::Occupied(of) if of.get().generation >= name.generation => {}
+                of => drop(of.insert_entry(name)),
+            }
         }
         let file = |name: ArchiveName| {
             // A manifest whose file is missing is told when the file is opened.

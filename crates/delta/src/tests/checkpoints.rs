@@ -4,6 +4,7 @@ use super::*;
 use crate::RemovedFile;
 use crate::checkpoint::{encode, multi_part};
 use crate::snapshot::TOMBSTONES_KEPT_MS;
+use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 
 const VERSIONS: usize = 260;
@@ -54,7 +55,7 @@ async fn large_table(store: &Arc<dyn ObjectStore>) -> TableSnapshot {
 
 async fn names(store: &Arc<dyn ObjectStore>) -> Vec<String> {
     let names = log(store, options()).names_from(0).await.expect("names");
-    let mut names: Vec<String> = names.into_iter().map(|name| name.text()).collect();
+    let mut names: Vec<String> = names.into_iter().map(|(name, _)| name.text()).collect();
     names.sort();
     names
 }
@@ -74,7 +75,7 @@ async fn a_checkpoint_is_read_as_all_commits_are() {
     for name in ["_last_checkpoint", &checkpoints[0], &checkpoints[1]] {
         delete(&store, name).await;
     }
-    assert_eq!(log.snapshot(None).await.expect("a snapshot"), by_commits);
+    assert_eq!(log.snapshot(NOW, None).await.expect("a snapshot"), by_commits);
 
     // The checkpoint, with the hint and without it, the hint being old, new or garbage; then without the commits before it.
     put(&store, &checkpoints[0], first).await;
@@ -87,10 +88,10 @@ async fn a_checkpoint_is_read_as_all_commits_are() {
         }
         for hint in [&hint[..], br#"{"version":100}"#, br#"{"version":999}"#, b"garbage"] {
             put(&store, "_last_checkpoint", hint.to_vec()).await;
-            assert_eq!(log.snapshot(None).await.expect("a snapshot"), by_commits);
+            assert_eq!(log.snapshot(NOW, None).await.expect("a snapshot"), by_commits);
         }
         delete(&store, "_last_checkpoint").await;
-        assert_eq!(log.snapshot(None).await.expect("a snapshot"), by_commits);
+        assert_eq!(log.snapshot(NOW, None).await.expect("a snapshot"), by_commits);
     }
 }
 
@@ -103,13 +104,13 @@ async fn a_damaged_checkpoint_is_passed_over_only_if_all_commits_are_there() {
     let middle = damaged.len() / 2;
     damaged[middle..].fill(0);
     put(&store, "00000000000000000200.checkpoint.parquet", damaged).await;
-    assert_eq!(log.snapshot(None).await.expect("a snapshot"), whole);
+    assert_eq!(log.snapshot(NOW, None).await.expect("a snapshot"), whole);
     for version in 0..=100 {
         delete(&store, &format!("{version:020}.json")).await;
     }
-    assert_eq!(log.snapshot(None).await.expect("by the older checkpoint"), whole);
+    assert_eq!(log.snapshot(NOW, None).await.expect("by the older checkpoint"), whole);
     delete(&store, "00000000000000000150.json").await;
-    let error = log.snapshot(None).await.expect_err("damaged").to_string();
+    let error = log.snapshot(NOW, None).await.expect_err("damaged").to_string();
     assert!(error.contains("00000000000000000200.checkpoint.parquet is damaged"), "{error}");
 }
 
@@ -119,25 +120,107 @@ async fn a_known_snapshot_catches_up() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let log = log(&store, every(100_000));
     commit_once(&log, "h0", 0).await.expect("committed");
-    let known = log.snapshot(None).await.expect("a snapshot");
+    let known = log.snapshot(NOW, None).await.expect("a snapshot");
     for number in 1..30 {
         commit_once(&log, "h0", number).await.expect("committed");
     }
-    let whole = log.snapshot(None).await.expect("a snapshot");
-    assert_eq!(log.snapshot(Some(&known)).await.expect("caught up"), whole);
+    let whole = log.snapshot(NOW, None).await.expect("a snapshot");
+    assert_eq!(log.snapshot(NOW, Some(&known)).await.expect("caught up"), whole);
     log.write_checkpoint(&whole, NOW).await.expect("a checkpoint");
     for version in 0..30 {
         delete(&store, &format!("{version:020}.json")).await;
     }
-    assert_eq!(log.snapshot(Some(&known)).await.expect("anew"), whole);
-    assert_eq!(log.snapshot(Some(&whole)).await.expect("as it was"), whole);
+    assert_eq!(log.snapshot(NOW, Some(&known)).await.expect("anew"), whole);
+    assert_eq!(log.snapshot(NOW, Some(&whole)).await.expect("as it was"), whole);
     assert_eq!(commit_once(&log, "h0", 30).await.expect("committed").version, Some(30));
 
     // A table that was made anew has fewer versions.
     let other: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let other = super::log(&other, options());
     let anew = commit_once(&other, "h1", 0).await.expect("committed").snapshot;
-    assert_eq!(other.snapshot(Some(&whole)).await.expect("anew"), anew);
+    assert_eq!(other.snapshot(NOW, Some(&whole)).await.expect("anew"), anew);
+}
+
+/// Neither after a commit of its own nor after a read is anything read again.
+#[tokio::test]
+async fn a_kept_snapshot_needs_no_earlier_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let local = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
+    let stores: [Arc<dyn ObjectStore>; 2] = [Arc::new(InMemory::new()), Arc::new(local)];
+    for store in stores {
+        let log = log(&store, options());
+        let committed = log.commit(NOW, None, |snapshot| once(snapshot, "h0", 0)).await.expect("committed").snapshot;
+        let read = log.snapshot(NOW, None).await.expect("read");
+        for number in 1..3 {
+            log.commit(NOW, Some(&read), |snapshot| once(snapshot, "h0", number)).await.expect("committed");
+        }
+        let whole = log.snapshot(NOW, None).await.expect("read");
+        for known in [&committed, &read] {
+            assert_eq!(log.snapshot(NOW, Some(known)).await.expect("read"), whole);
+        }
+        let known = log.snapshot(NOW, Some(&committed)).await.expect("read");
+        delete(&store, "00000000000000000000.json").await;
+        delete(&store, "00000000000000000001.json").await;
+        assert_eq!(log.snapshot(NOW, Some(&known)).await.expect("nothing is needed"), whole);
+        let next = log.commit(NOW, Some(&known), |snapshot| once(snapshot, "h0", 3)).await.expect("committed");
+        assert_eq!(log.snapshot(NOW, Some(&next.snapshot)).await.expect("nothing is needed"), next.snapshot);
+    }
+}
+
+/// A reader that keeps its snapshot does not mix the files of a table with those of the one that took its place.
+#[tokio::test]
+async fn a_table_made_anew_with_as_many_versions_is_read_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let local = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
+    let stores: [Arc<dyn ObjectStore>; 2] = [Arc::new(InMemory::new()), Arc::new(local)];
+    for store in stores {
+        let log = log(&store, every(4));
+        let mut known = Vec::new();
+        for number in 0..6 {
+            // One was committed here, and one was read.
+            known.push(commit_once(&log, "h0", number).await.expect("committed").snapshot);
+            known.push(log.snapshot(NOW, None).await.expect("read"));
+        }
+        let whole = log.snapshot(NOW, None).await.expect("read");
+        for known in &known {
+            assert_eq!(log.snapshot(NOW, Some(known)).await.expect("read"), whole);
+        }
+        for name in names(&store).await {
+            delete(&store, &name).await;
+        }
+        delete(&store, "_last_checkpoint").await;
+        for number in 0..9 {
+            commit_once(&log, "h1", number).await.expect("committed");
+            let anew = log.snapshot(NOW, None).await.expect("read");
+            for known in &known {
+                assert_eq!(log.snapshot(NOW, Some(known)).await.expect("read"), anew);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn removals_leave_kept_snapshots_after_seven_days() {
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    // Two removed files at most are known, and there is no checkpoint.
+    let log = log(&store, DeltaOptions { files_max: 4, ..options() });
+    let (mut writer, mut reader) = (None, None);
+    for day in 0..40 {
+        let now = NOW + 4 * DAY_MS * day as i64;
+        let proposed = |snapshot: &TableSnapshot| {
+            let before: Vec<DeltaAction> =
+                snapshot.files().map(|file| DeltaAction::RemoveFile(file.removal(now))).collect();
+            once(snapshot, "h0", day).map(|actions| [before, actions].concat())
+        };
+        let commit = log.commit(now, writer.as_ref(), proposed).await.expect("committed").snapshot;
+        let read = log.snapshot(now, reader.as_ref()).await.expect("read");
+        assert_eq!(read, commit);
+        assert_eq!((read.files().len(), read.removed().len()), (1, day.min(2)));
+        (writer, reader) = (Some(commit), Some(read));
+    }
+    // What is counted of the bytes is of what is left.
+    let anew = log.snapshot(NOW + 4 * DAY_MS * 39, None).await.expect("read");
+    assert_eq!(Some(anew), reader);
 }
 
 #[tokio::test]
@@ -149,9 +232,9 @@ async fn removals_leave_checkpoints_after_seven_days() {
     }
     let removal = |number: usize, age: i64| DeltaAction::RemoveFile(file_of("h0", number).removal(NOW - age));
     let removed = commit_all(&log, vec![removal(0, TOMBSTONES_KEPT_MS), removal(1, TOMBSTONES_KEPT_MS - 1)]).await;
-    assert_eq!(removed.snapshot.removed().len(), 2);
+    assert_eq!(removed.snapshot.removed().len(), 1);
     log.write_checkpoint(&removed.snapshot, NOW).await.expect("a checkpoint");
-    let read = log.snapshot(None).await.expect("a snapshot");
+    let read = log.snapshot(NOW, None).await.expect("a snapshot");
     assert_eq!(read.removed().map(|file| file.path.clone()).collect::<Vec<_>>(), [file_of("h0", 1).path]);
     assert_eq!((read.files().len(), read.version()), (0, Some(2)));
 }
@@ -175,15 +258,15 @@ async fn parts_of_a_checkpoint_are_read_if_all_are_there() {
     for number in 0..9 {
         commit_once(&log, "h0", number).await.expect("committed");
     }
-    let whole = log.snapshot(None).await.expect("a snapshot");
+    let whole = log.snapshot(NOW, None).await.expect("a snapshot");
     for version in 0..8 {
         delete(&store, &format!("{version:020}.json")).await;
     }
     let (first, second) = multi_part(&whole, NOW);
     put(&store, "00000000000000000008.checkpoint.0000000001.0000000002.parquet", first).await;
-    let error = log.snapshot(None).await.expect_err("a part is missing").to_string();
+    let error = log.snapshot(NOW, None).await.expect_err("a part is missing").to_string();
     assert!(error.contains("00000000000000000000.json is missing"), "{error}");
     put(&store, "00000000000000000008.checkpoint.0000000002.0000000002.parquet", second).await;
-    assert_eq!(log.snapshot(None).await.expect("all parts"), whole);
+    assert_eq!(log.snapshot(NOW, None).await.expect("all parts"), whole);
     assert!(encode(&whole, NOW).len() > 1000);
 }

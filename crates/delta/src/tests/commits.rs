@@ -24,7 +24,7 @@ async fn twenty_writers(store: Arc<dyn ObjectStore>) {
         writer.expect("a writer");
     }
     assert_each_once(&store, 20, 10).await;
-    let snapshot = log(&store, options()).snapshot(None).await.expect("a snapshot");
+    let snapshot = log(&store, options()).snapshot(NOW, None).await.expect("a snapshot");
     assert_eq!(snapshot.version(), Some(199));
     let last: serde_json::Value = serde_json::from_slice(&get(&store, "_last_checkpoint").await).expect("JSON");
     assert_eq!(last["version"], 175);
@@ -46,7 +46,7 @@ async fn twenty_writers_in_a_folder_commit_each_file_once() {
 async fn the_first_commit_makes_the_table_and_later_ones_keep_its_identifier() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let log = log(&store, options());
-    let none = log.snapshot(None).await.expect("no table");
+    let none = log.snapshot(NOW, None).await.expect("no table");
     assert_eq!((none.version(), none.table_id(), none.files().len()), (None, None, 0));
     let first = commit_once(&log, "h0", 0).await.expect("committed").snapshot;
     assert_eq!((first.version(), first.columns()), (Some(0), &columns()[..]));
@@ -68,8 +68,8 @@ async fn the_first_commit_makes_the_table_and_later_ones_keep_its_identifier() {
     let second = commit_all(&log, actions).await.snapshot;
     assert_eq!((second.table_id(), second.columns()), (first.table_id(), &wider[..]));
     assert_eq!((second.files().len(), second.removal(&file.path).map(|removed| &**removed)), (0, Some(&file)));
-    assert_eq!(log.snapshot(Some(&first)).await.expect("a snapshot"), second);
-    assert_eq!(log.snapshot(None).await.expect("a snapshot"), second);
+    assert_eq!(log.snapshot(NOW, Some(&first)).await.expect("a snapshot"), second);
+    assert_eq!(log.snapshot(NOW, None).await.expect("a snapshot"), second);
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_failed_proposal_writes_nothing() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let commit = log(&store, options()).commit(NOW, None, |_| Err::<Vec<DeltaAction>, _>("no")).await;
     assert!(matches!(commit, Err(CommitError::Proposal("no"))));
-    assert_eq!(log(&store, options()).snapshot(None).await.expect("no table").version(), None);
+    assert_eq!(log(&store, options()).snapshot(NOW, None).await.expect("no table").version(), None);
 }
 
 /// Whoever is slower each time gets an end and a clear answer.

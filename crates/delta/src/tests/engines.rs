@@ -141,7 +141,7 @@ async fn three_engines_read_the_same() {
     }
     let rows = ask(table.to_str().expect("a path"), one);
     assert!(rows.iter().all(|rows| *rows == json!([{"n": 1271, "a": "1271"}])), "{rows:?}");
-    assert_eq!(log.snapshot(None).await.expect("a snapshot"), known.expect("a snapshot"));
+    assert_eq!(log.snapshot(NOW, None).await.expect("a snapshot"), known.expect("a snapshot"));
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_checkpoint_of_delta_rs_is_read() {
     python(&["-c", WRITE_TABLE, table.to_str().expect("a path")]);
     let store = local(folder.path());
     let options = DeltaOptions { partition_columns: vec!["host".into()], ..options() };
-    let snapshot = log(&store, options.clone()).snapshot(None).await.expect("a snapshot");
+    let snapshot = log(&store, options.clone()).snapshot(NOW, None).await.expect("a snapshot");
     assert_eq!((snapshot.version(), snapshot.files().len(), snapshot.removed().len()), (Some(6), 5, 1));
     let types: Vec<_> = snapshot.columns().iter().map(|column| (column.name.as_str(), &column.data_type)).collect();
     assert_eq!(types, [("n", &DeltaType::Long), ("host", &DeltaType::String)]);

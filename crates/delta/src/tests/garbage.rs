@@ -17,7 +17,7 @@ static OBJECTS: LazyLock<(Vec<u8>, Vec<u8>, TableSnapshot)> = LazyLock::new(|| {
         for number in 0..4 {
             commit_once(&log, "h0", number).await.expect("committed");
         }
-        let snapshot = log.snapshot(None).await.expect("a snapshot");
+        let snapshot = log.snapshot(NOW, None).await.expect("a snapshot");
         let actions = vec![
             DeltaAction::RemoveFile(file_of("h0", 0).removal(NOW)),
             DeltaAction::AddFile(file_of("h1", 0)),
@@ -38,7 +38,7 @@ fn read(checkpoint: Vec<u8>, commit: Vec<u8>) -> Result<TableSnapshot, crate::De
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         put(&store, CHECKPOINT, checkpoint).await;
         put(&store, COMMIT, commit).await;
-        log(&store, options()).snapshot(None).await
+        log(&store, options()).snapshot(NOW, None).await
     })
 }
 

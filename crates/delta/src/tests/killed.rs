@@ -29,7 +29,7 @@ async fn whoever_takes_over_finds_each_file_once() {
                 assert!(outcome.checkpoint_error.is_none(), "{outcome:?}");
             }
             assert_each_once(&store, 1, 6).await;
-            let read = survivor.snapshot(None).await.expect("a snapshot");
+            let read = survivor.snapshot(NOW, None).await.expect("a snapshot");
             for name in [
                 "_last_checkpoint",
                 "00000000000000000002.checkpoint.parquet",
@@ -37,7 +37,7 @@ async fn whoever_takes_over_finds_each_file_once() {
             ] {
                 let _ = store.delete(&Path::from(format!("{TABLE}/_delta_log/{name}"))).await;
             }
-            assert_eq!(read, survivor.snapshot(None).await.expect("a snapshot"), "killed at {at}, {is_sent}");
+            assert_eq!(read, survivor.snapshot(NOW, None).await.expect("a snapshot"), "killed at {at}, {is_sent}");
             if !is_killed {
                 break;
             }

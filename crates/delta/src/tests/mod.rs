@@ -110,7 +110,7 @@ async fn assert_each_once(store: &Arc<dyn ObjectStore>, hosts: usize, numbers: u
     let times = times_added(store).await;
     let twice: Vec<_> = times.iter().filter(|(_, times)| **times != 1).collect();
     assert!(twice.is_empty(), "{twice:?}");
-    let snapshot = log(store, options()).snapshot(None).await.expect("a snapshot");
+    let snapshot = log(store, options()).snapshot(NOW, None).await.expect("a snapshot");
     let expected =
         (0..hosts).flat_map(|host| (0..numbers).map(move |number| file_of(&format!("h{host}"), number).path));
     let mut expected: Vec<_> = expected.collect();

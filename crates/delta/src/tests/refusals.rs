@@ -12,7 +12,7 @@ const ADD: &str = r#"{"add":{"path":"a%20b.parquet","partitionValues":{"log_day"
 async fn read(lines: &[&str]) -> Result<TableSnapshot, String> {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     put(&store, FIRST, lines.join("\n")).await;
-    log(&store, options()).snapshot(None).await.map_err(|error| error.to_string())
+    log(&store, options()).snapshot(NOW, None).await.map_err(|error| error.to_string())
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_table_for_newer_writers_is_read_and_not_written() {
     ] {
         put(&store, FIRST, [PROTOCOL, METADATA, ADD].join("\n").replace(old, new)).await;
         let log = log(&store, options());
-        let snapshot = log.snapshot(None).await.expect("read");
+        let snapshot = log.snapshot(NOW, None).await.expect("read");
         let file = snapshot.files().next().expect("a file").removal(NOW);
         let commit = log.commit(NOW, None, |_| Ok::<_, Infallible>(vec![DeltaAction::RemoveFile(file.clone())]));
         let error = commit.await.expect_err(expected).to_string();
@@ -81,10 +81,10 @@ async fn a_gap_is_no_end() {
     for number in 0..4 {
         commit_once(&log, "h0", number).await.expect("committed");
     }
-    let known = log.snapshot(None).await.expect("a snapshot");
+    let known = log.snapshot(NOW, None).await.expect("a snapshot");
     delete(&store, "00000000000000000002.json").await;
     for known in [None, Some(&TableSnapshot { version: Some(1), ..known.clone() })] {
-        let error = log.snapshot(known).await.expect_err("a gap").to_string();
+        let error = log.snapshot(NOW, known).await.expect_err("a gap").to_string();
         assert!(error.contains("00000000000000000002.json is missing"), "{error}");
     }
     let error = commit_once(&log, "h0", 9).await.expect_err("a gap").to_string();
@@ -107,14 +107,14 @@ async fn each_limit_is_kept_and_named() {
         (DeltaOptions { checkpoint_bytes_max: 60, ..options() }, "more than the limit of 60"),
     ] {
         let limited = log(&store, limited);
-        let error = limited.snapshot(None).await.expect_err(expected).to_string();
+        let error = limited.snapshot(NOW, None).await.expect_err(expected).to_string();
         assert!(error.contains(TABLE) && error.contains(expected), "{error}");
     }
     // A commit that its own readers would refuse is not made.
     let limited = log(&store, DeltaOptions { files_max: 5, ..options() });
     let error = commit_once(&limited, "h0", 9).await.expect_err("too many").to_string();
     assert!(error.contains("more than 5 files"), "{error}");
-    assert_eq!(limited.snapshot(None).await.expect("as before").version(), Some(4));
+    assert_eq!(limited.snapshot(NOW, None).await.expect("as before").version(), Some(4));
 }
 
 #[tokio::test]

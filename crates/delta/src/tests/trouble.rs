@@ -2,9 +2,11 @@
 
 use super::store::{Fate, TroubledStore};
 use super::*;
+use crate::{DeltaError, StoreCheck};
 use object_store::memory::InMemory;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Each single trouble, in the first write: the commit is there once, and its writer knows.
 #[tokio::test(start_paused = true)]
@@ -80,5 +82,37 @@ async fn a_store_that_overwrites_is_found_out() {
     let troubled = TroubledStore::with_plan(&store, |_| Fate::Unconditional);
     let error = log(&troubled, options()).check_store().await.expect_err("a store that overwrites").to_string();
     assert!(error.contains("writes over an object"), "{error}");
-    assert_eq!(log(&store, options()).names_from(0).await.expect("names"), []);
+    assert!(log(&store, options()).names_from(0).await.expect("names").is_empty());
+    // Nobody else knows the name of the trial: a store that refuses it has written it before.
+    let twice = TroubledStore::with_plan(&store, |_| Fate::Twice);
+    log(&twice, options()).check_store().await.expect("a good store");
+    assert!(log(&store, options()).names_from(0).await.expect("names").is_empty());
+}
+
+/// On such a store a commit that its writer has read back may be gone a moment later. So the first one is not made.
+#[tokio::test]
+async fn nothing_is_committed_to_a_store_that_overwrites() {
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let overwriting = TroubledStore::with_plan(&store, |_| Fate::Unconditional);
+    let check = StoreCheck::default();
+    for table in ["lake/Log", "lake/Other"] {
+        let log = DeltaLog::new(Arc::clone(&overwriting), &Path::from(table), options()).with_check(check.clone());
+        let error = commit_once(&log, "h0", 0).await.expect_err("refused");
+        assert!(matches!(error, CommitError::Log(DeltaError::NotConditional { .. })), "{error}");
+        assert_eq!(log.snapshot(NOW, None).await.expect("no table").version(), None);
+    }
+    // A good one is tried once for all tables, before the first version.
+    let (writes, check) = (Arc::new(AtomicUsize::new(0)), StoreCheck::default());
+    let counted = Arc::clone(&writes);
+    let good = TroubledStore::with_plan(&store, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Fate::Done
+    });
+    for (table, expected) in [("lake/Log", 3), ("lake/Other", 4)] {
+        let log = DeltaLog::new(Arc::clone(&good), &Path::from(table), options()).with_check(check.clone());
+        let nothing = log.commit(NOW, None, |_| Ok::<_, Infallible>(Vec::new())).await.expect("nothing to do");
+        assert_eq!(nothing.version, None);
+        assert_eq!(commit_once(&log, "h0", 0).await.expect("committed").version, Some(0));
+        assert_eq!(writes.load(Ordering::Relaxed), expected);
+    }
 }

@@ -7,6 +7,7 @@ use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_store::StoreError;
 use daytable_store::catalog::{Archived, Day, DayState, Seal};
+use daytable_store::forward::position::FolderOrigin;
 use daytable_store::sealed::{ArchiveHome, Manifest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -131,7 +132,7 @@ impl Executor {
             };
             let listing = archive.list(std::slice::from_ref(origin.table()), &is_wanted)?;
             let of_home = one_home(origin, &listing.archives, home)?;
-            let of_day = listing.archives.into_iter().filter(|archived| Some(archived.home()) == of_home.as_ref());
+            let of_day = listing.archives.into_iter().filter(|archived| Some(archived.home().origin()) == of_home);
             let Some(found) = of_day.max_by_key(|archived| archived.generation()) else {
                 let name = origin.to_string();
                 let of_day = listing.faulty.iter().filter(|faulty| faulty.object.contains(&name));
@@ -142,7 +143,7 @@ impl Executor {
             let proof = archive.prove(&found, &mut |progress| reporter.report(progress))?;
             drop(reporter);
             let archived = noted(proof.archived(), place);
-            if proof.archived().home() == home {
+            if proof.archived().home().origin() == home.origin() {
                 self.steps.put_archive(archived.clone())?;
             }
             return Ok(archived);
@@ -174,19 +175,21 @@ impl Executor {
     }
 }
 
-/// The home whose archives of a day are meant: `home` itself, or the only one there is.
+/// The daytable whose archives of a day are meant: that of `home`, whatever its host was called, or the only one there is.
 fn one_home(
     day: &DayTable,
     archives: &[archive::ArchivedDay],
     home: &ArchiveHome,
-) -> Result<Option<ArchiveHome>, StepError> {
+) -> Result<Option<FolderOrigin>, StepError> {
     let homes: BTreeSet<&ArchiveHome> = archives.iter().map(archive::ArchivedDay::home).collect();
-    if homes.contains(home) || homes.len() < 2 {
-        return Ok(homes.get(home).or(homes.first()).map(|home| (*home).clone()));
+    let origins: BTreeSet<FolderOrigin> = homes.iter().map(|home| home.origin()).collect();
+    if origins.contains(&home.origin()) || origins.len() < 2 {
+        return Ok(origins.get(&home.origin()).or(origins.first()).copied());
     }
-    let of_host: Vec<&&ArchiveHome> = homes.iter().filter(|of| of.host() == home.host()).collect();
-    if let [one] = of_host[..] {
-        return Ok(Some((*one).clone()));
+    let of_host: BTreeSet<FolderOrigin> =
+        homes.iter().filter(|of| of.host() == home.host()).map(|of| of.origin()).collect();
+    if let (Some(one), 1) = (of_host.first(), of_host.len()) {
+        return Ok(Some(*one));
     }
     let names = homes.iter().map(|home| home.host()).collect::<BTreeSet<_>>();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");

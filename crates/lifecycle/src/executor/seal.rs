@@ -1,7 +1,8 @@
 //! Seals a day: writes all rows into one file.
 
-use super::{Executor, OnStepProgress, StepBytes, StepError, seal_of};
+use super::{Executor, OnStepProgress, StepBytes, StepError, address, seal_of};
 use crate::plan::SEAL;
+use daytable_archive::ArchiveUrl;
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_store::catalog::Seal;
@@ -37,20 +38,24 @@ impl Executor {
         on: &mut OnStepProgress<'_>,
     ) -> Result<(), StepError> {
         let _one = self.alone()?;
-        self.attempt(table, SEAL, || self.write_sealed(table, size, on))
+        self.attempt(table, SEAL, || self.write_sealed(table, size, None, on))
     }
 
+    /// Writes it, with the names of columns that the archives at `place` have, or else those at the place that the table's rule
+    /// names.
     pub(super) fn write_sealed(
         &self,
         table: &DayTable,
         size: SealedSize,
+        place: Option<&ArchiveUrl>,
         on: &mut OnStepProgress<'_>,
     ) -> Result<(), StepError> {
         let sealing = match size {
             SealedSize::Renamed => self.steps.begin_seal_again(table)?,
             SealedSize::Any | SealedSize::Smaller => self.steps.begin_seal(table)?,
         };
-        let written = self.write(&sealing, on).and_then(|Written { seal, sealed_bytes, copies }| {
+        let place = place.cloned().or(self.place_of(table)?);
+        let written = self.write(&sealing, place.as_ref(), on).and_then(|Written { seal, sealed_bytes, copies }| {
             let bytes = sealing.input_bytes();
             // Pages with copies do not stay.
             let may_stay = size == SealedSize::Smaller && copies == 0;
@@ -79,13 +84,27 @@ impl Executor {
     }
 
     fn requires_archive(&self, table: &DayTable) -> Result<bool, StepError> {
-        let rules = self.steps.lifecycle_state()?.rules;
-        Ok(rules.iter().any(|rule| rule.name == table.table().as_str() && rule.archive.is_some()))
+        Ok(self.archive_of_rule(table)?.is_some())
+    }
+
+    /// Where the table's rule has its archives.
+    fn archive_of_rule(&self, table: &DayTable) -> Result<Option<String>, StepError> {
+        let mut rules = self.steps.lifecycle_state()?.rules.into_iter();
+        Ok(rules.find(|rule| rule.name == table.table().as_str()).and_then(|rule| rule.archive))
+    }
+
+    fn place_of(&self, table: &DayTable) -> Result<Option<ArchiveUrl>, StepError> {
+        self.archive_of_rule(table)?.map(|place| address(&place)).transpose()
     }
 
     /// Writes the sealed file and compares it with its source.
-    fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<Written, StepError> {
-        let names = self.names_of(sealing.table.table());
+    fn write(
+        &self,
+        sealing: &SealTarget,
+        place: Option<&ArchiveUrl>,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<Written, StepError> {
+        let names = place.map(|place| self.names_of(sealing.table.table(), place)).unwrap_or_default();
         let what = SealJob { names, ..sealing.to_write(self.steps.committed()?) };
         let mut reporter = self.reporter(&sealing.table, on);
         let sealed = sealed::seal(&what, &mut |progress| reporter.report(progress));

@@ -23,7 +23,7 @@
 mod parts;
 mod positions;
 
-use crate::executor::{Executor, NAMING_TRIES_MAX, StepError, address};
+use crate::executor::{Executor, NAMING_TRIES_MAX, StepError, address, are_named};
 use crate::failed_step::FailedStep;
 use crate::plan::{ArchiveRequirement, TableRule};
 use crate::retry;
@@ -35,7 +35,7 @@ use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
 use daytable_platform::{failpoint, lower_priority};
 use daytable_store::catalog::{DayState, FileRole};
-use daytable_store::sealed::{ArchiveHome, TimeSlice};
+use daytable_store::sealed::{ArchiveHome, PropertyColumn, TimeSlice};
 use daytable_store::{LifecycleState, Reader, SliceJob, StoreError, WrittenSlice, private_file};
 use parts::{PartRegion, PartSizes, plan_parts};
 use positions::{NotedPosition, NotedPositions};
@@ -409,12 +409,14 @@ impl PartWriter<'_> {
     fn write(&self, day: &DayTable, slice: TimeSlice) -> Result<Option<WrittenSlice>, StepError> {
         let executor = &self.publisher.executor;
         let table = day.table();
-        if executor.names_of(table).names().next().is_none() {
-            // Makes the table, if it is the first one here.
-            executor.claim_names(self.archive, table, &[])?;
-        }
+        // The table as it was read for this turn, because one at another address, or one before it, has other names. Makes the table,
+        // if it is the first one here.
+        let claim = |columns: &[PropertyColumn]| {
+            Ok::<_, StepError>(self.archive.claim_names(table, columns)?.unwrap_or_default())
+        };
+        let mut names = Arc::new(self.archive.names_seen(table).map_or_else(|| claim(&[]), Ok)?);
         for _ in 0..NAMING_TRIES_MAX {
-            let job = SliceJob { table: day.clone(), slice, out: self.folder.file(), names: executor.names_of(table) };
+            let job = SliceJob { table: day.clone(), slice, out: self.folder.file(), names: Arc::clone(&names) };
             let written = self.reader.write_slice(&job, &mut |_| match executor.is_stopped() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
@@ -425,7 +427,11 @@ impl PartWriter<'_> {
             };
             let Some(written) = written else { return Ok(None) };
             let columns = &written.manifest.columns;
-            if executor.are_named(table, columns) || executor.claim_names(self.archive, table, columns)? {
+            if are_named(&names, columns) {
+                return Ok(Some(written));
+            }
+            names = Arc::new(claim(columns)?);
+            if are_named(&names, columns) {
                 return Ok(Some(written));
             }
         }
