@@ -78,7 +78,7 @@ pub(super) fn doc() -> SectionDoc {
     }
 }
 
-fn host_pattern(text: &str) -> Result<String, String> {
+pub(super) fn host_pattern(text: &str) -> Result<String, String> {
     checked_name(text).map_err(|error| error.to_string())
 }
 

@@ -493,7 +493,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ),
         (
             "[[table]]\nname = \"One\"\n[[table]]\nname = \"Log\"",
-            "f:1:1: [[table]]: without `when` it takes every record; only the last one may",
+            "f:1:1: [[table]]: without `when` or `hosts` it takes every record; only the last one may",
         ),
         (
             "[[table]]\nname = \"LOG\"\nwhen = \"instance:=a\"\n[[table]]\nname = \"Log\"",

@@ -2,8 +2,8 @@
 
 use crate::activity::{Activity, Forbidden, HostActivity, Unheard};
 use crate::protocol::{
-    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RenewAnswer,
-    RenewRequest, RowsAnswer, RowsHead,
+    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, HostReport, JoinAnswer, JoinRequest, RenewAnswer,
+    RenewRequest, RowsAnswer, RowsHead, bound_reasons,
 };
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
@@ -15,7 +15,7 @@ use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation,
 use daytable_store::catalog::name_pattern::fits;
 use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
-use daytable_store::forward::inventory::{self, DayCount};
+use daytable_store::forward::inventory::{self, DayCount, WholeTime};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::receive::{ReceiveError, Receiver};
 use daytable_store::forward::wire::{self, BodyError, BodyLimits};
@@ -58,24 +58,46 @@ pub struct HostRules {
     pub certificate_tables: TableBounds,
 }
 
-/// The tables of the receiver, with the days that they have. The last one takes rows of tables that it does not know.
+/// A table of the receiver.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name.
+    pub table: TableName,
+    /// The days that it has.
+    pub window: Window,
+    /// Patterns of the hosts whose records it has; none if it is for all that have no table of their own.
+    pub hosts: Vec<String>,
+}
+
+/// The tables of the receiver. The last one takes rows of tables that it does not know.
 #[derive(Clone, Debug, Default)]
-pub struct Places(pub Vec<(TableName, Window)>);
+pub struct Places(pub Vec<Place>);
 
 impl Places {
-    /// The table here for rows of a host's table. It depends on the name alone, so a page has one.
-    fn table_of(&self, table: &DayTable) -> TableName {
-        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
-        known.or_else(|| self.0.last()).map_or_else(|| table.table().clone(), |(name, _)| name.clone())
+    /// The table here for rows of a host's table: of those with this host, the one of that name, or the first one; else of those
+    /// without hosts, the one of that name, or the last one.
+    fn place(&self, host: &str, table: &DayTable) -> Option<&Place> {
+        let is_named = |place: &&Place| place.table.same(table.table());
+        let own = || self.0.iter().filter(|place| place.hosts.iter().any(|pattern| fits(pattern, host)));
+        let others = || self.0.iter().filter(|place| place.hosts.is_empty());
+        own()
+            .find(is_named)
+            .or_else(|| own().next())
+            .or_else(|| others().find(is_named))
+            .or_else(|| others().next_back())
+    }
+
+    /// The table here for rows of a host's table. It depends on the names alone, so a page has one.
+    fn table_of(&self, host: &str, table: &DayTable) -> TableName {
+        self.place(host, table).map_or_else(|| table.table().clone(), |place| place.table.clone())
     }
 
     /// The day-table that all rows of a host's day-table go to. `None` if they go to several, or that day is gone or too far ahead.
-    fn day_of(&self, table: &DayTable) -> Option<DayTable> {
-        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
-        let (name, window) = known.or_else(|| self.0.last())?;
+    fn day_of(&self, host: &str, table: &DayTable) -> Option<DayTable> {
+        let Place { table: name, window, .. } = self.place(host, table)?;
         // An hour is within a day, and a day within a month.
         let is_whole = table.period() <= window.period;
-        let day = match known.is_some() && window.period == table.period() {
+        let day = match name.same(table.table()) && window.period == table.period() {
             true => table.clone(),
             false => DayTable::at(name, window.period, table.start()),
         };
@@ -83,10 +105,9 @@ impl Places {
     }
 
     /// The day-table of a row that a host has in `table`; `None` if that day is gone.
-    fn of(&self, table: &DayTable, key: RowKey) -> Option<DayTable> {
-        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
-        let Some((name, window)) = known.or_else(|| self.0.last()) else { return Some(table.clone()) };
-        let day = match known.is_some() && window.period == table.period() {
+    fn of(&self, host: &str, table: &DayTable, key: RowKey) -> Option<DayTable> {
+        let Some(Place { table: name, window, .. }) = self.place(host, table) else { return Some(table.clone()) };
+        let day = match name.same(table.table()) && window.period == table.period() {
             true => table.clone(),
             // A late record has an earlier time than its table, and one of a clock that was ahead a later one.
             false if key.time() < table.start() || table.end() <= key.time() => {
@@ -509,21 +530,21 @@ impl ForwardIntake {
             return Err(IntakeError::Copied);
         }
         self.bind(hash, &credential, origin)?;
-        while request.report.lost.len() > LOSSES_MAX {
-            request.report.lost.pop_last();
-        }
+        bound_reasons(&mut request.report.lost);
+        bound_reasons(&mut request.report.lost_bytes);
         request.report.version.truncate(request.report.version.floor_char_boundary(64));
         // What the host says that it has to send is beside what is here, at this moment.
         let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?;
         request.report.received = host.as_ref().map(received);
         let note = {
             let mut activity = lock(&self.activity);
-            let lost = activity.of(&origin).map(|host| host.report.lost.clone());
+            let lost = activity.of(&origin).map(|host| (host.report.lost.clone(), host.report.lost_bytes.clone()));
             let now = Instant::now();
             let host = activity.hello(origin, (request.instance, request.turn), request.answered, request.report, now);
             let host = host.map_err(unheard)?;
             let is_due = host.noted.is_none_or(|noted| now.saturating_duration_since(noted) >= NOTE_EVERY);
-            let is_other = lost.is_some_and(|lost| lost != host.report.lost);
+            let HostReport { lost: records, lost_bytes: bytes, .. } = &host.report;
+            let is_other = lost.is_some_and(|(lost, lost_bytes)| lost != *records || lost_bytes != *bytes);
             (is_due || is_other).then(|| {
                 host.noted = Some(now);
                 serde_json::to_string(&host.report).unwrap_or_default()
@@ -581,9 +602,15 @@ impl ForwardIntake {
         lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
         self.succeed(hash, &credential, head.origin)?;
         let places = self.places.load();
+        let name = credential.name.as_str();
         // All of the request or nothing: the host has to send it again in any case.
-        if let Some(page) = body.pages.iter().find(|page| !credential.tables.permit(&places.table_of(&page.table))) {
-            let table = places.table_of(&page.table).to_string();
+        let forbidden = body
+            .pages
+            .iter()
+            .map(|page| places.table_of(name, &page.table))
+            .find(|table| !credential.tables.permit(table));
+        if let Some(table) = forbidden {
+            let table = table.to_string();
             lock(&self.activity).forbid(&head.origin, &table, Instant::now());
             return Err(IntakeError::ForbiddenTable { host: credential.name, table, bounds: credential.tables });
         }
@@ -615,7 +642,11 @@ impl ForwardIntake {
             daytable_platform::failpoint!("forward-received-join");
         }
 
-        let place_of = |table: &DayTable, key: RowKey| places.of(table, key);
+        // What was permitted above is what is stored.
+        if host.name != credential.name {
+            return Err(IntakeError::Credential);
+        }
+        let place_of = |table: &DayTable, key: RowKey| places.of(&host.name, table, key);
         let receive = |reader: Option<&Reader>| -> Result<_, ReceiveError> {
             let mut receiver = Receiver::new(&host.name, &place_of, reader);
             body.pages.iter().try_for_each(|page| receiver.add(page))?;
@@ -713,7 +744,7 @@ impl ForwardIntake {
             let Ok(table) = DayTable::parse(&day.table) else {
                 return Err(IntakeError::Message("a day-table has an invalid name".into()));
             };
-            if let Some(place) = places.day_of(&table) {
+            if let Some(place) = places.day_of(&host.name, &table) {
                 let (tables, wanted) = groups.entry(place).or_default();
                 tables.push(&day.table);
                 wanted.add(day);
@@ -725,13 +756,21 @@ impl ForwardIntake {
                 false => compared.records = compared.records.saturating_add(day.records),
             }
         }
+        let (mut lacking, mut places) = (Vec::new(), BTreeMap::new());
         for (place, (tables, wanted)) in groups {
             let here = self.received_of(&host.name, &place, &wanted)?;
             compared.records = compared.records.saturating_add(wanted.records);
             if here.lacks(&wanted) {
-                let (tables, place) = (tables.join(", "), place.to_string());
-                let shown = if tables == place { place } else { format!("{tables} ({place} here)") };
-                compared.lacking.push((shown, wanted.records, here.records));
+                lacking.push(place.clone());
+            }
+            places.insert(place, (tables, wanted, here));
+        }
+        // Rows stay in the table that was configured when they came. So what seems to lack may be in another one of the time.
+        if !lacking.is_empty() {
+            let days: Vec<DayTable> = places.keys().cloned().collect();
+            let times = self.read(|reader| inventory::count_times(reader, &days, &lacking, &host.name))?;
+            for WholeTime { days, here } in times {
+                compared.lacking.extend(lacking_of(&days, &here, &places));
             }
         }
         compared.later = message.later;
@@ -858,6 +897,41 @@ pub fn checked_name(name: &str) -> Result<String, IntakeError> {
     } else {
         Err(IntakeError::Join("the name of a host has letters, digits, \"-\", \"_\" and \".\", 255 at most".into()))
     }
+}
+
+/// What goes to a day-table here: the day-tables there, what they have, and what is here of it.
+type PlaceCounts<'m> = (Vec<&'m str>, DayCount, DayCount);
+
+/// What is lacking of days that have a time in common, if all tables of that time together lack records.
+fn lacking_of(
+    days: &[DayTable],
+    in_all: &DayCount,
+    places: &BTreeMap<DayTable, PlaceCounts<'_>>,
+) -> Vec<(String, u64, u64)> {
+    let known: Vec<(&DayTable, &PlaceCounts<'_>)> = days.iter().filter_map(|day| places.get_key_value(day)).collect();
+    let (mut wanted, mut own) = (DayCount::default(), DayCount::default());
+    for (_, (_, of_day, here)) in &known {
+        wanted.add(of_day);
+        own.add(here);
+    }
+    if !in_all.lacks(&wanted) {
+        return Vec::new();
+    }
+    let shown = |tables: &[&str], places: &str| match tables.join(", ") {
+        tables if tables == places => tables,
+        tables => format!("{tables} ({places} here)"),
+    };
+    if own.records >= in_all.records {
+        let lacking = known.into_iter().filter(|(_, (_, wanted, here))| here.lacks(wanted));
+        let row = |(place, (tables, wanted, here)): (&DayTable, &PlaceCounts<'_>)| {
+            (shown(tables, &place.to_string()), wanted.records, here.records)
+        };
+        return lacking.map(row).collect();
+    }
+    // Some are in tables that these days do not go to any more.
+    let tables: Vec<&str> = known.iter().flat_map(|(_, (tables, ..))| tables.iter().copied()).collect();
+    let places: Vec<String> = known.iter().map(|(place, _)| place.to_string()).collect();
+    vec![(shown(&tables, &format!("{} and others", places.join(", "))), wanted.records, in_all.records)]
 }
 
 fn is_certificate(hash: &SecretHash, credential: &HostCredential) -> bool {

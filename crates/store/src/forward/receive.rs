@@ -6,10 +6,13 @@
 //!
 //! A sender may be anything that has a credential. So each page is checked and bounded as bytes from outside are: a name that is
 //! no property's, or that a row has twice, is an error and never a row.
+//!
+//! Which table a row goes to is a matter of the configuration, which changes. So a comparison looks for a row in the other tables
+//! that may have it as well, and leaves it where it is.
 
 use super::wire::{BodyError, WireOwner, WirePage};
 use crate::StoreError;
-use crate::format::catalog::LiveFile;
+use crate::format::catalog::{DayState, LiveFile};
 use crate::format::page::Page;
 use crate::read::{Range, Reader, Row};
 use daytable_model::batch::Batch;
@@ -19,6 +22,7 @@ use daytable_model::key::{DayTable, RowKey};
 use daytable_model::line::{LAYOUT, renamed_layout};
 use daytable_model::property::{PROPERTY_NAME_UNITS_MAX, Property};
 use daytable_model::record::Level;
+use daytable_model::time::Ticks;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -61,8 +65,10 @@ pub struct Receiver<'a> {
     place_of: PlaceOf<'a>,
     /// Rows that are here already are left out.
     existing: Option<&'a Reader>,
-    /// Tables here that have rows of days that were too far ahead, once they are needed.
-    ahead: Option<Vec<DayTable>>,
+    /// The tables here, with the times of their rows, once they are needed.
+    tables: Option<Vec<StoredTable>>,
+    /// The record whose rows were looked for last, and the table that it is in.
+    record: Option<(RowKey, DayTable)>,
     /// Keys that have another content here, and in an earlier page: the row that is here counts no more.
     replaced: HashSet<(DayTable, Arc<str>, RowKey)>,
     open: HashMap<(DayTable, Arc<str>), Batch>,
@@ -73,7 +79,7 @@ impl<'a> Receiver<'a> {
     /// A receiver of pages of the host with this name. With `existing`, rows are compared with those that are there.
     pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Option<&'a Reader>) -> Receiver<'a> {
         let (open, rows) = (HashMap::new(), ReceivedRows::default());
-        Receiver { log_host, place_of, existing, ahead: None, replaced: HashSet::new(), open, rows }
+        Receiver { log_host, place_of, existing, tables: None, record: None, replaced: HashSet::new(), open, rows }
     }
 
     /// Adds the rows of a page.
@@ -150,28 +156,43 @@ impl<'a> Receiver<'a> {
     ) -> Result<(), StoreError> {
         let Some(key) = keys.get(row).copied() else { return Ok(()) };
         let is_record = key.item() == 0;
+        let mut place = day;
         if let Some(reader) = self.existing {
-            if known.as_ref().is_none_or(|known| known.table != day) {
-                let ahead = match &mut self.ahead {
-                    Some(ahead) => ahead,
-                    unread => unread.insert(tables_with_later_rows(reader)?),
+            if known.as_ref().is_none_or(|known| known.table != place) {
+                let tables = match &mut self.tables {
+                    Some(tables) => tables,
+                    unread => unread.insert(stored_tables(reader)?),
                 };
-                *known = Some(KnownRows::of(reader, &day, ahead, partition, (keys, row))?);
+                *known = Some(KnownRows::of(reader, &place, tables, partition, (keys, row))?);
             }
-            let found = known.as_mut().map_or(Ok(KnownRow::Absent), |known| known.find(key, level, properties))?;
+            // The rows of a record are in one table.
+            let of_record = self.record.as_ref().filter(|(record, _)| !is_record && *record == key.with_item(0));
+            let only = of_record.map(|(_, table)| table);
+            let found = match known.as_mut() {
+                Some(known) => known.find(key, level, properties, (self.log_host, only))?,
+                None => KnownRow::Absent,
+            };
+            match (&found, only) {
+                (KnownRow::Same(table) | KnownRow::Other(table), _) => place = table.clone(),
+                (KnownRow::Absent, Some(table)) => place = table.clone(),
+                (KnownRow::Absent, None) => {}
+            }
+            if is_record {
+                self.record = Some((key, place.clone()));
+            }
             let is_replaced = |replaced: &HashSet<_>| {
-                !replaced.is_empty() && replaced.contains(&(day.clone(), partition.clone(), key))
+                !replaced.is_empty() && replaced.contains(&(place.clone(), partition.clone(), key))
             };
             match found {
-                KnownRow::Same if !is_replaced(&self.replaced) => {
+                KnownRow::Same(_) if !is_replaced(&self.replaced) => {
                     self.rows.known += u64::from(is_record);
                     return Ok(());
                 }
-                KnownRow::Other => drop(self.replaced.insert((day.clone(), partition.clone(), key))),
-                KnownRow::Same | KnownRow::Absent => {}
+                KnownRow::Other(_) => drop(self.replaced.insert((place.clone(), partition.clone(), key))),
+                KnownRow::Same(_) | KnownRow::Absent => {}
             }
         }
-        self.write((day, partition.clone()), key, level, properties);
+        self.write((place, partition.clone()), key, level, properties);
         self.rows.records += u64::from(is_record);
         Ok(())
     }
@@ -296,27 +317,51 @@ fn layout_of_own(properties: &[(&str, Property<'_>)], own: &OwnField) -> Option<
     renamed_layout(layout, |name| (name == LOG_HOST).then(|| own.name.clone()))
 }
 
-/// A row, and the one with its key that is here.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A row, and the one with its key that is here, with its table.
+#[derive(Clone, PartialEq, Eq)]
 enum KnownRow {
     Absent,
-    Same,
+    Same(DayTable),
     /// It has another content.
-    Other,
+    Other(DayTable),
+}
+
+/// A day-table here.
+struct StoredTable {
+    table: DayTable,
+    /// The times of the oldest and the newest record in it.
+    times: (Ticks, Ticks),
+}
+
+impl StoredTable {
+    /// Whether it may have a row of these times that goes to `table` now: by the name that was configured before, or because the
+    /// day was too far ahead when the row came.
+    fn may_have(&self, table: &DayTable, (oldest, newest): (Ticks, Ticks)) -> bool {
+        match self.table.table().same(table.table()) {
+            _ if self.table == *table => false,
+            true => self.times.1 >= self.table.end() && self.table.end() <= newest || overlaps(&self.table, table),
+            false => self.times.0 <= newest && oldest <= self.times.1,
+        }
+    }
+}
+
+/// Whether two day-tables have a time in common, as of one table whose period was changed.
+pub(super) fn overlaps(a: &DayTable, b: &DayTable) -> bool {
+    a.start() < b.end() && b.start() < a.end()
 }
 
 /// The rows that a partition of this folder has in the range of a page, in the order of their keys.
 struct KnownRows<'r> {
     table: DayTable,
-    scans: Vec<std::iter::Peekable<crate::read::scan::Scan<'r>>>,
+    scans: Vec<(DayTable, std::iter::Peekable<crate::read::scan::Scan<'r>>)>,
 }
 
 impl<'r> KnownRows<'r> {
-    /// Of `table`, and of those of `ahead` that may have such rows.
+    /// Of `table`, and of those of `tables` that may have such rows.
     fn of(
         reader: &'r Reader,
         table: &DayTable,
-        ahead: &[DayTable],
+        tables: &[StoredTable],
         partition: &Arc<str>,
         (keys, from): (&[RowKey], usize),
     ) -> Result<KnownRows<'r>, StoreError> {
@@ -325,11 +370,10 @@ impl<'r> KnownRows<'r> {
         let oldest = keys.last().map(RowKey::time);
         let (Some(newest), Some(oldest)) = (newest, oldest) else { return Ok(known) };
         let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
-        let is_other =
-            |other: &&DayTable| *other != table && other.table().same(table.table()) && other.end() <= newest;
-        for table in std::iter::once(table).chain(ahead.iter().filter(is_other)) {
+        let others = tables.iter().filter(|other| other.may_have(table, (oldest, newest))).map(|other| &other.table);
+        for table in std::iter::once(table).chain(others) {
             match reader.scan(table, &range) {
-                Ok(scan) => known.scans.push(scan.peekable()),
+                Ok(scan) => known.scans.push((table.clone(), scan.peekable())),
                 Err(StoreError::TableGone(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -337,23 +381,46 @@ impl<'r> KnownRows<'r> {
         Ok(known)
     }
 
-    /// The row that the partition has of this key. Keys have to be asked for in their order.
+    /// The row that the partition has of this key, in any table or `only` in one. Keys have to be asked for in their order. A row
+    /// with other content in another table than the one that the row goes to now counts only if it is of the same host.
     fn find(
         &mut self,
         key: RowKey,
         level: Option<Level>,
         properties: &[(&str, Property<'_>)],
+        (log_host, only): (&str, Option<&DayTable>),
     ) -> Result<KnownRow, StoreError> {
         let mut found = KnownRow::Absent;
-        for scan in &mut self.scans {
+        for (table, scan) in &mut self.scans {
+            if only.is_some_and(|only| only != table) {
+                continue;
+            }
             match find_row(scan, key, level, properties)? {
-                KnownRow::Same => return Ok(KnownRow::Same),
-                KnownRow::Other => found = KnownRow::Other,
-                KnownRow::Absent => {}
+                FoundRow::Same => return Ok(KnownRow::Same(table.clone())),
+                FoundRow::Other if *table == self.table || only.is_some() || is_of_host(scan, log_host) => {
+                    found = KnownRow::Other(table.clone());
+                }
+                FoundRow::Other | FoundRow::Absent => {}
             }
         }
         Ok(found)
     }
+}
+
+/// A row of one table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FoundRow {
+    Absent,
+    Same,
+    Other,
+}
+
+/// Whether the next row is a record of this host.
+fn is_of_host(scan: &mut std::iter::Peekable<crate::read::scan::Scan<'_>>, log_host: &str) -> bool {
+    let Some(Ok(row)) = scan.peek() else { return false };
+    let mut is_own = false;
+    row.each_property(|name, value| is_own |= name == LOG_HOST && value == Property::String(log_host));
+    is_own
 }
 
 fn find_row(
@@ -361,24 +428,35 @@ fn find_row(
     key: RowKey,
     level: Option<Level>,
     properties: &[(&str, Property<'_>)],
-) -> Result<KnownRow, StoreError> {
+) -> Result<FoundRow, StoreError> {
     loop {
         match scan.peek() {
-            None => return Ok(KnownRow::Absent),
+            None => return Ok(FoundRow::Absent),
             Some(Ok(row)) if row.key() < key => drop(scan.next()),
-            Some(Ok(row)) if row.key() > key => return Ok(KnownRow::Absent),
+            Some(Ok(row)) if row.key() > key => return Ok(FoundRow::Absent),
             Some(Ok(row)) => {
                 let is_same = row.level() == level && is_same(row, properties);
-                return Ok(if is_same { KnownRow::Same } else { KnownRow::Other });
+                return Ok(if is_same { FoundRow::Same } else { FoundRow::Other });
             }
             Some(Err(_)) => match scan.next() {
                 // The day was dropped since: its rows are gone, and the commit will say so.
-                Some(Err(StoreError::TableGone(_))) | None => return Ok(KnownRow::Absent),
+                Some(Err(StoreError::TableGone(_))) | None => return Ok(FoundRow::Absent),
                 Some(Err(error)) => return Err(error),
                 Some(Ok(_)) => {}
             },
         }
     }
+}
+
+/// All open day-tables with records. Restored days are copies.
+fn stored_tables(reader: &Reader) -> Result<Vec<StoredTable>, StoreError> {
+    let days = reader.catalog().days()?.into_iter().filter(|day| day.state == DayState::Open);
+    let stored = days.filter_map(|day| {
+        let times = day.files.iter().filter_map(|file| file.times);
+        let times = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some(StoredTable { table: day.table, times })
+    });
+    Ok(stored.collect())
 }
 
 /// The day-tables here that have rows of later times than their own. A row whose day is too far ahead is stored in the table of
