@@ -373,6 +373,8 @@ fn shared(args: &Args, config: Option<&Config>, output: &mut Output) -> Result<(
     #[derive(serde::Serialize)]
     struct HostRow {
         host: String,
+        /// What tells it from a host that forwards.
+        shares_account: bool,
         seen: String,
         holds: BTreeMap<String, String>,
         /// Instances with more partitions than configured.
@@ -400,12 +402,12 @@ fn shared(args: &Args, config: Option<&Config>, output: &mut Output) -> Result<(
         let holds: BTreeMap<String, String> =
             host.holds.iter().map(|(name, oldest)| (name.to_string(), oldest.to_string())).collect();
         if args.output.json {
-            output.json(&HostRow { host: host.id, seen, holds, spread })?;
+            output.json(&HostRow { host: host.id, shares_account: true, seen, holds, spread })?;
             continue;
         }
         let holds: Vec<String> = holds.iter().map(|(name, oldest)| format!("{name} from {oldest} on")).collect();
         let holds = if holds.is_empty() { "nothing".into() } else { holds.join(", ") };
-        output.line(format_args!("{}  seen {seen}  its outbox holds {holds}", host.id))?;
+        output.line(format_args!("{}  shares the account: seen {seen}  its outbox holds {holds}", host.id))?;
         for BucketStatus { table, instance, buckets, from } in spread {
             output.line(format_args!("  {instance} is spread over {buckets} partitions of {table} from {from} on"))?;
         }

@@ -8,6 +8,7 @@ mod losses;
 mod newest;
 mod refused;
 mod tables;
+mod told;
 
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, wait_for};

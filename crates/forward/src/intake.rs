@@ -7,7 +7,7 @@ use crate::protocol::{
 };
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
-use daytable_model::time;
+use daytable_model::time::{self, Ticks};
 use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
@@ -17,8 +17,8 @@ use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
 use daytable_store::forward::inventory::{self, DayCount, WholeTime};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
-use daytable_store::forward::receive::{ReceiveError, Receiver};
-use daytable_store::forward::wire::{self, BodyError, BodyLimits};
+use daytable_store::forward::receive::{self, Existing, ReceiveError, ReceivedRows, Receiver, StoredTable};
+use daytable_store::forward::wire::{self, BodyError, BodyLimits, WirePage};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,9 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 /// Failed attempts to join within [`ATTEMPTS_TIME`] after which all are refused for the rest of it.
 const ATTEMPTS_MAX: u32 = 100;
 const ATTEMPTS_TIME: Duration = Duration::from_secs(60);
+
+/// Hosts and tables of which is known whether a table has rows of the host, at most.
+const HOSTS_OF_TABLES_MAX: usize = 100_000;
 
 /// Readers of the data folder.
 pub trait Readers: Send + Sync + 'static {
@@ -302,6 +305,13 @@ pub struct ListedHost {
     pub forbidden: Forbidden,
 }
 
+/// The day-tables that may have rows of hosts which go to other tables now, and whether they do.
+struct OtherTables {
+    places: Arc<Places>,
+    tables: Arc<Vec<StoredTable>>,
+    has_rows: HashMap<(String, DayTable), bool>,
+}
+
 /// The receiver of a daemon.
 pub struct ForwardIntake {
     queue: CommitQueue,
@@ -314,6 +324,7 @@ pub struct ForwardIntake {
     turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
     attempts: Mutex<Option<(Instant, u32)>>,
     question: Mutex<Option<FleetQuestion>>,
+    others: Mutex<Option<OtherTables>>,
     /// What was received since this process started.
     pub counters: IntakeCounters,
 }
@@ -358,6 +369,7 @@ impl ForwardIntake {
             turns: Mutex::default(),
             attempts: Mutex::default(),
             question: Mutex::default(),
+            others: Mutex::default(),
             counters: IntakeCounters::default(),
         })
     }
@@ -478,6 +490,20 @@ impl ForwardIntake {
         }
     }
 
+    /// Checks that a credential is of this folder already: what a message says of its folder binds no credential but by a hello,
+    /// which a copy, or somebody with the messages of another host, has no right to.
+    fn check_bound(
+        &self,
+        hash: SecretHash,
+        credential: &HostCredential,
+        origin: FolderOrigin,
+    ) -> Result<(), IntakeError> {
+        match credential.origin {
+            Some(_) => self.bind(hash, credential, origin),
+            None => Err(unheard(Unheard::Unknown)),
+        }
+    }
+
     /// The first use of a successor ends the credentials before it. The request has to be of a process that is listened to.
     fn succeed(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
         if credential.is_successor && !self.steps.use_successor(hash, origin)? {
@@ -497,7 +523,7 @@ impl ForwardIntake {
         request: &RenewRequest,
     ) -> Result<RenewAnswer, IntakeError> {
         let RenewRequest { origin, instance, credential: new } = request;
-        self.bind(hash, &credential, *origin)?;
+        self.check_bound(hash, &credential, *origin)?;
         lock(&self.activity).rows(origin, *instance, Instant::now()).map_err(unheard)?;
         let new = secret::hash_of_text(new).ok_or_else(no_hash)?;
         // A successor would be good for longer than the certificate is.
@@ -598,7 +624,7 @@ impl ForwardIntake {
         let body = wire::decode(bytes, BodyLimits { raw_bytes_max: RAW_BYTES_MAX, pages_max: PAGES_MAX })?;
         let head: RowsHead =
             serde_json::from_str(body.head).map_err(|error| IntakeError::Message(error.to_string()))?;
-        self.bind(hash, &credential, head.origin)?;
+        self.check_bound(hash, &credential, head.origin)?;
         lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
         self.succeed(hash, &credential, head.origin)?;
         let places = self.places.load();
@@ -647,22 +673,38 @@ impl ForwardIntake {
             return Err(IntakeError::Credential);
         }
         let place_of = |table: &DayTable, key: RowKey| places.of(&host.name, table, key);
-        let receive = |reader: Option<&Reader>| -> Result<_, ReceiveError> {
-            let mut receiver = Receiver::new(&host.name, &place_of, reader);
+        let receive = |existing: Existing<'_>| -> Result<_, ReceiveError> {
+            let mut receiver = Receiver::new(&host.name, &place_of, existing);
             body.pages.iter().try_for_each(|page| receiver.add(page))?;
             Ok(receiver.finish())
         };
+        let with_reader = |work: &dyn Fn(&Reader) -> Result<ReceivedRows, ReceiveError>| {
+            let mut received = None;
+            self.readers.with_reader(&mut |reader| {
+                received = Some(work(reader));
+                Ok(())
+            })?;
+            received.unwrap_or(Err(StoreError::Closed.into()))
+        };
         let received = match head.mode {
-            AdvanceKind::Commits => receive(None),
-            AdvanceKind::OpenHead | AdvanceKind::Adopt => Ok(Default::default()),
-            AdvanceKind::Compare => {
-                let mut received = None;
-                self.readers.with_reader(&mut |reader| {
-                    received = Some(receive(Some(reader)));
-                    Ok(())
-                })?;
-                received.unwrap_or(Err(StoreError::Closed.into()))
+            AdvanceKind::Commits => {
+                let others = self.other_tables(&places)?;
+                let may_have_moved = |page: &WirePage| {
+                    let place = places.place(&host.name, &page.table);
+                    place.is_some_and(|Place { table, window, .. }| {
+                        others.iter().any(|o| o.is_other(table, window.period))
+                    })
+                };
+                match body.pages.iter().any(may_have_moved) {
+                    false => receive(Existing::Unread),
+                    true => {
+                        let has_rows = |table: &DayTable| self.has_rows(&host.name, table);
+                        with_reader(&|reader| receive(Existing::Elsewhere(reader, &others, &has_rows)))
+                    }
+                }
             }
+            AdvanceKind::OpenHead | AdvanceKind::Adopt => Ok(Default::default()),
+            AdvanceKind::Compare => with_reader(&|reader| receive(Existing::All(reader))),
         };
         let received = received.map_err(|error| match error {
             ReceiveError::Body(error) => IntakeError::Body(error),
@@ -730,7 +772,7 @@ impl ForwardIntake {
         (hash, credential): (SecretHash, HostCredential),
         message: &CountsMessage,
     ) -> Result<CountsAnswer, IntakeError> {
-        self.bind(hash, &credential, message.origin)?;
+        self.check_bound(hash, &credential, message.origin)?;
         let origin = message.origin;
         let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?.ok_or(IntakeError::Credential)?;
         // The records of a head are of later commits than those that were counted.
@@ -779,6 +821,37 @@ impl ForwardIntake {
             question.answers.insert(origin, compared);
         }
         Ok(CountsAnswer { lacking })
+    }
+
+    /// The tables that had rows when these places became those of this process. Rows of later times are in the table of these.
+    fn other_tables(&self, places: &Arc<Places>) -> Result<Arc<Vec<StoredTable>>, StoreError> {
+        if let Some(others) = &*lock(&self.others)
+            && Arc::ptr_eq(&others.places, places)
+        {
+            return Ok(others.tables.clone());
+        }
+        // Requests by the places before may still be stored.
+        let stored = if lock(&self.others).is_some() { time::now() } else { Ticks::MIN };
+        let tables = Arc::new(self.read(|reader| receive::stored_tables(reader, stored))?);
+        *lock(&self.others) =
+            Some(OtherTables { places: places.clone(), tables: tables.clone(), has_rows: HashMap::new() });
+        Ok(tables)
+    }
+
+    /// Whether a table has records of a host that go to another one now.
+    fn has_rows(&self, host: &str, table: &DayTable) -> Result<bool, StoreError> {
+        let key = (host.to_owned(), table.clone());
+        if let Some(known) = lock(&self.others).as_ref().and_then(|others| others.has_rows.get(&key).copied()) {
+            return Ok(known);
+        }
+        let has_rows = self.read(|reader| inventory::has_received(reader, table, host))?;
+        if let Some(others) = &mut *lock(&self.others) {
+            if others.has_rows.len() >= HOSTS_OF_TABLES_MAX {
+                others.has_rows.clear();
+            }
+            others.has_rows.insert(key, has_rows);
+        }
+        Ok(has_rows)
     }
 
     /// The records of a host in a day-table here, with those that were too far ahead when they came, if that day lacks any.

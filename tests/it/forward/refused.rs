@@ -39,14 +39,14 @@ fn rows_of_another_host_are_refused_with_ones_own_credential() {
     assert!(!seen.is_empty());
     for request in &seen {
         // As it was, it is a repeat, which changes nothing; with the credential of another folder it is none.
-        assert_eq!(status_of(&central, request), 200);
+        assert!(matches!(status_of(&central, request), 200 | 409));
         let at =
             request.windows(of_victim.len()).position(|bytes| bytes == of_victim.as_bytes()).expect("a credential");
         let mut stolen = request.clone();
         stolen.splice(at..at + of_victim.len(), own.bytes());
         assert_eq!(status_of(&central, &stolen), 403);
     }
-    // Nor with one that nobody has used.
+    // Nor with one that nobody has used: it does not become that of the other folder, whose own goes on.
     let (_, code) = central.invite("web-3");
     let fresh = Host::new("web-3");
     assert!(fresh.join(&(central.url(), code), &[]).status.success());
@@ -54,8 +54,7 @@ fn rows_of_another_host_are_refused_with_ones_own_credential() {
     let mut stolen = seen[0].clone();
     let at = stolen.windows(of_victim.len()).position(|bytes| bytes == of_victim.as_bytes()).expect("a credential");
     stolen.splice(at..at + of_victim.len(), unused.bytes());
-    let status = status_of(&central, &stolen);
-    assert!((400..500).contains(&status), "{status}");
+    assert_eq!(status_of(&central, &stolen), 409);
     // Both go on, each with its own records.
     victim.write("app.log", &lines("after", 0..50));
     thief.write("app.log", &lines("after", 0..50));

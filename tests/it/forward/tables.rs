@@ -8,19 +8,14 @@ use daytable_model::time::now;
 /// What hosts that are called so send stays for longer.
 const OF_PAY: &str = "[[table]]\nname = \"LogPay\"\nhosts = [\"pay-*\"]\nkeep = \"90d\"\n[[table]]\nname = \"Log\"\n";
 
-/// The rows of each table of a place, without the days.
-fn rows(place: &Place) -> BTreeMap<String, u64> {
-    let mut rows = BTreeMap::new();
-    for table in place.json("tables", &[]).iter().filter(|table| table["state"] != "dropped") {
-        let name = table["table"].as_str().unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_digit());
-        *rows.entry(name.to_owned()).or_default() += table["rows"].as_u64().unwrap_or(0);
-    }
-    rows
-}
-
-fn rows_are(place: &Place, expected: &[(&str, u64)]) {
-    let expected: BTreeMap<String, u64> = expected.iter().map(|(name, rows)| ((*name).to_owned(), *rows)).collect();
-    assert_eq!(rows(place), expected);
+/// The days of 27 November of these tables have so many records.
+fn records_are(place: &Place, expected: &[(&str, u64)]) {
+    let records = |name: &str| {
+        let counted = place.json("count", &["--table", &format!("{name}20261127")]);
+        counted.first().and_then(|count| count["records"].as_u64()).unwrap_or(0)
+    };
+    let found: Vec<(&str, u64)> = expected.iter().map(|(name, _)| (*name, records(name))).collect();
+    assert_eq!(found, expected);
 }
 
 fn verdict(central: &Central) -> (Option<i32>, String) {
@@ -45,7 +40,7 @@ fn some_hosts_have_a_table_of_their_own_from_a_reload_on() {
     let [mut first, second] = both.map(Host::start);
     both.iter().for_each(|host| host.write("app.log", &lines("before", 0..100)));
     wait_for_all(&central, &both, 200);
-    rows_are(&central.place, &[("Log", 200)]);
+    records_are(&central.place, &[("Log", 200)]);
     first.stop();
     let backup = pay.place.path("backup");
     copy_folder(&pay.place.data(), &backup);
@@ -55,7 +50,7 @@ fn some_hosts_have_a_table_of_their_own_from_a_reload_on() {
     central.place.said("reload", &[]);
     both.iter().for_each(|host| host.write("app.log", &lines("after", 0..50)));
     wait_for_all(&central, &both, 300);
-    rows_are(&central.place, &[("Log", 250), ("LogPay", 50)]);
+    records_are(&central.place, &[("Log", 250), ("LogPay", 50)]);
     assert_eq!(verdict(&central), (Some(0), "whole: 2 hosts, 300 records".into()));
     // The folder of a host is put back, and sends again what it reads again: those rows are where they were stored.
     first.stop();
@@ -64,7 +59,7 @@ fn some_hosts_have_a_table_of_their_own_from_a_reload_on() {
     first = pay.start();
     pay.write("app.log", &lines("later", 0..50));
     wait_for_all(&central, &both, 350);
-    rows_are(&central.place, &[("Log", 250), ("LogPay", 100)]);
+    records_are(&central.place, &[("Log", 250), ("LogPay", 100)]);
     assert_eq!(verdict(&central), (Some(0), "whole: 2 hosts, 350 records".into()));
 
     // Without the block, new rows go to the last table again, and old ones stay.
@@ -72,13 +67,14 @@ fn some_hosts_have_a_table_of_their_own_from_a_reload_on() {
     central.place.said("reload", &[]);
     pay.write("app.log", &lines("at last", 0..10));
     wait_for_all(&central, &both, 360);
-    rows_are(&central.place, &[("Log", 260), ("LogPay", 100)]);
+    records_are(&central.place, &[("Log", 260), ("LogPay", 100)]);
     assert_eq!(verdict(&central), (Some(0), "whole: 2 hosts, 360 records".into()));
     // What this daytable gets itself goes to no table of hosts.
     let stream = std::net::TcpStream::connect(("127.0.0.1", central.port)).expect("a connection");
-    let pushed = client::over(stream, "POST", "/ingest?instance=pay-1", "Content-Type: text/plain\r\n", b"own\n");
+    let own = b"{\"time\":\"2026-11-27T10:00:00Z\",\"message\":\"own\"}\n";
+    let pushed = client::over(stream, "POST", "/ingest?instance=pay-1", "Content-Type: application/x-ndjson\r\n", own);
     assert_eq!(pushed.expect("an answer").status, 200);
-    rows_are(&central.place, &[("Log", 261), ("LogPay", 100)]);
+    records_are(&central.place, &[("Log", 261), ("LogPay", 100)]);
     // What lacks in one of them is missed.
     central.place.said("drop", &["--yes", "LogPay20261127"]);
     let (code, said) = verdict(&central);
@@ -119,10 +115,55 @@ fn a_comparison_finds_rows_in_the_table_of_before() {
     host.write("app.log", &lines("later", 0..100));
     wait_for_all(&central, &[&host], 501);
     assert!(daemon.said().contains("so pages are compared"), "{}", daemon.said());
-    rows_are(&central.place, &[("Log", 401), ("LogPay", 100)]);
+    records_are(&central.place, &[("Log", 401), ("LogPay", 100)]);
     assert_eq!(verdict(&central), (Some(0), "whole: 1 host, 501 records".into()));
     daemon.stop();
     running.stop();
+}
+
+/// A host lost its folder, reads its files again, and begins anew: what is stored already is not stored again in the table of now.
+#[test]
+fn rows_that_are_read_again_stay_in_the_table_of_before() {
+    let central = Central::new();
+    let running = central.start();
+    let (pay, other) = (Host::joined(&central, "pay-1"), Host::joined(&central, "pay-2"));
+    let both = [&pay, &other];
+    let [first, second] = both.map(Host::start);
+    // Records of several rows, and one that is large.
+    let listed = |n: usize| {
+        format!(
+            "{{\"time\":\"2026-11-27T10:00:{n:02}Z\",\"message\":\"list {n}\",\"text\":\"{}\"}}",
+            "x".repeat(70_000)
+        )
+    };
+    for host in both {
+        host.write("app.log", &lines("before", 0..300));
+        host.write("list.log", &(0..5).map(listed).collect::<Vec<_>>());
+    }
+    wait_for_all(&central, &both, 610);
+    first.stop();
+    central.place.configure(&(central.config() + OF_PAY));
+    central.place.said("reload", &[]);
+    fs::remove_dir_all(pay.place.data()).expect("lost");
+    let joined = pay.join(&central.invite("pay-1"), &[]);
+    assert!(joined.status.success(), "{joined:?}");
+    let first = pay.start();
+    both.iter().for_each(|host| host.write("app.log", &lines("after", 0..50)));
+    wait_for_all(&central, &both, 710);
+    records_are(&central.place, &[("Log", 610), ("LogPay", 100)]);
+    // Also by a daemon that was not there when the configuration changed.
+    first.stop();
+    running.stop();
+    fs::remove_dir_all(pay.place.data()).expect("lost");
+    let running = central.place.start_with(&(central.config() + OF_PAY));
+    assert!(pay.join(&central.invite("pay-1"), &[]).status.success());
+    let first = pay.start();
+    pay.write("app.log", &lines("later", 0..50));
+    wait_for_all(&central, &both, 760);
+    records_are(&central.place, &[("Log", 610), ("LogPay", 150)]);
+    for daemon in [first, second, running] {
+        daemon.stop();
+    }
 }
 
 /// A table of hosts has a `keep` of its own: what is too old for it is refused, counted and named on both sides; other hosts keep theirs.
@@ -180,7 +221,7 @@ fn a_credential_is_for_the_table_of_its_host() {
     let line = hosts(&central, &["invite", "pay-1", "--tables", "LogPay"]);
     assert!(host.join(&credentials::code_of(&line), &[]).status.success());
     wait_for_all(&central, &[&host], 20);
-    rows_are(&central.place, &[("LogPay", 20)]);
+    records_are(&central.place, &[("Log", 0), ("LogPay", 20)]);
     daemon.stop();
     running.stop();
 }

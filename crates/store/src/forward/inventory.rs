@@ -3,7 +3,7 @@
 //! A checksum is the sum of hashes of records, so neither the order of records nor the pages that they are in matter. A host
 //! computes those of its records as they are received ([`receive`](super::receive)). Of a record of several rows, the first counts.
 
-use super::receive::{LOG_HOST, as_received, tables_with_later_rows};
+use super::receive::{as_received, is_of_host, tables_with_later_rows};
 use crate::StoreError;
 use crate::format::catalog::{DayState, FileRole, LiveFile};
 use crate::format::sealed::ContentChecksum;
@@ -163,15 +163,35 @@ pub fn count_times(
     Ok(found)
 }
 
+/// Whether a day-table here has a record of a host.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn has_received(reader: &Reader, table: &DayTable, log_host: &str) -> Result<bool, StoreError> {
+    let range = Range { contains: Some(log_host.to_owned()), ..Range::all() };
+    let scan = match reader.scan(table, &range) {
+        Ok(scan) => scan,
+        Err(StoreError::TableGone(_)) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for row in scan {
+        match row {
+            Ok(row) if is_of_host(&row, log_host) => return Ok(true),
+            Ok(_) => {}
+            Err(StoreError::TableGone(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
 fn count_of_host(reader: &Reader, table: &DayTable, range: Range, log_host: &str) -> Result<DayCount, StoreError> {
     // A search skips what surely has none of them.
     let range = Range { contains: Some(log_host.to_owned()), ..range };
     let counted = count(reader, table, &range, &|| true, &mut |row, sum| {
-        let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
-        let is_of_host =
-            |(name, value): &(&str, Property<'_>)| *name == LOG_HOST && *value == Property::String(log_host);
-        if properties.iter().any(is_of_host) {
-            sum.add(row, &properties);
+        if is_of_host(row, log_host) {
+            sum.add(row, &row.properties().collect::<Vec<_>>());
         }
     })?;
     Ok(counted.unwrap_or_default())

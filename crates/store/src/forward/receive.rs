@@ -7,8 +7,8 @@
 //! A sender may be anything that has a credential. So each page is checked and bounded as bytes from outside are: a name that is
 //! no property's, or that a row has twice, is an error and never a row.
 //!
-//! Which table a row goes to is a matter of the configuration, which changes. So a comparison looks for a row in the other tables
-//! that may have it as well, and leaves it where it is.
+//! Which table a row goes to is a matter of the configuration, which changes. So a row is looked for in the other tables of its time
+//! that have rows of the host as well ([`Existing`]), and stays where it is.
 
 use super::wire::{BodyError, WireOwner, WirePage};
 use crate::StoreError;
@@ -18,7 +18,7 @@ use crate::read::{Range, Reader, Row};
 use daytable_model::batch::Batch;
 use daytable_model::entity::FIELDS_MAX;
 use daytable_model::field_properties::property_again;
-use daytable_model::key::{DayTable, RowKey};
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::line::{LAYOUT, renamed_layout};
 use daytable_model::property::{PROPERTY_NAME_UNITS_MAX, Property};
 use daytable_model::record::Level;
@@ -59,16 +59,30 @@ pub struct ReceivedRows {
 /// Where the rows of a sender's day-table go, by their key; `None` if that day is gone.
 pub type PlaceOf<'a> = &'a dyn Fn(&DayTable, RowKey) -> Option<DayTable>;
 
+/// Which rows that are here are looked for before a row is stored.
+#[derive(Clone, Copy)]
+pub enum Existing<'a> {
+    /// None: an equal key replaces in the table that the row goes to.
+    Unread,
+    /// Those of other tables than the one that the row goes to, which are these, if they have rows of the host.
+    Elsewhere(&'a Reader, &'a [StoredTable], HasRows<'a>),
+    /// All: rows are compared.
+    All(&'a Reader),
+}
+
+/// Whether a table has records of the host.
+pub type HasRows<'a> = &'a dyn Fn(&DayTable) -> Result<bool, StoreError>;
+
 /// Turns pages into rows.
 pub struct Receiver<'a> {
     log_host: &'a str,
     place_of: PlaceOf<'a>,
     /// Rows that are here already are left out.
-    existing: Option<&'a Reader>,
+    existing: Existing<'a>,
     /// The tables here, with the times of their rows, once they are needed.
     tables: Option<Vec<StoredTable>>,
-    /// The record whose rows were looked for last, and the table that it is in.
-    record: Option<(RowKey, DayTable)>,
+    /// The record whose rows were looked for last, the table that it is in, and whether it was left out.
+    record: Option<(RowKey, DayTable, bool)>,
     /// Keys that have another content here, and in an earlier page: the row that is here counts no more.
     replaced: HashSet<(DayTable, Arc<str>, RowKey)>,
     open: HashMap<(DayTable, Arc<str>), Batch>,
@@ -76,8 +90,8 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// A receiver of pages of the host with this name. With `existing`, rows are compared with those that are there.
-    pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Option<&'a Reader>) -> Receiver<'a> {
+    /// A receiver of pages of the host with this name.
+    pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Existing<'a>) -> Receiver<'a> {
         let (open, rows) = (HashMap::new(), ReceivedRows::default());
         Receiver { log_host, place_of, existing, tables: None, record: None, replaced: HashSet::new(), open, rows }
     }
@@ -157,44 +171,82 @@ impl<'a> Receiver<'a> {
         let Some(key) = keys.get(row).copied() else { return Ok(()) };
         let is_record = key.item() == 0;
         let mut place = day;
-        if let Some(reader) = self.existing {
-            if known.as_ref().is_none_or(|known| known.table != place) {
-                let tables = match &mut self.tables {
-                    Some(tables) => tables,
-                    unread => unread.insert(stored_tables(reader)?),
+        // The rows of a record are in one table.
+        let of_record = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
+        match (self.existing, of_record) {
+            (Existing::Unread, _) => {}
+            // Rows of other tables are found by their first one.
+            (Existing::Elsewhere(..), Some((_, _, true))) => return Ok(()),
+            (Existing::Elsewhere(..), Some((_, table, false))) => place = table.clone(),
+            (Existing::Elsewhere(..) | Existing::All(_), _) => {
+                if known.as_ref().is_none_or(|known| known.table != place) {
+                    *known = Some(self.known_rows(&place, partition, (keys, row))?);
+                }
+                let only = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
+                let only = only.map(|(_, table, _)| table);
+                let found = match known.as_mut() {
+                    Some(known) => known.find(key, level, properties, (self.log_host, only))?,
+                    None => KnownRow::Absent,
                 };
-                *known = Some(KnownRows::of(reader, &place, tables, partition, (keys, row))?);
-            }
-            // The rows of a record are in one table.
-            let of_record = self.record.as_ref().filter(|(record, _)| !is_record && *record == key.with_item(0));
-            let only = of_record.map(|(_, table)| table);
-            let found = match known.as_mut() {
-                Some(known) => known.find(key, level, properties, (self.log_host, only))?,
-                None => KnownRow::Absent,
-            };
-            match (&found, only) {
-                (KnownRow::Same(table) | KnownRow::Other(table), _) => place = table.clone(),
-                (KnownRow::Absent, Some(table)) => place = table.clone(),
-                (KnownRow::Absent, None) => {}
-            }
-            if is_record {
-                self.record = Some((key, place.clone()));
-            }
-            let is_replaced = |replaced: &HashSet<_>| {
-                !replaced.is_empty() && replaced.contains(&(place.clone(), partition.clone(), key))
-            };
-            match found {
-                KnownRow::Same(_) if !is_replaced(&self.replaced) => {
+                match (&found, only) {
+                    (KnownRow::Same(table) | KnownRow::Other(table), _) | (KnownRow::Absent, Some(table)) => {
+                        place = table.clone();
+                    }
+                    (KnownRow::Absent, None) => {}
+                }
+                let is_replaced =
+                    !self.replaced.is_empty() && self.replaced.contains(&(place.clone(), partition.clone(), key));
+                let is_known = matches!(found, KnownRow::Same(_)) && !is_replaced;
+                if is_record {
+                    self.record = Some((key, place.clone(), is_known));
+                }
+                if is_known {
                     self.rows.known += u64::from(is_record);
                     return Ok(());
                 }
-                KnownRow::Other(_) => drop(self.replaced.insert((place.clone(), partition.clone(), key))),
-                KnownRow::Same(_) | KnownRow::Absent => {}
+                if matches!(found, KnownRow::Other(_)) {
+                    self.replaced.insert((place.clone(), partition.clone(), key));
+                }
             }
         }
         self.write((place, partition.clone()), key, level, properties);
         self.rows.records += u64::from(is_record);
         Ok(())
+    }
+
+    /// The rows that are here of the range of a page, in the table that they go to now and in others.
+    fn known_rows(
+        &mut self,
+        table: &DayTable,
+        partition: &Arc<str>,
+        (keys, from): (&[RowKey], usize),
+    ) -> Result<KnownRows<'a>, StoreError> {
+        let (Some(newest), Some(oldest)) = (keys.get(from).map(RowKey::time), keys.last().map(RowKey::time)) else {
+            return Ok(KnownRows { table: table.clone(), scans: Vec::new() });
+        };
+        let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
+        match self.existing {
+            Existing::Unread => Ok(KnownRows { table: table.clone(), scans: Vec::new() }),
+            Existing::Elsewhere(reader, tables, has_rows) => {
+                let mut others = Vec::new();
+                for other in tables.iter().filter(|other| other.may_have_moved(table, (oldest, newest))) {
+                    if has_rows(&other.table)? {
+                        others.push(&other.table);
+                    }
+                }
+                // A search skips what surely has none of its records.
+                KnownRows::of(reader, table, others, &Range { contains: Some(self.log_host.to_owned()), ..range })
+            }
+            Existing::All(reader) => {
+                let tables = match &mut self.tables {
+                    Some(tables) => tables,
+                    unread => unread.insert(stored_tables(reader, Ticks::MIN)?),
+                };
+                let others = tables.iter().filter(|other| other.may_have(table, (oldest, newest)));
+                let all = std::iter::once(table).chain(others.map(|other| &other.table)).collect();
+                KnownRows::of(reader, table, all, &range)
+            }
+        }
     }
 
     fn write(
@@ -327,7 +379,7 @@ enum KnownRow {
 }
 
 /// A day-table here.
-struct StoredTable {
+pub struct StoredTable {
     table: DayTable,
     /// The times of the oldest and the newest record in it.
     times: (Ticks, Ticks),
@@ -336,18 +388,23 @@ struct StoredTable {
 impl StoredTable {
     /// Whether it may have a row of these times that goes to `table` now: by the name that was configured before, or because the
     /// day was too far ahead when the row came.
-    fn may_have(&self, table: &DayTable, (oldest, newest): (Ticks, Ticks)) -> bool {
-        match self.table.table().same(table.table()) {
-            _ if self.table == *table => false,
-            true => self.times.1 >= self.table.end() && self.table.end() <= newest || overlaps(&self.table, table),
-            false => self.times.0 <= newest && oldest <= self.times.1,
-        }
+    fn may_have(&self, table: &DayTable, times: (Ticks, Ticks)) -> bool {
+        let is_ahead = || {
+            self.table.table().same(table.table()) && self.times.1 >= self.table.end() && self.table.end() <= times.1
+        };
+        self.table != *table && (is_ahead() || self.may_have_moved(table, times))
     }
-}
 
-/// Whether two day-tables have a time in common, as of one table whose period was changed.
-pub(super) fn overlaps(a: &DayTable, b: &DayTable) -> bool {
-    a.start() < b.end() && b.start() < a.end()
+    /// Whether it may have a row of these times that goes to `table` now, by the configuration before.
+    fn may_have_moved(&self, table: &DayTable, (oldest, newest): (Ticks, Ticks)) -> bool {
+        let has_times = self.times.0 <= newest && oldest <= self.times.1;
+        self.is_other(table.table(), table.period()) && has_times
+    }
+
+    /// Whether it is of another name or period than the day-tables of a table.
+    pub fn is_other(&self, name: &TableName, period: Period) -> bool {
+        !self.table.table().same(name) || self.table.period() != period
+    }
 }
 
 /// The rows that a partition of this folder has in the range of a page, in the order of their keys.
@@ -357,22 +414,15 @@ struct KnownRows<'r> {
 }
 
 impl<'r> KnownRows<'r> {
-    /// Of `table`, and of those of `tables` that may have such rows.
     fn of(
         reader: &'r Reader,
         table: &DayTable,
-        tables: &[StoredTable],
-        partition: &Arc<str>,
-        (keys, from): (&[RowKey], usize),
+        scanned: Vec<&DayTable>,
+        range: &Range,
     ) -> Result<KnownRows<'r>, StoreError> {
         let mut known = KnownRows { table: table.clone(), scans: Vec::new() };
-        let newest = keys.get(from).map(RowKey::time);
-        let oldest = keys.last().map(RowKey::time);
-        let (Some(newest), Some(oldest)) = (newest, oldest) else { return Ok(known) };
-        let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
-        let others = tables.iter().filter(|other| other.may_have(table, (oldest, newest))).map(|other| &other.table);
-        for table in std::iter::once(table).chain(others) {
-            match reader.scan(table, &range) {
+        for table in scanned {
+            match reader.scan(table, range) {
                 Ok(scan) => known.scans.push((table.clone(), scan.peekable())),
                 Err(StoreError::TableGone(_)) => {}
                 Err(error) => return Err(error),
@@ -397,7 +447,7 @@ impl<'r> KnownRows<'r> {
             }
             match find_row(scan, key, level, properties)? {
                 FoundRow::Same => return Ok(KnownRow::Same(table.clone())),
-                FoundRow::Other if *table == self.table || only.is_some() || is_of_host(scan, log_host) => {
+                FoundRow::Other if *table == self.table || only.is_some() || is_next_of_host(scan, log_host) => {
                     found = KnownRow::Other(table.clone());
                 }
                 FoundRow::Other | FoundRow::Absent => {}
@@ -415,12 +465,15 @@ enum FoundRow {
     Other,
 }
 
-/// Whether the next row is a record of this host.
-fn is_of_host(scan: &mut std::iter::Peekable<crate::read::scan::Scan<'_>>, log_host: &str) -> bool {
-    let Some(Ok(row)) = scan.peek() else { return false };
+/// Whether a row is a record of this host.
+pub(super) fn is_of_host(row: &Row, log_host: &str) -> bool {
     let mut is_own = false;
     row.each_property(|name, value| is_own |= name == LOG_HOST && value == Property::String(log_host));
     is_own
+}
+
+fn is_next_of_host(scan: &mut std::iter::Peekable<crate::read::scan::Scan<'_>>, log_host: &str) -> bool {
+    matches!(scan.peek(), Some(Ok(row)) if is_of_host(row, log_host))
 }
 
 fn find_row(
@@ -448,13 +501,19 @@ fn find_row(
     }
 }
 
-/// All open day-tables with records. Restored days are copies.
-fn stored_tables(reader: &Reader) -> Result<Vec<StoredTable>, StoreError> {
+/// All open day-tables with records. Restored days are copies. Those of days that are not over may have records of times up to
+/// `stored` that are being stored.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn stored_tables(reader: &Reader, stored: Ticks) -> Result<Vec<StoredTable>, StoreError> {
     let days = reader.catalog().days()?.into_iter().filter(|day| day.state == DayState::Open);
     let stored = days.filter_map(|day| {
         let times = day.files.iter().filter_map(|file| file.times);
-        let times = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-        Some(StoredTable { table: day.table, times })
+        let (oldest, newest) = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let newest = if day.table.end() > stored { newest.max(stored) } else { newest };
+        Some(StoredTable { table: day.table, times: (oldest, newest) })
     });
     Ok(stored.collect())
 }

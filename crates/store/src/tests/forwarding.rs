@@ -5,7 +5,7 @@ use super::*;
 use crate::forward::inventory;
 use crate::forward::position::ForwardPosition;
 use crate::forward::reader::{CopyCursor, ForwardError, ForwardReader, RequestLimits};
-use crate::forward::receive::Receiver;
+use crate::forward::receive::{Existing, Receiver};
 use crate::forward::wire::WirePage;
 
 fn limits(bytes: usize, pages: usize) -> RequestLimits {
@@ -15,7 +15,7 @@ fn limits(bytes: usize, pages: usize) -> RequestLimits {
 /// The positions of the rows of pages, in order.
 fn positions(pages: &[WirePage]) -> Vec<u64> {
     let place_of = |table: &DayTable, _: RowKey| Some(table.clone());
-    let mut receiver = Receiver::new("web-1", &place_of, None);
+    let mut receiver = Receiver::new("web-1", &place_of, Existing::Unread);
     pages.iter().for_each(|page| receiver.add(page).expect("rows"));
     let received = receiver.finish();
     let mut found: Vec<u64> =
@@ -147,7 +147,7 @@ fn received(
     place_of: &dyn Fn(&DayTable, RowKey) -> Option<DayTable>,
     existing: Option<&Reader>,
 ) -> (Vec<Batch>, u64) {
-    let mut receiver = Receiver::new("web-1", place_of, existing);
+    let mut receiver = Receiver::new("web-1", place_of, existing.map_or(Existing::Unread, Existing::All));
     pages.iter().for_each(|page| receiver.add(page).expect("rows"));
     let received = receiver.finish();
     (received.batches, received.known)
