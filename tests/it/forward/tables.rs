@@ -205,6 +205,44 @@ fn a_day_that_is_gone_at_the_central_is_counted_as_expired() {
     }
 }
 
+/// A tenant with the table of some hosts sees what these send, and nothing else, whatever the others call theirs.
+#[test]
+fn a_tenant_with_the_table_of_hosts_sees_their_records_alone() {
+    let central = Central::new();
+    let token = central.place.path("token");
+    fs::write(&token, "p4y").expect("written");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("set");
+    let tenant =
+        format!("{OF_PAY}[[tenant]]\nname = \"pay\"\ntables = [\"LogPay\"]\ntoken_file = \"{}\"\n", token.display());
+    let running = central.place.start_with(&(central.config() + &tenant));
+    let (pay, web) = (Host::joined(&central, "pay-1"), Host::new("web-1"));
+    // Another host has a table of the same name, and the same instance.
+    let named = "[[table]]\nname = \"LogPay\"\nkeep = \"30d\"\n";
+    fs::write(web.file(), web.base() + named).expect("a configuration");
+    assert!(web.join(&central.invite("web-1"), &[]).status.success());
+    let [first, second] = [&pay, &web].map(Host::start);
+    pay.write("app.log", &lines("paid", 0..30));
+    web.write("app.log", &lines("seen", 0..30));
+    wait_for_all(&central, &[&pay, &web], 60);
+    records_are(&central.place, &[("Log", 30), ("LogPay", 30)]);
+    let day = "start=2026-11-27T00:00:00Z&end=2026-11-28T00:00:00Z&limit=1000";
+    let asked = |path: &str| {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", central.port)).expect("a connection");
+        let answer =
+            client::over(stream, "GET", &format!("/loki/api/v1/{path}&{day}"), "Authorization: Bearer p4y\r\n", b"");
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.body
+    };
+    let entries = asked("query_range?query=%7Binstance%3D%22app%22%7D");
+    assert_eq!((entries.matches("paid number").count(), entries.contains("seen")), (30, false), "{entries}");
+    let names = asked("label/log_host/values?");
+    assert!(names.contains("pay-1") && !names.contains("web-1"), "{names}");
+    for daemon in [first, second, running] {
+        daemon.stop();
+    }
+}
+
 /// A credential for other tables does not write that of its hosts.
 #[test]
 fn a_credential_is_for_the_table_of_its_host() {

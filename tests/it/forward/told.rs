@@ -28,8 +28,8 @@ fn the_drop_in_of_the_unit_is_named_where_it_is_needed() {
         (text(output.stdout), text(output.stderr))
     };
     let here = format!("http://0.0.0.0:{}", central.port);
-    for (more, is_far) in [(&[][..], true), (&["--url", here.as_str()], true), (&["--url", &central.url()], false)] {
-        let (line, beside) = invite(more);
+    for (more, is_far) in [(["--url", here.as_str()], true), (["--url", &central.url()], false)] {
+        let (line, beside) = invite(&more);
         // One line, whose last word is the code, for whoever runs it as it stands.
         assert_eq!(line.lines().count(), 1, "{line}");
         assert_eq!(code_of(&line).1, line.split_whitespace().next_back().expect("a word"), "{line}");
@@ -38,7 +38,7 @@ fn the_drop_in_of_the_unit_is_named_where_it_is_needed() {
     }
     // A host elsewhere.
     let host = Host::new("web-1");
-    let joined = host.join(&(here.clone(), code_of(&invite(&[]).0).1), &["--allow-plain"]);
+    let joined = host.join(&(here.clone(), code_of(&invite(&["--url", &here]).0).1), &["--allow-plain"]);
     assert!(joined.status.success(), "{joined:?}");
     assert!(String::from_utf8_lossy(&joined.stdout).contains(DROP_IN), "{joined:?}");
     let (checks, _) = said(&["doctor"], &host.file());

@@ -91,7 +91,8 @@ pub fn count_received(reader: &Reader, table: &DayTable, log_host: &str) -> Resu
 /// ahead when they came.
 pub fn count_ahead(reader: &Reader, day: &DayTable, log_host: &str) -> Result<DayCount, StoreError> {
     let is_earlier = |table: &DayTable| table.table().same(day.table()) && table.end() <= day.start();
-    count_within(reader, (day.start(), day.end()), log_host, &is_earlier)
+    let found = count_within(reader, (day.start(), day.end()), log_host, &is_earlier)?;
+    Ok(DayCount { table: day.to_string(), ..found })
 }
 
 /// Counts the records of a host of these times in the tables that are chosen and have later records than their own.
