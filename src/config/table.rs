@@ -1,10 +1,9 @@
 //! `[[table]]`: tables for the records, and how long their days stay.
 
 use super::changes::Changes;
-use super::forward::host_pattern;
 use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration, text, texts};
 use super::section::Section;
-use super::values::{duration_within, or_word, size_at_least};
+use super::values::{duration_within, host_pattern, or_word, size_at_least};
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
 use daytable_lifecycle::{ArchiveRequirement, TableRule};
@@ -90,7 +89,8 @@ pub(super) fn doc() -> SectionDoc {
         about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records. A table with `hosts` has what these hosts forward here.",
         before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = 'level:<=debug'\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
              #when = 'instance:=web-* took_ms:>=1000 -source:~\"/health[.]log$\"'\n\
-             #keep = \"90d\"\n\n",
+             #keep = \"90d\"\n\n\
+             {hosts}\n#[[table]]\n#name = \"Pay\"\n#hosts = [\"pay-*\"]\n#keep = \"400d\"\n\n",
         ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: false }, keys(), &mut TableConfig::log())
     }
 }
