@@ -4,8 +4,9 @@ use super::args::{DataArgs, JsonArgs};
 use super::control::Control;
 use super::exit::CliError;
 use super::hint::hint;
+use super::join::{DROP_IN, is_local};
 use super::locate::{config_of, connect, load_named_config};
-use super::output::Output;
+use super::output::{Output, TextTable, bytes};
 use crate::config::{Config, HostsConfig, Listen};
 use crate::http::{HostLine, InviteLine};
 use clap::Subcommand;
@@ -39,6 +40,8 @@ enum HostsCommand {
     Invite(InviteArgs),
     /// Print the command that hosts of a pattern run to forward to this daytable. Its code works again, until it expires
     Enrol(EnrolArgs),
+    /// Print what was lost on the hosts, or on one of them, and what of theirs was too late here: each reason with its number
+    Losses(LossesArgs),
     /// End the credentials of a host at once. Its records stay
     Revoke(NameArgs),
     /// End the credentials of a host, and take it off the list. Its records stay
@@ -87,6 +90,17 @@ struct NameArgs {
     data: DataArgs,
 }
 
+#[derive(Debug, clap::Args)]
+struct LossesArgs {
+    /// The name of the host. Without it, all hosts
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    output: JsonArgs,
+}
+
 fn life(text: &str) -> Result<Duration, UnitError> {
     parse_duration(text)
 }
@@ -99,6 +113,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         Some(HostsCommand::Enrol(EnrolArgs { pattern, expires, tables, url, data })) => {
             print_invitation(data, (pattern, tables, Some(*expires)), url.as_deref())
         }
+        Some(HostsCommand::Losses(args)) => losses(args),
         Some(HostsCommand::Revoke(args)) => change(args, "revoke"),
         Some(HostsCommand::Forget(args)) => change(args, "forget"),
         None => list(args),
@@ -140,6 +155,9 @@ fn print_invitation(
         hint(format_args!(
             "  other hosts do not see this address: set `listen` and `tls` of [http], or name another one by --url"
         ));
+    }
+    if !is_local(&url) {
+        hint(format_args!("{DROP_IN}"));
     }
     Ok(())
 }
@@ -202,7 +220,7 @@ fn list(args: &Args) -> Result<(), CliError> {
                 if args.output.json {
                     output.json(host)?;
                 } else {
-                    output.line(shown(host))?;
+                    output.line(shown(host, namesakes(&hosts, host)))?;
                 }
             }
             let is_shared = config.as_ref().is_some_and(|config| config.store.remote().is_some());
@@ -235,7 +253,61 @@ pub(super) fn hosts(data_dir: &Path, named: Option<&Config>) -> Result<Vec<HostL
     Ok(hosts.into_iter().map(|host| HostLine::new(&ListedHost::new(host, None), silent_after)).collect())
 }
 
-fn shown(host: &HostLine) -> String {
+/// Other folders that forward under the name of this one.
+pub(super) fn namesakes(hosts: &[HostLine], host: &HostLine) -> usize {
+    let is_namesake = |other: &&HostLine| {
+        other.host == host.host && other.origin.is_some() && other.origin != host.origin && !other.revoked
+    };
+    if host.origin.is_none() || host.revoked { 0 } else { hosts.iter().filter(is_namesake).count() }
+}
+
+/// A reason for which records of a host are not here.
+#[derive(serde::Serialize)]
+struct LossRow<'h> {
+    host: &'h str,
+    origin: Option<&'h str>,
+    reason: &'h str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+}
+
+/// Of records that came when their day was gone here.
+const EXPIRED: &str = "refused here, because their day is gone here";
+
+fn loss_rows(host: &HostLine) -> Vec<LossRow<'_>> {
+    let row =
+        |reason, records, bytes| LossRow { host: &host.host, origin: host.origin.as_deref(), reason, records, bytes };
+    let records = host.lost.iter().map(|(reason, count)| row(reason, Some(*count), None));
+    let bytes = host.lost_bytes.iter().map(|(reason, count)| row(reason, None, Some(*count)));
+    let expired = (host.expired > 0).then(|| row(EXPIRED, Some(host.expired), None));
+    records.chain(bytes).chain(expired).collect()
+}
+
+fn losses(args: &LossesArgs) -> Result<(), CliError> {
+    let hosts = hosts(&args.data.dir(), None)?;
+    let is_meant = |host: &&HostLine| args.name.as_ref().is_none_or(|name| host.host == *name);
+    let meant: Vec<&HostLine> = hosts.iter().filter(is_meant).collect();
+    if let (Some(name), true) = (&args.name, meant.is_empty()) {
+        return Err(CliError::NotFound(format!("the host {name}")));
+    }
+    let rows: Vec<LossRow<'_>> = meant.into_iter().flat_map(loss_rows).collect();
+    let mut output = Output::new();
+    if args.output.json {
+        rows.iter().try_for_each(|row| output.json(row))?;
+    } else if rows.is_empty() {
+        output.line("nothing was lost, as far as the hosts have said")?;
+    } else {
+        output.line(TextTable::new(["host", "records", "bytes", "reason"], &["records", "bytes"], &rows, |row| {
+            let records = row.records.map(|count| count.to_string()).unwrap_or_default();
+            [row.host.to_owned(), records, row.bytes.map(bytes).unwrap_or_default(), row.reason.to_owned()]
+        }))?;
+    }
+    output.flush()
+}
+
+fn shown(host: &HostLine, namesakes: usize) -> String {
     let HostLine { host: name, seen, silent_seconds, records, behind_records, behind_bytes, behind_seconds, .. } = host;
     let tables = match host.tables.as_slice() {
         [] => String::new(),
@@ -261,11 +333,19 @@ fn shown(host: &HostLine) -> String {
             if host.silent { " when it was heard of last" } else { "" },
         ),
     };
-    let lost: u64 = host.lost.values().sum();
+    let (lost, lost_bytes): (u64, u64) = (host.lost.values().sum(), host.lost_bytes.values().sum());
+    let lost = match lost_bytes {
+        0 => lost.to_string(),
+        _ => format!("{lost} records, {} (`daytable hosts losses {name}`)", ByteSize::new(lost_bytes)),
+    };
     let mut line = format!(
         "{name}  {silent}forwards: seen {seen}  {records} records  {behind}  lost there {lost}  version {}",
         host.version
     );
+    if namesakes > 0 {
+        let origin = host.origin.as_deref().unwrap_or_default();
+        line.push_str(&format!("  one of {} hosts of this name, its origin is {origin}", namesakes + 1));
+    }
     if host.expired > 0 {
         line.push_str(&format!("  too late {}", host.expired));
     }
@@ -293,6 +373,8 @@ fn shared(args: &Args, config: Option<&Config>, output: &mut Output) -> Result<(
     #[derive(serde::Serialize)]
     struct HostRow {
         host: String,
+        /// What tells it from a host that forwards.
+        shares_account: bool,
         seen: String,
         holds: BTreeMap<String, String>,
         /// Instances with more partitions than configured.
@@ -320,12 +402,12 @@ fn shared(args: &Args, config: Option<&Config>, output: &mut Output) -> Result<(
         let holds: BTreeMap<String, String> =
             host.holds.iter().map(|(name, oldest)| (name.to_string(), oldest.to_string())).collect();
         if args.output.json {
-            output.json(&HostRow { host: host.id, seen, holds, spread })?;
+            output.json(&HostRow { host: host.id, shares_account: true, seen, holds, spread })?;
             continue;
         }
         let holds: Vec<String> = holds.iter().map(|(name, oldest)| format!("{name} from {oldest} on")).collect();
         let holds = if holds.is_empty() { "nothing".into() } else { holds.join(", ") };
-        output.line(format_args!("{}  seen {seen}  its outbox holds {holds}", host.id))?;
+        output.line(format_args!("{}  shares the account: seen {seen}  its outbox holds {holds}", host.id))?;
         for BucketStatus { table, instance, buckets, from } in spread {
             output.line(format_args!("  {instance} is spread over {buckets} partitions of {table} from {from} on"))?;
         }

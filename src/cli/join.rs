@@ -152,10 +152,11 @@ fn unwritable(file: &Path, source: std::io::Error, options: &ForwardOptions) -> 
 }
 
 /// The shipped unit permits no address but those of this host.
-const DROP_IN: &str = "the shipped systemd unit denies every address but localhost; allow the other daytable by `systemctl edit daytable`:\n\n\
+pub(super) const DROP_IN: &str = "the shipped systemd unit denies every address but localhost; allow the other daytable by `systemctl edit daytable`:\n\n\
                        [Service]\nIPAddressAllow=ADDRESS";
 
-fn is_local(to: &str) -> bool {
+/// Whether an address is one of this host.
+pub(super) fn is_local(to: &str) -> bool {
     ["://127.", "://localhost", "://[::1]"].iter().any(|local| to.contains(local))
 }
 

@@ -5,8 +5,8 @@ use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, 
 use super::options::SectionOptions;
 use super::section::Section;
 use super::table::TableConfig;
-use super::values::secret_file;
-use daytable_forward::intake::{HostRules, checked_name};
+use super::values::{host_pattern, secret_file};
+use daytable_forward::intake::HostRules;
 use daytable_forward::options::{ForwardOptions, is_plain};
 use daytable_forward::otlp::address::{backend, forward_address};
 use daytable_store::catalog::table_bounds::TableBounds;
@@ -76,10 +76,6 @@ pub(super) fn doc() -> SectionDoc {
             &mut ForwardOptions::default(),
         )
     }
-}
-
-fn host_pattern(text: &str) -> Result<String, String> {
-    checked_name(text).map_err(|error| error.to_string())
 }
 
 fn table_pattern(text: &str) -> Result<String, String> {

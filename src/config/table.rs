@@ -1,9 +1,9 @@
 //! `[[table]]`: tables for the records, and how long their days stay.
 
 use super::changes::Changes;
-use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration, text};
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration, text, texts};
 use super::section::Section;
-use super::values::{duration_within, or_word, size_at_least};
+use super::values::{duration_within, host_pattern, or_word, size_at_least};
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
 use daytable_lifecycle::{ArchiveRequirement, TableRule};
@@ -36,8 +36,10 @@ pub struct TableConfig {
     pub buckets: NonZeroU16,
     /// The most bytes of its days, or `None` for no limit of its own.
     pub max_bytes: Option<ByteSize>,
-    /// The records of this table. Only the last table has no condition: it accepts all records.
+    /// The records of this table. Only the last table has neither a condition nor hosts: it accepts all records.
     pub when: Option<Condition>,
+    /// Patterns of the hosts whose records it has. It takes no record of this daytable's own then.
+    pub hosts: Vec<String>,
 }
 
 impl TableConfig {
@@ -51,6 +53,7 @@ impl TableConfig {
             buckets: NonZeroU16::MIN,
             max_bytes: None,
             when: None,
+            hosts: Vec::new(),
         }
     }
 
@@ -83,10 +86,11 @@ impl TableConfig {
 /// What the documents say about `[[table]]`.
 pub(super) fn doc() -> SectionDoc {
     SectionDoc {
-        about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records.",
+        about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records. A table with `hosts` has what these hosts forward here.",
         before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = 'level:<=debug'\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
              #when = 'instance:=web-* took_ms:>=1000 -source:~\"/health[.]log$\"'\n\
-             #keep = \"90d\"\n\n",
+             #keep = \"90d\"\n\n\
+             {hosts}\n#[[table]]\n#name = \"Pay\"\n#hosts = [\"pay-*\"]\n#keep = \"400d\"\n\n",
         ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: false }, keys(), &mut TableConfig::log())
     }
 }
@@ -103,12 +107,24 @@ pub(super) fn read(file: &mut Section<'_>) -> Vec<TableConfig> {
         if section.has("keep_archives") && !section.has("archive") {
             section.problem("`keep_archives` belongs to tables with an `archive`");
         }
-        match (index + 1 == count, section.has("when")) {
-            (true, true) => {
+        let (has_when, has_hosts) = (section.has("when"), section.has("hosts"));
+        match (index + 1 == count, has_when, has_hosts) {
+            (_, true, true) => {
+                section.problem("`when` is for records of this daytable's own, and `hosts` for those of others: use a table for each");
+            }
+            (true, true, false) => {
                 section.problem("the last one takes all that is left, so it has no `when`; add one behind it");
             }
-            (false, false) => section.problem("without `when` it takes every record; only the last one may"),
+            (true, false, true) => {
+                section.problem("the last one takes all that is left, so it has no `hosts`; add one behind it");
+            }
+            (false, false, false) => {
+                section.problem("without `when` or `hosts` it takes every record; only the last one may");
+            }
             _ => {}
+        }
+        if has_hosts && table.hosts.is_empty() {
+            section.problem("`hosts` names none: [\"*\"] are all of them");
         }
         if let Some(name) = name {
             if let Some(TableConfig { name: other, .. }) = tables.iter().find(|other| other.name.same(&name)) {
@@ -161,6 +177,14 @@ fn keys() -> Vec<ConfigKey<TableConfig>> {
              - 'instance:=web-* (status:>=500 or took:>1s) -path:=/health'\n\
              Times (`_time`) and tables cannot be conditions.",
         ),
+        texts("hosts", "a list of names", 0, |table: &mut TableConfig| &mut table.hosts, host_pattern)
+            .shown(|_| None)
+            .example("[\"pay-*\"]")
+            .live(
+                "Names of hosts that forward here, with `*` for any characters: this table has what they send from now on, in place of `when`. Of several such tables, a record \
+                 goes to the one that is called as its table on the host, or else to the first one. Records of other hosts go to the table without `hosts` that is called \
+                 as theirs, or else to the last one. What is stored already stays where it is.",
+            ),
         duration("keep", |table: &mut TableConfig| &mut table.window.keep, KEEP)
             .live("How long a day stays after its end. Then daytable drops it as a whole."),
         choice("period", |table: &mut TableConfig| &mut table.window.period, &PERIODS)

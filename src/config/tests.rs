@@ -92,7 +92,9 @@ fn the_sample_with_every_key() {
     let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
     let when = Some(condition("instance:=web-* took_ms:>=1000 -source:~\"/health[.]log$\""));
     let slow = TableConfig { window: Window { keep: 90 * DAY, period: Period::Day }, when, ..table("Slow") };
-    expected.tables.splice(0..0, [debug, slow]);
+    let (window, hosts) = (Window { keep: 400 * DAY, period: Period::Day }, vec!["pay-*".to_owned()]);
+    let pay = TableConfig { window, hosts, ..table("Pay") };
+    expected.tables.splice(0..0, [debug, slow, pay]);
     expected.lifecycle.verify_sequence = Some("seq".into());
     expected.archives = Access {
         s3_endpoint: Some("https://s3.example.org".into()),
@@ -493,7 +495,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ),
         (
             "[[table]]\nname = \"One\"\n[[table]]\nname = \"Log\"",
-            "f:1:1: [[table]]: without `when` it takes every record; only the last one may",
+            "f:1:1: [[table]]: without `when` or `hosts` it takes every record; only the last one may",
         ),
         (
             "[[table]]\nname = \"LOG\"\nwhen = \"instance:=a\"\n[[table]]\nname = \"Log\"",

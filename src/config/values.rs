@@ -77,3 +77,8 @@ pub(super) fn or_word<V, E: Display>(
     }
     read(text).map(Some).map_err(|error| format!("{error}, or {word:?}"))
 }
+
+/// The name of a host that forwards, or a pattern of such names.
+pub(super) fn host_pattern(text: &str) -> Result<String, String> {
+    daytable_forward::intake::checked_name(text).map_err(|error| error.to_string())
+}

@@ -4,7 +4,7 @@ use super::reader_pool::ReaderPool;
 use crate::config::{Config, HostsConfig, TableConfig};
 use crate::metrics::{ForwardSample, HOSTS_SHOWN_MAX, HostSample, SenderSample};
 use daytable_alert::StandingCondition;
-use daytable_forward::intake::{ForwardIntake, ListedHost, Places, Readers};
+use daytable_forward::intake::{ForwardIntake, ListedHost, Place, Places, Readers};
 use daytable_forward::options::ForwardOptions;
 use daytable_forward::otlp;
 use daytable_forward::sender::{Sender, SenderProcess, SenderStatus};
@@ -206,7 +206,9 @@ impl Readers for ReaderPool {
 
 /// The tables and days that take rows of hosts.
 pub(super) fn places(tables: &[TableConfig]) -> Places {
-    Places(tables.iter().map(|table| (table.name.clone(), table.window)).collect())
+    let place =
+        |table: &TableConfig| Place { table: table.name.clone(), window: table.window, hosts: table.hosts.clone() };
+    Places(tables.iter().map(place).collect())
 }
 
 /// The senders.

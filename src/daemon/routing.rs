@@ -24,7 +24,8 @@ pub fn router_of(tables: &[TableConfig], data_dir: &Path) -> Result<Router, Stor
     })
 }
 
-/// The configuration has at least one table, and the last one accepts all records that no other accepts.
+/// The configuration has at least one table, and the last one accepts all records that no other accepts. Tables of hosts take no
+/// record from here.
 pub(super) fn routes(tables: &[TableConfig]) -> Vec<Route> {
     let route = |table: &TableConfig| Route {
         table: table.name.clone(),
@@ -32,5 +33,5 @@ pub(super) fn routes(tables: &[TableConfig]) -> Vec<Route> {
         buckets: table.buckets,
         when: table.when.clone().unwrap_or(Condition::ALWAYS),
     };
-    tables.iter().map(route).collect()
+    tables.iter().filter(|table| table.hosts.is_empty()).map(route).collect()
 }

@@ -110,8 +110,11 @@ pub struct HostLine {
     pub behind_seconds: u64,
     /// Records that came after their day was gone here.
     pub expired: u64,
-    /// Records that are lost on the host, by reason.
+    /// Records that are lost on the host, or were cut there, by reason.
     pub lost: BTreeMap<String, u64>,
+    /// Bytes that are lost there, or were cut off records, by reason.
+    #[serde(default)]
+    pub lost_bytes: BTreeMap<String, u64>,
     /// Its version.
     pub version: String,
     /// The last commit of it that was received as a whole.
@@ -152,6 +155,7 @@ impl HostLine {
             behind_seconds: report.behind_ms / 1000,
             expired: host.expired,
             lost: report.lost.clone(),
+            lost_bytes: report.lost_bytes.clone(),
             version: report.version.clone(),
             commit: host.received.position.commit,
             revoked: host.is_revoked,

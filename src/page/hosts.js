@@ -18,6 +18,7 @@ const lacking = (host) => (host.behind_records ? `${plural(host.behind_records, 
 /** @param {Row} host */
 function lost(host) {
   const reasons = Object.entries(host.lost ?? {}).map(([reason, n]) => `${visible(reason)} ${grouped(n)}`);
+  for (const [reason, n] of Object.entries(host.lost_bytes ?? {})) reasons.push(`${visible(reason)} ${size(n)}`);
   if (host.expired) reasons.push(`too late for their day ${grouped(host.expired)}`);
   return reasons.length ? h("span.bad", reasons.join(", ")) : "none";
 }

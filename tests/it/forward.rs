@@ -4,7 +4,11 @@ mod certificates;
 mod chart;
 mod credentials;
 mod gate;
+mod losses;
 mod newest;
+mod refused;
+mod tables;
+mod told;
 
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, wait_for};

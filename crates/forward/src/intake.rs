@@ -2,12 +2,12 @@
 
 use crate::activity::{Activity, Forbidden, HostActivity, Unheard};
 use crate::protocol::{
-    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, JoinAnswer, JoinRequest, LOSSES_MAX, RenewAnswer,
-    RenewRequest, RowsAnswer, RowsHead,
+    CountsAnswer, CountsMessage, HelloAnswer, HelloRequest, HostReport, JoinAnswer, JoinRequest, RenewAnswer,
+    RenewRequest, RowsAnswer, RowsHead, bound_reasons,
 };
 use crate::secret;
 use daytable_model::key::{DayTable, RowKey, TableName};
-use daytable_model::time;
+use daytable_model::time::{self, Ticks};
 use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
@@ -15,10 +15,10 @@ use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation,
 use daytable_store::catalog::name_pattern::fits;
 use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
-use daytable_store::forward::inventory::{self, DayCount};
+use daytable_store::forward::inventory::{self, DayCount, WholeTime};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
-use daytable_store::forward::receive::{ReceiveError, Receiver};
-use daytable_store::forward::wire::{self, BodyError, BodyLimits};
+use daytable_store::forward::receive::{self, Existing, ReceiveError, ReceivedRows, Receiver, StoredTable};
+use daytable_store::forward::wire::{self, BodyError, BodyLimits, WirePage};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,9 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 /// Failed attempts to join within [`ATTEMPTS_TIME`] after which all are refused for the rest of it.
 const ATTEMPTS_MAX: u32 = 100;
 const ATTEMPTS_TIME: Duration = Duration::from_secs(60);
+
+/// Hosts and tables of which is known whether a table has rows of the host, at most.
+const HOSTS_OF_TABLES_MAX: usize = 100_000;
 
 /// Readers of the data folder.
 pub trait Readers: Send + Sync + 'static {
@@ -58,24 +61,46 @@ pub struct HostRules {
     pub certificate_tables: TableBounds,
 }
 
-/// The tables of the receiver, with the days that they have. The last one takes rows of tables that it does not know.
+/// A table of the receiver.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name.
+    pub table: TableName,
+    /// The days that it has.
+    pub window: Window,
+    /// Patterns of the hosts whose records it has; none if it is for all that have no table of their own.
+    pub hosts: Vec<String>,
+}
+
+/// The tables of the receiver. The last one takes rows of tables that it does not know.
 #[derive(Clone, Debug, Default)]
-pub struct Places(pub Vec<(TableName, Window)>);
+pub struct Places(pub Vec<Place>);
 
 impl Places {
-    /// The table here for rows of a host's table. It depends on the name alone, so a page has one.
-    fn table_of(&self, table: &DayTable) -> TableName {
-        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
-        known.or_else(|| self.0.last()).map_or_else(|| table.table().clone(), |(name, _)| name.clone())
+    /// The table here for rows of a host's table: of those with this host, the one of that name, or the first one; else of those
+    /// without hosts, the one of that name, or the last one.
+    fn place(&self, host: &str, table: &DayTable) -> Option<&Place> {
+        let is_named = |place: &&Place| place.table.same(table.table());
+        let own = || self.0.iter().filter(|place| place.hosts.iter().any(|pattern| fits(pattern, host)));
+        let others = || self.0.iter().filter(|place| place.hosts.is_empty());
+        own()
+            .find(is_named)
+            .or_else(|| own().next())
+            .or_else(|| others().find(is_named))
+            .or_else(|| others().next_back())
+    }
+
+    /// The table here for rows of a host's table. It depends on the names alone, so a page has one.
+    fn table_of(&self, host: &str, table: &DayTable) -> TableName {
+        self.place(host, table).map_or_else(|| table.table().clone(), |place| place.table.clone())
     }
 
     /// The day-table that all rows of a host's day-table go to. `None` if they go to several, or that day is gone or too far ahead.
-    fn day_of(&self, table: &DayTable) -> Option<DayTable> {
-        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
-        let (name, window) = known.or_else(|| self.0.last())?;
+    fn day_of(&self, host: &str, table: &DayTable) -> Option<DayTable> {
+        let Place { table: name, window, .. } = self.place(host, table)?;
         // An hour is within a day, and a day within a month.
         let is_whole = table.period() <= window.period;
-        let day = match known.is_some() && window.period == table.period() {
+        let day = match name.same(table.table()) && window.period == table.period() {
             true => table.clone(),
             false => DayTable::at(name, window.period, table.start()),
         };
@@ -83,10 +108,9 @@ impl Places {
     }
 
     /// The day-table of a row that a host has in `table`; `None` if that day is gone.
-    fn of(&self, table: &DayTable, key: RowKey) -> Option<DayTable> {
-        let known = self.0.iter().find(|(name, _)| name.same(table.table()));
-        let Some((name, window)) = known.or_else(|| self.0.last()) else { return Some(table.clone()) };
-        let day = match known.is_some() && window.period == table.period() {
+    fn of(&self, host: &str, table: &DayTable, key: RowKey) -> Option<DayTable> {
+        let Some(Place { table: name, window, .. }) = self.place(host, table) else { return Some(table.clone()) };
+        let day = match name.same(table.table()) && window.period == table.period() {
             true => table.clone(),
             // A late record has an earlier time than its table, and one of a clock that was ahead a later one.
             false if key.time() < table.start() || table.end() <= key.time() => {
@@ -281,6 +305,13 @@ pub struct ListedHost {
     pub forbidden: Forbidden,
 }
 
+/// The day-tables that may have rows of hosts which go to other tables now, and whether they do.
+struct OtherTables {
+    places: Arc<Places>,
+    tables: Arc<Vec<StoredTable>>,
+    has_rows: HashMap<(String, DayTable), bool>,
+}
+
 /// The receiver of a daemon.
 pub struct ForwardIntake {
     queue: CommitQueue,
@@ -293,6 +324,7 @@ pub struct ForwardIntake {
     turns: Mutex<HashMap<FolderOrigin, Arc<Mutex<()>>>>,
     attempts: Mutex<Option<(Instant, u32)>>,
     question: Mutex<Option<FleetQuestion>>,
+    others: Mutex<Option<OtherTables>>,
     /// What was received since this process started.
     pub counters: IntakeCounters,
 }
@@ -337,6 +369,7 @@ impl ForwardIntake {
             turns: Mutex::default(),
             attempts: Mutex::default(),
             question: Mutex::default(),
+            others: Mutex::default(),
             counters: IntakeCounters::default(),
         })
     }
@@ -457,6 +490,20 @@ impl ForwardIntake {
         }
     }
 
+    /// Checks that a credential is of this folder already: what a message says of its folder binds no credential but by a hello,
+    /// which a copy, or somebody with the messages of another host, has no right to.
+    fn check_bound(
+        &self,
+        hash: SecretHash,
+        credential: &HostCredential,
+        origin: FolderOrigin,
+    ) -> Result<(), IntakeError> {
+        match credential.origin {
+            Some(_) => self.bind(hash, credential, origin),
+            None => Err(unheard(Unheard::Unknown)),
+        }
+    }
+
     /// The first use of a successor ends the credentials before it. The request has to be of a process that is listened to.
     fn succeed(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
         if credential.is_successor && !self.steps.use_successor(hash, origin)? {
@@ -476,7 +523,7 @@ impl ForwardIntake {
         request: &RenewRequest,
     ) -> Result<RenewAnswer, IntakeError> {
         let RenewRequest { origin, instance, credential: new } = request;
-        self.bind(hash, &credential, *origin)?;
+        self.check_bound(hash, &credential, *origin)?;
         lock(&self.activity).rows(origin, *instance, Instant::now()).map_err(unheard)?;
         let new = secret::hash_of_text(new).ok_or_else(no_hash)?;
         // A successor would be good for longer than the certificate is.
@@ -509,21 +556,21 @@ impl ForwardIntake {
             return Err(IntakeError::Copied);
         }
         self.bind(hash, &credential, origin)?;
-        while request.report.lost.len() > LOSSES_MAX {
-            request.report.lost.pop_last();
-        }
+        bound_reasons(&mut request.report.lost);
+        bound_reasons(&mut request.report.lost_bytes);
         request.report.version.truncate(request.report.version.floor_char_boundary(64));
         // What the host says that it has to send is beside what is here, at this moment.
         let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?;
         request.report.received = host.as_ref().map(received);
         let note = {
             let mut activity = lock(&self.activity);
-            let lost = activity.of(&origin).map(|host| host.report.lost.clone());
+            let lost = activity.of(&origin).map(|host| (host.report.lost.clone(), host.report.lost_bytes.clone()));
             let now = Instant::now();
             let host = activity.hello(origin, (request.instance, request.turn), request.answered, request.report, now);
             let host = host.map_err(unheard)?;
             let is_due = host.noted.is_none_or(|noted| now.saturating_duration_since(noted) >= NOTE_EVERY);
-            let is_other = lost.is_some_and(|lost| lost != host.report.lost);
+            let HostReport { lost: records, lost_bytes: bytes, .. } = &host.report;
+            let is_other = lost.is_some_and(|(lost, lost_bytes)| lost != *records || lost_bytes != *bytes);
             (is_due || is_other).then(|| {
                 host.noted = Some(now);
                 serde_json::to_string(&host.report).unwrap_or_default()
@@ -577,13 +624,19 @@ impl ForwardIntake {
         let body = wire::decode(bytes, BodyLimits { raw_bytes_max: RAW_BYTES_MAX, pages_max: PAGES_MAX })?;
         let head: RowsHead =
             serde_json::from_str(body.head).map_err(|error| IntakeError::Message(error.to_string()))?;
-        self.bind(hash, &credential, head.origin)?;
+        self.check_bound(hash, &credential, head.origin)?;
         lock(&self.activity).rows(&head.origin, head.instance, Instant::now()).map_err(unheard)?;
         self.succeed(hash, &credential, head.origin)?;
         let places = self.places.load();
+        let name = credential.name.as_str();
         // All of the request or nothing: the host has to send it again in any case.
-        if let Some(page) = body.pages.iter().find(|page| !credential.tables.permit(&places.table_of(&page.table))) {
-            let table = places.table_of(&page.table).to_string();
+        let forbidden = body
+            .pages
+            .iter()
+            .map(|page| places.table_of(name, &page.table))
+            .find(|table| !credential.tables.permit(table));
+        if let Some(table) = forbidden {
+            let table = table.to_string();
             lock(&self.activity).forbid(&head.origin, &table, Instant::now());
             return Err(IntakeError::ForbiddenTable { host: credential.name, table, bounds: credential.tables });
         }
@@ -615,23 +668,43 @@ impl ForwardIntake {
             daytable_platform::failpoint!("forward-received-join");
         }
 
-        let place_of = |table: &DayTable, key: RowKey| places.of(table, key);
-        let receive = |reader: Option<&Reader>| -> Result<_, ReceiveError> {
-            let mut receiver = Receiver::new(&host.name, &place_of, reader);
+        // What was permitted above is what is stored.
+        if host.name != credential.name {
+            return Err(IntakeError::Credential);
+        }
+        let place_of = |table: &DayTable, key: RowKey| places.of(&host.name, table, key);
+        let receive = |existing: Existing<'_>| -> Result<_, ReceiveError> {
+            let mut receiver = Receiver::new(&host.name, &place_of, existing);
             body.pages.iter().try_for_each(|page| receiver.add(page))?;
             Ok(receiver.finish())
         };
+        let with_reader = |work: &dyn Fn(&Reader) -> Result<ReceivedRows, ReceiveError>| {
+            let mut received = None;
+            self.readers.with_reader(&mut |reader| {
+                received = Some(work(reader));
+                Ok(())
+            })?;
+            received.unwrap_or(Err(StoreError::Closed.into()))
+        };
         let received = match head.mode {
-            AdvanceKind::Commits => receive(None),
-            AdvanceKind::OpenHead | AdvanceKind::Adopt => Ok(Default::default()),
-            AdvanceKind::Compare => {
-                let mut received = None;
-                self.readers.with_reader(&mut |reader| {
-                    received = Some(receive(Some(reader)));
-                    Ok(())
-                })?;
-                received.unwrap_or(Err(StoreError::Closed.into()))
+            AdvanceKind::Commits => {
+                let others = self.other_tables(&places)?;
+                let may_have_moved = |page: &WirePage| {
+                    let place = places.place(&host.name, &page.table);
+                    place.is_some_and(|Place { table, window, .. }| {
+                        others.iter().any(|o| o.is_other(table, window.period))
+                    })
+                };
+                match body.pages.iter().any(may_have_moved) {
+                    false => receive(Existing::Unread),
+                    true => {
+                        let has_rows = |table: &DayTable| self.has_rows(&host.name, table);
+                        with_reader(&|reader| receive(Existing::Elsewhere(reader, &others, &has_rows)))
+                    }
+                }
             }
+            AdvanceKind::OpenHead | AdvanceKind::Adopt => Ok(Default::default()),
+            AdvanceKind::Compare => with_reader(&|reader| receive(Existing::All(reader))),
         };
         let received = received.map_err(|error| match error {
             ReceiveError::Body(error) => IntakeError::Body(error),
@@ -699,7 +772,7 @@ impl ForwardIntake {
         (hash, credential): (SecretHash, HostCredential),
         message: &CountsMessage,
     ) -> Result<CountsAnswer, IntakeError> {
-        self.bind(hash, &credential, message.origin)?;
+        self.check_bound(hash, &credential, message.origin)?;
         let origin = message.origin;
         let host = self.read(|reader| reader.catalog().forwarding_host(&origin))?.ok_or(IntakeError::Credential)?;
         // The records of a head are of later commits than those that were counted.
@@ -713,7 +786,7 @@ impl ForwardIntake {
             let Ok(table) = DayTable::parse(&day.table) else {
                 return Err(IntakeError::Message("a day-table has an invalid name".into()));
             };
-            if let Some(place) = places.day_of(&table) {
+            if let Some(place) = places.day_of(&host.name, &table) {
                 let (tables, wanted) = groups.entry(place).or_default();
                 tables.push(&day.table);
                 wanted.add(day);
@@ -725,13 +798,21 @@ impl ForwardIntake {
                 false => compared.records = compared.records.saturating_add(day.records),
             }
         }
+        let (mut lacking, mut places) = (Vec::new(), BTreeMap::new());
         for (place, (tables, wanted)) in groups {
             let here = self.received_of(&host.name, &place, &wanted)?;
             compared.records = compared.records.saturating_add(wanted.records);
             if here.lacks(&wanted) {
-                let (tables, place) = (tables.join(", "), place.to_string());
-                let shown = if tables == place { place } else { format!("{tables} ({place} here)") };
-                compared.lacking.push((shown, wanted.records, here.records));
+                lacking.push(place.clone());
+            }
+            places.insert(place, (tables, wanted, here));
+        }
+        // Rows stay in the table that was configured when they came. So what seems to lack may be in another one of the time.
+        if !lacking.is_empty() {
+            let days: Vec<DayTable> = places.keys().cloned().collect();
+            let times = self.read(|reader| inventory::count_times(reader, &days, &lacking, &host.name))?;
+            for WholeTime { days, here } in times {
+                compared.lacking.extend(lacking_of(&days, &here, &places));
             }
         }
         compared.later = message.later;
@@ -740,6 +821,37 @@ impl ForwardIntake {
             question.answers.insert(origin, compared);
         }
         Ok(CountsAnswer { lacking })
+    }
+
+    /// The tables that had rows when these places became those of this process. Rows of later times are in the table of these.
+    fn other_tables(&self, places: &Arc<Places>) -> Result<Arc<Vec<StoredTable>>, StoreError> {
+        if let Some(others) = &*lock(&self.others)
+            && Arc::ptr_eq(&others.places, places)
+        {
+            return Ok(others.tables.clone());
+        }
+        // Requests by the places before may still be stored.
+        let stored = if lock(&self.others).is_some() { time::now() } else { Ticks::MIN };
+        let tables = Arc::new(self.read(|reader| receive::stored_tables(reader, stored))?);
+        *lock(&self.others) =
+            Some(OtherTables { places: places.clone(), tables: tables.clone(), has_rows: HashMap::new() });
+        Ok(tables)
+    }
+
+    /// Whether a table has records of a host that go to another one now.
+    fn has_rows(&self, host: &str, table: &DayTable) -> Result<bool, StoreError> {
+        let key = (host.to_owned(), table.clone());
+        if let Some(known) = lock(&self.others).as_ref().and_then(|others| others.has_rows.get(&key).copied()) {
+            return Ok(known);
+        }
+        let has_rows = self.read(|reader| inventory::has_received(reader, table, host))?;
+        if let Some(others) = &mut *lock(&self.others) {
+            if others.has_rows.len() >= HOSTS_OF_TABLES_MAX {
+                others.has_rows.clear();
+            }
+            others.has_rows.insert(key, has_rows);
+        }
+        Ok(has_rows)
     }
 
     /// The records of a host in a day-table here, with those that were too far ahead when they came, if that day lacks any.
@@ -858,6 +970,41 @@ pub fn checked_name(name: &str) -> Result<String, IntakeError> {
     } else {
         Err(IntakeError::Join("the name of a host has letters, digits, \"-\", \"_\" and \".\", 255 at most".into()))
     }
+}
+
+/// What goes to a day-table here: the day-tables there, what they have, and what is here of it.
+type PlaceCounts<'m> = (Vec<&'m str>, DayCount, DayCount);
+
+/// What is lacking of days that have a time in common, if all tables of that time together lack records.
+fn lacking_of(
+    days: &[DayTable],
+    in_all: &DayCount,
+    places: &BTreeMap<DayTable, PlaceCounts<'_>>,
+) -> Vec<(String, u64, u64)> {
+    let known: Vec<(&DayTable, &PlaceCounts<'_>)> = days.iter().filter_map(|day| places.get_key_value(day)).collect();
+    let (mut wanted, mut own) = (DayCount::default(), DayCount::default());
+    for (_, (_, of_day, here)) in &known {
+        wanted.add(of_day);
+        own.add(here);
+    }
+    if !in_all.lacks(&wanted) {
+        return Vec::new();
+    }
+    let shown = |tables: &[&str], places: &str| match tables.join(", ") {
+        tables if tables == places => tables,
+        tables => format!("{tables} ({places} here)"),
+    };
+    if own.records >= in_all.records {
+        let lacking = known.into_iter().filter(|(_, (_, wanted, here))| here.lacks(wanted));
+        let row = |(place, (tables, wanted, here)): (&DayTable, &PlaceCounts<'_>)| {
+            (shown(tables, &place.to_string()), wanted.records, here.records)
+        };
+        return lacking.map(row).collect();
+    }
+    // Some are in tables that these days do not go to any more.
+    let tables: Vec<&str> = known.iter().flat_map(|(_, (tables, ..))| tables.iter().copied()).collect();
+    let places: Vec<String> = known.iter().map(|(place, _)| place.to_string()).collect();
+    vec![(shown(&tables, &format!("{} and others", places.join(", "))), wanted.records, in_all.records)]
 }
 
 fn is_certificate(hash: &SecretHash, credential: &HostCredential) -> bool {

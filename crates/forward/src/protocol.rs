@@ -64,11 +64,28 @@ pub struct HostReport {
     pub behind_bytes: u64,
     /// Milliseconds since the first of them was committed.
     pub behind_ms: u64,
-    /// Records that are lost on the host, by reason.
+    /// Records that are lost on the host, or were cut there, by reason.
     pub lost: BTreeMap<String, u64>,
+    /// Bytes that are lost there, or were cut off records, by reason.
+    pub lost_bytes: BTreeMap<String, u64>,
     /// Records of the host that the receiver had when the report came, by its own count: it writes this number, not the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<u64>,
+}
+
+/// What stands for the reasons that a report has no room for.
+const OTHER_REASONS: &str = "other reasons";
+
+/// Keeps as many reasons as a report may name. The others are counted together.
+pub(crate) fn bound_reasons(losses: &mut BTreeMap<String, u64>) {
+    let mut others = 0u64;
+    while losses.len() > LOSSES_MAX || others > 0 && losses.len() == LOSSES_MAX {
+        others = others.saturating_add(losses.pop_last().map_or(0, |(_, count)| count));
+    }
+    if others > 0 {
+        let count = losses.entry(OTHER_REASONS.to_owned()).or_default();
+        *count = count.saturating_add(others);
+    }
 }
 
 impl HostReport {
@@ -211,6 +228,18 @@ pub struct ErrorAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_without_room_are_counted_together() {
+        let losses = |count: u64| (0..count).map(|n| (format!("day {n:03}"), n)).collect::<BTreeMap<_, _>>();
+        for count in [0, 1, 63, 64, 65, 200] {
+            let mut bounded = losses(count);
+            bound_reasons(&mut bounded);
+            assert!(bounded.len() <= LOSSES_MAX, "{count}");
+            assert_eq!(bounded.values().sum::<u64>(), losses(count).values().sum::<u64>(), "{count}");
+            assert_eq!(bounded.contains_key(OTHER_REASONS), count > 64, "{count}");
+        }
+    }
 
     #[test]
     fn a_host_lacks_what_did_not_come_since_its_report() {

@@ -14,17 +14,20 @@ use crate::client::{ClientError, ReceiverClient};
 use crate::enrolment::Enrolment;
 use crate::feed::{CommitFeed, FeedStep};
 use crate::options::ForwardOptions;
-use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, LOSSES_MAX, RowsHead};
+use crate::protocol::{CountsMessage, HelloAnswer, HelloRequest, HostReport, RowsHead, bound_reasons};
 use crate::request_size::RequestSize;
 use crate::secret;
 use daytable_model::time;
 use daytable_platform::lock;
+use daytable_store::accounting::counts_bytes;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HeadInterval, ReceivedCommits};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::reader::{Behind, CommitPages, CopyCursor, ForwardError, ForwardReader};
 use daytable_store::forward::wire::{self, WirePage};
 use daytable_store::forward::{inventory, repeated_keys};
-use daytable_store::{CommitQueue, ForwardState, ForwardSteps, Reader, StoreError};
+use daytable_store::{
+    CommitQueue, ForwardState, ForwardSteps, ListenerLedger, Reader, SourceKind, SourceState, StoreError,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -217,7 +220,7 @@ struct Work {
     noted: Option<(ForwardPosition, Instant)>,
     /// Later commits that the receiver has.
     head: Option<HeadInterval>,
-    losses: Option<(BTreeMap<String, u64>, Instant)>,
+    losses: Option<(HostLosses, Instant)>,
     /// The last question for the records of this host that was answered, or could not be.
     counted: u64,
     size: RequestSize,
@@ -471,6 +474,7 @@ impl Work {
         let behind = reader.behind(known, self.head)?;
         lock(&self.status.state).behind = behind;
         let now = time::now();
+        let (lost, lost_bytes) = self.losses()?;
         let report = HostReport {
             version: env!("CARGO_PKG_VERSION").into(),
             committed: state.committed,
@@ -479,7 +483,8 @@ impl Work {
             backlog_records: behind.backlog,
             behind_bytes: behind.bytes,
             behind_ms: behind.oldest.map_or(0, |oldest| u64::try_from(now.since(oldest).as_millis()).unwrap_or(0)),
-            lost: self.losses()?,
+            lost,
+            lost_bytes,
             received: None,
         };
         self.origin = state.origin;
@@ -499,26 +504,14 @@ impl Work {
         answer
     }
 
-    /// Records that are lost on this host, by reason.
-    fn losses(&mut self) -> Result<BTreeMap<String, u64>, StoreError> {
+    /// What is lost on this host.
+    fn losses(&mut self) -> Result<HostLosses, StoreError> {
         if let Some((losses, at)) = &self.losses
             && at.elapsed() < LOSSES_EVERY
         {
             return Ok(losses.clone());
         }
-        let reader = Reader::open(&self.data_dir)?;
-        let mut losses = BTreeMap::new();
-        for source in reader.sources()?.iter().filter(|source| source.ledger.lost_records > 0) {
-            *losses.entry("lost entries of a journal".to_owned()).or_default() += source.ledger.lost_records;
-        }
-        for listener in reader.catalog().listeners()? {
-            for (reason, count) in listener.losses {
-                *losses.entry(format!("{}: {reason}", listener.kind)).or_default() += count;
-            }
-        }
-        while losses.len() > LOSSES_MAX {
-            losses.pop_last();
-        }
+        let losses = losses_of(&Reader::open(&self.data_dir)?)?;
         self.losses = Some((losses.clone(), Instant::now()));
         Ok(losses)
     }
@@ -738,6 +731,45 @@ impl Work {
         self.steps.note_forwarded(&self.options.to, position)?;
         self.noted = Some((position, Instant::now()));
         Ok(())
+    }
+}
+
+/// Records and bytes that are lost on a host, or were cut there, by reason.
+type HostLosses = (BTreeMap<String, u64>, BTreeMap<String, u64>);
+
+/// The losses of all ledgers of a folder. A reason has the kind of its source before it.
+fn losses_of(reader: &Reader) -> Result<HostLosses, StoreError> {
+    let (mut records, mut bytes) = HostLosses::default();
+    let mut add = |kind: &str, reason: &str, count: u64| {
+        let losses = if counts_bytes(reason) { &mut bytes } else { &mut records };
+        if count > 0 {
+            let total = losses.entry(format!("{kind}: {reason}")).or_default();
+            *total = total.saturating_add(count);
+        }
+    };
+    for SourceState { kind, ledger, .. } in reader.sources()? {
+        // What the configuration leaves out is no loss.
+        for (reason, count) in [
+            ("lost_records", ledger.lost_records),
+            ("lost_bytes", ledger.lost_bytes),
+            ("truncated_records", ledger.truncated_records),
+            ("truncated_bytes", ledger.truncated_bytes),
+        ] {
+            add(kind_name(kind), reason, count);
+        }
+    }
+    for ListenerLedger { kind, losses, .. } in reader.catalog().listeners()? {
+        losses.iter().for_each(|(reason, count)| add(&kind, reason, *count));
+    }
+    [&mut records, &mut bytes].into_iter().for_each(bound_reasons);
+    Ok((records, bytes))
+}
+
+fn kind_name(kind: SourceKind) -> &'static str {
+    match kind {
+        SourceKind::Tail => "tail",
+        SourceKind::Import => "import",
+        SourceKind::Journal => "journal",
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::check::ZONE_ADVICE;
 use super::super::locate;
 use super::files::{files, surveyed};
 use super::identities::identities;
-use super::receivers::receivers;
+use super::receivers::{names, receivers};
 use super::times::{behind, times};
 use super::{CheckResult, CheckStatus};
 use crate::config::{Config, Listen};
@@ -78,6 +78,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     }
     results.extend(read_socket(config, is_running));
     results.extend(receivers(config));
+    results.extend(names(config));
     results.extend(identities(config));
     results.extend(other_collectors(Path::new("/"), data_dir));
     results.extend(daemon(config, is_running, now));

@@ -1,7 +1,9 @@
-//! Whether the receivers of `[[forward]]` can be reached, and know this host.
+//! Whether the receivers of `[[forward]]` can be reached, and know this host; whether hosts that forward here have names of their own.
 
+use super::super::hosts::{hosts, namesakes};
 use super::CheckResult;
 use crate::config::Config;
+use crate::http::HostLine;
 use daytable_forward::client::{ClientError, ReceiverClient};
 use daytable_forward::credentials::KeptCredentials;
 use daytable_forward::options::ForwardOptions;
@@ -15,6 +17,33 @@ const UNREACHED: &str = "is the receiver running, and its port open? The shipped
                          localhost: `systemctl edit daytable`, and below [Service] IPAddressAllow=ADDRESS";
 const HEADERS: &str = "correct the address, and the headers in `headers_file`: docs/guide/otlp-out.md";
 const JOIN: &str = "run `daytable join URL CODE` with a code of `daytable hosts invite NAME` there";
+
+/// Names that several hosts have which forward here. Their records cannot be told apart.
+pub(super) fn names(config: &Config) -> Vec<CheckResult> {
+    // Whether the folder can be read is another check.
+    names_of(&hosts(&config.data_dir, Some(config)).unwrap_or_default())
+}
+
+fn names_of(hosts: &[HostLine]) -> Vec<CheckResult> {
+    let mut shared: Vec<(&str, usize)> = hosts
+        .iter()
+        .map(|host| (host.host.as_str(), namesakes(hosts, host)))
+        .filter(|(_, others)| *others > 0)
+        .collect();
+    shared.sort_unstable();
+    shared.dedup();
+    let result = |(name, others): (&str, usize)| {
+        CheckResult::warn(
+            "hosts",
+            format!("{} hosts forward here as {name}, so `log_host` does not tell their records apart", others + 1),
+            format!(
+                "`daytable hosts` has their origins. Set another `host` on one of them, and let it join with a code of `daytable hosts \
+                 invite` for that name; where one of them is gone, `daytable hosts forget {name}`, and let the other one join again"
+            ),
+        )
+    };
+    shared.into_iter().map(result).collect()
+}
 
 pub(super) fn receivers(config: &Config) -> Vec<CheckResult> {
     config.forward.iter().map(|options| receiver(options, &config.data_dir)).collect()

@@ -102,6 +102,11 @@ impl Gate {
         self.state.passed.lock().expect("not poisoned").clone()
     }
 
+    /// The requests with rows that passed, as they were sent.
+    pub(super) fn requests(&self) -> Vec<Vec<u8>> {
+        self.passed().into_iter().map(|passed| passed.request).collect()
+    }
+
     /// Sends a request again, and returns the status of its answer.
     pub(super) fn repeat(&self, passed: &Passed) -> u16 {
         status_of(&self.state.ask(&passed.request).expect("an answer"))

@@ -50,22 +50,58 @@ fn positions_are_those_of_the_pages() {
     assert!(commits(at(9, 0, 5)) && !commits(at(9, 0, 6)));
 }
 
+fn place(table: &str, window: Window, hosts: &[&str]) -> Place {
+    let table = TableName::new(table).expect("a name");
+    Place { table, window, hosts: hosts.iter().map(|host| (*host).to_owned()).collect() }
+}
+
+#[test]
+fn rows_of_some_hosts_go_to_tables_of_their_own() {
+    use daytable_model::key::Period;
+    let window = Window { keep: Duration::from_secs(9 * 86_400), period: Period::Day };
+    let places = Places(vec![
+        place("LogPay", window, &["pay-*", "bank"]),
+        place("Audit", window, &["pay-*"]),
+        place("Debug", window, &[]),
+        place("Log", window, &[]),
+    ]);
+    for (host, table, here) in [
+        ("pay-1", "Log", "LogPay"),
+        ("pay-1", "Debug", "LogPay"),
+        ("pay-1", "Audit", "Audit"),
+        ("pay-1", "LogPay", "LogPay"),
+        ("bank", "Audit", "LogPay"),
+        // A table of others is none of theirs, whatever they call their own.
+        ("web-1", "LogPay", "Log"),
+        ("web-1", "Audit", "Log"),
+        ("web-1", "debug", "Debug"),
+        ("pay", "Log", "Log"),
+    ] {
+        let table = DayTable::at(&TableName::new(table).expect("a name"), Period::Day, time::now());
+        assert_eq!(places.table_of(host, &table).as_str(), here, "{host} {table}");
+        let day = places.of(host, &table, RowKey::new(time::now(), 1, 0)).expect("a day");
+        assert_eq!(day.table().to_string().to_lowercase(), here.to_lowercase());
+        assert_eq!(places.day_of(host, &table), Some(day));
+    }
+}
+
 #[test]
 fn rows_go_to_the_table_of_their_name_or_to_the_last_one() {
     use daytable_model::key::Period;
     let name = |name| TableName::new(name).expect("a name");
     let window = |days: u64, period| Window { keep: Duration::from_secs(days * 86_400), period };
-    let places = Places(vec![(name("Audit"), window(40_000, Period::Hour)), (name("Log"), window(2, Period::Day))]);
+    let places =
+        Places(vec![place("Audit", window(40_000, Period::Hour), &[]), place("Log", window(2, Period::Day), &[])]);
     let now = time::now();
     let of = |table: &str, time| {
         let table = DayTable::parse(table).expect("a day-table");
-        let place = places.of(&table, RowKey::new(time, 1, 0));
+        let place = places.of("web-1", &table, RowKey::new(time, 1, 0));
         // What decides whether a credential permits a page knows no rows.
-        assert!(place.iter().all(|day| *day.table() == places.table_of(&table)), "{table}");
+        assert!(place.iter().all(|day| *day.table() == places.table_of("web-1", &table)), "{table}");
         place.map(|day| day.to_string())
     };
     for (table, here) in [("audit20261127", "Audit"), ("Other20261127", "Log")] {
-        assert_eq!(places.table_of(&DayTable::parse(table).expect("a day-table")), name(here));
+        assert_eq!(places.table_of("web-1", &DayTable::parse(table).expect("a day-table")), name(here));
     }
     let today = DayTable::at(&name("Log"), Period::Day, now).to_string();
     assert_eq!(of(&today, now), Some(today.clone()));
@@ -88,7 +124,7 @@ fn a_day_is_compared_with_the_one_that_all_its_rows_go_to() {
     use daytable_model::key::Period;
     let name = |name| TableName::new(name).expect("a name");
     let window = |period| Window { keep: Duration::from_secs(9 * 86_400), period };
-    let places = Places(vec![(name("Audit"), window(Period::Hour)), (name("Log"), window(Period::Day))]);
+    let places = Places(vec![place("Audit", window(Period::Hour), &[]), place("Log", window(Period::Day), &[])]);
     let now = time::now();
     let at = |table, period, time| DayTable::at(&name(table), period, time);
     let log = at("Log", Period::Day, now);
@@ -100,11 +136,11 @@ fn a_day_is_compared_with_the_one_that_all_its_rows_go_to() {
         ("Audit", Period::Day, None),
         ("Audit", Period::Hour, Some(&at("Audit", Period::Hour, now))),
     ] {
-        assert_eq!(places.day_of(&at(table, period, now)).as_ref(), place, "{table} {period:?}");
+        assert_eq!(places.day_of("web-1", &at(table, period, now)).as_ref(), place, "{table} {period:?}");
     }
     let day = Duration::from_secs(86_400);
     for time in [now.minus(day * 30), now.plus(day * 30)] {
-        assert_eq!(places.day_of(&at("App", Period::Day, time)), None, "gone, or too far ahead");
+        assert_eq!(places.day_of("web-1", &at("App", Period::Day, time)), None, "gone, or too far ahead");
     }
 }
 

@@ -3,7 +3,7 @@
 //! A checksum is the sum of hashes of records, so neither the order of records nor the pages that they are in matter. A host
 //! computes those of its records as they are received ([`receive`](super::receive)). Of a record of several rows, the first counts.
 
-use super::receive::{LOG_HOST, as_received, tables_with_later_rows};
+use super::receive::{as_received, is_of_host, tables_with_later_rows};
 use crate::StoreError;
 use crate::format::catalog::{DayState, FileRole, LiveFile};
 use crate::format::sealed::ContentChecksum;
@@ -90,26 +90,109 @@ pub fn count_received(reader: &Reader, table: &DayTable, log_host: &str) -> Resu
 /// Counts the records of a host that have a time of this day, and were stored in an earlier table because the day was too far
 /// ahead when they came.
 pub fn count_ahead(reader: &Reader, day: &DayTable, log_host: &str) -> Result<DayCount, StoreError> {
-    let mut found = DayCount { table: day.to_string(), ..DayCount::default() };
-    let Some(last) = Ticks::new(day.end().get() - 1) else { return Ok(found) };
-    for table in tables_with_later_rows(reader)? {
-        if table.table().same(day.table()) && table.end() <= day.start() {
-            let range = Range { from: day.start(), to: last, ..Range::all() };
-            found.add(&count_of_host(reader, &table, range, log_host)?);
-        }
+    let is_earlier = |table: &DayTable| table.table().same(day.table()) && table.end() <= day.start();
+    let found = count_within(reader, (day.start(), day.end()), log_host, &is_earlier)?;
+    Ok(DayCount { table: day.to_string(), ..found })
+}
+
+/// Counts the records of a host of these times in the tables that are chosen and have later records than their own.
+fn count_within(
+    reader: &Reader,
+    (start, end): (Ticks, Ticks),
+    log_host: &str,
+    is_chosen: &dyn Fn(&DayTable) -> bool,
+) -> Result<DayCount, StoreError> {
+    let mut found = DayCount::default();
+    let Some(last) = Ticks::new(end.get() - 1) else { return Ok(found) };
+    for table in tables_with_later_rows(reader)?.into_iter().filter(|table| is_chosen(table)) {
+        found.add(&count_of_host(reader, &table, Range { from: start, to: last, ..Range::all() }, log_host)?);
     }
     Ok(found)
+}
+
+/// The records of a host in all tables whose days have a time in common with `days`, or with each other, whatever these tables are
+/// called: rows stay in the table that the configuration named when they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WholeTime {
+    /// The days of `days` that it has.
+    pub days: Vec<DayTable>,
+    /// What is there of the host in these days, and in other tables of the time.
+    pub here: DayCount,
+}
+
+/// Groups `days` by the times that they have in common, also by way of tables here, and counts for each group with one of `wanted`.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn count_times(
+    reader: &Reader,
+    days: &[DayTable],
+    wanted: &[DayTable],
+    log_host: &str,
+) -> Result<Vec<WholeTime>, StoreError> {
+    let mut tables: BTreeSet<DayTable> = days.iter().cloned().collect();
+    for day in reader.catalog().days()? {
+        if day.state == DayState::Open && !day.files.is_empty() {
+            tables.insert(day.table);
+        }
+    }
+    let mut tables: Vec<DayTable> = tables.into_iter().collect();
+    tables.sort_by_key(|table| (table.start(), table.end()));
+    let (mut groups, mut end) = (Vec::<Vec<DayTable>>::new(), None);
+    for table in tables {
+        let own_end = table.end();
+        match groups.last_mut() {
+            Some(group) if end.is_some_and(|end| table.start() < end) => group.push(table),
+            _ => groups.push(vec![table]),
+        }
+        end = end.max(Some(own_end));
+    }
+    let mut found = Vec::new();
+    for group in groups.into_iter().filter(|group| group.iter().any(|table| wanted.contains(table))) {
+        let mut here = DayCount::default();
+        for table in &group {
+            here.add(&count_received(reader, table, log_host)?);
+        }
+        let (start, end) = (group.iter().map(DayTable::start).min(), group.iter().map(DayTable::end).max());
+        if let (Some(start), Some(end)) = (start, end) {
+            let is_earlier = |table: &DayTable| table.end() <= start && !group.contains(table);
+            here.add(&count_within(reader, (start, end), log_host, &is_earlier)?);
+        }
+        found.push(WholeTime { days: group.into_iter().filter(|table| days.contains(table)).collect(), here });
+    }
+    Ok(found)
+}
+
+/// Whether a day-table here has a record of a host.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn has_received(reader: &Reader, table: &DayTable, log_host: &str) -> Result<bool, StoreError> {
+    let range = Range { contains: Some(log_host.to_owned()), ..Range::all() };
+    let scan = match reader.scan(table, &range) {
+        Ok(scan) => scan,
+        Err(StoreError::TableGone(_)) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for row in scan {
+        match row {
+            Ok(row) if is_of_host(&row, log_host) => return Ok(true),
+            Ok(_) => {}
+            Err(StoreError::TableGone(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 fn count_of_host(reader: &Reader, table: &DayTable, range: Range, log_host: &str) -> Result<DayCount, StoreError> {
     // A search skips what surely has none of them.
     let range = Range { contains: Some(log_host.to_owned()), ..range };
     let counted = count(reader, table, &range, &|| true, &mut |row, sum| {
-        let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
-        let is_of_host =
-            |(name, value): &(&str, Property<'_>)| *name == LOG_HOST && *value == Property::String(log_host);
-        if properties.iter().any(is_of_host) {
-            sum.add(row, &properties);
+        if is_of_host(row, log_host) {
+            sum.add(row, &row.properties().collect::<Vec<_>>());
         }
     })?;
     Ok(counted.unwrap_or_default())

@@ -541,6 +541,34 @@ impl ForwardReader {
     }
 }
 
+/// Records of a day after a commit, and their bytes before they were encoded.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn day_after(data_dir: &Path, day: &DayTable, commit: i64) -> Result<(u64, u64), StoreError> {
+    let reader = Reader::open(data_dir)?;
+    let (mut records, mut bytes) = (0u64, 0u64);
+    for file in reader.files_of(day)?.iter().filter(|file| file.last_seq > commit) {
+        if let (FileRole::Sealed, Some(seal)) = (file.role, &file.seal) {
+            // A sealed file does not know the commits of its rows.
+            records += seal.rows;
+            bytes += seal.bytes;
+            continue;
+        }
+        let opened = reader.acquire(file)?;
+        let select = "SELECT coalesce(sum(records), 0), coalesce(sum(raw_bytes), 0) FROM page WHERE seq > ?1";
+        let sums =
+            opened.connection.query_row(select, [commit], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+        let sums = sums.map_err(StoreError::sqlite(&opened.path));
+        reader.release(opened);
+        let (of_file, raw) = sums?;
+        records += of_file.unsigned_abs();
+        bytes += raw.unsigned_abs();
+    }
+    Ok((records, bytes))
+}
+
 /// How much a receiver lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {

@@ -6,19 +6,23 @@
 //!
 //! A sender may be anything that has a credential. So each page is checked and bounded as bytes from outside are: a name that is
 //! no property's, or that a row has twice, is an error and never a row.
+//!
+//! Which table a row goes to is a matter of the configuration, which changes. So a row is looked for in the other tables of its time
+//! that have rows of the host as well ([`Existing`]), and stays where it is.
 
 use super::wire::{BodyError, WireOwner, WirePage};
 use crate::StoreError;
-use crate::format::catalog::LiveFile;
+use crate::format::catalog::{DayState, LiveFile};
 use crate::format::page::Page;
 use crate::read::{Range, Reader, Row};
 use daytable_model::batch::Batch;
 use daytable_model::entity::FIELDS_MAX;
 use daytable_model::field_properties::property_again;
-use daytable_model::key::{DayTable, RowKey};
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::line::{LAYOUT, renamed_layout};
 use daytable_model::property::{PROPERTY_NAME_UNITS_MAX, Property};
 use daytable_model::record::Level;
+use daytable_model::time::Ticks;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -55,14 +59,30 @@ pub struct ReceivedRows {
 /// Where the rows of a sender's day-table go, by their key; `None` if that day is gone.
 pub type PlaceOf<'a> = &'a dyn Fn(&DayTable, RowKey) -> Option<DayTable>;
 
+/// Which rows that are here are looked for before a row is stored.
+#[derive(Clone, Copy)]
+pub enum Existing<'a> {
+    /// None: an equal key replaces in the table that the row goes to.
+    Unread,
+    /// Those of other tables than the one that the row goes to, which are these, if they have rows of the host.
+    Elsewhere(&'a Reader, &'a [StoredTable], HasRows<'a>),
+    /// All: rows are compared.
+    All(&'a Reader),
+}
+
+/// Whether a table has records of the host.
+pub type HasRows<'a> = &'a dyn Fn(&DayTable) -> Result<bool, StoreError>;
+
 /// Turns pages into rows.
 pub struct Receiver<'a> {
     log_host: &'a str,
     place_of: PlaceOf<'a>,
     /// Rows that are here already are left out.
-    existing: Option<&'a Reader>,
-    /// Tables here that have rows of days that were too far ahead, once they are needed.
-    ahead: Option<Vec<DayTable>>,
+    existing: Existing<'a>,
+    /// The tables here, with the times of their rows, once they are needed.
+    tables: Option<Vec<StoredTable>>,
+    /// The record whose rows were looked for last, the table that it is in, and whether it was left out.
+    record: Option<(RowKey, DayTable, bool)>,
     /// Keys that have another content here, and in an earlier page: the row that is here counts no more.
     replaced: HashSet<(DayTable, Arc<str>, RowKey)>,
     open: HashMap<(DayTable, Arc<str>), Batch>,
@@ -70,11 +90,10 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// A receiver of pages of the host with this name. With `existing`, a row that this folder has already, with the
-    /// same key and content, is left out.
-    pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Option<&'a Reader>) -> Receiver<'a> {
+    /// A receiver of pages of the host with this name.
+    pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Existing<'a>) -> Receiver<'a> {
         let (open, rows) = (HashMap::new(), ReceivedRows::default());
-        Receiver { log_host, place_of, existing, ahead: None, replaced: HashSet::new(), open, rows }
+        Receiver { log_host, place_of, existing, tables: None, record: None, replaced: HashSet::new(), open, rows }
     }
 
     /// Adds the rows of a page.
@@ -151,30 +170,83 @@ impl<'a> Receiver<'a> {
     ) -> Result<(), StoreError> {
         let Some(key) = keys.get(row).copied() else { return Ok(()) };
         let is_record = key.item() == 0;
-        if let Some(reader) = self.existing {
-            if known.as_ref().is_none_or(|known| known.table != day) {
-                let ahead = match &mut self.ahead {
-                    Some(ahead) => ahead,
-                    unread => unread.insert(tables_with_later_rows(reader)?),
+        let mut place = day;
+        // The rows of a record are in one table.
+        let of_record = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
+        match (self.existing, of_record) {
+            (Existing::Unread, _) => {}
+            // Rows of other tables are found by their first one.
+            (Existing::Elsewhere(..), Some((_, _, true))) => return Ok(()),
+            (Existing::Elsewhere(..), Some((_, table, false))) => place = table.clone(),
+            (Existing::Elsewhere(..) | Existing::All(_), _) => {
+                if known.as_ref().is_none_or(|known| known.table != place) {
+                    *known = Some(self.known_rows(&place, partition, (keys, row))?);
+                }
+                let only = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
+                let only = only.map(|(_, table, _)| table);
+                let found = match known.as_mut() {
+                    Some(known) => known.find(key, level, properties, (self.log_host, only))?,
+                    None => KnownRow::Absent,
                 };
-                *known = Some(KnownRows::of(reader, &day, ahead, partition, (keys, row))?);
-            }
-            let found = known.as_mut().map_or(Ok(KnownRow::Absent), |known| known.find(key, level, properties))?;
-            let is_replaced = |replaced: &HashSet<_>| {
-                !replaced.is_empty() && replaced.contains(&(day.clone(), partition.clone(), key))
-            };
-            match found {
-                KnownRow::Same if !is_replaced(&self.replaced) => {
+                match (&found, only) {
+                    (KnownRow::Same(table) | KnownRow::Other(table), _) | (KnownRow::Absent, Some(table)) => {
+                        place = table.clone();
+                    }
+                    (KnownRow::Absent, None) => {}
+                }
+                let is_replaced =
+                    !self.replaced.is_empty() && self.replaced.contains(&(place.clone(), partition.clone(), key));
+                let is_known = matches!(found, KnownRow::Same(_)) && !is_replaced;
+                if is_record {
+                    self.record = Some((key, place.clone(), is_known));
+                }
+                if is_known {
                     self.rows.known += u64::from(is_record);
                     return Ok(());
                 }
-                KnownRow::Other => drop(self.replaced.insert((day.clone(), partition.clone(), key))),
-                KnownRow::Same | KnownRow::Absent => {}
+                if matches!(found, KnownRow::Other(_)) {
+                    self.replaced.insert((place.clone(), partition.clone(), key));
+                }
             }
         }
-        self.write((day, partition.clone()), key, level, properties);
+        self.write((place, partition.clone()), key, level, properties);
         self.rows.records += u64::from(is_record);
         Ok(())
+    }
+
+    /// The rows that are here of the range of a page, in the table that they go to now and in others.
+    fn known_rows(
+        &mut self,
+        table: &DayTable,
+        partition: &Arc<str>,
+        (keys, from): (&[RowKey], usize),
+    ) -> Result<KnownRows<'a>, StoreError> {
+        let (Some(newest), Some(oldest)) = (keys.get(from).map(RowKey::time), keys.last().map(RowKey::time)) else {
+            return Ok(KnownRows { table: table.clone(), scans: Vec::new() });
+        };
+        let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
+        match self.existing {
+            Existing::Unread => Ok(KnownRows { table: table.clone(), scans: Vec::new() }),
+            Existing::Elsewhere(reader, tables, has_rows) => {
+                let mut others = Vec::new();
+                for other in tables.iter().filter(|other| other.may_have_moved(table, (oldest, newest))) {
+                    if has_rows(&other.table)? {
+                        others.push(&other.table);
+                    }
+                }
+                // A search skips what surely has none of its records.
+                KnownRows::of(reader, table, others, &Range { contains: Some(self.log_host.to_owned()), ..range })
+            }
+            Existing::All(reader) => {
+                let tables = match &mut self.tables {
+                    Some(tables) => tables,
+                    unread => unread.insert(stored_tables(reader, Ticks::MIN)?),
+                };
+                let others = tables.iter().filter(|other| other.may_have(table, (oldest, newest)));
+                let all = std::iter::once(table).chain(others.map(|other| &other.table)).collect();
+                KnownRows::of(reader, table, all, &range)
+            }
+        }
     }
 
     fn write(
@@ -297,40 +369,61 @@ fn layout_of_own(properties: &[(&str, Property<'_>)], own: &OwnField) -> Option<
     renamed_layout(layout, |name| (name == LOG_HOST).then(|| own.name.clone()))
 }
 
-/// A row, and the one with its key that is here.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A row, and the one with its key that is here, with its table.
+#[derive(Clone, PartialEq, Eq)]
 enum KnownRow {
     Absent,
-    Same,
+    Same(DayTable),
     /// It has another content.
-    Other,
+    Other(DayTable),
+}
+
+/// A day-table here.
+pub struct StoredTable {
+    table: DayTable,
+    /// The times of the oldest and the newest record in it.
+    times: (Ticks, Ticks),
+}
+
+impl StoredTable {
+    /// Whether it may have a row of these times that goes to `table` now: by the name that was configured before, or because the
+    /// day was too far ahead when the row came.
+    fn may_have(&self, table: &DayTable, times: (Ticks, Ticks)) -> bool {
+        let is_ahead = || {
+            self.table.table().same(table.table()) && self.times.1 >= self.table.end() && self.table.end() <= times.1
+        };
+        self.table != *table && (is_ahead() || self.may_have_moved(table, times))
+    }
+
+    /// Whether it may have a row of these times that goes to `table` now, by the configuration before.
+    fn may_have_moved(&self, table: &DayTable, (oldest, newest): (Ticks, Ticks)) -> bool {
+        let has_times = self.times.0 <= newest && oldest <= self.times.1;
+        self.is_other(table.table(), table.period()) && has_times
+    }
+
+    /// Whether it is of another name or period than the day-tables of a table.
+    pub fn is_other(&self, name: &TableName, period: Period) -> bool {
+        !self.table.table().same(name) || self.table.period() != period
+    }
 }
 
 /// The rows that a partition of this folder has in the range of a page, in the order of their keys.
 struct KnownRows<'r> {
     table: DayTable,
-    scans: Vec<std::iter::Peekable<crate::read::scan::Scan<'r>>>,
+    scans: Vec<(DayTable, std::iter::Peekable<crate::read::scan::Scan<'r>>)>,
 }
 
 impl<'r> KnownRows<'r> {
-    /// Of `table`, and of those of `ahead` that may have such rows.
     fn of(
         reader: &'r Reader,
         table: &DayTable,
-        ahead: &[DayTable],
-        partition: &Arc<str>,
-        (keys, from): (&[RowKey], usize),
+        scanned: Vec<&DayTable>,
+        range: &Range,
     ) -> Result<KnownRows<'r>, StoreError> {
         let mut known = KnownRows { table: table.clone(), scans: Vec::new() };
-        let newest = keys.get(from).map(RowKey::time);
-        let oldest = keys.last().map(RowKey::time);
-        let (Some(newest), Some(oldest)) = (newest, oldest) else { return Ok(known) };
-        let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
-        let is_other =
-            |other: &&DayTable| *other != table && other.table().same(table.table()) && other.end() <= newest;
-        for table in std::iter::once(table).chain(ahead.iter().filter(is_other)) {
-            match reader.scan(table, &range) {
-                Ok(scan) => known.scans.push(scan.peekable()),
+        for table in scanned {
+            match reader.scan(table, range) {
+                Ok(scan) => known.scans.push((table.clone(), scan.peekable())),
                 Err(StoreError::TableGone(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -338,23 +431,49 @@ impl<'r> KnownRows<'r> {
         Ok(known)
     }
 
-    /// The row that the partition has of this key. Keys have to be asked for in their order.
+    /// The row that the partition has of this key, in any table or `only` in one. Keys have to be asked for in their order. A row
+    /// with other content in another table than the one that the row goes to now counts only if it is of the same host.
     fn find(
         &mut self,
         key: RowKey,
         level: Option<Level>,
         properties: &[(&str, Property<'_>)],
+        (log_host, only): (&str, Option<&DayTable>),
     ) -> Result<KnownRow, StoreError> {
         let mut found = KnownRow::Absent;
-        for scan in &mut self.scans {
+        for (table, scan) in &mut self.scans {
+            if only.is_some_and(|only| only != table) {
+                continue;
+            }
             match find_row(scan, key, level, properties)? {
-                KnownRow::Same => return Ok(KnownRow::Same),
-                KnownRow::Other => found = KnownRow::Other,
-                KnownRow::Absent => {}
+                FoundRow::Same => return Ok(KnownRow::Same(table.clone())),
+                FoundRow::Other if *table == self.table || only.is_some() || is_next_of_host(scan, log_host) => {
+                    found = KnownRow::Other(table.clone());
+                }
+                FoundRow::Other | FoundRow::Absent => {}
             }
         }
         Ok(found)
     }
+}
+
+/// A row of one table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FoundRow {
+    Absent,
+    Same,
+    Other,
+}
+
+/// Whether a row is a record of this host.
+pub(super) fn is_of_host(row: &Row, log_host: &str) -> bool {
+    let mut is_own = false;
+    row.each_property(|name, value| is_own |= name == LOG_HOST && value == Property::String(log_host));
+    is_own
+}
+
+fn is_next_of_host(scan: &mut std::iter::Peekable<crate::read::scan::Scan<'_>>, log_host: &str) -> bool {
+    matches!(scan.peek(), Some(Ok(row)) if is_of_host(row, log_host))
 }
 
 fn find_row(
@@ -362,24 +481,41 @@ fn find_row(
     key: RowKey,
     level: Option<Level>,
     properties: &[(&str, Property<'_>)],
-) -> Result<KnownRow, StoreError> {
+) -> Result<FoundRow, StoreError> {
     loop {
         match scan.peek() {
-            None => return Ok(KnownRow::Absent),
+            None => return Ok(FoundRow::Absent),
             Some(Ok(row)) if row.key() < key => drop(scan.next()),
-            Some(Ok(row)) if row.key() > key => return Ok(KnownRow::Absent),
+            Some(Ok(row)) if row.key() > key => return Ok(FoundRow::Absent),
             Some(Ok(row)) => {
                 let is_same = row.level() == level && is_same(row, properties);
-                return Ok(if is_same { KnownRow::Same } else { KnownRow::Other });
+                return Ok(if is_same { FoundRow::Same } else { FoundRow::Other });
             }
             Some(Err(_)) => match scan.next() {
                 // The day was dropped since: its rows are gone, and the commit will say so.
-                Some(Err(StoreError::TableGone(_))) | None => return Ok(KnownRow::Absent),
+                Some(Err(StoreError::TableGone(_))) | None => return Ok(FoundRow::Absent),
                 Some(Err(error)) => return Err(error),
                 Some(Ok(_)) => {}
             },
         }
     }
+}
+
+/// All open day-tables with records. Restored days are copies. Those of days that are not over may have records of times up to
+/// `stored` that are being stored.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn stored_tables(reader: &Reader, stored: Ticks) -> Result<Vec<StoredTable>, StoreError> {
+    let days = reader.catalog().days()?.into_iter().filter(|day| day.state == DayState::Open);
+    let stored = days.filter_map(|day| {
+        let times = day.files.iter().filter_map(|file| file.times);
+        let (oldest, newest) = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let newest = if day.table.end() > stored { newest.max(stored) } else { newest };
+        Some(StoredTable { table: day.table, times: (oldest, newest) })
+    });
+    Ok(stored.collect())
 }
 
 /// The day-tables here that have rows of later times than their own. A row whose day is too far ahead is stored in the table of

@@ -1,6 +1,6 @@
 //! Bodies of requests for tests, and what holds of any bytes.
 
-use super::receive::Receiver;
+use super::receive::{Existing, Receiver};
 use super::wire::{BodyLimits, WireOwner, WirePage, decode, encode};
 use crate::format::page::PageBuilder;
 use daytable_model::batch::Batch;
@@ -45,7 +45,7 @@ pub fn assert_body(bytes: &[u8]) {
         for page in body.pages {
             for page in [page.clone().with_checksum(), page] {
                 let place_of = |table: &DayTable, _| Some(table.clone());
-                let mut receiver = Receiver::new("web-1", &place_of, None);
+                let mut receiver = Receiver::new("web-1", &place_of, Existing::Unread);
                 if receiver.add(&page).is_ok() {
                     let rows = receiver.finish();
                     assert!(rows.batches.iter().flat_map(|batch| batch.rows().map(|row| row.key)).count() > 0);
@@ -77,7 +77,7 @@ mod tests {
         let bytes = sample_body(250);
         let body = decode(&bytes, LIMITS).expect("a body");
         let place_of = |table: &DayTable, key: RowKey| (key.position() != 3).then(|| table.clone());
-        let mut receiver = Receiver::new("web-9", &place_of, None);
+        let mut receiver = Receiver::new("web-9", &place_of, Existing::Unread);
         body.pages.iter().for_each(|page| receiver.add(page).expect("rows"));
         let received = receiver.finish();
         assert_eq!((received.records, received.expired, received.known), (249, 1, 0));

@@ -5,7 +5,7 @@ use super::*;
 use crate::forward::inventory;
 use crate::forward::position::ForwardPosition;
 use crate::forward::reader::{CopyCursor, ForwardError, ForwardReader, RequestLimits};
-use crate::forward::receive::Receiver;
+use crate::forward::receive::{Existing, Receiver};
 use crate::forward::wire::WirePage;
 
 fn limits(bytes: usize, pages: usize) -> RequestLimits {
@@ -15,7 +15,7 @@ fn limits(bytes: usize, pages: usize) -> RequestLimits {
 /// The positions of the rows of pages, in order.
 fn positions(pages: &[WirePage]) -> Vec<u64> {
     let place_of = |table: &DayTable, _: RowKey| Some(table.clone());
-    let mut receiver = Receiver::new("web-1", &place_of, None);
+    let mut receiver = Receiver::new("web-1", &place_of, Existing::Unread);
     pages.iter().for_each(|page| receiver.add(page).expect("rows"));
     let received = receiver.finish();
     let mut found: Vec<u64> =
@@ -147,7 +147,7 @@ fn received(
     place_of: &dyn Fn(&DayTable, RowKey) -> Option<DayTable>,
     existing: Option<&Reader>,
 ) -> (Vec<Batch>, u64) {
-    let mut receiver = Receiver::new("web-1", place_of, existing);
+    let mut receiver = Receiver::new("web-1", place_of, existing.map_or(Existing::Unread, Existing::All));
     pages.iter().for_each(|page| receiver.add(page).expect("rows"));
     let received = receiver.finish();
     (received.batches, received.known)
@@ -208,4 +208,52 @@ fn records_are_counted_up_to_a_commit() {
     let (_, later) = reader_rewound(&folder);
     assert_eq!(count(later.commit)[0].records, 90);
     store.close().expect("closed");
+}
+
+/// The configuration names another table for a host. Rows that come again stay in the table of before: equal ones are left out, those of
+/// other content replace theirs there. A row of another host with the same key is none of them.
+#[test]
+fn rows_that_come_again_stay_in_the_table_of_before() {
+    use crate::forward::receive::stored_tables;
+    let (host, central) = (Folder::new(), Folder::new());
+    let (sender, receiver) = (host.open(), central.open());
+    write(&sender, day(0), 0, 50);
+    let pages = reader_rewound(&host).0;
+    let here = |_: &DayTable, _: RowKey| Some(table(day(0)));
+    assert!(commit(&receiver, received(&pages, &here, None).0, 1));
+    // The host has other content for five of them, and five more.
+    let texts: Vec<String> =
+        (40..55).map(|n| if n < 45 { format!("changed {n}") } else { format!("record {n}") }).collect();
+    let rows: Vec<_> =
+        (40..55u64).zip(&texts).map(|(n, text)| (day(0).plus(seconds(n)), n * 10, text.as_str())).collect();
+    assert!(commit(&sender, vec![batch(day(0), "web-1", &rows)], 600));
+    let pages = reader_rewound(&host).0;
+    let other = DayTable::at(&TableName::new("Pay").expect("a name"), daytable_model::key::Period::Day, day(0));
+    let elsewhere = |_: &DayTable, _: RowKey| Some(other.clone());
+    let reader = Reader::open(&central.path()).expect("opened");
+    let tables = stored_tables(&reader, Ticks::MIN).expect("tables");
+    // By table: records of the new one, and whether some go to the old one; and whether some are known.
+    for (name, looked_for, expected) in [
+        ("web-1", "all", (5, true, true)),
+        ("web-1", "elsewhere", (5, true, true)),
+        ("web-1", "unread", (65, false, false)),
+        // The rows that are there are of another host, whatever their keys are.
+        ("web-2", "all", (65, false, false)),
+        ("web-2", "elsewhere", (65, false, false)),
+    ] {
+        let has_rows = |table: &DayTable| inventory::has_received(&reader, table, name);
+        let existing = match looked_for {
+            "all" => Existing::All(&reader),
+            "elsewhere" => Existing::Elsewhere(&reader, &tables, &has_rows),
+            _ => Existing::Unread,
+        };
+        let mut rows = Receiver::new(name, &elsewhere, existing);
+        pages.iter().for_each(|page| rows.add(page).expect("rows"));
+        let rows = rows.finish();
+        let in_table = |name: &str| -> u64 {
+            rows.batches.iter().filter(|batch| batch.table.table().as_str() == name).map(Batch::records).sum()
+        };
+        assert_eq!((in_table("Pay"), in_table("Log") > 0, rows.known > 0), expected, "{name} {looked_for}");
+    }
+    [sender, receiver].into_iter().for_each(|store| store.close().expect("closed"));
 }

@@ -6,7 +6,7 @@ use crate::catalog::table_bounds::TableBounds;
 use crate::forward::intervals::{AdvanceKind, AdvanceStep, HeadInterval, HostAdvance, ReceivedCommits};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::forward::reader::{ForwardReader, RequestLimits};
-use crate::forward::receive::Receiver;
+use crate::forward::receive::{Existing, Receiver};
 use crate::forward::repeated_keys::repeats_keys;
 use crate::forward::wire::WirePage;
 use crate::write::queue::CommitOutcome;
@@ -94,7 +94,7 @@ fn keys_that_are_written_again_are_seen() {
 fn compared(pages: &[WirePage], existing: &Folder) -> Vec<Batch> {
     let place_of = |table: &DayTable, _: RowKey| Some(table.clone());
     let reader = Reader::open(&existing.path()).expect("opened");
-    let mut receiver = Receiver::new("web-1", &place_of, Some(&reader));
+    let mut receiver = Receiver::new("web-1", &place_of, Existing::All(&reader));
     pages.iter().for_each(|page| receiver.add(page).expect("rows"));
     receiver.finish().batches
 }
@@ -113,7 +113,7 @@ fn the_later_row_of_a_key_counts_after_a_comparison() {
     // The newest came first, and then the backlog.
     for page in pages.iter().rev() {
         let place_of = |table: &DayTable, _: RowKey| Some(table.clone());
-        let mut rows = Receiver::new("web-1", &place_of, None);
+        let mut rows = Receiver::new("web-1", &place_of, Existing::Unread);
         rows.add(page).expect("rows");
         assert!(commit(&receiver, rows.finish().batches, 1));
     }

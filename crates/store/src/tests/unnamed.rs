@@ -101,7 +101,7 @@ fn files_being_created_or_removed_are_named() {
     let mut catalog = catalog::Catalog::open_to_write(&copy.path()).expect("opened");
     let inputs: Vec<_> = catalog.files_of(&table(day(0))).expect("read");
     catalog.end_seal(&sealing.table, &inputs, &sealing.output, &sealed).expect("ended");
-    catalog.drop_day(&table(day(1)), catalog::Permit::WithoutArchive, day(9)).expect("dropped");
+    catalog.drop_day(&table(day(1)), catalog::Permit::WithoutArchive, day(9), &[]).expect("dropped");
     let (name, role) = ("Log20261103.1.db".to_owned(), catalog::FileRole::Open);
     let new = catalog::NewFile { day: table(day(2)), generation: 1, name, role, is_behind: false };
     catalog.begin_creating(&[new]).expect("begun");

@@ -54,6 +54,11 @@ impl SourceReceipt {
     }
 }
 
+/// Whether a reason of a ledger counts bytes, not records.
+pub fn counts_bytes(reason: &str) -> bool {
+    reason.ends_with("_bytes") || reason.starts_with("bytes ")
+}
+
 /// The ledger of a listener: everything that it received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerLedger {
@@ -204,14 +209,6 @@ impl Catalog {
     pub fn accounts(&self) -> Result<Accounts, StoreError> {
         let accounts = self.connection().unchecked_transaction().and_then(|transaction| read(&transaction));
         accounts.map_err(StoreError::sqlite(&self.path))
-    }
-
-    /// Changes accounts outside of a commit.
-    pub(crate) fn change_accounts(
-        &mut self,
-        change: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<(), StoreError> {
-        self.change(change)
     }
 
     /// The ledgers of all listeners.

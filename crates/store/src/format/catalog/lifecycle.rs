@@ -12,6 +12,8 @@
 //! the sealed file has every row of the day, and an archive with the file's length, SHA-256 and rows was read back at
 //! the place that the table requires. So nothing can change between the check and the drop.
 
+use super::accounting;
+use super::accounting::SourceReceipt;
 use super::database::Catalog;
 use super::files::LiveFile;
 use super::files::Seal;
@@ -120,8 +122,15 @@ impl Catalog {
     }
 
     /// Drops `day`: its files are no longer live and become pending for removal. Returns their names. Refused, with the
-    /// missing proof, if the day lacks the permit that its table requires.
-    pub(crate) fn drop_day(&mut self, day: &DayTable, permit: Permit, now: Ticks) -> Result<Vec<String>, StoreError> {
+    /// missing proof, if the day lacks the permit that its table requires. What is lost with the day is counted in the same
+    /// transaction, by `receipts`.
+    pub(crate) fn drop_day(
+        &mut self,
+        day: &DayTable,
+        permit: Permit,
+        now: Ticks,
+        receipts: &[SourceReceipt],
+    ) -> Result<Vec<String>, StoreError> {
         let name = day.to_string();
         let dropped = self.change(|transaction| {
             if permit == Permit::Proven
@@ -148,6 +157,7 @@ impl Catalog {
                 "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL, clock_behind = 0
                           WHERE name = ?1";
             transaction.execute(update, params![name, now.get()])?;
+            accounting::add(transaction, receipts)?;
             Ok(Ok(files))
         })?;
         dropped.map_err(|missing| StoreError::Refused(format!("{day} is not dropped: {missing}")))

@@ -39,7 +39,7 @@ fn a_commit_is_read_back_by_another() {
     writer.commit(2, &touched, std::iter::empty(), [].iter(), None, CommitEntry::default()).expect("committed");
     assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
-    assert_eq!(writer.drop_day(&old, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
+    assert_eq!(writer.drop_day(&old, Permit::Proven, Ticks::MIN, &[]).expect("dropped"), ["Log20261120.1.db"]);
     assert_eq!(reader.dropped().expect("read"), std::slice::from_ref(&old));
     assert_eq!(reader.files().expect("read").len(), 1);
     assert_eq!(reader.generation(&old).expect("read"), 1);

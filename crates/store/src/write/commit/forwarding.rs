@@ -4,11 +4,12 @@
 use super::Committer;
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::catalog::accounting::{self, SourceReceipt};
+use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
 use crate::format::day_file::WrittenPages;
 use crate::forward::intervals::{AdvanceResult, ReceivedCommits};
 use crate::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
+use crate::forward::reader;
 use crate::write::queue::{CommitOutcome, Submission};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
@@ -50,19 +51,27 @@ impl Committer {
         self.held.is_some_and(|held| files.iter().any(|file| file.last_seq > held))
     }
 
-    /// Rows of these files that a receiver lacks, at most.
-    pub(super) fn unforwarded(&self, files: &[LiveFile]) -> i64 {
-        let lacks = |file: &&LiveFile| self.held.is_some_and(|held| file.last_seq > held);
-        files.iter().filter(lacks).map(|file| file.entities).sum()
-    }
-
-    /// Counts rows that were dropped although a receiver lacked them.
-    pub(super) fn count_unforwarded(&mut self, day: &DayTable, rows: i64) -> Result<(), StoreError> {
-        let Some(rows) = u64::try_from(rows).ok().filter(|rows| *rows > 0) else { return Ok(()) };
-        tracing::warn!(table = %day, rows, "dropped a day before all of it was forwarded");
-        let losses = vec![(format!("dropped before it was forwarded: {day}"), rows)];
-        let receipt = SourceReceipt { losses, ..SourceReceipt::records("forward", "unforwarded", 0) };
-        self.catalog.change_accounts(|transaction| accounting::add(transaction, &[receipt]))
+    /// What a drop of `day` loses because a receiver lacks it, at most: a receiver may have more than is noted here. The receipt
+    /// belongs into the transaction of the drop.
+    pub(super) fn unforwarded(&self, day: &DayTable, files: &[LiveFile]) -> Option<SourceReceipt> {
+        let held = self.held?;
+        let lacked = files.iter().filter(|file| file.last_seq > held);
+        let rows: u64 = lacked.clone().map(|file| file.entities.unsigned_abs()).sum();
+        if rows == 0 {
+            return None;
+        }
+        let (records, bytes) = reader::day_after(&self.layout.data, day, held).unwrap_or_else(|error| {
+            // What cannot be counted is more likely too much than too little.
+            tracing::warn!(table = %day, %error, "the rows and files of a day are counted, because its records cannot be");
+            let length = |file: &LiveFile| std::fs::metadata(self.layout.table_file(&file.name)).map_or(0, |file| file.len());
+            (rows, lacked.map(length).sum())
+        });
+        let losses = vec![
+            (format!("dropped before it was forwarded: {day}"), records),
+            (format!("bytes of a day that was dropped before it was forwarded: {day}"), bytes),
+        ];
+        let losses = losses.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>();
+        (!losses.is_empty()).then(|| SourceReceipt { losses, ..SourceReceipt::records("forward", "unforwarded", 0) })
     }
 
     /// Sets the receivers by their names.

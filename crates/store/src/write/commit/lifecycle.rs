@@ -6,6 +6,7 @@
 
 use super::Committer;
 use crate::StoreError;
+use crate::format::catalog::accounting::{SourceReceipt, counts_bytes};
 use crate::format::catalog::{Archived, Committed, FileRole, LiveFile, Permit, Seal};
 use crate::format::sealed;
 use crate::layout;
@@ -196,10 +197,16 @@ impl Committer {
                 return Err(StoreError::Refused(format!("{day} is not dropped: it has unsent rows")));
             }
         }
-        let unforwarded = self.unforwarded(&live);
+        let unforwarded = self.unforwarded(day, &live);
         daytable_platform::failpoint!("drop-before");
-        let files = self.catalog.drop_day(day, permit, time::now())?;
-        self.count_unforwarded(day, unforwarded)?;
+        let files = self.catalog.drop_day(day, permit, time::now(), unforwarded.as_slice())?;
+        daytable_platform::failpoint!("drop-hidden");
+        if let Some(SourceReceipt { losses, .. }) = unforwarded {
+            let count =
+                |is_bytes| losses.iter().find(|(reason, _)| counts_bytes(reason) == is_bytes).map_or(0, |(_, n)| *n);
+            let (records, bytes) = (count(false), count(true));
+            tracing::warn!(table = %day, records, bytes, "dropped a day before all of it was forwarded");
+        }
         self.closed.insert(day.clone());
         self.compactor.forget(day);
         if let Some(open) = self.days.remove(day) {

@@ -58,7 +58,7 @@ fn sealed(catalog: &mut Catalog, table: &DayTable, generation: i64, rows: u64) {
 }
 
 fn refusal(catalog: &mut Catalog, table: &DayTable) -> String {
-    match catalog.drop_day(table, Permit::Proven, Ticks::MIN) {
+    match catalog.drop_day(table, Permit::Proven, Ticks::MIN, &[]) {
         Err(StoreError::Refused(reason)) => reason,
         other => panic!("{other:?}"),
     }
@@ -81,7 +81,7 @@ fn a_day_is_dropped_with_the_proof_that_its_table_asks_for_and_not_before() {
         assert!(refusal(&mut catalog, &table).contains("no archive at file:///a"), "{wrong:?}");
     }
     catalog.put_archive(&archived(&table, 2, "file:///a", 5)).expect("noted");
-    assert_eq!(catalog.drop_day(&table, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.2.parquet"]);
+    assert_eq!(catalog.drop_day(&table, Permit::Proven, Ticks::MIN, &[]).expect("dropped"), ["Log20261120.2.parquet"]);
     assert_eq!(catalog.files().expect("read"), []);
 }
 
@@ -109,7 +109,7 @@ fn rows_after_the_archive_prevent_the_drop() {
     catalog.put_archive(&archived(&table, 4, "file:///a", 6)).expect("noted");
     let superseded = |a: &Archived| (a.generation, a.is_superseded);
     assert_eq!(catalog.archives().expect("read").iter().map(superseded).collect::<Vec<_>>(), [(2, true), (4, false)]);
-    catalog.drop_day(&table, Permit::Proven, Ticks::MIN).expect("dropped");
+    catalog.drop_day(&table, Permit::Proven, Ticks::MIN, &[]).expect("dropped");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_table_that_asked_for_an_archive_until_lately_asks_still() {
     let until = Ticks::new(1000).expect("in range");
     catalog.set_rules(&[Rule { archive_before: Some(("file:///a".into(), until)), ..rule(None) }]).expect("noted");
     assert!(refusal(&mut catalog, &table).contains("in no archive"));
-    catalog.drop_day(&table, Permit::Proven, until).expect("dropped");
+    catalog.drop_day(&table, Permit::Proven, until, &[]).expect("dropped");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_explicit_permit_drops_without_an_archive() {
     let table = day("Log20261120");
     let (_dir, mut catalog) = catalog(&table);
     catalog.set_rules(&[rule(Some("file:///a"))]).expect("noted");
-    catalog.drop_day(&table, Permit::WithoutArchive, Ticks::MIN).expect("dropped");
+    catalog.drop_day(&table, Permit::WithoutArchive, Ticks::MIN, &[]).expect("dropped");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_day_that_was_dropped_while_it_was_sealed_stays_dropped() {
     let table = day("Log20261120");
     let (_dir, mut catalog) = catalog(&table);
     let inputs = catalog.begin_seal(&table, 2, "Log20261120.2.parquet").expect("begun");
-    catalog.drop_day(&table, Permit::Proven, Ticks::MIN).expect("dropped");
+    catalog.drop_day(&table, Permit::Proven, Ticks::MIN, &[]).expect("dropped");
     let ended = catalog.end_seal(&table, &inputs, "Log20261120.2.parquet", &seal(5));
     assert!(matches!(ended, Err(StoreError::Refused(_))), "{ended:?}");
     assert_eq!(catalog.files().expect("read"), []);
@@ -161,7 +161,7 @@ fn a_restored_day_needs_its_archive_for_the_drop_and_accepts_no_records() {
     catalog.forget_archive(&table, 2, "file:///a").expect("forgotten");
     assert!(refusal(&mut catalog, &copy).contains("no archive"));
     catalog.put_archive(&archived(&table, 2, "s3://elsewhere/", 5)).expect("noted");
-    catalog.drop_day(&copy, Permit::Proven, Ticks::MIN).expect("dropped");
+    catalog.drop_day(&copy, Permit::Proven, Ticks::MIN, &[]).expect("dropped");
     assert_eq!(state(&catalog).map(|day| day.state), Some(DayState::Dropped));
 }
 
