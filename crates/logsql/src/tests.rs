@@ -289,8 +289,8 @@ fn each_name_of_a_pipe_is_parsed_and_documented() {
         if let Err(error) = ParsedQuery::parse(&format!("* | {name}")) {
             assert!(!error.message().starts_with(crate::pipe_parser::NO_PIPE), "{error}");
         }
-        let is_it = |text: &&str| text.split([' ', '(']).next() == Some(name);
-        assert!(documented.iter().any(|text| is_it(&text)), "{name} is not in the table of pipes");
+        let is_it = |text: &str| text.split([' ', '(']).next() == Some(name);
+        assert!(documented.iter().any(|text| is_it(text)), "{name} is not in the table of pipes");
     }
 }
 
