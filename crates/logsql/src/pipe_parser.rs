@@ -22,6 +22,8 @@ use std::ops::Range;
 
 type Parsed<T> = Result<T, SyntaxError>;
 
+/// The error of a name in [`PIPES`] that has no pipe here.
+pub(crate) const NO_PIPE: &str = "no pipe has the name ";
 /// Rows of `top`, `first` and `last` without a number.
 const TOP_DEFAULT: u64 = 10;
 
@@ -248,13 +250,15 @@ impl Parser<'_> {
                 let limit = if self.accept("limit") { Some(self.whole_number()?) } else { None };
                 Pipe::FieldValues { field, limit }
             }
-            _ => {
+            "sample" => {
                 let at = self.token().at.clone();
                 match self.whole_number()? {
                     0 => return self.error(at, "expected a number of at least 1"),
                     n => Pipe::Sample(n),
                 }
             }
+            // A test says that each name has a pipe.
+            _ => return self.error(at, format!("{NO_PIPE}{name}")),
         })
     }
 

@@ -278,6 +278,22 @@ fn an_error_names_the_place_and_the_expected_text() {
     );
 }
 
+/// A name that nothing parses, and a pipe without a row in the query language, are found here.
+#[test]
+fn each_name_of_a_pipe_is_parsed_and_documented() {
+    let page = include_str!("../../../docs/reference/query-language.md");
+    let (_, table) = page.split_once("\n| pipe | also named | gives |\n").expect("the table of pipes");
+    let (table, _) = table.split_once("\n\n").expect("an end of the table");
+    let documented: Vec<&str> = table.split('`').skip(1).step_by(2).collect();
+    for name in crate::keyword::PIPES {
+        if let Err(error) = ParsedQuery::parse(&format!("* | {name}")) {
+            assert!(!error.message().starts_with(crate::pipe_parser::NO_PIPE), "{error}");
+        }
+        let is_it = |text: &str| text.split([' ', '(']).next() == Some(name);
+        assert!(documented.iter().any(|text| is_it(text)), "{name} is not in the table of pipes");
+    }
+}
+
 #[test]
 fn limits_are_errors() {
     for query in [

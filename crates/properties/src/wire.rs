@@ -99,26 +99,29 @@ static PUSHED: LazyLock<Option<PushSettings>> = LazyLock::new(|| {
     Some(PushSettings::new(Router::new(vec![route]), ParseOptions::default(), limits))
 });
 
+/// The endpoints, each with the content types that choose between its decoders. A new row stands at the end: the first byte of an
+/// input chooses one.
+const FORMS: [(Endpoint, &str); 11] = [
+    (Endpoint::Ingest, "application/json"),
+    (Endpoint::Ingest, "application/x-ndjson"),
+    (Endpoint::Ingest, "text/plain"),
+    (Endpoint::Ingest, ""),
+    (Endpoint::Otlp, "application/x-protobuf"),
+    (Endpoint::Otlp, "application/json"),
+    (Endpoint::Loki, "application/x-protobuf"),
+    (Endpoint::Loki, "application/json"),
+    (Endpoint::Bulk, ""),
+    (Endpoint::Journal, ""),
+    (Endpoint::Ingest, "application/msgpack"),
+];
+
 /// Any bytes pushed to any endpoint, in any form and encoding, give records within the limits or are refused. The first
 /// byte selects the endpoint and the form, the second the encoding. The bytes are decoded as they are, or encoded
 /// first, so that random bytes get past the decoders.
 pub(super) fn any_push(bytes: &[u8]) {
     let ([choice, encoding, body @ ..], Some(setting)) = (bytes, &*PUSHED) else { return };
-    let forms = [
-        (Endpoint::Ingest, "application/json"),
-        (Endpoint::Ingest, "application/x-ndjson"),
-        (Endpoint::Ingest, "text/plain"),
-        (Endpoint::Ingest, ""),
-        (Endpoint::Otlp, "application/x-protobuf"),
-        (Endpoint::Otlp, "application/json"),
-        (Endpoint::Loki, "application/x-protobuf"),
-        (Endpoint::Loki, "application/json"),
-        (Endpoint::Bulk, ""),
-        (Endpoint::Journal, ""),
-        (Endpoint::Ingest, "application/msgpack"),
-    ];
     let encodings = [Encoding::Identity, Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Snappy];
-    let (endpoint, media) = forms[usize::from(*choice) % forms.len()];
+    let (endpoint, media) = FORMS[usize::from(*choice) % FORMS.len()];
     let is_small = *encoding >= 128;
     let encoding = encodings[usize::from(*encoding % 128) % encodings.len()];
     let packed = if is_small { packed(encoding, body) } else { None };
@@ -158,4 +161,16 @@ fn packed(encoding: Encoding, body: &[u8]) -> Option<Vec<u8>> {
 /// Any bytes are a body with rows of another daytable, or an error; also with checksums that are right.
 pub(super) fn any_forward(bytes: &[u8]) {
     daytable_store::forward::samples::assert_body(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Endpoint, FORMS};
+
+    #[test]
+    fn every_endpoint_has_a_form() {
+        for endpoint in Endpoint::ALL {
+            assert!(FORMS.iter().any(|(of, _)| *of == endpoint), "{endpoint:?} has no row in the forms");
+        }
+    }
 }

@@ -11,36 +11,40 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The endpoint of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// `/ingest`
-    Ingest,
-    /// `/v1/logs`
-    Otlp,
-    /// `/loki/api/v1/push`
-    Loki,
-    /// `/elasticsearch/_bulk`
-    Bulk,
-    /// `/upload`
-    Journal,
+/// Makes [`Endpoint`] of one list. Counters are found by the number of an endpoint, so the list of all must not lack one.
+macro_rules! endpoints {
+    ($($(#[$doc:meta])* $endpoint:ident: $source:literal,)*) => {
+        /// The endpoint of a request.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Endpoint {
+            $($(#[$doc])* $endpoint,)*
+        }
+
+        impl Endpoint {
+            /// Every endpoint, in the order of their numbers.
+            pub const ALL: [Endpoint; [$($source),*].len()] = [$(Endpoint::$endpoint),*];
+
+            /// The source of its records, and its name in metrics.
+            pub const fn source(self) -> &'static str {
+                match self {
+                    $(Endpoint::$endpoint => $source,)*
+                }
+            }
+        }
+    };
 }
 
-impl Endpoint {
-    /// Every endpoint, in the order of their numbers.
-    pub const ALL: [Endpoint; 5] =
-        [Endpoint::Ingest, Endpoint::Otlp, Endpoint::Loki, Endpoint::Bulk, Endpoint::Journal];
-
-    /// The source of its records, and its name in metrics.
-    pub const fn source(self) -> &'static str {
-        match self {
-            Endpoint::Ingest => "http/ingest",
-            Endpoint::Otlp => "http/otlp",
-            Endpoint::Loki => "http/loki",
-            Endpoint::Bulk => "http/elasticsearch",
-            Endpoint::Journal => "http/journal",
-        }
-    }
+endpoints! {
+    /// `/ingest`
+    Ingest: "http/ingest",
+    /// `/v1/logs`
+    Otlp: "http/otlp",
+    /// `/loki/api/v1/push`
+    Loki: "http/loki",
+    /// `/elasticsearch/_bulk`
+    Bulk: "http/elasticsearch",
+    /// `/upload`
+    Journal: "http/journal",
 }
 
 /// The limits of a request.
@@ -164,4 +168,19 @@ pub(super) fn hash(parts: &[&[u8]]) -> [u8; 32] {
 /// A content type without its parameters, in lower case.
 pub(super) fn essence(media: &str) -> String {
     media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Endpoint;
+
+    /// [`Push::counters_of`](super::super::Push::counters_of) finds counters by these numbers.
+    #[test]
+    fn each_endpoint_has_its_number_and_its_source() {
+        for (number, endpoint) in Endpoint::ALL.into_iter().enumerate() {
+            assert_eq!(endpoint as usize, number);
+            let same = Endpoint::ALL.into_iter().filter(|other| other.source() == endpoint.source());
+            assert_eq!(same.count(), 1, "{}", endpoint.source());
+        }
+    }
 }

@@ -47,7 +47,7 @@ pub struct Push {
     host: String,
     parse_permits: Arc<Semaphore>,
     upload_permits: Arc<Semaphore>,
-    counters: [Arc<SourceCounters>; 5],
+    counters: [Arc<SourceCounters>; Endpoint::ALL.len()],
 }
 
 /// The rows of a request before their commit.
