@@ -56,7 +56,7 @@ fn the_end_of_the_input_ends_the_tools() {
     };
     assert_eq!(heard(""), (Some(0), String::new()));
     let (code, error) = heard("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
-    assert!(code == Some(64) && error.contains("no request `initialize`"), "{code:?} {error}");
+    assert!(code == Some(64) && error.contains("not the request `initialize`"), "{code:?} {error}");
     assert!(!error.contains("JsonRpc") && !error.contains("Some("), "{error}");
 }
 

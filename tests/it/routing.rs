@@ -85,3 +85,18 @@ fn a_condition_that_is_wrong_is_said_with_its_line() {
     assert_eq!(output.status.code(), Some(78));
     assert!(said.contains(":4:") && said.contains("when: expected )") && said.contains(" ^"), "{said}");
 }
+
+/// The name of a table is not the beginning of another one's.
+#[test]
+fn a_table_is_chosen_by_its_whole_name() {
+    let place = Place::new();
+    let config = place.configure(
+        "[[table]]\nname = \"LogPay\"\nwhen = \"pay\"\nkeep = \"3650d\"\n[[table]]\nname = \"Log\"\nkeep = \"3650d\"\n",
+    );
+    place.write("a.log", &["2026-11-20 10:00:00 INFO pay me".to_owned(), "2026-11-20 10:00:01 INFO other".to_owned()]);
+    let (config, file) = (config.display().to_string(), place.log("a.log").display().to_string());
+    place.said("import", &["--config", &config, "--instance", "test", &file]);
+    let count = |table: &str| place.said("count", &["--table", table]).trim().to_owned();
+    let counts = ["Log", "LogPay", "Log20261120", "Log*", "Lo", "LogPay20261120"].map(count);
+    assert_eq!(counts, ["1", "1", "1", "2", "0", "1"]);
+}

@@ -262,7 +262,7 @@ fn a_credential_is_for_tables_and_nothing_of_another_one_is_stored() {
     wrong.args(["hosts", "invite", "web-3", "--tables", "a b", "--data"]).arg(central.place.data());
     let wrong = wrong.output().expect("run");
     assert!(
-        !wrong.status.success() && String::from_utf8_lossy(&wrong.stderr).contains("no pattern of tables"),
+        !wrong.status.success() && String::from_utf8_lossy(&wrong.stderr).contains("not a pattern of tables"),
         "{wrong:?}"
     );
 }

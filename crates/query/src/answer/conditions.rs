@@ -59,12 +59,16 @@ impl QueryConditions {
         }
         let exact = self.instances.len() == 1 && !self.instances[0].contains('*');
         if !exact {
-            conditions.extend(one_of("instance", &self.instances, |name| name.to_owned()));
+            conditions.extend(one_of("instance", &self.instances, Test::glob));
         }
-        conditions.extend(one_of("source", &self.sources, |name| name.to_owned()));
+        conditions.extend(one_of("source", &self.sources, Test::glob));
         conditions.extend(one_of("table", &self.tables, |name| {
-            // A day-table ends in the digits of its day.
-            if name.ends_with(|c: char| c.is_ascii_digit() || c == '*') { name.to_owned() } else { format!("{name}*") }
+            // A day-table ends in the digits of its day, and the name of a table in none.
+            match name.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !name.ends_with(|c: char| c.is_ascii_digit())
+            {
+                true => Test::Regexp(format!("^{name}[0-9]+$")),
+                false => Test::glob(name),
+            }
         }));
         for condition in conditions {
             query.filter = match query.filter {
@@ -90,8 +94,8 @@ impl QueryConditions {
 }
 
 /// The condition that a field has one of the values, in which `*` stands for any text; `None` without values.
-fn one_of(field: &str, values: &[String], pattern: impl Fn(&str) -> String) -> Option<Expression> {
-    let test = |value: &String| Expression::Field(FieldName::new(field), Test::glob(&pattern(value)));
+fn one_of(field: &str, values: &[String], test: impl Fn(&str) -> Test) -> Option<Expression> {
+    let test = |value: &String| Expression::Field(FieldName::new(field), test(value));
     let mut tests: Vec<Expression> = values.iter().map(test).collect();
     if tests.len() > 1 { Some(Expression::Or(tests)) } else { tests.pop() }
 }
@@ -157,7 +161,7 @@ mod tests {
         assert_eq!((&one, &of_one.filter), (&other, &of_other.filter));
         assert_eq!(of_one.filter.limit, Some(7));
         let filter = one.filter.to_string();
-        for part in ["instance", "db", "Log*", "Acme20261121", "status", "user"] {
+        for part in ["instance", "db", "^Log[0-9]+$", "Acme20261121", "status", "user"] {
             assert!(filter.contains(part), "{part}: {filter}");
         }
         for wrong in [r#"{"level":"errror"}"#, r#"{"since":-1}"#, r#"{"sinec":1}"#] {
