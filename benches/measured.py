@@ -3,7 +3,7 @@
 
     python3 benches/measured.py [--from FOLDER]
 
-It runs the benchmarks `end_to_end`, `edges`, `fleet` and `asking`, which takes some 50 minutes on two cores, and keeps what each printed in
+It runs the benchmarks `end_to_end`, `edges`, `fleet` and `asking`, which takes some 25 minutes on two cores, and keeps what each printed in
 target/measured. From that it writes docs/lab/DATE-measured.md with every table whole, the table of docs/evidence/measured.md, and the six rows
 of README. `--from` writes them from the output of a former run. Nothing else should run on the machine meanwhile. Other programs take part where
 they are there: rsyslog and zstd from the system, DuckDB and ClickHouse from target/venv (tests/requirements.txt and
@@ -15,7 +15,7 @@ import os, re, subprocess, sys, time
 ROOT = os.path.abspath(f"{os.path.dirname(__file__)}/..")
 RUNS = {
     "end_to_end": ["--no-quiet"],
-    "edges": ["middle", "latency", "syslog", "questions", "--runs", "3"],
+    "edges": ["middle", "latency", "syslog", "--runs", "3"],
     "fleet": ["central", "backlog", "host", "delay", "idle", "relp", "kills"],
     "asking": ["--repeats", "3"],
 }
@@ -128,7 +128,6 @@ def table_rows(of):
     ]:
         rows.append((question, "; ".join(f"{of.of('asking', question, state)} ms" for state in ["open", "sealed"]),
                      ", ".join(f"{name} {time}" for name, time in of.peers(question).items())))
-    rows.append(("64 clients ask what takes most memory, `memory_max` 256 MiB", f"{of.edge('64 at once, 256MiB: RSS at most', 'MB'):.0f} MB", ""))
     return rows
 
 
