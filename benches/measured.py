@@ -50,7 +50,8 @@ class Printed:
                 elif head is None:
                     head = cells
                 else:
-                    self.rows[bench, cells[0]] = dict(zip(head, cells))
+                    # Two columns may have one name: the first is that of times.
+                    self.rows[bench, cells[0]] = dict(reversed(list(zip(head, cells))))
 
     def of(self, bench, row, column):
         """A cell, which must be there."""
