@@ -143,7 +143,7 @@ pub(super) struct LakeArgs {
 }
 
 /// The address of a lake, which may be the path of a folder.
-pub(super) fn lake_address(text: &str) -> Result<ArchiveUrl, String> {
+fn lake_address(text: &str) -> Result<ArchiveUrl, String> {
     let address = match text.contains("://") {
         true => text.to_owned(),
         false => {
@@ -227,7 +227,7 @@ pub(super) fn rules_of_config(config: &Config) -> (Vec<TableRule>, LifecycleLimi
 }
 
 /// How long a command believes a list of a lake: all questions of a command are about the same files.
-const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
+pub(super) const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// Where a command finds records.
 pub(super) enum RecordStores {

@@ -1,9 +1,10 @@
 //! `daytable sql`: runs an installed `duckdb` with a view `logs` of all records in the data folder, or in a lake.
 //!
 //! Sealed days are Parquet files, which `duckdb` reads where they lie. Days that are open, or in several files, are exported to
-//! a temporary file without a name, which `duckdb` reads by its descriptor; so nothing is left behind.
+//! a temporary file without a name, which `duckdb` reads by its descriptor; so nothing is left behind. So are the records of a lake in
+//! object storage: `duckdb` gets no credentials.
 
-use super::args::{DataArgs, is_denied, lake_address};
+use super::args::{DataArgs, LISTED_FOR, LakeArgs, is_denied, lake_access};
 use super::asked::{AskedDaemon, AskedPart};
 use super::control::Control;
 use super::exit::CliError;
@@ -44,9 +45,14 @@ pub(super) struct Args {
     /// The statement. Its table is the view logs, with the columns instance, time, level, message, source, and one for each field. Without a statement, duckdb reads them from the terminal
     #[arg(value_name = "SQL")]
     statement: Option<String>,
-    /// Read the archives of all hosts below this folder instead of a data folder, with the columns log_day and log_host
-    #[arg(long, value_name = "FOLDER", value_parser = lake_address)]
-    lake: Option<ArchiveUrl>,
+    #[command(flatten)]
+    lake: LakeArgs,
+    /// With --lake: of records that match this filter alone, so that few files are fetched
+    #[arg(long = "where", value_name = "FILTER", requires = "lake")]
+    filter: Option<String>,
+    /// With --lake: the configuration with the access to object storage. Without a file, /etc/daytable/daytable.toml, or the environment
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
+    config: Option<PathBuf>,
     /// Print a JSON array
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -57,8 +63,15 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let spool;
-    let statement = match &args.lake {
-        Some(address) => view_of_lake(address)?,
+    let statement = match &args.lake.lake {
+        Some(address) => match address.folder().filter(|_| args.filter.is_none()) {
+            Some(folder) => view_of_lake(address, folder)?,
+            None => {
+                let (records, missing) = export_of_lake(args)?;
+                ask(args, &view(&[], &records, Partitions::InPaths)?)?;
+                return missing.map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)));
+            }
+        },
         None => {
             let data_dir = args.data.dir();
             let reader = args.data.reader().map_err(CliError::from);
@@ -66,7 +79,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 Err(error) if is_denied(&error) => match locate::connect(&data_dir, None) {
                     Ok(Some(control)) => {
                         spool = export_of_daemon(control)?;
-                        return ask(args, &view(&[], &spool)?);
+                        return ask(args, &view(&[], &spool, Partitions::None)?);
                     }
                     _ => return Err(error),
                 },
@@ -82,7 +95,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             let (sealed, exported) = days(&reader, &data_dir)?;
             // Its descriptor is open until duckdb ends.
             spool = export(&reader, exported)?;
-            view(&sealed, &spool)?
+            view(&sealed, &spool, Partitions::None)?
         }
     };
     ask(args, &statement)
@@ -113,14 +126,7 @@ fn ask(args: &Args, view: &str) -> Result<(), CliError> {
 }
 
 /// The statement that makes the view of a lake in a folder. Which files are the tables is daytable's answer, not a pattern's.
-fn view_of_lake(address: &ArchiveUrl) -> Result<String, CliError> {
-    let Some(folder) = address.folder() else {
-        return Err(CliError::Unavailable(format!(
-            "daytable gives duckdb no credentials, so it asks lakes in folders alone: in duckdb, with its extension delta and a \
-             secret of your own, ask delta_scan('{address}/TABLE'); or use daytable query --lake {address}, or daytable export \
-             --lake {address} --format parquet --output FILE"
-        )));
-    };
+fn view_of_lake(address: &ArchiveUrl, folder: &Path) -> Result<String, CliError> {
     let failed = |error| CliError::Step(StepError::Archive(error));
     let lake = Lake::open(address, &Access::default(), None, Duration::ZERO).map_err(failed)?;
     let listing = lake.listing().map_err(failed)?;
@@ -137,6 +143,16 @@ fn view_of_lake(address: &ArchiveUrl) -> Result<String, CliError> {
     let files: Vec<PathBuf> = listing.files.iter().map(|file| folder.join(file.object())).collect();
     let sealed = view_of_sealed(&files, Partitions::InPaths)?.unwrap_or_else(|| NOTHING.into());
     Ok(format!("SET TimeZone = 'UTC'; CREATE VIEW logs AS {sealed};"))
+}
+
+/// The records of a lake as a Parquet file, and what is missing of them.
+fn export_of_lake(args: &Args) -> Result<(File, Option<String>), CliError> {
+    let access = lake_access(args.config.as_deref())?;
+    let archives = args.lake.open(&access, LISTED_FOR)?.map_or(Archives::Skip, Archives::Lake);
+    let reader = Reader::empty(Path::new(""))?;
+    let filter = args.filter.as_deref().map_or(Ok(Expression::All), Expression::parse);
+    let query = ParsedQuery { filter: filter.map_err(|error| CliError::Usage(error.to_string()))?, pipes: Vec::new() };
+    export_of(&Stores::local(&reader, &archives), &query)
 }
 
 /// Where the columns of the partitions of files are.
@@ -192,20 +208,23 @@ fn days(reader: &Reader, data_dir: &Path) -> Result<(Vec<PathBuf>, Vec<String>),
 
 /// The records of these day-tables as a Parquet file.
 fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
-    let mut rows = RowFile::new()?;
     let filter = Expression::Field(FieldName::new("table"), Test::In(tables));
-    let query = ParsedQuery { filter, pipes: Vec::new() };
-    let stores = Stores::local(reader, &Archives::Skip);
+    match export_of(&Stores::local(reader, &Archives::Skip), &ParsedQuery { filter, pipes: Vec::new() })? {
+        (_, Some(missing)) => Err(CliError::Incomplete(missing)),
+        (file, None) => Ok(file),
+    }
+}
+
+/// The records of a query as a Parquet file, and what is missing of them.
+fn export_of(stores: &Stores<'_>, query: &ParsedQuery) -> Result<(File, Option<String>), CliError> {
+    let mut rows = RowFile::new()?;
     let mut pushed = Ok(());
-    let report = answer(&stores, &query, &AnswerOptions::at(now()), &|| true, &mut |item| {
+    let report = answer(stores, query, &AnswerOptions::at(now()), &|| true, &mut |item| {
         pushed = rows.push(item);
         if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     pushed?;
-    if let Some(missing) = report.incomplete() {
-        return Err(CliError::Incomplete(missing));
-    }
-    rows.finish()
+    Ok((rows.finish()?, report.incomplete()))
 }
 
 /// All records of the daemon as a Parquet file, for a member of the readers' group.
@@ -269,12 +288,19 @@ fn spool_failed(error: SpoolError) -> CliError {
 }
 
 /// The statement that makes the view.
-fn view(sealed: &[PathBuf], exported: &File) -> Result<String, CliError> {
+fn view(sealed: &[PathBuf], exported: &File, partitions: Partitions) -> Result<String, CliError> {
     let mut parts: Vec<String> = view_of_sealed(sealed, Partitions::None)?.into_iter().collect();
     let is_empty = exported.metadata().is_ok_and(|file| file.len() == 0);
     if !is_empty {
+        // A day-table is named by its day, or by its month.
+        let day = match partitions {
+            Partitions::None => "",
+            Partitions::InPaths => {
+                "strptime(rpad(regexp_extract(\"table\", '[0-9]+$')[1:8], 8, '01'), '%Y%m%d')::DATE AS log_day, "
+            }
+        };
         parts.push(format!(
-            "SELECT partition_key AS instance, time::TIMESTAMPTZ AS time, level, message, source, \
+            "SELECT partition_key AS instance, time::TIMESTAMPTZ AS time, level, message, source, {day}\
              * EXCLUDE (\"table\", partition_key, row_key, time, level, message, source) \
              FROM read_parquet('/proc/{}/fd/{}')",
             std::process::id(),
