@@ -107,8 +107,7 @@ impl DeltaLog {
         self
     }
 
-    /// Tries the store ([`DeltaLog::check_store`]) before the first commit, unless `check` knows that it was found good. All logs
-    /// in one store may share it.
+    /// Tries the store before the first commit, unless `check` knows that it was found good. All logs in one store may share it.
     pub fn with_check(mut self, check: StoreCheck) -> DeltaLog {
         self.check = Some(check);
         self
