@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// A day whose records do not expire during the tests, for lines with a time of their own.
 fn today() -> String {
@@ -242,6 +244,59 @@ fn a_full_disk_is_reported_and_loses_nothing() {
     }
     disk.grow("64m");
     place.finish(daemon, TAIL, &lines);
+}
+
+/// Ends a thread that looks at it, when its test fails as well.
+struct EndsOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Another program takes each block that becomes free, so that not even the shared memory of a journal could be made.
+#[test]
+fn records_are_read_on_a_disk_that_has_no_block_left() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let daemon = place.start();
+    let lines = lines_of_noise();
+    place.write("app.log", &lines[..2_000]);
+    wait_for("the first are committed", PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(2_000.0)).then_some(())
+    });
+    let filler = place.data().join("of-another-program");
+    let mut file = File::create(&filler).expect("created");
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                while file.write_all(&[7; 4096]).is_ok() {}
+                std::thread::yield_now();
+            }
+        });
+        let _ends = EndsOnDrop(&ends);
+        place.write("app.log", &lines[2_000..4_000]);
+        wait_for("the failure is counted", PATIENCE, || {
+            daemon.metric("daytable_commit_failures_total").filter(|failures| *failures >= 1.0)
+        });
+        // The store tries to open its folder every half a second.
+        let until = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < until {
+            let said = place.ask("query", &["-n", "1"]);
+            assert!(said.status.success(), "{}", error_of(&said));
+            let said = place.ask("count", &[]);
+            assert!(said.status.success(), "{}", error_of(&said));
+            assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "2000");
+        }
+    });
+    fs::remove_file(&filler).expect("removed");
+    disk.grow("64m");
+    place.finish(daemon, TAIL, &lines[..4_000]);
 }
 
 /// Records from a socket, which cannot be read again, are not lost either.

@@ -157,8 +157,14 @@ impl StoreError {
 
     pub(crate) fn sqlite(path: impl Into<PathBuf>) -> impl FnOnce(rusqlite::Error) -> StoreError {
         let path = path.into();
+        // The shared memory of a journal could not be made as long as it must be.
+        let lacks_room_for_memory = |source: &rusqlite::Error| {
+            let code = source.sqlite_error().map(|error| error.extended_code);
+            code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+        };
         move |source| match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full(path),
+            Some(_) if lacks_room_for_memory(&source) => StoreError::Full(path),
             Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path, "it is not an SQLite database".into()),
             _ => match source_log_error(source) {
                 Ok(SourceLogError::Damaged { which, what }) => {

@@ -435,8 +435,18 @@ impl DayFile {
 
     /// Closes the file without a checkpoint: the file is no longer data.
     pub(crate) fn abandon(self) {
+        self.keep_journal();
+    }
+
+    /// Lets closing make no checkpoint.
+    pub(crate) fn keep_journal(&self) {
         // If the setting fails, closing makes a needless checkpoint.
         let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+
+    /// Whether a failure left it in a transaction, which holds a lock.
+    pub(crate) fn is_locked(&self) -> bool {
+        !self.connection.is_autocommit()
     }
 
     /// The length of the journal file. SQLite truncates it when it starts over ([`sqlite::JOURNAL_BYTES_KEPT`]).

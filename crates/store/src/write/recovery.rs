@@ -40,6 +40,8 @@ pub(crate) enum Opened {
 /// A folder that was checked, and waits for room on its disk. Files may have pages of commit `committed + 1`.
 pub(crate) struct FullFolder {
     pub(crate) catalog: Catalog,
+    /// The opened files.
+    pub(crate) days: Vec<(DayTable, DayFile)>,
     /// The number of that commit, if there are such pages.
     pub(crate) unfinished: Option<i64>,
     pub(crate) error: StoreError,
@@ -90,10 +92,9 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<Opened, St
         Err(error @ StoreError::Full(_)) => {
             // The files of a dropped day may be there still. If the sweep fails, a later opening does it.
             let _ = orphans::sweep(layout, &mut catalog, &checked.unnamed, opening);
-            // Closing them would move their journals, for which there may be no room.
-            let torn = checked.torn.into_iter().map(|(_, torn)| torn.file);
-            checked.days.into_iter().map(|(_, file)| file).chain(torn).for_each(DayFile::abandon);
-            Ok(Opened::NoRoom(FullFolder { catalog, unfinished, error }))
+            let torn = checked.torn.into_iter().map(|(live, torn)| (live.day, torn.file));
+            let days = checked.days.into_iter().map(|(live, file)| (live.day, file)).chain(torn).collect();
+            Ok(Opened::NoRoom(FullFolder { catalog, days, unfinished, error }))
         }
         Err(error) => Err(error),
     }

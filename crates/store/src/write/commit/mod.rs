@@ -88,6 +88,8 @@ pub(crate) struct Committer {
     options: StoreOptions,
     catalog: Catalog,
     days: HashMap<DayTable, OpenDay>,
+    /// The files of a folder that waits to be opened again.
+    waiting: Vec<(DayTable, DayFile)>,
     /// Days that accept no records: dropped and restored ones.
     closed: HashSet<DayTable>,
     seq: i64,
@@ -128,9 +130,9 @@ impl Committer {
     pub(crate) fn open(layout: FolderLayout, options: StoreOptions) -> Result<Committer, StoreError> {
         let lock = layout.lock()?;
         lock::refuse_shared(&Catalog::path_in(&layout.data))?;
-        let (catalog, unfinished, opened) = match recovery::open(&layout, Opening::First)? {
-            Opened::Whole(RecoveredFolder { catalog, days }) => (catalog, None, Ok(days)),
-            Opened::NoRoom(FullFolder { catalog, unfinished, error }) => (catalog, unfinished, Err(error)),
+        let (catalog, waiting, unfinished, opened) = match recovery::open(&layout, Opening::First)? {
+            Opened::Whole(RecoveredFolder { catalog, days }) => (catalog, Vec::new(), None, Ok(days)),
+            Opened::NoRoom(FullFolder { catalog, days, unfinished, error }) => (catalog, days, unfinished, Err(error)),
         };
         let thresholds = options.compaction;
         let queue = CommitQueue::new(catalog.sources()?);
@@ -145,6 +147,7 @@ impl Committer {
             closed: catalog.closed()?.into_iter().collect(),
             catalog,
             days: HashMap::new(),
+            waiting: Vec::new(),
             pending: Pending::default(),
             entries: KnownEntries::new(options.known_entries),
             entry_reader: None,
@@ -159,6 +162,7 @@ impl Committer {
             unfinished,
             options,
         };
+        committer.wait_with(waiting);
         match opened.and_then(|days| committer.begin(days)) {
             Err(error @ StoreError::Full(_)) if committer.options.waits_for_room => {
                 tracing::error!(%error, "nothing is accepted until there is room on the disk");
@@ -567,7 +571,8 @@ impl Committer {
         self.pending = Pending::default();
         self.entries.clear();
         self.entry_reader = None;
-        self.days.clear();
+        let days = std::mem::take(&mut self.days);
+        self.wait_with(days.into_iter().map(|(day, open)| (day, open.file)));
         self.checkpoints.reset();
         self.damage = error.displaced();
         self.is_open = false;
@@ -630,6 +635,7 @@ impl Committer {
             self.catalog.void(seq)?;
         }
         self.unfinished = None;
+        self.waiting.clear();
         self.seq = self.catalog.committed()?.seq;
         self.closed = self.catalog.closed()?.into_iter().collect();
         self.begin(folder.days)?;

@@ -7,6 +7,7 @@
 use super::{CommitStep, Committer};
 use crate::StoreError;
 use crate::format::catalog::Permit;
+use crate::format::day_file::DayFile;
 use crate::source::SourceState;
 use crate::write::recovery::FullFolder;
 use daytable_model::key::DayTable;
@@ -16,6 +17,7 @@ impl Committer {
     /// Keeps the catalog of a folder that waits for room, and returns why it waits.
     pub(super) fn adopt_full(&mut self, full: FullFolder) -> Result<Vec<SourceState>, StoreError> {
         self.catalog = full.catalog;
+        self.wait_with(full.days);
         self.unfinished = self.unfinished.max(full.unfinished);
         self.seq = self.catalog.committed()?.seq;
         self.closed = self.catalog.closed()?.into_iter().collect();
@@ -23,6 +25,14 @@ impl Committer {
         // A dropped day may have files there, of a process that was killed.
         self.checkpoints.sweep(self.layout.trash());
         Err(full.error)
+    }
+
+    /// Keeps the files of a folder that waits to be opened again, in place of earlier ones. SQLite frees the shared memory of a
+    /// journal with the last connection, and a full disk may have no room to make it anew: nothing could be read then.
+    pub(super) fn wait_with(&mut self, files: impl IntoIterator<Item = (DayTable, DayFile)>) {
+        // Closing them would move their journals, for which there may be no room.
+        let files = files.into_iter().inspect(|(_, file)| file.keep_journal());
+        self.waiting = files.filter(|(_, file)| !file.is_locked()).collect();
     }
 
     /// Takes steps for some time, until the next attempt to open the folder.
@@ -46,6 +56,8 @@ impl Committer {
     }
 
     fn drop_without_room(&mut self, day: &DayTable, permit: Permit) -> Result<(), StoreError> {
+        // An open file would keep its room.
+        self.waiting.retain(|(waiting, _)| waiting != day);
         match self.drop_table(day, permit) {
             // The catalog does not name the day any more. The next opening removes what is left of its files.
             Err(StoreError::Full(_)) if self.catalog.files_of(day)?.is_empty() => Ok(()),
