@@ -66,6 +66,13 @@ impl NeededLabels {
         names.iter().any(is_it) || self.has_detected_level && is_level_label(label)
     }
 
+    /// Whether the value of a label decides which entries are selected, or is part of another label that matters.
+    fn depend_on(&self, label: &str, wanted: &EntrySelection<'_>) -> bool {
+        wanted.selector.0.iter().any(|matcher| *matcher.name == *label)
+            || self.has_service && SERVICE_FIELDS.contains(&label)
+            || self.has_detected_level && is_level_label(label)
+    }
+
     fn needs_field(&self, property: &str) -> bool {
         self.has_service && SERVICE_FIELDS.contains(&property) || self.needs(&label_name(&shown_name(property)))
     }
@@ -178,9 +185,8 @@ impl<'f> SampleFold<'f> {
             LineUse::Whole => LineNeed::Whole,
             LineUse::Entry => LineNeed::Record,
         };
-        // A selector of this label looks at its value, too.
-        let is_selected = |label: &str| wanted.selector.0.iter().any(|matcher| *matcher.name == *label);
-        let (value, conversion) = match question.value_label().filter(|(label, _)| !is_selected(label)) {
+        let is_free = |label: &str| !labels.depend_on(label, wanted);
+        let (value, conversion) = match question.value_label().filter(|(label, _)| is_free(label)) {
             Some((label, conversion)) => {
                 let suffix = match conversion {
                     Conversion::Number => "",

@@ -68,6 +68,8 @@ fn line(chance: &mut Chance) -> String {
                 "\"esc\":\"a\\/b\\u00e9\"".to_owned(),
                 "\"time\":\"2026-11-20T01:02:03Z\"".to_owned(),
                 format!("\"severity\":\"{level}\""),
+                format!("\"component\":{took}"),
+                format!("\"log_level\":{took}"),
                 "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\"".to_owned(),
                 "\"\":1".to_owned(),
                 "\"2nd\":true".to_owned(),
@@ -164,7 +166,8 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
     commit_batches(store, batches);
 }
 
-const SELECTORS: [&str; 13] = [
+const SELECTORS: [&str; 14] = [
+    r#"{service_name=~"[0-9].*|web-.*"}"#,
     r#"{took=~"1.*|7"}"#,
     r#"{r__q="500"}"#,
     r#"{req_id="12"}"#,
@@ -224,7 +227,9 @@ const STAGES: [&str; 43] = [
     r#" |= "GET" or "level""#,
     r#" | user=~"a.*|größe""#,
 ];
-const UNWRAPS: [&str; 8] = [
+const UNWRAPS: [&str; 10] = [
+    " | unwrap component",
+    " | unwrap log_level",
     " | unwrap took",
     " | unwrap took",
     " | unwrap status",
