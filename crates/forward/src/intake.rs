@@ -689,10 +689,11 @@ impl ForwardIntake {
         let received = match head.mode {
             AdvanceKind::Commits => {
                 let others = self.other_tables(&places)?;
+                // Pages of times after the last change of the configuration are the rule: of these nothing is read.
                 let may_have_moved = |page: &WirePage| {
                     let place = places.place(&host.name, &page.table);
                     place.is_some_and(|Place { table, window, .. }| {
-                        others.iter().any(|o| o.is_other(table, window.period))
+                        others.iter().any(|other| other.may_have_moved(table, window.period, page.times()))
                     })
                 };
                 match body.pages.iter().any(may_have_moved) {

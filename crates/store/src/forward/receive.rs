@@ -173,17 +173,17 @@ impl<'a> Receiver<'a> {
         let mut place = day;
         // The rows of a record are in one table.
         let of_record = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
+        let of_record = of_record.map(|(_, table, is_known)| (table.clone(), *is_known));
         match (self.existing, of_record) {
             (Existing::Unread, _) => {}
             // Rows of other tables are found by their first one.
-            (Existing::Elsewhere(..), Some((_, _, true))) => return Ok(()),
-            (Existing::Elsewhere(..), Some((_, table, false))) => place = table.clone(),
-            (Existing::Elsewhere(..) | Existing::All(_), _) => {
+            (Existing::Elsewhere(..), Some((_, true))) => return Ok(()),
+            (Existing::Elsewhere(..), Some((table, false))) => place = table,
+            (Existing::Elsewhere(..) | Existing::All(_), of_record) => {
                 if known.as_ref().is_none_or(|known| known.table != place) {
                     *known = Some(self.known_rows(&place, partition, (keys, row))?);
                 }
-                let only = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
-                let only = only.map(|(_, table, _)| table);
+                let only = of_record.as_ref().map(|(table, _)| table);
                 let found = match known.as_mut() {
                     Some(known) => known.find(key, level, properties, (self.log_host, only))?,
                     None => KnownRow::Absent,
@@ -229,7 +229,8 @@ impl<'a> Receiver<'a> {
             Existing::Unread => Ok(KnownRows { table: table.clone(), scans: Vec::new() }),
             Existing::Elsewhere(reader, tables, has_rows) => {
                 let mut others = Vec::new();
-                for other in tables.iter().filter(|other| other.may_have_moved(table, (oldest, newest))) {
+                let times = (oldest, newest);
+                for other in tables.iter().filter(|o| o.may_have_moved(table.table(), table.period(), times)) {
                     if has_rows(&other.table)? {
                         others.push(&other.table);
                     }
@@ -392,18 +393,14 @@ impl StoredTable {
         let is_ahead = || {
             self.table.table().same(table.table()) && self.times.1 >= self.table.end() && self.table.end() <= times.1
         };
-        self.table != *table && (is_ahead() || self.may_have_moved(table, times))
+        self.table != *table && (is_ahead() || self.may_have_moved(table.table(), table.period(), times))
     }
 
-    /// Whether it may have a row of these times that goes to `table` now, by the configuration before.
-    fn may_have_moved(&self, table: &DayTable, (oldest, newest): (Ticks, Ticks)) -> bool {
-        let has_times = self.times.0 <= newest && oldest <= self.times.1;
-        self.is_other(table.table(), table.period()) && has_times
-    }
-
-    /// Whether it is of another name or period than the day-tables of a table.
-    pub fn is_other(&self, name: &TableName, period: Period) -> bool {
-        !self.table.table().same(name) || self.table.period() != period
+    /// Whether it may have a row of these times that goes to a table of this name and period now: by the configuration before, it
+    /// has another name or period.
+    pub fn may_have_moved(&self, name: &TableName, period: Period, (oldest, newest): (Ticks, Ticks)) -> bool {
+        let is_other = !self.table.table().same(name) || self.table.period() != period;
+        is_other && self.times.0 <= newest && oldest <= self.times.1
     }
 }
 
@@ -414,6 +411,7 @@ struct KnownRows<'r> {
 }
 
 impl<'r> KnownRows<'r> {
+    /// Those of these tables, for rows that go to `table`.
     fn of(
         reader: &'r Reader,
         table: &DayTable,

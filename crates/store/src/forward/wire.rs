@@ -91,6 +91,11 @@ pub(crate) enum WireOwner {
 }
 
 impl WirePage {
+    /// The times of its oldest and its newest row.
+    pub fn times(&self) -> (Ticks, Ticks) {
+        (self.header.last.time(), self.header.first.time())
+    }
+
     /// The checksum that the page has in its file.
     pub fn stored_checksum(&self) -> u64 {
         self.header.checksum
