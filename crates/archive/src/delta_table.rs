@@ -326,9 +326,12 @@ fn entered(snapshot: &TableSnapshot, archived: &ArchivedDay) -> Vec<DeltaAction>
 
 /// Whether the table knows each of these columns of a file by its name.
 pub(super) fn has_columns(snapshot: &TableSnapshot, columns: &[PropertyColumn]) -> bool {
-    let names = names_in(snapshot.columns());
-    let is_known = |column: &PropertyColumn| names.get(&column.property, column.kind) == Some(&*column.name);
-    snapshot.version().is_some() && columns.iter().all(is_known)
+    snapshot.version().is_some() && are_named(&names_in(snapshot.columns()), columns)
+}
+
+/// Whether columns are called by these names.
+pub fn are_named(names: &KnownNames, columns: &[PropertyColumn]) -> bool {
+    columns.iter().all(|column| names.get(&column.property, column.kind) == Some(&*column.name))
 }
 
 /// The file of an archive, or of a part of an open day, as the log adds it.

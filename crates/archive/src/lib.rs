@@ -50,7 +50,7 @@ mod store_checks;
 pub mod url;
 
 pub use access::{Access, RetryPolicy};
-pub use delta_table::{REMOVED_FILE_GRACE, TableFormat};
+pub use delta_table::{REMOVED_FILE_GRACE, TableFormat, are_named};
 pub use error::ArchiveError;
 pub use identity::identity;
 pub use lake::{Lake, LakeCache, LakeFile, LakeTraffic, LeftOutArchive};

@@ -9,7 +9,7 @@
 use super::plan::{ARCHIVE, LifecycleStep};
 use super::progress::{LifecycleProgress, StepBytes, StepProgress};
 use daytable_archive as archive;
-use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy, TableFormat};
+use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy, TableFormat, are_named};
 use daytable_model::column_name::KnownNames;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
@@ -409,11 +409,6 @@ impl Executor {
 
 fn tables(data_dir: &Path) -> PathBuf {
     data_dir.join("tables")
-}
-
-/// Whether columns are called by these names.
-pub(crate) fn are_named(names: &KnownNames, columns: &[PropertyColumn]) -> bool {
-    columns.iter().all(|column| names.get(&column.property, column.kind) == Some(&*column.name))
 }
 
 /// Parses the address of an archive from the configuration.

@@ -23,13 +23,13 @@
 mod parts;
 mod positions;
 
-use crate::executor::{Executor, NAMING_TRIES_MAX, StepError, address, are_named};
+use crate::executor::{Executor, NAMING_TRIES_MAX, StepError, address};
 use crate::failed_step::FailedStep;
 use crate::plan::{ArchiveRequirement, TableRule};
 use crate::retry;
 use daytable_archive::{
     Access, Archive, ArchiveError, DayChange, OpenDayPart, OpenDays, PublishedChange, RetryPolicy, TableFormat,
-    UploadedPart,
+    UploadedPart, are_named,
 };
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
