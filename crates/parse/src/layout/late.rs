@@ -20,7 +20,7 @@ const LEVEL_BYTES_MAX: usize = 40;
 /// The level of a line from `from` on, and its place.
 pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let bytes = line.as_bytes();
-    if line.starts_with('<')
+    if matches!(bytes, [b'<', b'A'..=b'Z' | b'a'..=b'z', ..])
         && let Some(found) = of_element(line)
     {
         return Some(found);
