@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             Some(folder) => view_of_lake(address, folder)?,
             None => {
                 let (records, missing) = export_of_lake(args)?;
-                ask(args, &view(&[], &records, Partitions::InPaths)?)?;
+                ask(args, &view(&[], &records, ViewOf::Lake)?)?;
                 return missing.map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)));
             }
         },
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 Err(error) if is_denied(&error) => match locate::connect(&data_dir, None) {
                     Ok(Some(control)) => {
                         spool = export_of_daemon(control)?;
-                        return ask(args, &view(&[], &spool, Partitions::None)?);
+                        return ask(args, &view(&[], &spool, ViewOf::Folder)?);
                     }
                     _ => return Err(error),
                 },
@@ -95,7 +95,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             let (sealed, exported) = days(&reader, &data_dir)?;
             // Its descriptor is open until duckdb ends.
             spool = export(&reader, exported)?;
-            view(&sealed, &spool, Partitions::None)?
+            view(&sealed, &spool, ViewOf::Folder)?
         }
     };
     ask(args, &statement)
@@ -141,7 +141,7 @@ fn view_of_lake(address: &ArchiveUrl, folder: &Path) -> Result<String, CliError>
         hint(format_args!("daytable: the view lacks {what}"));
     }
     let files: Vec<PathBuf> = listing.files.iter().map(|file| folder.join(file.object())).collect();
-    let sealed = view_of_sealed(&files, Partitions::InPaths)?.unwrap_or_else(|| NOTHING.into());
+    let sealed = view_of_sealed(&files, ViewOf::Lake)?.unwrap_or_else(|| NOTHING.into());
     Ok(format!("SET TimeZone = 'UTC'; CREATE VIEW logs AS {sealed};"))
 }
 
@@ -155,15 +155,15 @@ fn export_of_lake(args: &Args) -> Result<(File, Option<String>), CliError> {
     export_of(&Stores::local(&reader, &archives), &query)
 }
 
-/// Where the columns of the partitions of files are.
+/// What a view is of. That of a lake has the columns `log_day` and `log_host`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Partitions {
-    None,
-    InPaths,
+enum ViewOf {
+    Folder,
+    Lake,
 }
 
 /// The records of sealed days; `None` without a file.
-fn view_of_sealed(sealed: &[PathBuf], partitions: Partitions) -> Result<Option<String>, CliError> {
+fn view_of_sealed(sealed: &[PathBuf], of: ViewOf) -> Result<Option<String>, CliError> {
     if sealed.is_empty() {
         return Ok(None);
     }
@@ -172,9 +172,9 @@ fn view_of_sealed(sealed: &[PathBuf], partitions: Partitions) -> Result<Option<S
         None => Err(CliError::Unavailable(format!("duckdb cannot name {}", path.escaped()))),
     };
     let files: Vec<String> = sealed.iter().map(|path| quoted(path)).collect::<Result<_, _>>()?;
-    let by_path = match partitions {
-        Partitions::None => "",
-        Partitions::InPaths => ", hive_partitioning = true, hive_types = {'log_day': DATE, 'log_host': VARCHAR}",
+    let by_path = match of {
+        ViewOf::Folder => "",
+        ViewOf::Lake => ", hive_partitioning = true, hive_types = {'log_day': DATE, 'log_host': VARCHAR}",
     };
     Ok(Some(format!(
         "SELECT PartitionKey AS instance, Time::TIMESTAMPTZ AS time, Level AS level, Message AS message, \
@@ -288,14 +288,14 @@ fn spool_failed(error: SpoolError) -> CliError {
 }
 
 /// The statement that makes the view.
-fn view(sealed: &[PathBuf], exported: &File, partitions: Partitions) -> Result<String, CliError> {
-    let mut parts: Vec<String> = view_of_sealed(sealed, Partitions::None)?.into_iter().collect();
+fn view(sealed: &[PathBuf], exported: &File, of: ViewOf) -> Result<String, CliError> {
+    let mut parts: Vec<String> = view_of_sealed(sealed, ViewOf::Folder)?.into_iter().collect();
     let is_empty = exported.metadata().is_ok_and(|file| file.len() == 0);
     if !is_empty {
         // A day-table is named by its day, or by its month.
-        let day = match partitions {
-            Partitions::None => "",
-            Partitions::InPaths => {
+        let day = match of {
+            ViewOf::Folder => "",
+            ViewOf::Lake => {
                 "strptime(rpad(regexp_extract(\"table\", '[0-9]+$')[1:8], 8, '01'), '%Y%m%d')::DATE AS log_day, "
             }
         };

@@ -64,11 +64,9 @@ impl QueryConditions {
         conditions.extend(one_of("source", &self.sources, Test::glob));
         conditions.extend(one_of("table", &self.tables, |name| {
             // A day-table ends in the digits of its day, and the name of a table in none.
-            match name.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !name.ends_with(|c: char| c.is_ascii_digit())
-            {
-                true => Test::Regexp(format!("^{name}[0-9]+$")),
-                false => Test::glob(name),
-            }
+            let is_name =
+                name.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !name.ends_with(|c: char| c.is_ascii_digit());
+            if is_name { Test::Regexp(format!("^{name}[0-9]+$")) } else { Test::glob(name) }
         }));
         for condition in conditions {
             query.filter = match query.filter {

@@ -361,22 +361,18 @@ impl<'a> ColumnRecords<'a> {
             }
         }
         let bytes = finding.bytes.load(Ordering::Relaxed);
-        self.grow(from, to, rows, matches);
-        if self.few.is_none() && bytes > 0 {
-            // A window that is cut was read for nothing. Records often come in bursts, so the next ones are as dense as the last of
-            // these, if these were many.
-            let half = older_half.filter(|_| bytes > WINDOW_BYTES_MAX / 4).unwrap_or(i64::MAX);
-            let ticks = (to.get() - from.get() + 1).min(half.saturating_mul(2).max(1));
-            let most = ticks as f64 * (0.75 * WINDOW_BYTES_MAX as f64 / bytes as f64);
-            self.ticks = self.ticks.min((most as i64).max(1));
+        let ticks = to.get() - from.get() + 1;
+        self.grow(ticks, rows, matches);
+        if self.few.is_none() {
+            self.bound_bytes(ticks, bytes, older_half);
         }
         self.next = Ticks::new(rest_from.get() - 1).filter(|_| rest_from > oldest);
         Ok(true)
     }
 
     /// Chooses the length of the next window by the rows of the last, and by how many of them matched.
-    fn grow(&mut self, from: Ticks, to: Ticks, rows: usize, matches: usize) {
-        let (ticks, most) = (to.get() - from.get() + 1, *WINDOW_ROWS.end());
+    fn grow(&mut self, ticks: i64, rows: usize, matches: usize) {
+        let most = *WINDOW_ROWS.end();
         self.window_rows = match self.few {
             // A little more than are needed, if the next ones are as frequent.
             Some(few) if matches > 0 => (rows.saturating_mul(few) / matches * 5 / 4).clamp(*WINDOW_ROWS.start(), most),
@@ -384,6 +380,19 @@ impl<'a> ColumnRecords<'a> {
         };
         let factor = i64::try_from((self.window_rows / rows.max(1)).clamp(1, 16)).unwrap_or(1);
         self.ticks = if rows > 2 * self.window_rows { (ticks / 2).max(1) } else { ticks.saturating_mul(factor) };
+    }
+
+    /// Bounds the length of the next window by the bytes of the records of the last, of which the older half came within
+    /// `older_half`: a window that is cut was read for nothing. Records often come in bursts, so where these were many, the next ones
+    /// are as dense as the last of them.
+    fn bound_bytes(&mut self, ticks: i64, bytes: usize, older_half: Option<i64>) {
+        if bytes == 0 {
+            return;
+        }
+        let half = older_half.filter(|_| bytes > WINDOW_BYTES_MAX / 4).unwrap_or(i64::MAX);
+        let ticks = ticks.min(half.saturating_mul(2).max(1));
+        let most = ticks as f64 * (0.75 * WINDOW_BYTES_MAX as f64 / bytes as f64);
+        self.ticks = self.ticks.min((most as i64).max(1));
     }
 }
 
