@@ -11,6 +11,7 @@ benches/asking/requirements.txt), VictoriaLogs where DAYTABLE_BENCH_VICTORIALOGS
 the script: no figure is kept from another run.
 """
 import os, re, subprocess, sys, time
+from functools import partial
 
 ROOT = os.path.abspath(f"{os.path.dirname(__file__)}/..")
 RUNS = {
@@ -26,6 +27,9 @@ def measure(folder):
     """Runs each benchmark, and keeps what it printed."""
     os.makedirs(folder, exist_ok=True)
     subprocess.run(["cargo", "bench", "--locked", "--no-run", *(f"--bench={bench}" for bench in RUNS)], cwd=ROOT, check=True)
+    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    with open(f"{folder}/commit", "w") as file:
+        file.write(commit)
     for bench, arguments in RUNS.items():
         print(f"{bench}: {time.strftime('%H:%M')}", file=sys.stderr, flush=True)
         ran = subprocess.run(["cargo", "bench", "--locked", "--bench", bench, "--", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
@@ -60,13 +64,9 @@ class Printed:
             sys.exit(f"{bench} printed no {column!r} of {row!r}")
         return found
 
-    def edge(self, row, unit):
-        """The median of a row of `edges`, as a number."""
-        return float(self.of("edges", f"{row}, {unit}", "median"))
-
-    def fleet(self, row, unit):
-        """The median of a row of `fleet`, as a number."""
-        return float(self.of("fleet", f"{row}, {unit}", "median"))
+    def median(self, bench, row, unit):
+        """The median of a row of `edges` or `fleet`, as a number."""
+        return float(self.of(bench, f"{row}, {unit}", "median"))
 
     def after_kills(self, who):
         """The lines that were lost and twice after all kills; nothing where that was not measured."""
@@ -79,10 +79,9 @@ class Printed:
         times = {name: self.of("asking", question, name) for name in ["ClickHouse", "DuckDB", "VictoriaLogs"]}
         return {name: time for name, time in times.items() if time != NONE}
 
-    def peer(self, row, unit):
-        """The median of another program's row of `edges`; nothing where it did not take part."""
-        found = self.rows.get(("edges", f"{row}, {unit}"), {}).get("median")
-        return float(found) if found else None
+    def peer(self, bench, row, unit):
+        """The same of another program; nothing where it did not take part."""
+        return self.median(bench, row, unit) if (bench, f"{row}, {unit}") in self.rows else None
 
 
 def rate(figure):
@@ -96,31 +95,32 @@ def beside(name, figure, form):
 def table_rows(of):
     """The rows of the page for users: what, daytable's figure, and what stands beside it."""
     ndjson, text, syslog = "one NDJSON file", "64 text files", "syslog over TCP"
+    edge, peer, fleet = partial(of.median, "edges"), partial(of.peer, "edges"), partial(of.median, "fleet")
     micros = lambda figure: f"{figure:.2f} µs"
     first = lambda cell: cell.split(" (")[0]
     both = lambda rate_of, cpu: f"{rate(rate_of)}/s, {micros(cpu)}" if rate_of and cpu else ""
     whole = lambda row: of.of("end_to_end", row, "measured")
     rows = [
-        ("a file of NDJSON: read, parsed, on disk, to be asked", f"{rate(of.edge(f'{ndjson}: ingest', '/s'))} records/s",
-         beside("VictoriaLogs", of.peer(f"{ndjson}: ingest of VictoriaLogs", "/s"), rate)),
-        ("the same: CPU a record", micros(of.edge(f"{ndjson}: CPU a record", "µs")),
-         beside("VictoriaLogs", of.peer(f"{ndjson}: CPU a record of VictoriaLogs", "µs"), micros)),
-        ("64 files of text", both(of.edge(f"{text}: ingest", "/s"), of.edge(f"{text}: CPU a record", "µs")),
-         beside("rsyslog copies them unparsed:", of.peer(f"{text}: rsyslog copies them", "/s"),
-                lambda figure: both(figure, of.peer(f"{text}: CPU a record of rsyslog", "µs")))),
-        ("syslog over TCP, 64 connections", both(of.edge(f"{syslog}, 64 connections, on disk", "/s"), of.edge(f"{syslog}: CPU a message", "µs")),
-         beside("rsyslog to a file, unparsed:", of.peer(f"{syslog}: rsyslog, imtcp to omfile", "/s"),
-                lambda figure: both(figure, of.peer(f"{syslog}: CPU a message of rsyslog", "µs")))),
+        ("a file of NDJSON: read, parsed, on disk, to be asked", f"{rate(edge(f'{ndjson}: ingest', '/s'))} records/s",
+         beside("VictoriaLogs", peer(f"{ndjson}: ingest of VictoriaLogs", "/s"), rate)),
+        ("the same: CPU a record", micros(edge(f"{ndjson}: CPU a record", "µs")),
+         beside("VictoriaLogs", peer(f"{ndjson}: CPU a record of VictoriaLogs", "µs"), micros)),
+        ("64 files of text", both(edge(f"{text}: ingest", "/s"), edge(f"{text}: CPU a record", "µs")),
+         beside("rsyslog copies them unparsed:", peer(f"{text}: rsyslog copies them", "/s"),
+                lambda figure: both(figure, peer(f"{text}: CPU a record of rsyslog", "µs")))),
+        ("syslog over TCP, 64 connections", both(edge(f"{syslog}, 64 connections, on disk", "/s"), edge(f"{syslog}: CPU a message", "µs")),
+         beside("rsyslog to a file, unparsed:", peer(f"{syslog}: rsyslog, imtcp to omfile", "/s"),
+                lambda figure: both(figure, peer(f"{syslog}: CPU a message of rsyslog", "µs")))),
         ("a line until a query has it, idle: NDJSON; text that may have more lines",
-         "; ".join(f"{of.edge(f'a line of {kind} until query has it, idle: 50 of 100', 'ms'):.3g} ms" for kind in ["ndjson", "text"]), ""),
+         "; ".join(f"{edge(f'a line of {kind} until query has it, idle: 50 of 100', 'ms'):.3g} ms" for kind in ["ndjson", "text"]), ""),
         ("most memory while it reads five million records", whole(f"{ndjson}: peak RSS"), ""),
         ("bytes on disk a record: open day; sealed", f"{whole(f'{ndjson}: on disk a record, stopped')}; {whole('on disk a record, sealed')}", ""),
         ("a day with five million records is dropped: open; sealed",
          "; ".join(first(whole(f"drop of all rows ({state}), until unseen")) for state in ["open", "sealed"]), ""),
     ]
-    relp = of.rows.get(("fleet", "rsyslog to rsyslog by RELP: records, /s"), {}).get("median")
-    rows.append(("four filled hosts into a central daytable", both(of.fleet("4 filled hosts: records into the central", "/s"),
-                 of.fleet("4 filled hosts: CPU of the central a record", "µs")), f"rsyslog by RELP, unparsed: {rate(float(relp))}/s" if relp else ""))
+    rows.append(("four filled hosts into a central daytable", both(fleet("4 filled hosts: records into the central", "/s"),
+                 fleet("4 filled hosts: CPU of the central a record", "µs")),
+                 beside("rsyslog by RELP, unparsed:", of.peer("fleet", "rsyslog to rsyslog by RELP: records", "/s"), lambda figure: f"{rate(figure)}/s")))
     rows.append(("60 kills of a host or the central in a minute, 2,000 lines a second", of.after_kills("daytable to daytable"),
                  f"rsyslog by RELP: {of.after_kills('rsyslog to rsyslog by RELP')}; OTLP out: {of.after_kills('daytable to daytable by OTLP')}"))
     for question in [
@@ -176,7 +176,8 @@ def main():
     of = Printed(folder)
     rows = table_rows(of)
     date = time.strftime("%Y-%m-%d", time.gmtime(os.path.getmtime(f"{folder}/asking.md")))
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    with open(f"{folder}/commit") as file:
+        commit = file.read().strip()
     count, best, twice = fastest(of)
     replace("docs/evidence/measured.md", f"""Measured on {date} at commit {commit}, on {machine()}.
 
