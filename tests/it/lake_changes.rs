@@ -61,16 +61,21 @@ fn newest_commit(lake: &Path) -> String {
     fs::read_to_string(commits.last().expect("a commit")).expect("read")
 }
 
+/// Thirty records of each of these days of November, archived.
+fn archive_days(host: &Host, days: &[&str]) {
+    for day in days {
+        host.import(&format!("{day}.log"), &lines(day, 0, 30));
+        host.archive(&format!("Log202611{day}"));
+    }
+}
+
 /// The configuration may say by then that archives are no table, or there is none: what counts is what the log says.
 #[test]
 fn an_archive_that_is_dropped_leaves_the_table_whatever_the_configuration_says() {
     let place = Place::new();
     let lake = place.path("lake");
     let (web, db) = (host_at("web-1", "delta", &lake), host_at("db-1", "delta", &lake));
-    for day in ["20", "21", "22"] {
-        web.import(&format!("{day}.log"), &lines(day, 0, 30));
-        web.archive(&format!("Log202611{day}"));
-    }
+    archive_days(&web, &["20", "21", "22"]);
     db.import("a.log", &lines("20", 0, 7));
     db.archive("Log20261120");
     change(&web, "\"delta\"", "\"none\"");
@@ -115,10 +120,7 @@ fn a_renamed_host_has_each_day_once() {
         let place = Place::new();
         let lake = place.path("lake");
         let (web, other) = (host_at("web-1", format, &lake), host_at("web-1", format, &lake));
-        for day in ["20", "21"] {
-            web.import(&format!("{day}.log"), &lines(day, 0, 30));
-            web.archive(&format!("Log202611{day}"));
-        }
+        archive_days(&web, &["20", "21"]);
         // Another folder of the old name is another host.
         other.import("20.log", &lines("20", 0, 4));
         other.archive("Log20261120");
