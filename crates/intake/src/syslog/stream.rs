@@ -172,7 +172,10 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let drained = timeout(DRAIN, async {
         while let Ok(Ok(Some(1..))) =
             timeout(DRAIN_QUIET, poll_fn(|cx| read(cx, stream, session, state, network, held))).await
-        {}
+        {
+            // Without this, the time is looked at once in dozens of reads.
+            yield_now().await;
+        }
         while session.is_waiting() {
             answer(stream, session, &mut committed).await?;
             if session.is_waiting() && committed.changed().await.is_err() {
