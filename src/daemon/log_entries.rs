@@ -24,7 +24,9 @@ use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, PushedStream, STREAM};
 use daytable_model::time::Ticks;
 use daytable_platform::budget::QuestionBudget;
-use daytable_query::answer::{AlikeLine, EntryFilter, EntryFold, FoldedEntries, fold_entries, select_entries};
+use daytable_query::answer::{
+    AlikeLine, EntryFilter, EntryFold, FoldedEntries, days_with, fold_entries, select_entries,
+};
 use daytable_query::tables::TableError;
 use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select_while};
 use daytable_store::StoreError;
@@ -74,7 +76,8 @@ struct KnownStream {
     metadata: Vec<(String, FieldName)>,
     /// The bytes that ended the line.
     end: String,
-    /// Whether the name of a host that forwarded a record is one of its labels: nothing else is called so.
+    /// Whether the name of the host that a record came from is one of its labels, in place of such a label of the stream. It is
+    /// metadata where these have that name.
     takes_host: bool,
 }
 
@@ -88,7 +91,7 @@ impl KnownStream {
                 SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
             labels.set("service_name", &service);
         }
-        let takes_host = labels.get(LOG_HOST).is_none() && !names.iter().any(|name| label_name(name) == LOG_HOST);
+        let takes_host = !names.iter().any(|name| name == LOG_HOST);
         let metadata = names.into_iter().map(|name| (name.clone(), FieldName::new(&name))).collect();
         Some(KnownStream { labels: Arc::new(labels), metadata, end, takes_host })
     }
@@ -412,7 +415,7 @@ impl<'s> StoredEntries<'s> {
         StoredEntries { stores, clock, maker, seen, oldest_max, partitions_at_once }
     }
 
-    /// What the stores can decide about the wanted entries.
+    /// What the stores can decide about the wanted entries before they read a row, beside the [days](days_with).
     fn filter_of(&self, wanted: &EntrySelection<'_>) -> Filter {
         let (selector, span) = (wanted.selector, wanted.span);
         let ticks = |nanos: i64| Ticks::from_unix_nanos(nanos.into()).unwrap_or_default();
@@ -453,7 +456,11 @@ impl<'s> StoredEntries<'s> {
 
     /// What the stores can decide about the wanted entries. A count relies on it for lines.
     fn entries_of(&self, wanted: &EntrySelection<'_>) -> EntryFilter {
-        EntryFilter { filter: self.filter_of(wanted), predicate: predicate_of(wanted).into() }
+        let predicate = predicate_of(wanted);
+        EntryFilter {
+            filter: Filter { days: days_with(&predicate), ..self.filter_of(wanted) },
+            predicate: predicate.into(),
+        }
     }
 
     /// Folds the entries of a selection in any order, and passes on what each thread gathered.
@@ -607,12 +614,13 @@ impl EntrySource for StoredEntries<'_> {
         // Stores return the newest first. So the oldest entries are read from short spans. A span with too many entries is
         // read again in parts, so that memory is limited.
         let (mut from, mut length) = (wanted.span.from, FIRST_SPAN);
-        let EntryFilter { predicate, .. } = self.entries_of(wanted);
+        let EntryFilter { predicate, filter: Filter { days, .. } } = self.entries_of(wanted);
         while from <= wanted.span.to {
             let to = from.saturating_add(length - 1).min(wanted.span.to);
             let (mut entries, mut bytes, mut is_cut) = (Vec::new(), 0, false);
             let part = EntrySelection { span: TimeSpan { from, to }, ..wanted.clone() };
-            let chosen = EntryFilter { filter: self.filter_of(&part), predicate: predicate.clone() };
+            let filter = Filter { days: days.clone(), ..self.filter_of(&part) };
+            let chosen = EntryFilter { filter, predicate: predicate.clone() };
             self.backward(&chosen, &part, &mut |entry| {
                 bytes += entry.line.len() + entry.metadata.bytes();
                 entries.push(entry);

@@ -4,7 +4,7 @@
 use crate::archive::stores::Store;
 use crate::client::over_unix;
 use crate::lake::Host;
-use crate::place::{DAYTABLE, Place, files_below, installed};
+use crate::place::{DAYTABLE, Daemon, Place, files_below, installed};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -407,18 +407,60 @@ fn a_folder_answers_as_the_hosts_do_with_a_log_and_without_one() {
     }
 }
 
+/// A daytable over a lake.
+fn serve(lake: &Lake, address: &str) -> Daemon {
+    let mut command = Command::new(DAYTABLE);
+    command.args(["run", "--config", &lake.config, "--lake", address, "--control"]).arg(lake.place.data());
+    command.env("HOME", lake.place.path("home"));
+    let daemon = lake.place.spawn_command(command);
+    daemon.wait_ready();
+    daemon
+}
+
+/// The files of the others cannot be read, and nobody notices.
+#[test]
+fn a_question_of_grafana_about_one_host_opens_the_files_of_that_host() {
+    let place = Place::new();
+    let address = format!("file://{}", place.path("lake").display());
+    let lake = Lake::new(&address, "table_format = \"delta\"\n");
+    let files = files_below(&place.path("lake")).into_iter().map(|path| path.display().to_string());
+    let others: Vec<String> = files.filter(|path| path.ends_with("quet") && !path.contains("log_host=db-1")).collect();
+    assert!(others.len() > 1, "{others:?}");
+    others.iter().for_each(|path| fs::write(path, "nothing").expect("written"));
+    let daemon = serve(&lake, &address);
+    let range = "limit=5000&step=3d&start=2026-11-20T00:00:00Z&end=2026-11-23T00:00:00Z";
+    let ask = |route: &str, query: &str| {
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        over_unix(daemon.socket(), "GET", &format!("/loki/api/v1/{route}?query={encoded}&{range}"), "")
+            .expect("an answer")
+    };
+    let expected = lake.expected().iter().filter(|record| record["log_host"] == "db-1").count();
+    for selector in [
+        r#"{log_host="db-1"}"#,
+        r#"{log_host=~"db-.*"}"#,
+        r#"{log_host!~"web-.*",instance=~".+"}"#,
+        r#"{instance=~".+"} | log_host="db-1""#,
+    ] {
+        let answer = ask("query_range", selector);
+        assert_eq!(answer.status, 200, "{selector}: {}", answer.body);
+        let found: Value = serde_json::from_str(&answer.body).expect("JSON");
+        let streams = found["data"]["result"].as_array().expect("streams");
+        let count: usize = streams.iter().map(|stream| stream["values"].as_array().map_or(0, Vec::len)).sum();
+        assert_eq!(count, expected, "{selector}: {found}");
+        let sums = ask("query_range", &format!("sum(count_over_time({selector} [3d]))"));
+        assert_eq!(sums.status, 200, "{selector}: {}", sums.body);
+    }
+    assert!(ask("query_range", r#"{log_host="web-1"}"#).status >= 500);
+    daemon.stop();
+}
+
 #[test]
 fn a_daytable_over_a_lake_answers_the_page_and_grafana_and_stores_nothing() {
     let place = Place::new();
     let address = format!("file://{}", place.path("lake").display());
     let lake = Lake::new(&address, "table_format = \"delta\"\n");
     let before = files_below(&place.path("lake"));
-    let mut command = Command::new(DAYTABLE);
-    let control = lake.place.data();
-    command.args(["run", "--config", &lake.config, "--lake", &address, "--control"]).arg(&control);
-    command.env("HOME", lake.place.path("home"));
-    let daemon = lake.place.spawn_command(command);
-    daemon.wait_ready();
+    let daemon = serve(&lake, &address);
     let get = |target: &str| {
         let answer = over_unix(daemon.socket(), "GET", target, "").expect("an answer");
         assert_eq!(answer.status, 200, "{target}: {}", answer.body);

@@ -38,7 +38,10 @@ pub(super) fn predicate_of(wanted: &EntrySelection<'_>) -> Predicate {
             wanted.labels.iter().filter_map(of_condition)
         };
         let own = PredicateNode::And([is_own].into_iter().chain(of_selector).chain(of_each(of_label)).collect());
-        let pushed = PredicateNode::And([of_note(wanted)].into_iter().chain(of_each(of_pushed_line)).collect());
+        let of_host = wanted.selector.0.iter().filter(|matcher| matcher.name == LOG_HOST);
+        let of_host = of_host.map(|matcher| of_pushed_host(LabelFilter::Text(matcher.clone())));
+        let pushed = [of_note(wanted)].into_iter().chain(of_host).chain(of_each(of_pushed_line));
+        let pushed = PredicateNode::And(pushed.collect());
         nodes.push(PredicateNode::Or(vec![own, pushed]));
     }
     PredicateNode::And(nodes).reduced(&|_| None).into()
@@ -122,8 +125,25 @@ fn of_condition(
     }
 }
 
+/// A test of the name of the host that a record came from, if it has one.
+fn host_is(test: impl Fn(Option<&str>) -> bool + Send + Sync + 'static) -> PredicateNode {
+    let test = move |value: Option<Property<'_>>| {
+        let host = value.map(|value| value.text().into_owned()).filter(|host| !host.is_empty());
+        test(host.as_deref())
+    };
+    PredicateNode::Field(FieldName::new(LOG_HOST), Matcher::accepting(test).into())
+}
+
+/// What the host of a record that was pushed to a stream satisfies, also where metadata have its name: they are the same field.
+fn of_pushed_host(filter: LabelFilter) -> PredicateNode {
+    host_is(move |host| host.is_none_or(|host| filter.may_pass(Some(host))))
+}
+
 /// What the line of a record that was pushed to a stream satisfies; `None` if any does.
 fn of_pushed_line(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> {
+    if filter.label() == Some(LOG_HOST) {
+        return Some(of_pushed_host(filter.clone()));
+    }
     let is_asked = |name: &&str| is_decidable(name) && !filter.may_pass(None) && *name != DETECTED_LEVEL;
     let name = filter.label().filter(is_asked)?.to_owned();
     let found = of_found_label(filter, origin)?;
@@ -175,6 +195,21 @@ fn of_label(filter: &LabelFilter, origin: LabelOrigin) -> Option<PredicateNode> 
                 of_column(name, Matcher::accepting(passes))
             };
             Some(PredicateNode::Or(SERVICE_FIELDS.iter().chain(&["instance"]).map(one).collect()))
+        }
+        // Only a record without it has such a label of another field, or of its line.
+        LOG_HOST => {
+            let others = FieldName::others_that_become(name, label_name);
+            let is_there = PredicateNode::Field(others, Matcher::accepting(|value| value.is_some()).into());
+            let mut lacks = vec![host_is(|host| host.is_none())];
+            if origin != LabelOrigin::MadeLine && !filter.may_pass(None) {
+                lacks.push(match (of_found_label(filter, origin), origin) {
+                    (Some(of_line), _) => PredicateNode::Or(vec![is_there, of_line]),
+                    (None, LabelOrigin::Nowhere) => is_there,
+                    (None, _) => PredicateNode::Always(true),
+                });
+            }
+            let of_host = host_is(move |host| host.is_some_and(|host| of_value.may_pass(Some(host))));
+            Some(PredicateNode::Or(vec![of_host, PredicateNode::And(lacks)]))
         }
         name => {
             // The second of two fields of one label gets a number.

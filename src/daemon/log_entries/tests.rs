@@ -32,6 +32,7 @@ fn note(chance: u64) -> Option<StreamNote<'static>> {
         0 => &[("app", "shop")],
         1 => &[("app", "shop"), ("level", "Warn")],
         2 => &[("job", "web"), ("instance", "web-1"), ("lvl", "info")],
+        3 => &[("app", "shop"), ("log_host", "web-1")],
         _ => return None,
     };
     let labels: BTreeMap<String, String> = labels.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();

@@ -72,7 +72,7 @@ pub use conditions::QueryConditions;
 pub use ending::AnswerEnd;
 pub use follow::{AnswerFollower, FollowError};
 pub use item::{AnswerItem, AnswerRow, FullRecord};
-pub use plan::pushed_down;
+pub use plan::{days_with, pushed_down};
 
 use crate::archived::{ArchiveReport, ArchiveSession};
 use crate::count::{Count, Grouping, Tally, count_within};

@@ -14,16 +14,20 @@ use daytable_model::time::{MAX_TICKS, Ticks};
 pub fn pushed_down(predicate: &Predicate, base: &Filter) -> Filter {
     let mut filter = Filter { contains: None, ..base.clone() };
     add(predicate.root(), &mut filter);
-    if has_day_test(predicate.root()) {
-        let root = predicate.root().clone();
-        let before = filter.days.take();
-        filter.days = Some(DayChooser::new(move |table, host| {
-            may_be_true(&root, &table.to_string(), host)
-                && before.as_ref().is_none_or(|before| before.wants(table, host))
-        }));
+    if let Some(days) = days_with(predicate) {
+        filter.days = Some(match filter.days.take() {
+            None => days,
+            Some(before) => DayChooser::new(move |table, host| days.wants(table, host) && before.wants(table, host)),
+        });
     }
     // The predicate does not know the text of `base`, so that text has to stay.
     Filter { contains: base.contains.clone().filter(|text| !text.is_empty()).or(filter.contains), ..filter }
+}
+
+/// Chooses the days of a lake that may have matching records; `None` if the place of a day tells nothing about it.
+pub fn days_with(predicate: &Predicate) -> Option<DayChooser> {
+    let root = has_day_test(predicate.root()).then(|| predicate.root().clone())?;
+    Some(DayChooser::new(move |table, host| may_be_true(&root, &table.to_string(), host)))
 }
 
 fn add(node: &PredicateNode, filter: &mut Filter) {
