@@ -23,6 +23,8 @@ const QUOTED_MAX: usize = 60;
 pub(super) struct ProblemList<'a> {
     text: &'a str,
     problems: RefCell<Vec<(usize, String)>>,
+    /// Keys of sections that were never asked for there.
+    unknown: RefCell<Vec<(usize, &'static str, String)>>,
     /// Every key that was asked for, by its section, and whether a section of the file gives it.
     asked: RefCell<BTreeMap<(&'static str, &'static str), bool>>,
     /// Where the variables of the environment begin, after the text of the file.
@@ -36,7 +38,8 @@ impl<'a> ProblemList<'a> {
 
     /// `text` has variables of the environment after the byte `variables_at`.
     pub(super) fn with_variables(text: &'a str, variables_at: usize) -> ProblemList<'a> {
-        ProblemList { text, problems: RefCell::default(), asked: RefCell::default(), variables_at }
+        let (problems, unknown, asked) = Default::default();
+        ProblemList { text, problems, unknown, asked, variables_at }
     }
 
     /// The text of a value that a variable of the environment gives.
@@ -51,7 +54,18 @@ impl<'a> ProblemList<'a> {
 
     /// All problems in the order of the file, each with its byte offset.
     pub(super) fn into_problems(self, file: &str) -> Vec<(usize, Problem)> {
+        let asked = self.asked.into_inner();
+        // Only now every section was read.
+        let unknown = self.unknown.into_inner().into_iter().map(|(at, section, name)| {
+            let known: Vec<&str> = asked.keys().filter(|(of, _)| *of == section).map(|(_, key)| *key).collect();
+            let meant = did_you_mean(&name, &known).map(|known| format!(", did you mean {known:?}?"));
+            let is_there = |(of, key): &&(&str, &str)| *key == name && of.starts_with('[');
+            let others: Vec<&str> = asked.keys().filter(is_there).map(|(of, _)| *of).collect();
+            let belongs = (!others.is_empty()).then(|| format!(", it belongs in {}", others.join(" or ")));
+            (at, format!("unknown key {name:?} in {section}{}", meant.or(belongs).unwrap_or_default()))
+        });
         let mut problems = self.problems.into_inner();
+        problems.extend(unknown);
         problems.sort_by_key(|(at, _)| *at);
         let place = |(at, text)| {
             let (line, column) = line_and_column(self.text, at);
@@ -388,14 +402,10 @@ impl<'a> Section<'a> {
     pub(super) fn finish(self) {
         let asked = self.problems.asked.borrow();
         let known: Vec<&str> = asked.keys().filter(|(section, _)| *section == self.name).map(|(_, key)| *key).collect();
-        for key in self.keys.into_iter().flat_map(|keys| keys.keys()) {
-            let name = key.get_ref();
-            if !known.iter().any(|known| known == name) {
-                let meant = did_you_mean(name, &known).map(|known| format!(", did you mean {known:?}?"));
-                let text = format!("unknown key {name:?} in {}{}", self.name, meant.unwrap_or_default());
-                self.problems.add(key.span().start, text);
-            }
-        }
+        let keys = self.keys.into_iter().flat_map(|keys| keys.keys());
+        let unknown = keys.filter(|key| !known.iter().any(|known| known == key.get_ref()));
+        let unknown = unknown.map(|key| (key.span().start, self.name, key.get_ref().to_string()));
+        self.problems.unknown.borrow_mut().extend(unknown);
     }
 
     /// The value of a key, and notes that the key is known.

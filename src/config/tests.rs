@@ -466,6 +466,14 @@ fn a_problem_has_its_place_and_the_fix() {
         ),
         ("dat_dir = \"/a\"", "f:1:1: unknown key \"dat_dir\" in the file, did you mean \"data_dir\"?"),
         ("colour = 1", "f:1:1: unknown key \"colour\" in the file"),
+        (
+            "[[table]]\nname = \"Log\"\ntable_format = \"delta\"",
+            "f:3:1: unknown key \"table_format\" in [[table]], it belongs in [archives]",
+        ),
+        (
+            "max_bytes = \"1GiB\"",
+            "f:1:1: unknown key \"max_bytes\" in the file, it belongs in [lifecycle] or [[table]]",
+        ),
         ("read_group = \"a b\"", "f:1:14: read_group = \"a b\": must be the name of a group, like \"adm\""),
         ("data_dir = \"a\"", "f:1:12: data_dir = \"a\": must be an absolute path, beginning with \"/\""),
         ("data_dir = 1", "f:1:12: data_dir = 1: must be a text in quotes"),
