@@ -68,7 +68,7 @@ export async function showSources(place, signal, { state }) {
   const listeners = all.filter((row) => "listen" in row);
   const outboxes = all.filter((row) => "endpoint" in row);
   const bad = all.map((row) => /** @type {[Row, [string, number][]]} */ ([row, lossesOf(row)])).filter(([, losses]) => losses.length);
-  if (!all.length) return place.replaceChildren(blank("No sources yet", "No file is followed, and no listener had a record: see `daytable check`."));
+  if (!all.length) return place.replaceChildren(blank("No sources yet", "No file is followed, and no listener had a record: see `daytable check`. The sources of a lake are on its hosts."));
   const losses = (/** @type {Row} */ row) => {
     const list = lossesOf(row);
     return list.length ? h("span.bad", list.map(([reason, n]) => `${visible(reason)} ${grouped(n)}`).join(", ")) : "none";

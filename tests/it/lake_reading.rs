@@ -8,6 +8,7 @@ use crate::place::{DAYTABLE, Daemon, Place, files_below, installed};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -415,6 +416,35 @@ fn serve(lake: &Lake, address: &str) -> Daemon {
     let daemon = lake.place.spawn_command(command);
     daemon.wait_ready();
     daemon
+}
+
+/// Each view of the page, without a request that fails.
+#[test]
+fn the_page_over_a_lake_in_chromium() {
+    let place = Place::new();
+    let address = format!("file://{}", place.path("lake").display());
+    let lake = Lake::new(&address, "table_format = \"delta\"\n");
+    let daemon = serve(&lake, &address);
+    let expected = lake.expected();
+    let of_host = expected.iter().filter(|record| record["log_host"] == "db-1").count();
+    let link =
+        Command::new(DAYTABLE).arg("open").arg("--data").arg(lake.place.data()).output().expect("daytable can be run");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(installed("venv/bin/python"))
+        .arg(root.join("tests/page/lake.py"))
+        .arg(String::from_utf8_lossy(&link.stdout).trim())
+        .arg(root.join("target/page"))
+        .args([
+            "2026-11-20T00:00:00Z",
+            "2026-11-23T00:00:00Z",
+            &expected.len().to_string(),
+            "db-1",
+            &of_host.to_string(),
+        ])
+        .output()
+        .expect("python");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    daemon.stop();
 }
 
 /// The files of the others cannot be read, and nobody notices.

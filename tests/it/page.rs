@@ -1,7 +1,7 @@
 //! The page, in a real browser and from the outside.
 //!
 //! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, `kinds.py` over five kinds of logs, and `digits.py` over numbers
-//! of all sizes; all leave screenshots in `target/page`. `modules.mjs` tests modules without a browser. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
+//! of all sizes (`lake.py`: over a lake); all leave screenshots in `target/page`. `modules.mjs` tests modules without a browser. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
 
 use crate::client::{Answer, over, over_tcp};
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, installed, wait_for};
