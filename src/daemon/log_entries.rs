@@ -481,7 +481,7 @@ impl<'s> StoredEntries<'s> {
             let FoldedEntries { states, report, refused } =
                 fold_entries(self.stores, &chosen, fold, &go_on).map_err(unread)?;
             if let Some(reason) = stopped.get() {
-                return Err(EvalError::Source(reason.into()));
+                return Err(EvalError::Stopped(reason.into()));
             }
             if let Some(over) = refused {
                 return Err(over.into());
@@ -558,7 +558,7 @@ impl<'s> StoredEntries<'s> {
         };
         let report = report.map_err(unread)?;
         if let Some(reason) = stopped.get() {
-            return Err(EvalError::Source(reason.into()));
+            return Err(EvalError::Stopped(reason.into()));
         }
         if !is_over {
             // An answer that lacks an unreadable day must not look complete.

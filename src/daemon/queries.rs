@@ -178,7 +178,11 @@ fn complete(report: &AnswerReport) -> ApiResult {
     if let Some(over) = &report.over {
         return Err(over_budget(over));
     }
-    report.incomplete().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+    match report.incomplete() {
+        None => Ok(()),
+        Some(reason) if report.is_out_of_time() => Err(ApiError::OutOfTime(reason)),
+        Some(missing) => Err(ApiError::Failed(missing)),
+    }
 }
 
 /// The rows of an answer, which are few.

@@ -36,6 +36,9 @@ pub enum ApiError {
     /// 422: the answer needs more than its share of memory; the client must ask for less.
     #[error("{0}")]
     TooLarge(String),
+    /// 504: the answer takes too long; the client must ask for less.
+    #[error("{0}")]
+    OutOfTime(String),
     /// 503: the client should try again later.
     #[error("{0}")]
     Busy(String),

@@ -71,6 +71,7 @@ impl From<EvalError> for LokiError {
     fn from(error: EvalError) -> LokiError {
         match error {
             EvalError::Source(reason) => LokiError::failed(reason),
+            EvalError::Stopped(reason) => LokiError(StatusCode::GATEWAY_TIMEOUT, reason),
             EvalError::Busy(reason) => LokiError(StatusCode::SERVICE_UNAVAILABLE, reason),
             other => LokiError::wrong(other.to_string()),
         }
@@ -86,7 +87,8 @@ impl From<daytable_logql::QuerySyntaxError> for LokiError {
 impl IntoResponse for LokiError {
     fn into_response(self) -> Response {
         let LokiError(status, text) = self;
-        if status.is_server_error() {
+        // The others are no faults of the daemon.
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(error = text, "failed to answer a request");
         }
         (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text + "\n").into_response()

@@ -426,6 +426,7 @@ impl IntoResponse for ApiError {
             ApiError::Refused(_) => StatusCode::CONFLICT,
             ApiError::LongRequest(_) => StatusCode::PAYLOAD_TOO_LARGE,
             ApiError::TooLarge(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ApiError::OutOfTime(_) => StatusCode::GATEWAY_TIMEOUT,
             ApiError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -336,6 +336,7 @@ async fn an_error_before_the_first_byte_is_a_status() {
         (ApiError::Refused("it is being archived".into()), 409),
         (ApiError::Busy("too much".into()), 503),
         (ApiError::Failed("a page is damaged".into()), 500),
+        (ApiError::OutOfTime("its time limit is over".into()), 504),
     ] {
         let text = error.to_string();
         let answer = Daemon::with(querying(move |_, _| Err(error.clone()))).await.get("/api/query").await;

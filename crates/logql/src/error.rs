@@ -45,6 +45,9 @@ pub enum EvalError {
     /// Other questions have the memory that the query needs.
     #[error("{0}")]
     Busy(String),
+    /// The question took too long, or nobody waits for its answer any more.
+    #[error("{0}")]
+    Stopped(String),
     /// The source failed.
     #[error("{0}")]
     Source(String),
@@ -55,7 +58,7 @@ impl EvalError {
     pub(crate) fn of_text(made: &str, refusal: TextRefusal) -> EvalError {
         match refusal {
             TextRefusal::TooLong(_) => EvalError::TooLarge(format!("{made} {refusal}")),
-            TextRefusal::Stopped => EvalError::Source("the query takes too long, or its client is gone".into()),
+            TextRefusal::Stopped => EvalError::Stopped("the query takes too long, or its client is gone".into()),
         }
     }
 }

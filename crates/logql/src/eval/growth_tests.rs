@@ -126,7 +126,7 @@ fn the_labels_of_an_answer_are_charged() {
 fn a_question_that_nobody_waits_for_ends_within_an_entry() {
     let source = Repeated { is_wanted: false, ..repeated("b".repeat(100_000), 1) };
     let query = "{app=~`.+`} | line_format `{{ regexReplaceAll \"b\" __line__ \"c\" }}`";
-    assert!(matches!(logs(&source, query, 32 << 20), Err(EvalError::Source(_))));
+    assert!(matches!(logs(&source, query, 32 << 20), Err(EvalError::Stopped(_))));
 }
 
 #[test]

@@ -138,7 +138,7 @@ pub struct AnswerReport {
     pub matched: u64,
     /// Records and rows that the sink got.
     pub given: u64,
-    /// Why the answer is not whole, if it was cut.
+    /// Why the answer is not whole, if it was cut: for memory, or because its time was over.
     pub cut: Option<String>,
     /// The reason, if it is memory.
     pub over: Option<OverBudget>,
@@ -151,6 +151,11 @@ impl AnswerReport {
             self.cut = Some(format!("the answer is not whole: {over}"));
             self.over = Some(over);
         }
+    }
+
+    /// Whether the answer is not whole because its time was over.
+    pub fn is_out_of_time(&self) -> bool {
+        self.cut.is_some() && self.over.is_none()
     }
 
     /// Why the answer is not whole, if it is not.
