@@ -472,7 +472,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ),
         (
             "max_bytes = \"1GiB\"",
-            "f:1:1: unknown key \"max_bytes\" in the file, it belongs in [lifecycle] or [[table]]",
+            "f:1:1: unknown key \"max_bytes\" in the file, it belongs in [lifecycle]",
         ),
         ("read_group = \"a b\"", "f:1:14: read_group = \"a b\": must be the name of a group, like \"adm\""),
         ("data_dir = \"a\"", "f:1:12: data_dir = \"a\": must be an absolute path, beginning with \"/\""),

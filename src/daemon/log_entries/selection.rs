@@ -276,8 +276,8 @@ fn may_pass(filter: &LabelFilter, known: &KnownStream, is_parsed: bool) -> bool 
                 return true;
             }
             match known.labels.get(name) {
+                _ if known.is_of_record(name) => true,
                 Some(value) => filter.may_pass(Some(value)),
-                None if known.is_of_record(name) => true,
                 None => is_parsed || filter.may_pass(None),
             }
         }
