@@ -470,10 +470,7 @@ fn a_problem_has_its_place_and_the_fix() {
             "[[table]]\nname = \"Log\"\ntable_format = \"delta\"",
             "f:3:1: unknown key \"table_format\" in [[table]], it belongs in [archives]",
         ),
-        (
-            "max_bytes = \"1GiB\"",
-            "f:1:1: unknown key \"max_bytes\" in the file, it belongs in [lifecycle]",
-        ),
+        ("max_bytes = \"1GiB\"", "f:1:1: unknown key \"max_bytes\" in the file, it belongs in [lifecycle]"),
         ("read_group = \"a b\"", "f:1:14: read_group = \"a b\": must be the name of a group, like \"adm\""),
         ("data_dir = \"a\"", "f:1:12: data_dir = \"a\": must be an absolute path, beginning with \"/\""),
         ("data_dir = 1", "f:1:12: data_dir = 1: must be a text in quotes"),

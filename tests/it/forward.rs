@@ -484,6 +484,44 @@ fn a_copied_folder_is_refused_until_it_has_an_origin_of_its_own() {
     running.stop();
 }
 
+/// A host that runs gets another name; a code for another name does not take the place of a host that is silent.
+#[test]
+fn a_host_gets_another_name_while_it_runs_and_nobody_else_gives_it_one() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines("first", 0..50));
+    wait_for_all(&central, &[&host], 50);
+    let renamed = fs::read_to_string(host.file()).expect("a configuration").replace("\"web-1\"", "\"web-2\"");
+    fs::write(host.file(), renamed).expect("written");
+    assert!(host.join(&central.invite("web-2"), &[]).status.success());
+    host.place.said("reload", &[]);
+    host.write("app.log", &lines("second", 0..50));
+    wait_for("the records of the new name", 2 * PATIENCE, || {
+        (central.place.json("query", &["log_host:=web-2", "-n", "1000"]).len() == 50).then_some(())
+    });
+    daemon.stop();
+    running.stop();
+    // A central that was started again has heard of nobody, so it is as if the host was silent for long.
+    let running = central.start();
+    let other = Host::new("web-3");
+    copy_folder(&host.place.data(), &other.place.data());
+    assert!(other.join(&central.invite("web-3"), &[]).status.success());
+    let refused = other.start();
+    wait_for("the other is refused", 2 * PATIENCE, || {
+        refused.said().contains("this data folder is known here as web-2").then_some(())
+    });
+    refused.stop();
+    let daemon = host.start();
+    host.write("app.log", &lines("third", 0..50));
+    wait_for("the host goes on", 2 * PATIENCE, || {
+        (central.place.json("query", &["log_host:=web-2", "-n", "1000"]).len() == 100).then_some(())
+    });
+    daemon.stop();
+    running.stop();
+}
+
 #[test]
 fn a_copy_that_joins_ends_no_credential_of_the_original() {
     let central = Central::new();

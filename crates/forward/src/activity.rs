@@ -144,6 +144,11 @@ impl Activity {
             .is_some_and(|host| host.owner.0 != instance && now.saturating_duration_since(host.seen) < ALIVE)
     }
 
+    /// Whether it was this process of the origin that was heard of last.
+    pub fn is_owned_by(&self, origin: &FolderOrigin, instance: u64) -> bool {
+        self.0.get(origin).is_some_and(|host| host.owner.0 == instance)
+    }
+
     /// What is known of a host.
     pub fn of(&self, origin: &FolderOrigin) -> Option<&HostActivity> {
         self.0.get(origin)

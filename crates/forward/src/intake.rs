@@ -11,7 +11,9 @@ use daytable_model::time::{self, Ticks};
 use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
-use daytable_store::catalog::hosts::{ForwardingHost, HostCredential, Invitation, JoinRefusal, SecretHash};
+use daytable_store::catalog::hosts::{
+    ForwardingHost, HostCredential, Invitation, JoinRefusal, OriginBinding, SecretHash,
+};
 use daytable_store::catalog::name_pattern::fits;
 use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
@@ -165,6 +167,18 @@ pub enum IntakeError {
         "the credential is of another data folder: each folder needs one of its own, by `daytable join` with a code of `daytable hosts invite NAME`"
     )]
     OtherOrigin,
+    /// The folder is that of a host of another name.
+    #[error(
+        "this data folder is known here as {known}, and gets the name {name} only while its daemon runs, which was not heard of, or after \
+         `daytable hosts revoke {known}` at the receiver; a folder that was copied from {known} gets an origin of its own with `daytable join URL CODE \
+         --new-origin`"
+    )]
+    OfHost {
+        /// The name that it has here.
+        known: String,
+        /// The name of its new credential.
+        name: String,
+    },
     /// The certificate belongs to another folder.
     #[error(
         "the certificate of {0} is of another data folder: if that one is gone, `daytable hosts forget {0}` at the receiver lets this one in"
@@ -206,6 +220,7 @@ impl IntakeError {
             IntakeError::Credential | IntakeError::Replaced => 401,
             IntakeError::Join(_)
             | IntakeError::OtherOrigin
+            | IntakeError::OfHost { .. }
             | IntakeError::CertificateOrigin(_)
             | IntakeError::CertificateName
             | IntakeError::CertificateUnlisted(_)
@@ -478,15 +493,25 @@ impl ForwardIntake {
     }
 
     /// Checks that a credential is of this folder, and binds it if nobody used it yet.
-    fn bind(&self, hash: SecretHash, credential: &HostCredential, origin: FolderOrigin) -> Result<(), IntakeError> {
-        let is_bound = match credential.origin {
-            Some(bound) => bound == origin,
-            None => self.steps.bind_origin(hash, origin)?,
+    fn bind(
+        &self,
+        hash: SecretHash,
+        credential: &HostCredential,
+        origin: FolderOrigin,
+        may_rename: impl FnOnce() -> bool,
+    ) -> Result<(), IntakeError> {
+        let binding = match credential.origin {
+            Some(bound) if bound == origin => OriginBinding::Bound,
+            Some(_) => OriginBinding::OtherFolder,
+            None => self.steps.bind_origin(hash, origin, may_rename())?,
         };
-        match is_bound {
-            true => Ok(()),
-            false if is_certificate(&hash, credential) => Err(IntakeError::CertificateOrigin(credential.name.clone())),
-            false => Err(IntakeError::OtherOrigin),
+        match binding {
+            OriginBinding::Bound => Ok(()),
+            OriginBinding::OfHost(known) => Err(IntakeError::OfHost { known, name: credential.name.clone() }),
+            OriginBinding::OtherFolder if is_certificate(&hash, credential) => {
+                Err(IntakeError::CertificateOrigin(credential.name.clone()))
+            }
+            OriginBinding::OtherFolder => Err(IntakeError::OtherOrigin),
         }
     }
 
@@ -499,7 +524,7 @@ impl ForwardIntake {
         origin: FolderOrigin,
     ) -> Result<(), IntakeError> {
         match credential.origin {
-            Some(_) => self.bind(hash, credential, origin),
+            Some(_) => self.bind(hash, credential, origin, || false),
             None => Err(unheard(Unheard::Unknown)),
         }
     }
@@ -555,7 +580,9 @@ impl ForwardIntake {
         {
             return Err(IntakeError::Copied);
         }
-        self.bind(hash, &credential, origin)?;
+        // The process that spoke for the folder before may give it another name.
+        let may_rename = || lock(&self.activity).is_owned_by(&origin, request.instance);
+        self.bind(hash, &credential, origin, may_rename)?;
         bound_reasons(&mut request.report.lost);
         bound_reasons(&mut request.report.lost_bytes);
         request.report.version.truncate(request.report.version.floor_char_boundary(64));

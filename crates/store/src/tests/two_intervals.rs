@@ -1,7 +1,7 @@
 //! The newest commits of a sender before its backlog: what is read of both, and where a receiver stores them.
 
 use super::*;
-use crate::catalog::hosts::Invitation;
+use crate::catalog::hosts::{Invitation, OriginBinding};
 use crate::catalog::table_bounds::TableBounds;
 use crate::forward::intervals::{AdvanceKind, AdvanceStep, HeadInterval, HostAdvance, ReceivedCommits};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
@@ -150,7 +150,7 @@ impl Central {
         };
         steps.invite(invitation).expect("invited");
         assert_eq!(steps.join([1; 32], None, [2; 32]).expect("joined").as_deref(), Ok("web-1"));
-        assert!(steps.bind_origin([2; 32], ORIGIN).expect("bound"));
+        assert_eq!(steps.bind_origin([2; 32], ORIGIN, false).expect("bound"), OriginBinding::Bound);
         Central { folder, store }
     }
 

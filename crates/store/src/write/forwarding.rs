@@ -1,7 +1,7 @@
 //! Requests of forwarding to the committer, of a sender and of a receiver.
 
 use crate::StoreError;
-use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
+use crate::format::catalog::hosts::{Invitation, JoinRefusal, OriginBinding, SecretHash};
 use crate::format::catalog::table_bounds::TableBounds;
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::write::commit::{CommitQueue, CommitStep};
@@ -44,8 +44,13 @@ impl ForwardSteps {
     }
 
     /// Binds a credential to the origin that shows it first. Returns whether it is bound to this one.
-    pub fn bind_origin(&self, credential: SecretHash, origin: FolderOrigin) -> Result<bool, StoreError> {
-        self.queue.take(|answer| CommitStep::BindOrigin(credential, origin, answer))
+    pub fn bind_origin(
+        &self,
+        credential: SecretHash,
+        origin: FolderOrigin,
+        may_rename: bool,
+    ) -> Result<OriginBinding, StoreError> {
+        self.queue.take(|answer| CommitStep::BindOrigin(credential, origin, may_rename, answer))
     }
 
     /// Makes a credential the successor of `old`, which has to be bound to this origin. Returns whether it is.

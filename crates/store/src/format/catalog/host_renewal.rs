@@ -90,7 +90,7 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::catalog::hosts::{Invitation, JoinRefusal};
+    use crate::format::catalog::hosts::{Invitation, JoinRefusal, OriginBinding};
     use crate::format::catalog::table_bounds::TableBounds;
 
     const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
@@ -104,7 +104,7 @@ mod tests {
     fn joined(folder: &tempfile::TempDir) -> Catalog {
         let mut catalog = Catalog::open_to_repair(folder.path()).expect("made");
         join(&mut catalog, 1);
-        assert!(catalog.bind_origin(&hash(1), &ORIGIN, NOW).expect("bound"));
+        assert_eq!(catalog.bind_origin(&hash(1), &ORIGIN, false, NOW).expect("bound"), OriginBinding::Bound);
         catalog
     }
 
@@ -119,6 +119,28 @@ mod tests {
 
     fn known(catalog: &Catalog) -> Vec<u8> {
         (0..50).filter(|of| catalog.host_credential(&hash(*of)).expect("read").is_some()).collect()
+    }
+
+    #[test]
+    fn a_code_for_one_host_does_not_take_the_place_of_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut catalog = joined(&folder);
+        let tables = TableBounds::new(&["Log".to_owned()]).expect("a pattern");
+        let expires = NOW.plus(std::time::Duration::from_secs(60));
+        let invitation = Invitation { code: hash(101), name: "db-1".into(), expires, is_reusable: false, tables };
+        catalog.invite(&invitation, NOW).expect("invited");
+        catalog.join(&hash(101), None, &hash(2), NOW).expect("written").expect("joined");
+        let refused = catalog.bind_origin(&hash(2), &ORIGIN, false, NOW).expect("read");
+        assert_eq!(refused, OriginBinding::OfHost("web-1".into()));
+        assert_eq!(known(&catalog), [1, 2], "nothing ended");
+        assert_eq!(catalog.forwarding_host(&ORIGIN).expect("read").expect("a host").name, "web-1");
+        // The host itself may, and so may a host of that name, which joins again.
+        join(&mut catalog, 3);
+        assert_eq!(catalog.bind_origin(&hash(3), &ORIGIN, false, NOW).expect("bound"), OriginBinding::Bound);
+        assert_eq!(known(&catalog), [2, 3]);
+        assert_eq!(catalog.bind_origin(&hash(2), &ORIGIN, true, NOW).expect("bound"), OriginBinding::Bound);
+        assert_eq!(known(&catalog), [2]);
+        assert_eq!(catalog.forwarding_host(&ORIGIN).expect("read").expect("a host").name, "db-1");
     }
 
     #[test]
@@ -165,7 +187,7 @@ mod tests {
         join(&mut catalog, 2);
         let other = FolderOrigin([8; 16]);
         assert!(!catalog.renew_credential((&hash(2), &other), &hash(3), NOW).expect("written"), "it was not used yet");
-        assert!(catalog.bind_origin(&hash(2), &other, NOW).expect("bound"));
+        assert_eq!(catalog.bind_origin(&hash(2), &other, false, NOW).expect("bound"), OriginBinding::Bound);
         assert!(!catalog.renew_credential((&hash(1), &other), &hash(3), NOW).expect("written"));
         assert!(!catalog.renew_credential((&hash(1), &ORIGIN), &hash(2), NOW).expect("written"));
         assert!(!catalog.use_successor(&hash(2), &ORIGIN).expect("written"));

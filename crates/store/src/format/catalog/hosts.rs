@@ -76,6 +76,17 @@ pub struct ForwardingHost {
     pub tables: TableBounds,
 }
 
+/// Whether a credential is of the folder that shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OriginBinding {
+    /// It is.
+    Bound,
+    /// It is bound to another folder.
+    OtherFolder,
+    /// Nobody used it yet, and the folder is that of a host of this other name, which has a credential.
+    OfHost(String),
+}
+
 /// Why a code is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinRefusal {
@@ -342,21 +353,29 @@ impl Catalog {
         })
     }
 
-    /// Binds a credential to the origin that shows it first. Returns whether the credential is bound to this origin. An older
-    /// credential of the same origin ends: the host joined again.
+    /// Binds a credential to the origin that shows it first. An older credential of the same origin ends: the host joined again. One
+    /// of another name ends only if the host `may_rename` itself: whoever was invited by one name may not take the place of another.
     pub(crate) fn bind_origin(
         &mut self,
         credential: &SecretHash,
         origin: &FolderOrigin,
+        may_rename: bool,
         now: Ticks,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<OriginBinding, StoreError> {
         self.change(|transaction| {
             let select = "SELECT name, origin FROM host_credential WHERE hash = ?1";
             let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
             let found = transaction.query_row(select, [credential], read).optional()?;
-            let Some((name, bound)): Option<(String, Option<[u8; 16]>)> = found else { return Ok(false) };
+            let Some((name, bound)): Option<(String, Option<[u8; 16]>)> = found else {
+                return Ok(OriginBinding::OtherFolder);
+            };
             if let Some(bound) = bound {
-                return Ok(bound == origin.0);
+                return Ok(if bound == origin.0 { OriginBinding::Bound } else { OriginBinding::OtherFolder });
+            }
+            let select = "SELECT name FROM host_credential WHERE origin = ?1 AND name <> ?2";
+            let other = transaction.query_row(select, params![origin.0, name], |row| row.get(0)).optional()?;
+            if let Some(other) = other.filter(|_| !may_rename) {
+                return Ok(OriginBinding::OfHost(other));
             }
             let insert = "INSERT INTO host(origin, name, seen) VALUES (?1, ?2, ?3)
                           ON CONFLICT (origin) DO UPDATE SET name = ?2, seen = ?3";
@@ -364,7 +383,7 @@ impl Catalog {
             super::host_renewal::end_others(transaction, credential, origin)?;
             let bind = "UPDATE host_credential SET origin = ?2 WHERE hash = ?1";
             transaction.execute(bind, params![credential, origin.0])?;
-            Ok(true)
+            Ok(OriginBinding::Bound)
         })
     }
 

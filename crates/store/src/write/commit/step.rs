@@ -5,7 +5,7 @@
 
 use super::lifecycle::{RestoreTarget, SealTarget};
 use crate::StoreError;
-use crate::format::catalog::hosts::{Invitation, JoinRefusal, SecretHash};
+use crate::format::catalog::hosts::{Invitation, JoinRefusal, OriginBinding, SecretHash};
 use crate::format::catalog::table_bounds::TableBounds;
 use crate::format::catalog::{Archived, Committed, Permit, Rule, Seal};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
@@ -68,7 +68,8 @@ pub enum CommitStep {
     Invite(Invitation, StepAnswer<()>),
     /// The code, the name that the host wants, and its credential.
     Join(SecretHash, Option<String>, SecretHash, StepAnswer<Result<String, JoinRefusal>>),
-    BindOrigin(SecretHash, FolderOrigin, StepAnswer<bool>),
+    /// The credential, its origin, and whether that one may get the name of the credential in place of another.
+    BindOrigin(SecretHash, FolderOrigin, bool, StepAnswer<OriginBinding>),
     /// The credential, its origin, and the one that takes its place.
     RenewCredential(SecretHash, FolderOrigin, SecretHash, StepAnswer<bool>),
     UseSuccessor(SecretHash, FolderOrigin, StepAnswer<bool>),

@@ -48,8 +48,8 @@ impl Committer {
             RenewOrigin(answer) => answer.give(self.renew_origin()),
             Invite(invitation, answer) => answer.give(self.invite(&invitation)),
             Join(code, name, credential, answer) => answer.give(self.join_host(&code, name.as_deref(), &credential)),
-            BindOrigin(credential, origin, answer) => {
-                answer.give(self.catalog.bind_origin(&credential, &origin, time::now()));
+            BindOrigin(credential, origin, may_rename, answer) => {
+                answer.give(self.catalog.bind_origin(&credential, &origin, may_rename, time::now()));
             }
             RenewCredential(old, origin, new, answer) => answer.give(self.renew_credential((&old, &origin), &new)),
             UseSuccessor(credential, origin, answer) => answer.give(self.use_successor(&credential, &origin)),
