@@ -183,6 +183,7 @@ fn role(name: &str, english: &str) -> Option<(Role, u8)> {
     match english {
         "content" | "description" => Some((Role::Message, names::TABLE_MESSAGE)),
         "date and time" | "timegenerated" | "timecreated" | "date/time" => Some((Role::Time, names::TABLE_TIME)),
+        "severitylevel" | "log level" | "severity level" => Some((Role::Level, names::SEVERITY_LEVEL)),
         "source" => Some((Role::Component, names::TABLE_SOURCE)),
         "computer" => Some((Role::Host, names::TABLE_HOST)),
         _ => role_of(name).or_else(|| role_of(english)).filter(|(_, rank)| *rank < names::WEAK),

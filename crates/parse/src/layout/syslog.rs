@@ -273,6 +273,15 @@ fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
                 }
             }
             () if piece.starts_with('*') || header.sketch.has_host => header.sketch.text("context", piece),
+            // `101:45:eql1:SP`: counters before a name.
+            () if piece.starts_with(|first: char| first.is_ascii_digit())
+                && let Some(name) =
+                    piece.split(':').find(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()))
+                && piece.split(':').take_while(|part| *part != name).all(super::shape::is_number) =>
+            {
+                header.sketch.host(name);
+                header.sketch.text("context", piece);
+            }
             () => header.sketch.host(piece),
         }
     }
@@ -321,7 +330,7 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
     let written = line.get(host.start..host.end).unwrap_or(name);
     let name = if written.ends_with("::") { written } else { name };
     // A name with `%` is a mark.
-    if host.mark != 0 && !written.ends_with("::") || name.starts_with('%') {
+    if host.mark != 0 && !written.ends_with("::") || name.starts_with('%') || has_priority && name.contains('=') {
         return false;
     }
     let next = skip_spaces(line.as_bytes(), host.end);
@@ -329,12 +338,35 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         // A column.
         return false;
     }
+    // The host may stand twice.
+    let next = token(line, next)
+        .filter(|again| again.kind == host.kind && again.mark == 0 && header.form == Form::Bsd)
+        .map_or(next, |again| skip_spaces(line.as_bytes(), again.end));
     let severity = severity_at(line, next).filter(|_| !has_priority);
     let next = severity.map_or(next, |(_, _, end)| skip_spaces(line.as_bytes(), end));
     let found = tag(line, next)
         .filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long)
         .filter(|tag| !(tag.name.bytes().all(|byte| byte.is_ascii_digit()) || has_priority && is_list(line, tag.end)));
     if !has_priority && found.is_none() && !is_level(name) && of_device(header, name, next, defaults) {
+        return true;
+    }
+    // `bigip1 err mcpd[1234]: text`: a word for the severity behind the host.
+    let said = || {
+        let word = token(line, next).filter(|word| word.mark == 0)?;
+        let WordKind::Word(level) = word.kind else { return None };
+        let level = Level::from_word(level).filter(|_| level.bytes().all(|byte| byte.is_ascii_lowercase()))?;
+        let tag = tag(line, skip_spaces(line.as_bytes(), word.end)).filter(|tag| tag.pid.is_some())?;
+        Some(((level, word.start, word.end), tag))
+    };
+    if !has_priority
+        && found.is_none()
+        && header.form == Form::Bsd
+        && !is_level(name)
+        && let Some(((level, start, end), tag)) = said()
+    {
+        header.sketch.host(name);
+        header.sketch.level(level, start, end);
+        take_tag(header, tag);
         return true;
     }
     let is_marked = found.is_some() || severity.is_some() || is_named_pairs(line, name, next);

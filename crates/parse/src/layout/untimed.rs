@@ -114,6 +114,12 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 let (level, start, end) = level_at(word, 0)?;
                 sketch.level(level, start, end);
                 return Some(sketch.finish(text_after(text, token.end).trim_start(), Format::Text));
+            } else if token.mark == b':'
+                && let Some((word, code)) = word.strip_suffix(']').and_then(|word| word.split_once('['))
+                && !code.is_empty()
+            {
+                // `error[E0425]: text`
+                (level_at(word, 0)?, token.end)
             } else if token.mark == b':' {
                 (level_at(word, 0)?, token.end)
             } else if let Some((word, rest)) = word.split_once(':').filter(|(word, _)| is_name_of_level(word)) {

@@ -107,6 +107,13 @@ impl<'a> DigitCursor<'a> {
         since_midnight(hour, minute, second, ticks)
     }
 
+    /// `HHMMSSCC`, with hundredths: ticks since midnight.
+    pub(super) fn hundredths(&mut self) -> Option<i64> {
+        let (hour, minute, second) = (self.digits(2)?, self.digits(2)?, self.digits(2)?);
+        let hundredths = i64::from(self.digits(2)?);
+        since_midnight(hour, minute, second, hundredths * (TICKS_PER_SECOND / 100))
+    }
+
     /// A fraction after `.` or `,`; milliseconds after `:`.
     fn fraction(&mut self, seconds: Seconds) -> i64 {
         let [mark, digits @ ..] = self.rest() else { return 0 };
