@@ -145,7 +145,7 @@ fn symbol(text: &[u8]) -> Option<usize> {
 /// The level of a small letter in a group of its own before another group: `[   0.012][e][ffmpeg] text`, `<e> [server] text`.
 fn small_letter(bytes: &[u8], start: usize) -> Option<Level> {
     let is_group = match (bytes.get(start.checked_sub(1)?)?, bytes.get(start + 1..)?) {
-        (b'[', [b']', b'[', ..]) => true,
+        (b'[', [b']', b'[', b'a'..=b'z' | b'A'..=b'Z', ..]) => start == 1 || bytes[start - 2] == b']',
         (b'<', [b'>', b' ', b'[', ..]) => start == 1,
         _ => false,
     };
@@ -247,6 +247,10 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         }
         // The bracket that holds the time: `[main(----) 2026.11.21 08:00:01.123 INF] text`.
         [b']', b' ', ..] => is_capital && plain < 2,
+        // What stands before a time: `name:WARNING:2025-11-21 …`.
+        [b':'] if is_capital && before == Some(b':') => true,
+        // `bpbkar Exit: ERR - text`
+        [b' ', b'-', b' ', ..] if is_capital && bytes[..start].ends_with(b": ") => true,
         [b':'] | [b':', b' ' | b'\t', ..] => plain < 2 || plain == 2 && is_capital && bytes[..start].ends_with(b": "),
         // `*ERROR* [thread] text`
         [b'*', b' ', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
@@ -401,6 +405,25 @@ mod tests {
             ("P-1234       T-140   E BROKER  0: late", Some(Level::Error)),
             ("1234 0x7f01 warning MediaObject late", Some(Level::Warn)),
             ("[web] a=1 level=warning late", Some(Level::Warn)),
+            ("main/103/init.lua I> late", Some(Level::Info)),
+            ("[08:00:01] E/launcher - late", Some(Level::Error)),
+            ("·W 0:03:12.633347 {main} late", Some(Level::Warn)),
+            ("┌ Warning: late", Some(Level::Warn)),
+            ("KID (shop) Warning! late", Some(Level::Warn)),
+            ("PID[1234] Error       late", Some(Level::Error)),
+            ("avtar Info <5008>: late", Some(Level::Info)),
+            ("[main thread     ]             main.cpp:12     WARN| late", Some(Level::Warn)),
+            ("Error in <File::open>: late", Some(Level::Error)),
+            ("[   0.012][e][ffmpeg] late", Some(Level::Error)),
+            ("<e> [server] late", Some(Level::Error)),
+            ("[7] connection /src/connection.c:12-warning: late", Some(Level::Warn)),
+            ("zmc_m1[1234].WAR-zm_monitor.cpp/42 [late]", Some(Level::Warn)),
+            ("TL_ERROR(TF_PROTOCOL) [web-1] late", Some(Level::Error)),
+            ("(P1234-T5678)Error( 456): late", Some(Level::Error)),
+            ("Error in the file", None),
+            ("[i][0] late", None),
+            ("a[i][0] late", None),
+            ("Disk error! late", None),
             ("there was an error: late", None),
             ("Total ERROR count", None),
             ("A thing", None),

@@ -314,6 +314,8 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         take_severity(header, severity);
         header.at = severity.2;
         header.skip();
+    } else if has_priority && let Some(end) = named_again(header.line, header.at) {
+        header.at = end;
     }
     let (line, at) = (header.line, header.at);
     if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
@@ -344,6 +346,7 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         .map_or(next, |again| skip_spaces(line.as_bytes(), again.end));
     let severity = severity_at(line, next).filter(|_| !has_priority);
     let next = severity.map_or(next, |(_, _, end)| skip_spaces(line.as_bytes(), end));
+    let next = named_again(line, next).filter(|_| has_priority).unwrap_or(next);
     let found = tag(line, next)
         .filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long)
         .filter(|tag| !(tag.name.bytes().all(|byte| byte.is_ascii_digit()) || has_priority && is_list(line, tag.end)));
@@ -395,6 +398,13 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         take_tag(header, tag);
     }
     true
+}
+
+/// The place after a word like `local0.info` at `at`, which says the priority of a datagram again.
+fn named_again(line: &str, at: usize) -> Option<usize> {
+    let token = token(line, at)?;
+    let is_again = matches!(token.kind, WordKind::Word(word) if named_severity(word).is_some());
+    is_again.then(|| skip_spaces(line.as_bytes(), token.end))
 }
 
 fn take_severity(header: &mut LineHeader<'_>, (level, start, end): (Level, usize, usize)) {

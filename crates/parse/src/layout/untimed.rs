@@ -45,7 +45,9 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
             // `[libx264 @ 0x55] [error] text`
             let (shape::WordKind::Word(word) | shape::WordKind::Group(word)) = second.kind else { return None };
             if let shape::WordKind::Group(word) = second.kind {
-                let level = shape::level_word(word).filter(|_| word.len() > 1)?;
+                // `[ 12345][E][client.cpp:123] text`
+                let is_between = || token.end == second.start && line.as_bytes().get(second.end) == Some(&b'[');
+                let level = shape::level_word(word).filter(|_| word.len() > 1 || is_between())?;
                 let mut header =
                     LineHeader::untimed(line, second.end, (level, second.start, second.end), context.habits);
                 header.sketch.thread(inner);

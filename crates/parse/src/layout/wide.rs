@@ -154,7 +154,7 @@ fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     };
     let at = (0..bytes.len().min(CLOCK_WITHIN)).find(|at| begins(*at) && is_set_off(*at))?;
     let stamp = timestamp::clock_at_start(bytes.get(at..)?, defaults)?;
-    let is_whole = matches!(bytes.get(at + stamp.length), Some(b' ' | b'\t' | b']' | b':' | b'|'));
+    let is_whole = matches!(bytes.get(at + stamp.length), Some(b' ' | b'\t' | b']' | b')' | b':' | b'|'));
     // A sentence may name a time of day.
     let is_header = ordinary_words(line.get(..at)?) < 2;
     (is_whole && is_header).then_some((at, stamp))

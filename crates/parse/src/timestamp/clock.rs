@@ -147,7 +147,7 @@ pub(super) enum Seconds {
     Unpadded,
 }
 
-fn since_midnight(hour: u32, minute: u32, second: u32, ticks: i64) -> Option<i64> {
+pub(super) fn since_midnight(hour: u32, minute: u32, second: u32, ticks: i64) -> Option<i64> {
     if hour > 23 || minute > 59 {
         return None;
     }

@@ -15,7 +15,7 @@
 //! month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, or the last one where `.`
 //! stands between them, unless that gives no date or a future one.
 
-use super::clock::{DigitCursor, Seconds};
+use super::clock::{DigitCursor, Seconds, since_midnight};
 use super::language;
 use super::offset::{ends_word, two};
 use super::written_zone::{WrittenZone, zone};
@@ -215,6 +215,18 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
             cursor.at += 4;
             let zone = WrittenZone::East(if sign == b'-' { -minutes } else { minutes });
             return finish(date, since_midnight, zone, cursor, Form::Other, defaults);
+        }
+        return with_zone(date, since_midnight, cursor, Form::Other, defaults);
+    }
+    // `2025-11-21 08h00.01 utc`
+    if let [_, _, b'h', _, _, b'.', ..] = cursor.rest() {
+        let (hour, minute) = (cursor.number(2, 2)?, cursor.text("h").and_then(|()| cursor.number(2, 2))?);
+        let second = cursor.text(".").and_then(|()| cursor.number(2, 2))?;
+        let since_midnight = since_midnight(hour, minute, second, 0)?;
+        let is_utc = cursor.rest().starts_with(b" utc");
+        if is_utc {
+            cursor.at += 4;
+            return finish(date, since_midnight, WrittenZone::East(0), cursor, Form::Other, defaults);
         }
         return with_zone(date, since_midnight, cursor, Form::Other, defaults);
     }

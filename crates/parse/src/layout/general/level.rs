@@ -111,11 +111,20 @@ impl<'a> LineHeader<'a> {
                 Some((letter(word.as_bytes()[0])?, token.start, token.start + 1))
             }
             // `E/launcher - text`
-            WordKind::Word(word) if may_be_small && token.kinds & kinds::SLASH != 0 && word.as_bytes()[1] == b'/' => {
+            WordKind::Word(word)
+                if may_be_small && token.kinds & kinds::SLASH != 0 && word.as_bytes().get(1) == Some(&b'/') =>
+            {
                 let tag = word.get(2..).filter(|tag| tag.len() > 2 && name(tag) != NameShape::Never)?;
                 let is_header = self.is_before_dash(token.end) && !tag.contains('/');
                 let level = letter(word.as_bytes()[0]).filter(|level| is_header && *level != Level::Alert)?;
                 Some((level, token.start, token.start + 1))
+            }
+            // `e Client        client.cpp(00800) : text`
+            WordKind::Word(word) if word.len() == 1 && may_be_small && token.kinds == kinds::LOWER && word != "a" => {
+                let next = self::token(self.line, skip_spaces(self.bytes(), token.end)).filter(|next| next.gap > 1)?;
+                let place = self::token(self.line, skip_spaces(self.bytes(), next.end))?;
+                let level = letter(word.as_bytes()[0].to_ascii_uppercase())?;
+                matches!(place.kind, WordKind::Source(..)).then_some((level, token.start, token.end))
             }
             WordKind::Word(word) if word.len() == 1 => {
                 // A single `A` is an ordinary word.
@@ -150,7 +159,9 @@ impl<'a> LineHeader<'a> {
                     None => parts_of_group(inner)
                         .map(str::trim)
                         .find(|part| Level::from_word(part).is_some())
-                        .or_else(|| level_beside_words(inner))?,
+                        .or_else(|| level_beside_words(inner))
+                        // `[W|app|1a2b] text`
+                        .or_else(|| inner.split_once('|').map(|(first, _)| first).filter(|first| first.len() == 1))?,
                 };
                 let (start, end) = at(part);
                 Some((level_word(part)?, start, end))
