@@ -95,7 +95,11 @@ fn of_element(line: &str) -> Option<(Level, usize, usize)> {
             return Some((level, start, start + length));
         }
     }
-    let start = head.find("<Level>")? + "<Level>".len();
+    let start = head.find("<Level>").or_else(|| head.find("<level>"))? + "<Level>".len();
+    let word = head.get(start..)?.split('<').next()?;
+    if let Some(level) = Level::from_word(word) {
+        return Some((level, start, start + word.len()));
+    }
     let level = match head.get(start..start + 2)? {
         "1<" => Level::Critical,
         "2<" => Level::Error,
@@ -227,6 +231,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || plain == 0 && before.is_some_and(|byte| !byte.is_ascii()) && matches!(after, [b' ', b'0'..=b'9', ..])
                 || before == Some(b'|') && after.starts_with(b"|")
                 || plain == 0 && before == Some(b'\t') && matches!(after, [b' ', b'A'..=b'Z' | b'a'..=b'z', ..])
+                // `[E::hts_open] text`
+                || bytes[..start] == *b"[" && after.starts_with(b"::")
                 // `E. 11/21 08:00:01. text`, `[ E | rpc | Nov 21 08:00:01 ] text`
                 || before.is_none() && matches!(after, b". " | [b'.', b' ', b'0'..=b'9', ..])
                 || bytes[..start] == *b"[ " && after.starts_with(b" |")
@@ -238,6 +244,15 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         2 if is_capital => return before == Some(b'(') && after.starts_with(b") "),
         2 => return matches!(after, [b'(', b'0'..=b'9', b'0'..=b'9', b')', b' ', ..]),
         _ => {}
+    }
+    // `| WARN  | text`
+    if before == Some(b' ') && matches!(after, [b' ', ..]) {
+        let is_bar = |byte: Option<&u8>| byte == Some(&b'|');
+        if is_bar(bytes[..start].iter().rfind(|byte| **byte != b' '))
+            && is_bar(after.iter().find(|byte| **byte != b' '))
+        {
+            return true;
+        }
     }
     let is_wide = |text: &[u8]| matches!(text, [b' ', b' ', ..] | [b'\t', ..]);
     let is_set_apart = before == Some(b'\t') || start > 1 && matches!(bytes.get(start - 2..start), Some(b"  "));

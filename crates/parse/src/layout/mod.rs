@@ -287,8 +287,9 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
             header.sketch.level(level, start, end);
         }
         if header.sketch.level.is_none()
-            && let Some((level, start, end)) =
-                first_in_capitals(header.line, header.at).or_else(|| late::numbered(header.line, header.after_time))
+            && let Some((level, start, end)) = first_in_capitals(header.line, header.at)
+                .or_else(|| late::numbered(header.line, header.after_time))
+                .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
         {
             header.sketch.level(level, start, end);
         }

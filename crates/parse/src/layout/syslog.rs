@@ -61,6 +61,14 @@ fn marked_severity(mark: &str) -> Option<Level> {
     mark.strip_prefix('%')?.split(['-', '/']).skip(1).find_map(severity)
 }
 
+/// The severity behind the name of a program, in the header from `from` to `until`: `broker.err[0]: text`.
+pub(super) fn tag_severity(line: &str, from: usize, until: usize) -> Option<(Level, usize, usize)> {
+    let end = from + line.get(from..until)?.find('[')?;
+    let start = from + line.get(from..end)?.rfind('.')? + 1;
+    let word = line.get(start..end).filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()))?;
+    Some((Level::from_word(word)?, start, end))
+}
+
 /// A severity at `at`, perhaps in brackets, with its place and the place after it.
 fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
     // The priority that a relay left behind its own header.

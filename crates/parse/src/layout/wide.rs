@@ -6,6 +6,7 @@
 
 use super::sketch::Sketch;
 use super::{LayoutContext, late, shape};
+use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use crate::{Format, Parsed, json};
 use daytable_model::record::{Field, Level, Value};
@@ -14,7 +15,9 @@ use daytable_model::time::TICKS_PER_DAY;
 /// Bytes of a line that are searched.
 const WITHIN: usize = 256;
 /// Bytes of a line in which a time of day without a date begins.
-const CLOCK_WITHIN: usize = 64;
+const CLOCK_WITHIN: usize = 96;
+/// Bytes of a line without a time that may have a level.
+const LEVEL_WITHIN: usize = 80;
 /// Words of letters alone that may stand before a time.
 const WORDS_MAX: usize = 2;
 /// Lines below the first that are searched.
@@ -35,7 +38,9 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     let mut sketch = Sketch::default();
     let found = stamp(line, &context.defaults).or_else(|| stamp_at_end(line, &context.defaults)).or_else(|| {
         // What begins at midnight counts the time since the start of a program.
-        clock(line, &context.defaults).filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
+        clock(line, &context.defaults)
+            .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
+            .or_else(|| attributes(line, &context.defaults))
     });
     let (later, later_level) = match found {
         None if text.len() > line.len() => below(text, line.len(), &context.defaults),
@@ -44,7 +49,8 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     if let Some((at, found)) = found.or(later) {
         sketch.stamp(at, found);
     }
-    let header = if found.is_some() { line } else { line.get(..line.floor_char_boundary(48)).unwrap_or(line) };
+    let header =
+        if found.is_some() { line } else { line.get(..line.floor_char_boundary(LEVEL_WITHIN)).unwrap_or(line) };
     let level = match found {
         Some((at, stamp)) => late::level(line.get(..at)?, 0)
             .or_else(|| late::level(line, at + stamp.length))
@@ -165,8 +171,40 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     any_stamp(line, defaults, WORDS_MAX)
 }
 
-/// A point in time that brackets set off at the very end of a line: `text (20251121 08:00:01.123)`.
+/// The attributes `time` and `date` of an element: `<time="08:00:01.123+000" date="11-21-2025" …>`. Three digits behind a
+/// sign are minutes west of UTC. The time counts as read where the clock stands.
+#[cold]
+fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    let value = |name: &str| {
+        let start = line.find(name)? + name.len();
+        Some((start, line.get(start..)?.split('"').next()?))
+    };
+    let ((at, clock), (_, date)) = (value("time=\"")?, value("date=\"")?);
+    let (clock, zone) = match clock.rfind(['+', '-']).filter(|sign| clock.len() - sign == 4) {
+        Some(sign) => {
+            let west: i16 = clock.get(sign + 1..)?.parse().ok()?;
+            (&clock[..sign], Some(Zone::Offset(if clock[sign..].starts_with('-') { west } else { -west })))
+        }
+        None => (clock, None),
+    };
+    let both = format!("{date} {clock}");
+    let stamp =
+        timestamp::at_start(both.as_bytes(), &TimestampDefaults { zone: zone.unwrap_or(defaults.zone), ..*defaults })?;
+    (stamp.length == both.len() && both.len() < CLOCK_WITHIN).then_some((at, Stamp { length: clock.len(), ..stamp }))
+}
+
+/// A point in time at the very end of a line that brackets set off, or that words lead to: `text (20251121 08:00:01.123)`,
+/// `text at Fri Nov 21 08:00:01 2025.`
 fn stamp_at_end(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    let led = line.rfind(" at ").map(|at| at + " at ".len());
+    if let Some(start) = led
+        && let Some(text) =
+            line.get(start..).map(|text| text.trim_end_matches('.')).filter(|text| text.len() <= CLOCK_WITHIN)
+        && let Some(stamp) = timestamp::at_start(text.as_bytes(), defaults)
+        && stamp.length == text.len()
+    {
+        return Some((start, stamp));
+    }
     let inner = line.strip_suffix([')', ']'])?;
     let start = inner.rfind(['(', '['])? + 1;
     let text = inner.get(start..).filter(|text| text.len() <= CLOCK_WITHIN)?;
@@ -211,7 +249,8 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
 /// The words of letters alone before a time: a sentence has more of them than a header. A word that leads to the time does
 /// not count, and behind other things, as in `Started GET "/" for 192.0.2.4 at `, more of them may stand.
 fn ordinary_words(text: &str) -> usize {
-    let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| text.ends_with(end));
+    let unquoted = text.trim_end_matches(['\'', '"']);
+    let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| unquoted.ends_with(end));
     let is_ordinary = |word: &str| word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
     let words = || text.split([' ', '\t']).filter(|word| word.len() > 1);
     let ordinary = words().filter(|word| is_ordinary(word)).count();
@@ -234,8 +273,8 @@ fn has_only_marks(line: &str, start: usize) -> bool {
         .chars()
         .filter(|c| {
             match c {
-                '[' | '(' => depth += 1,
-                ']' | ')' => depth = depth.saturating_sub(1),
+                '[' | '(' | '<' => depth += 1,
+                ']' | ')' | '>' => depth = depth.saturating_sub(1),
                 _ => return depth == 0,
             }
             false
@@ -246,8 +285,17 @@ fn has_only_marks(line: &str, start: usize) -> bool {
         || line.get(start..).is_some_and(|rest| rest.split([':', ' ']).nth(1).is_some_and(str::is_empty));
     let is_speaker =
         |word: &str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()) && is_level_marked();
-    let is_mark =
-        |word: &str| word == "kern" || !word.contains(char::is_alphabetic) || is_hexadecimal(word) || is_speaker(word);
+    let is_mark = |word: &str| {
+        let has_letters = word.trim_end_matches(['s', ':']).contains(char::is_alphabetic);
+        word == "kern" || !has_letters || is_hexadecimal(word) || is_speaker(word) || shape::source(word).is_some()
+    };
+    // The name of a program with a colon may stand first, with more behind it.
+    let is_program =
+        |word: &&str| word.ends_with(':') && shape::name(word.trim_end_matches(':')) == shape::NameShape::Surely;
+    let outer = match outer.split(' ').next().filter(is_program) {
+        Some(name) if outer.trim_end().len() > name.len() => outer[name.len()..].to_owned(),
+        _ => outer,
+    };
     let words = || outer.split(' ').filter(|word| !word.is_empty());
     words().all(is_mark) && words().filter(|word| is_speaker(word)).count() < 2
 }
