@@ -1,8 +1,6 @@
 //! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
-use super::names::{
-    ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER, STATUS,
-};
+use super::names::{ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
 use daytable_model::record::{Level, Value};
 
 /// Levels in other languages, in small letters.
@@ -69,7 +67,7 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
             PRIORITY => syslog(*number)?,
             SEVERITY_NUMBER => opentelemetry(*number)?,
             SEVERITY_LEVEL => insights(*number)?,
-            SEVERITY | STATUS => return None,
+            SEVERITY => return None,
             LOG_LEVEL if *number < 4 => lager(*number)?,
             0 => match number {
                 0..=7 => return syslog(*number).map(|level| (level, GUESSED)),

@@ -66,8 +66,6 @@ pub(super) const JOINED_SECONDS: u8 = 25;
 
 /// `type`: `Warning` in Kubernetes' events. Most types are not levels.
 pub(super) const TYPE: u8 = 23;
-/// `status`: a word in some services' exports. Most values are no level, and numbers are answers of HTTP.
-pub(super) const STATUS: u8 = 24;
 /// Its numbers are those of Lager: 0 to 3.
 pub(super) const LOG_LEVEL: u8 = 10;
 /// `severityLevel`, of Application Insights: 0 to 4.
@@ -148,7 +146,6 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             b"@level" => (Level, 19),
             b"logger" => (Component, 1),
             b"module" => (Component, 9),
-            b"status" => (Level, STATUS),
             b"target" => (Component, TARGET),
             _ => return None,
         },
@@ -276,7 +273,7 @@ mod tests {
         Level PRIORITY severity_number severityNumber error_severity severityText logLevel s message msg @m body text log
         event short_message Message MESSAGE textPayload jsonPayload.message fields.message body.stringValue
         body.string_value @mt request record.message record.level.name record.name record.process.id component logger logger_name loggerName log.logger Category SourceContext SYSLOG_IDENTIFIER
-        t prio type status log-level context.logLevel @level @message Severity priority severityLevel devname device_name timestampSeconds
+        t prio type log-level context.logLevel @level @message Severity priority severityLevel devname device_name timestampSeconds
         service.name module subsystem name target channel c pid process.pid _PID process_id processId ProcessId process
         host hostname host.name _HOSTNAME HOSTNAME MachineName host.hostname";
 
@@ -302,7 +299,7 @@ mod tests {
         for name in ALL.split_ascii_whitespace() {
             assert!(role_of(name).is_some(), "{name}");
         }
-        for name in ["", "a", "tz", "TIME", "messages", "severity_code", "states", "method", "jsonPayload.messages"] {
+        for name in ["", "a", "tz", "TIME", "messages", "severity_code", "status", "method", "jsonPayload.messages"] {
             assert_eq!(role_of(name), None, "{name}");
         }
     }

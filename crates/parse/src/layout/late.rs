@@ -266,7 +266,10 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b':'] if is_capital && before == Some(b':') => true,
         // `bpbkar Exit: ERR - text`
         [b' ', b'-', b' ', ..] if is_capital && bytes[..start].ends_with(b": ") => true,
-        [b':'] | [b':', b' ' | b'\t', ..] => plain < 2 || plain == 2 && is_capital && bytes[..start].ends_with(b": "),
+        [b':'] | [b':', b' ' | b'\t', ..] => {
+            let is_led = || bytes[..start].ends_with(b": ") || bytes[..start].ends_with(b" - ");
+            plain < 2 || plain == 2 && is_capital && is_led()
+        }
         // `*ERROR* [thread] text`
         [b'*', b' ', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
@@ -420,6 +423,7 @@ mod tests {
             ("P-1234       T-140   E BROKER  0: late", Some(Level::Error)),
             ("1234 0x7f01 warning MediaObject late", Some(Level::Warn)),
             ("[web] a=1 level=warning late", Some(Level::Warn)),
+            ("Text file input.0 - ERROR: late", Some(Level::Error)),
             ("main/103/init.lua I> late", Some(Level::Info)),
             ("[08:00:01] E/launcher - late", Some(Level::Error)),
             ("·W 0:03:12.633347 {main} late", Some(Level::Warn)),

@@ -349,12 +349,12 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         return false;
     }
     // The host may stand twice.
-    let next = token(line, next)
-        .filter(|again| again.kind == host.kind && again.mark == 0 && header.form == Form::Bsd)
-        .map_or(next, |again| skip_spaces(line.as_bytes(), again.end));
+    let is_again = header.form == Form::Bsd
+        && bytes_at(line, next).strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b" "));
+    let next = if is_again { skip_spaces(line.as_bytes(), next + name.len()) } else { next };
     let severity = severity_at(line, next).filter(|_| !has_priority);
     let next = severity.map_or(next, |(_, _, end)| skip_spaces(line.as_bytes(), end));
-    let next = named_again(line, next).filter(|_| has_priority).unwrap_or(next);
+    let next = has_priority.then(|| named_again(line, next)).flatten().unwrap_or(next);
     let found = tag(line, next)
         .filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long)
         .filter(|tag| !(tag.name.bytes().all(|byte| byte.is_ascii_digit()) || has_priority && is_list(line, tag.end)));

@@ -31,6 +31,10 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         shape::WordKind::Group(word) if word.len() == 1 && line.as_bytes().get(token.end) == Some(&b'[') => {
             (level_at(word, 1)?, token.end)
         }
+        // `[W] text`
+        shape::WordKind::Group("D" | "I" | "W" | "E" | "F") if token.gap == 1 && line.starts_with('[') => {
+            (level_at(line.get(1..2)?, 1)?, token.end)
+        }
         // `[Warn#SQL] text`
         shape::WordKind::Group(inner)
             if let Some((word, scope)) = inner.split_once('#')

@@ -310,9 +310,12 @@ fn east_asian(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
 fn joined_name(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let day = cursor.digits(2)?;
     let month = month(cursor)?;
-    let date = WrittenDate::Full(signed(cursor.number(4, 4)?)?, month, day);
+    let year = match cursor.run() {
+        2 => near_year(cursor.digits(2)?, defaults),
+        _ => signed(cursor.number(4, 4)?)?,
+    };
     cursor.eat_any(b" :_")?;
-    clock_after(date, cursor, Seconds::Required, defaults)
+    clock_after(WrittenDate::Full(year, month, day), cursor, Seconds::Required, defaults)
 }
 
 /// A date that begins with one or two digits.

@@ -343,7 +343,8 @@ fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
                 // Cells.
                 || token.kinds & kinds::OTHER != 0 && word.bytes().filter(|byte| *byte == b',').count() > 1
                 || token.kinds & kinds::SLASH != 0 && word.contains("://");
-            (is_label || is_name || is_column) && !is_prose || is_level()
+            let is_sign = place == 0 && word.len() == 1 && !word.as_bytes()[0].is_ascii_alphanumeric();
+            (is_label || is_name || is_column) && !is_prose || is_level() || is_sign
         }
         WordKind::Group(inner) => inner.len() < 64,
         _ => true,
