@@ -123,6 +123,15 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
     Some((level, start, start + word.len()))
 }
 
+/// The level that a pair behind another pair names: `service(O): time="…" level=warning msg="text"`.
+pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
+    let first = memchr::memchr(b'=', text)?;
+    let start = from + first + memchr::memmem::find(&text[first..], b" level=")? + " level=".len();
+    let word = line.get(start..)?.split([' ', '"']).next()?;
+    Some((Level::from_word(word)?, start, start + word.len()))
+}
+
 /// The severity of syslog behind the word for a log, as stunnel writes it after the time: `LOG3[0]: text`; or behind a
 /// sign at the start of a line with columns: `%3|1763712001.123|text`.
 pub(super) fn numbered(line: &str, after_time: usize) -> Option<(Level, usize, usize)> {
@@ -227,6 +236,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     match word.len() {
         1 => {
             return is_spaced && matches!(after, [b'!' | b'>', b' ', ..]) && plain == 0
+                // `E: text`
+                || before.is_none() && after.starts_with(b": ") && matches!(word, "D" | "I" | "W" | "E" | "F")
                 // `·W 0:03:12.633347 text`
                 || plain == 0 && before.is_some_and(|byte| !byte.is_ascii()) && matches!(after, [b' ', b'0'..=b'9', ..])
                 || before == Some(b'|') && after.starts_with(b"|")
@@ -297,6 +308,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'[', ..] => plain < 2 && is_spaced,
         // `tar Info <5008>: text`
         [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
+        // `Warning 1: text`
+        [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
         // `Error in <File::open>: text`
         [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => is_place_of_error(rest),
         rest if is_wide(rest) => {
@@ -424,6 +437,8 @@ mod tests {
             ("1234 0x7f01 warning MediaObject late", Some(Level::Warn)),
             ("[web] a=1 level=warning late", Some(Level::Warn)),
             ("Text file input.0 - ERROR: late", Some(Level::Error)),
+            ("E: late", Some(Level::Error)),
+            ("C: late", None),
             ("main/103/init.lua I> late", Some(Level::Info)),
             ("[08:00:01] E/launcher - late", Some(Level::Error)),
             ("·W 0:03:12.633347 {main} late", Some(Level::Warn)),
@@ -439,6 +454,7 @@ mod tests {
             ("zmc_m1[1234].WAR-zm_monitor.cpp/42 [late]", Some(Level::Warn)),
             ("TL_ERROR(TF_PROTOCOL) [web-1] late", Some(Level::Error)),
             ("(P1234-T5678)Error( 456): late", Some(Level::Error)),
+            ("Warning 1: late", Some(Level::Warn)),
             ("Error in the file", None),
             ("[i][0] late", None),
             ("a[i][0] late", None),

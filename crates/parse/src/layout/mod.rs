@@ -65,8 +65,11 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
     }
     let parsed = read_by_rules(text, context)?;
     // In a source with times anywhere, a line that begins with a level may have its time behind it.
-    let is_timeless = parsed.record.time.is_none() && parsed.format == Format::Text && context.habits.is_wide();
-    Some(if is_timeless { wide::with_time(parsed, first_line(text), &context.defaults) } else { parsed })
+    let is_timeless = parsed.record.time.is_none() && parsed.format == Format::Text;
+    Some(match is_timeless && (context.habits.is_wide() || context.is_unknown) {
+        true => wide::with_time(parsed, first_line(text), context),
+        false => parsed,
+    })
 }
 
 fn read_by_rules<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
@@ -258,9 +261,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
                 _ => timed(text, line, context),
             }
         }
-        b'0'..=b'9' if line.as_bytes().get(1..3).is_some_and(|bytes| bytes.contains(&b':')) => {
-            timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context))
-        }
+        b'0'..=b'9' => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
         _ => timed(text, line, context),
     }
 }
@@ -290,6 +291,7 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
             && let Some((level, start, end)) = first_in_capitals(header.line, header.at)
                 .or_else(|| late::numbered(header.line, header.after_time))
                 .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
+                .or_else(|| late::paired(header.line, header.at))
         {
             header.sketch.level(level, start, end);
         }

@@ -140,6 +140,13 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 sketch.level(level, start, level_end);
                 sketch.component(component);
                 return Some(sketch.finish(text_after(text, end + 1), Format::Text));
+            } else if token.gap > 1
+                && word.len() > 3
+                && matches!(word, "debug" | "info" | "notice" | "warn" | "warning" | "error")
+                && shape::token(line, skip_spaces(line.as_bytes(), token.end))?.gap > 1
+            {
+                // `info     inventory        text`
+                (level_at(word, 0)?, token.end)
             } else if is_capital
                 && matches!(
                     shape::token(line, skip_spaces(line.as_bytes(), token.end))?.kind,

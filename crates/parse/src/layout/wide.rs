@@ -12,6 +12,9 @@ use crate::{Format, Parsed, json};
 use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::TICKS_PER_DAY;
 
+/// A level, and where it begins and ends.
+type LevelPlace = (Level, usize, usize);
+
 /// Bytes of a line that are searched.
 const WITHIN: usize = 256;
 /// Bytes of a line in which a time of day without a date begins.
@@ -64,6 +67,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             || is_after_a_name(line, start)
             || behind_a_process(header).is_some()
             || is_cell_of_names(line, start)
+            || is_behind_a_path(line, start)
     };
     let level = later_level.or(level.filter(|(_, start, _)| sketch.time.is_some() || is_header(*start)));
     if let Some((level, start, end)) = level {
@@ -85,11 +89,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
 ///   Level: Error                       <level>WARNING</level>
 /// ```
 #[cold]
-fn below(
-    text: &str,
-    first: usize,
-    defaults: &TimestampDefaults,
-) -> (Option<(usize, Stamp)>, Option<(Level, usize, usize)>) {
+fn below(text: &str, first: usize, defaults: &TimestampDefaults) -> (Option<(usize, Stamp)>, Option<LevelPlace>) {
     let (mut time, mut level) = (None, None);
     let mut at = first + 1;
     for line in text.get(at..).unwrap_or_default().split('\n').take(BELOW_MAX) {
@@ -127,9 +127,19 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
     stamp(line, defaults).or_else(|| clock(line, defaults)).is_some()
 }
 
-/// Adds the time that stands further within a line.
-pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, defaults: &TimestampDefaults) -> Parsed<'a> {
-    if let Some((at, found)) = stamp(line, defaults) {
+/// Adds the time that stands further within a line: any in a source with such times, and one between bars in a new one.
+pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
+    let is_wide = context.habits.is_wide();
+    if !is_wide && memchr::memchr(b'|', line.as_bytes()).is_none() {
+        return parsed;
+    }
+    let is_between_bars = |at: usize, end: usize| {
+        line.get(..at).is_some_and(|before| before.ends_with('|'))
+            && line.get(end..).is_some_and(|rest| rest.starts_with('|'))
+    };
+    let found = stamp(line, &context.defaults).filter(|(at, found)| is_wide || is_between_bars(*at, at + found.length));
+    if let Some((at, found)) = found {
+        context.habits.note_wide();
         parsed.record.time = Some(found.time);
         let place = u32::try_from(at).ok().zip(u32::try_from(at + found.length).ok());
         parsed.time_at = place.map(|(start, end)| start..end);
@@ -305,6 +315,13 @@ fn is_hexadecimal(word: &str) -> bool {
     word.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
+/// Whether a level in capitals touches the path of a logger: `shop [1a2b]: shop.tasks.worker:WARNING: text`.
+fn is_behind_a_path(line: &str, start: usize) -> bool {
+    let name = line.get(..start).and_then(|before| before.strip_suffix(':')?.rsplit(' ').next());
+    name.is_some_and(|name| name.len() > 4 && shape::is_dotted(name))
+        && line.as_bytes().get(start).is_some_and(u8::is_ascii_uppercase)
+}
+
 /// Whether a bar stands before a level in capitals, and names and numbers alone before that:
 /// `00:12.345  cycles.device    | ERROR text`.
 fn is_cell_of_names(line: &str, start: usize) -> bool {
@@ -314,7 +331,7 @@ fn is_cell_of_names(line: &str, start: usize) -> bool {
 }
 
 /// The level in capitals behind a process on a host and the name of a library: `node1:1234:1240 [0] NAME INFO text`.
-fn behind_a_process(line: &str) -> Option<(Level, usize, usize)> {
+fn behind_a_process(line: &str) -> Option<LevelPlace> {
     let first = line.split(' ').next()?;
     let mut parts = first.split(':');
     let is_host = parts.next().is_some_and(|host| shape::name(host) != shape::NameShape::Never);
@@ -340,7 +357,7 @@ fn behind_a_process(line: &str) -> Option<(Level, usize, usize)> {
 }
 
 /// A level in capitals behind the name of a program or a task: `nsh_main: ERROR: text`.
-pub(super) fn named_level(line: &str) -> Option<(Level, usize, usize)> {
+pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
     let is_capital = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
     late::level(line, 0)
         .filter(|(_, start, end)| is_after_a_name(line, *start) && line.get(*start..*end).is_some_and(is_capital))

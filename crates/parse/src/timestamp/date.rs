@@ -371,6 +371,11 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
             return None;
         }
         let date = if first > 12 { WrittenDate::Short(second, first) } else { WrittenDate::Short(first, second) };
+        // `11/21 08:00 (name) text`, `11/21 08:00 + tty`
+        if let [_, _, b':', _, _, b' ', b'(' | b'+' | b'-', ..] = cursor.rest() {
+            let since_midnight = cursor.clock(b':', Seconds::Optional)?;
+            return finish(date, since_midnight, WrittenZone::Unwritten, cursor, Form::Other, defaults);
+        }
         return clock_after(date, cursor, Seconds::Required, defaults);
     }
     let year_digits = cursor.run();

@@ -220,7 +220,9 @@ impl<'a> LineHeader<'a> {
         let stamp = stamp?;
         let after = inner(at + stamp.length)?;
         let is_uptime = self.by_clock && is_in_thousands(after.as_bytes());
-        if is_uptime || after.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|')) {
+        if is_uptime
+            || after.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|' | b'#'))
+        {
             return None;
         }
         for piece in self.line.get(open + 1..at)?.split([':', ',']).map(str::trim).filter(|piece| is_number(piece)) {
@@ -337,7 +339,9 @@ fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
             let is_label = is_capital(token.kinds) && (word.len() > 1 || place == 0 && level_word(word).is_some());
             let is_name =
                 token.kinds & (kinds::DIGIT | kinds::DOT | kinds::UNDERSCORE | kinds::DASH | kinds::SLASH) != 0;
-            let is_column = is_numbered && token.kinds == kinds::LOWER;
+            let is_column = is_numbered && token.kinds == kinds::LOWER
+                // `PoolThread #3 08:00:01`
+                || place == 0 && token.kinds == kinds::LOWER | kinds::UPPER && name(word) == NameShape::Surely;
             let is_prose = token.kinds & kinds::PROSE != 0
                 || token.mark == b':'
                 // Cells.

@@ -90,8 +90,10 @@ impl<'a> LineHeader<'a> {
             return false;
         };
         let rest = self.line.get(token.start + word.len() + 1..).unwrap_or_default();
-        let Some((component, _)) = rest.split_once(':').filter(|(component, _)| name(component) != NameShape::Never)
-        else {
+        // `WARNING:shop.Cart - text`
+        let before_space = || rest.split_once(' ').filter(|(component, _)| name(component) == NameShape::Surely);
+        let before_colon = rest.split_once(':').filter(|(component, _)| name(component) != NameShape::Never);
+        let Some((component, _)) = before_colon.or_else(before_space) else {
             return false;
         };
         self.sketch.level(level, token.start, token.start + word.len());
