@@ -55,6 +55,11 @@ impl<'a> LineHeader<'a> {
             let is_numbered = matches!(lead[0], Some(Token { kind: WordKind::Number(_), .. }));
             let is_cell = place > 0 && lead[place - 1].is_some_and(|last| is_bar(self.line, &last));
             let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered || is_cell))?;
+            // `0000-00-00 00:00:00 INFO text` has a date, but none that exists.
+            let is_digits = matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit());
+            if self.by_clock && is_digits {
+                return None;
+            }
             lead[place] = Some(token);
             self.at = token.end;
             self.skip();
