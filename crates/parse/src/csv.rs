@@ -153,8 +153,9 @@ impl CsvHeader {
 
 /// Whether a column may have this name: a few words, and no value.
 fn is_name(name: &str) -> bool {
-    let is_part =
-        |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
+    let is_part = |c: char| {
+        c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | '[' | ']' | ' ' | '#' | '%')
+    };
     name.len() <= NAME_BYTES_MAX
         && name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '@' | '#'))
         && !name.ends_with(' ')
@@ -163,7 +164,11 @@ fn is_name(name: &str) -> bool {
 
 /// What a column is called in English, in small letters: tables are exported in the language of their user.
 fn english(name: &str) -> String {
-    let lower = name.to_lowercase();
+    let mut lower = name.to_lowercase();
+    // `TimeGenerated [UTC]`
+    if lower.ends_with(" [utc]") {
+        lower.truncate(lower.len() - " [utc]".len());
+    }
     let known = match lower.as_str() {
         "datum" | "fecha" | "data" | "дата" => "date",
         "uhrzeit" | "zeit" | "heure" | "hora" | "ora" | "время" => "time",
@@ -183,6 +188,7 @@ fn role(name: &str, english: &str) -> Option<(Role, u8)> {
     match english {
         "content" | "description" => Some((Role::Message, names::TABLE_MESSAGE)),
         "date and time" | "timegenerated" | "timecreated" | "date/time" => Some((Role::Time, names::TABLE_TIME)),
+        "severitylevel" | "log level" | "severity level" => Some((Role::Level, names::SEVERITY_LEVEL)),
         "source" => Some((Role::Component, names::TABLE_SOURCE)),
         "computer" => Some((Role::Host, names::TABLE_HOST)),
         _ => role_of(name).or_else(|| role_of(english)).filter(|(_, rank)| *rank < names::WEAK),

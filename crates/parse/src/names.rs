@@ -181,6 +181,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             b"Timestamp" => (Time, 8),
             b"eventTime" => (Time, 4),
             b"log.level" => (Level, 4),
+            b"log-level" => (Level, 25),
             b"levelname" => (Level, LEVELNAME),
             b"log_level" => (Level, LOG_LEVEL),
             b"component" => (Component, 0),
@@ -255,6 +256,7 @@ fn long(name: &[u8]) -> Option<(Role, u8)> {
         b"record.time.timestamp" => (Time, 23),
         b"timestamp.seconds" => (Time, TIMESTAMP_SECONDS),
         b"timestampSeconds" => (Time, JOINED_SECONDS),
+        b"context.logLevel" => (Level, 26),
         b"instant.epochSecond" => (Time, INSTANT_SECONDS),
         _ => return None,
     })
@@ -271,7 +273,7 @@ mod tests {
         Level PRIORITY severity_number severityNumber error_severity severityText logLevel s message msg @m body text log
         event short_message Message MESSAGE textPayload jsonPayload.message fields.message body.stringValue
         body.string_value @mt request record.message record.level.name record.name record.process.id component logger logger_name loggerName log.logger Category SourceContext SYSLOG_IDENTIFIER
-        t prio type @level @message Severity priority severityLevel devname device_name timestampSeconds
+        t prio type log-level context.logLevel @level @message Severity priority severityLevel devname device_name timestampSeconds
         service.name module subsystem name target channel c pid process.pid _PID process_id processId ProcessId process
         host hostname host.name _HOSTNAME HOSTNAME MachineName host.hostname";
 

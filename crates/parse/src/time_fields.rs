@@ -125,6 +125,11 @@ fn joined(date: &str, clock: &str, zone: Option<&str>, defaults: &TimestampDefau
     read(whole).or_else(|| zone.and_then(|_| read(format!("{date} {clock}"))))
 }
 
+/// Whether a name speaks of the time of its record.
+pub(super) fn tells_time(name: &str) -> bool {
+    rank_of(name).is_some_and(|rank| rank <= 10)
+}
+
 /// How much a name speaks of the time of its record, 0 most.
 fn rank_of(name: &str) -> Option<usize> {
     let lower = name.to_ascii_lowercase();

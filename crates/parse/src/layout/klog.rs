@@ -5,6 +5,7 @@
 //! I20261121 08:00:00.123456 1234 file.cc:123] text
 //! I1121 08:00:00.123456    1234 file.go:123] "text" key="value"
 //! I1121 08:00:00.123456 file.go:123] text
+//! I1121 08:00:00.123456 Thread file.cpp:123] text
 //! I261121 08:00:00.123456 1234 dir/file.go:123 text
 //! I20261121-08:00:00.123(0)? text                       Meteor: a date with its year needs no source line
 //! I[2026-11-21|08:00:00.123] text                       Tendermint
@@ -37,7 +38,14 @@ pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<(S
     let pid = line.get(at..end).filter(|pid| is_number(pid));
     let at = if pid.is_some() { skip_spaces(bytes, end) } else { at };
     let close = bytes.get(at..)?.iter().take(200).position(|byte| *byte == b']').map(|close| at + close);
-    let bracketed = close.and_then(|close| Some((source(line.get(at..close)?)?, close + 1)));
+    // `E1121 08:00:01.123456 MainThread file.cpp:57] text`
+    let thread = close.and_then(|close| line.get(at..close)?.rsplit_once(' ')).map(|(thread, _)| thread);
+    let thread = thread.filter(|thread| !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    let place = at + thread.map_or(0, |thread| thread.len() + 1);
+    let bracketed = close.and_then(|close| Some((source(line.get(place..close)?)?, close + 1)));
+    if let Some(thread) = thread.filter(|_| bracketed.is_some()) {
+        sketch.thread(thread);
+    }
     let ((file, number), end) = match bracketed {
         Some(bracketed) => bracketed,
         // CockroachDB writes a space after the line, and groups before the text.

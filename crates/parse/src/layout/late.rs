@@ -29,6 +29,10 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let (mut at, mut plain) = (from, 0);
     while at < end {
         let start = at + bytes[at..end].iter().position(|byte| is_letter(*byte))?;
+        if let Some(length) = symbol(&bytes[start..]) {
+            at = start + length;
+            continue;
+        }
         let stop =
             bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
         let before = start.checked_sub(1).map(|before| bytes[before]);
@@ -38,7 +42,14 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
                 || is_message_of_glib(bytes, start, stop)
                 || is_constant(bytes, start, stop)
                 || is_of_channel(bytes, start, stop)
+                || is_behind_a_place(bytes, start, stop)
         };
+        if stop == start + 1
+            && plain == 0
+            && let Some(level) = small_letter(bytes, start)
+        {
+            return Some((level, start, stop));
+        }
         if (may_be_level(before, after, stop - start) || is_set_off())
             && let Some(word) = line.get(start..stop)
             && let Some(level) = level_of(word, plain == 0)
@@ -84,7 +95,11 @@ fn of_element(line: &str) -> Option<(Level, usize, usize)> {
             return Some((level, start, start + length));
         }
     }
-    let start = head.find("<Level>")? + "<Level>".len();
+    let start = head.find("<Level>").or_else(|| head.find("<level>"))? + "<Level>".len();
+    let word = head.get(start..)?.split('<').next()?;
+    if let Some(level) = Level::from_word(word) {
+        return Some((level, start, start + word.len()));
+    }
     let level = match head.get(start..start + 2)? {
         "1<" => Level::Critical,
         "2<" => Level::Error,
@@ -101,17 +116,63 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
     let bytes = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
     let start = from + memchr::memchr(b'<', bytes)? + 1;
     let (word, rest) = line.get(start..)?.split_once('>')?;
-    let is_header = word.len() > 2 && rest.starts_with([' ']) && rest[1..].starts_with(['(', '[', '<']);
+    let next = rest.strip_prefix(' ')?;
+    let is_place = || next.split(' ').next().is_some_and(|word| word.contains(".c") && word.contains(':'));
+    let is_header = word.len() > 2 && (next.starts_with(['(', '[', '<']) || is_place());
     let level = Level::from_word(word).filter(|_| is_header)?;
     Some((level, start, start + word.len()))
 }
 
-/// The severity of syslog behind the word for a log, as stunnel writes it after the time: `LOG3[0]: text`.
+/// The level that a pair behind another pair names: `service(O): time="…" level=warning msg="text"`.
+pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
+    let first = memchr::memchr(b'=', text)?;
+    let start = from + first + memchr::memmem::find(&text[first..], b" level=")? + " level=".len();
+    let word = line.get(start..)?.split([' ', '"']).next()?;
+    Some((Level::from_word(word)?, start, start + word.len()))
+}
+
+/// The severity of syslog behind the word for a log, as stunnel writes it after the time: `LOG3[0]: text`; or behind a
+/// sign at the start of a line with columns: `%3|1763712001.123|text`.
 pub(super) fn numbered(line: &str, after_time: usize) -> Option<(Level, usize, usize)> {
+    if let [b'%', digit @ b'0'..=b'7', b'|', ..] = line.as_bytes() {
+        return Some((crate::level_names::of_priority(digit - b'0'), 1, 2));
+    }
     let rest = line.get(after_time..)?.trim_start_matches(' ').strip_prefix("LOG")?;
     let &[digit @ b'0'..=b'7', b'[', ..] = rest.as_bytes() else { return None };
     let start = line.len() - rest.len();
     Some((crate::level_names::of_priority(digit - b'0'), start, start + 1))
+}
+
+/// The bytes of a sign that is no letter, at the start of a text: a dot, an arrow, a frame, a picture.
+#[inline]
+fn symbol(text: &[u8]) -> Option<usize> {
+    match text {
+        [0xc2, last, ..] if !matches!(last, 0xaa | 0xb5 | 0xba) => Some(2),
+        [0xe2, 0x80..=0xaf, _, ..] | [0xef, 0xb8, 0x8f, ..] => Some(3),
+        [0xf0, 0x9f, _, _, ..] => Some(4),
+        _ => None,
+    }
+}
+
+/// The level of a small letter in a group of its own before another group: `[   0.012][e][ffmpeg] text`, `<e> [server] text`.
+fn small_letter(bytes: &[u8], start: usize) -> Option<Level> {
+    let is_group = match (bytes.get(start.checked_sub(1)?)?, bytes.get(start + 1..)?) {
+        (b'[', [b']', b'[', b'a'..=b'z' | b'A'..=b'Z', ..]) => start == 1 || bytes[start - 2] == b']',
+        (b'<', [b'>', b' ', b'[', ..]) => start == 1,
+        _ => false,
+    };
+    let byte = bytes[start];
+    (is_group && byte.is_ascii_lowercase() && byte != b'a').then(|| letter(byte.to_ascii_uppercase())).flatten()
+}
+
+/// `file.c:12-warning: text`, `name[1234].WAR-file.cpp`
+fn is_behind_a_place(bytes: &[u8], start: usize, stop: usize) -> bool {
+    match (bytes[..start].last(), bytes.get(stop)) {
+        (Some(b'-'), Some(b':')) => start > 1 && bytes[start - 2].is_ascii_digit(),
+        (Some(b'.'), Some(b'-')) => start > 1 && bytes[start - 2] == b']',
+        _ => false,
+    }
 }
 
 #[inline]
@@ -174,20 +235,35 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     let is_spaced = before.is_none_or(|byte| matches!(byte, b' ' | b'\t'));
     match word.len() {
         1 => {
-            return is_spaced && after.starts_with(b"! ") && plain == 0
+            return is_spaced && matches!(after, [b'!' | b'>', b' ', ..]) && plain == 0
+                // `E: text`
+                || before.is_none() && after.starts_with(b": ") && matches!(word, "D" | "I" | "W" | "E" | "F")
+                // `·W 0:03:12.633347 text`
+                || plain == 0 && before.is_some_and(|byte| !byte.is_ascii()) && matches!(after, [b' ', b'0'..=b'9', ..])
                 || before == Some(b'|') && after.starts_with(b"|")
                 || plain == 0 && before == Some(b'\t') && matches!(after, [b' ', b'A'..=b'Z' | b'a'..=b'z', ..])
+                // `[E::hts_open] text`
+                || bytes[..start] == *b"[" && after.starts_with(b"::")
                 // `E. 11/21 08:00:01. text`, `[ E | rpc | Nov 21 08:00:01 ] text`
                 || before.is_none() && matches!(after, b". " | [b'.', b' ', b'0'..=b'9', ..])
                 || bytes[..start] == *b"[ " && after.starts_with(b" |")
                 // `[Parent 1234: Main Thread]: D/nsHttp text`
-                || plain < 2 && word != "A" && bytes[..start].ends_with(b"]: ") && is_tag(after)
+                || plain < 2 && word != "A" && matches!(bytes[..start], [.., b']', b':', b' '] | [.., b']', b' ']) && is_tag(after)
                 // A column of letters: `T-140   E BROKER`.
                 || plain == 0 && word != "A" && bytes[..start].ends_with(b"  ") && matches!(after, [b' ', b'A'..=b'Z', ..]);
         }
         2 if is_capital => return before == Some(b'(') && after.starts_with(b") "),
         2 => return matches!(after, [b'(', b'0'..=b'9', b'0'..=b'9', b')', b' ', ..]),
         _ => {}
+    }
+    // `| WARN  | text`
+    if before == Some(b' ') && matches!(after, [b' ', ..]) {
+        let is_bar = |byte: Option<&u8>| byte == Some(&b'|');
+        if is_bar(bytes[..start].iter().rfind(|byte| **byte != b' '))
+            && is_bar(after.iter().find(|byte| **byte != b' '))
+        {
+            return true;
+        }
     }
     let is_wide = |text: &[u8]| matches!(text, [b' ', b' ', ..] | [b'\t', ..]);
     let is_set_apart = before == Some(b'\t') || start > 1 && matches!(bytes.get(start - 2..start), Some(b"  "));
@@ -197,7 +273,14 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         }
         // The bracket that holds the time: `[main(----) 2026.11.21 08:00:01.123 INF] text`.
         [b']', b' ', ..] => is_capital && plain < 2,
-        [b':'] | [b':', b' ' | b'\t', ..] => plain < 2 || plain == 2 && is_capital && bytes[..start].ends_with(b": "),
+        // What stands before a time: `name:WARNING:2025-11-21 …`.
+        [b':'] if is_capital && before == Some(b':') => true,
+        // `bpbkar Exit: ERR - text`
+        [b' ', b'-', b' ', ..] if is_capital && bytes[..start].ends_with(b": ") => true,
+        [b':'] | [b':', b' ' | b'\t', ..] => {
+            let is_led = || bytes[..start].ends_with(b": ") || bytes[..start].ends_with(b" - ");
+            plain < 2 || plain == 2 && is_capital && is_led()
+        }
         // `*ERROR* [thread] text`
         [b'*', b' ', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
@@ -210,14 +293,29 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', rest @ ..] if rest.trim_ascii_start().starts_with(b":") => plain < 2,
         [b'[', b'0'..=b'9', ..] => plain == 0,
         [b'[', b'A'..=b'Z' | b'a'..=b'z', ..] => plain == 0 && is_capital && is_spaced,
+        // `main.cpp:12     WARN| text`
+        [b'|', b' ', ..] if is_capital && is_set_apart => plain < 2,
+        // `(name) Warning! text`
+        [b'!', b' ', ..] if is_spaced && matches!(bytes[..start], [.., b')' | b']', b' ']) => plain < 2,
         [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
         // `],123456, Info, Starter, text`
         [b',', b' ', ..] if plain == 0 && bytes[..start].ends_with(b", ") => true,
         [b',', ..] => matches!(before, Some(b':')),
         [b'#', ..] => before == Some(b'#'),
         [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
+        // `(P1234-T5678)Info ( 123): text`
+        [b'(', b' ', ..] | [b' ', b'(', ..] if before == Some(b')') => plain == 0,
         [b' ', b'[', ..] => plain < 2 && is_spaced,
-        rest if is_wide(rest) => is_set_apart || is_spaced && is_capital && plain == 0,
+        // `tar Info <5008>: text`
+        [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
+        // `Warning 1: text`
+        [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
+        // `Error in <File::open>: text`
+        [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => is_place_of_error(rest),
+        rest if is_wide(rest) => {
+            let is_first_capital = word.starts_with(|first: char| first.is_ascii_uppercase());
+            is_set_apart || is_spaced && plain == 0 && (is_capital || is_first_capital && start > 0)
+        }
         [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
         [b' ', next, ..] if plain == 0 && is_spaced && !next.is_ascii_alphanumeric() => true,
         [] | [b' ', ..] if is_named(bytes, start) => true,
@@ -256,8 +354,17 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
     }
 }
 
-/// `LOG_ERROR  root  text`
+/// Whether one word with a colon behind it begins a text.
+fn is_place_of_error(text: &[u8]) -> bool {
+    let word = text.iter().take(80).take_while(|byte| **byte != b' ').count();
+    matches!(&text[..word], [_, .., b':']) || text[word..].starts_with(b" : ")
+}
+
+/// `LOG_ERROR  root  text`, and `TL_ERROR(name) text` at the start of a line.
 fn is_constant(bytes: &[u8], start: usize, stop: usize) -> bool {
+    if let Some(name) = bytes[..start].strip_suffix(b"_").filter(|name| (2..=4).contains(&name.len())) {
+        return name.iter().all(u8::is_ascii_uppercase) && bytes.get(stop) == Some(&b'(');
+    }
     let before = bytes[..start].strip_suffix(b"LOG_");
     before.is_some_and(|before| matches!(before, [] | [.., b' ' | b'\t' | b'[']))
         && matches!(bytes.get(stop), Some(b' ' | b'\t' | b']'))
@@ -329,6 +436,29 @@ mod tests {
             ("P-1234       T-140   E BROKER  0: late", Some(Level::Error)),
             ("1234 0x7f01 warning MediaObject late", Some(Level::Warn)),
             ("[web] a=1 level=warning late", Some(Level::Warn)),
+            ("Text file input.0 - ERROR: late", Some(Level::Error)),
+            ("E: late", Some(Level::Error)),
+            ("C: late", None),
+            ("main/103/init.lua I> late", Some(Level::Info)),
+            ("[08:00:01] E/launcher - late", Some(Level::Error)),
+            ("·W 0:03:12.633347 {main} late", Some(Level::Warn)),
+            ("┌ Warning: late", Some(Level::Warn)),
+            ("KID (shop) Warning! late", Some(Level::Warn)),
+            ("PID[1234] Error       late", Some(Level::Error)),
+            ("avtar Info <5008>: late", Some(Level::Info)),
+            ("[main thread     ]             main.cpp:12     WARN| late", Some(Level::Warn)),
+            ("Error in <File::open>: late", Some(Level::Error)),
+            ("[   0.012][e][ffmpeg] late", Some(Level::Error)),
+            ("<e> [server] late", Some(Level::Error)),
+            ("[7] connection /src/connection.c:12-warning: late", Some(Level::Warn)),
+            ("zmc_m1[1234].WAR-zm_monitor.cpp/42 [late]", Some(Level::Warn)),
+            ("TL_ERROR(TF_PROTOCOL) [web-1] late", Some(Level::Error)),
+            ("(P1234-T5678)Error( 456): late", Some(Level::Error)),
+            ("Warning 1: late", Some(Level::Warn)),
+            ("Error in the file", None),
+            ("[i][0] late", None),
+            ("a[i][0] late", None),
+            ("Disk error! late", None),
             ("there was an error: late", None),
             ("Total ERROR count", None),
             ("A thing", None),

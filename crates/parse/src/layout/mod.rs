@@ -63,6 +63,16 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
     if let Some(parsed) = usual::read(text, context) {
         return Some(parsed);
     }
+    let parsed = read_by_rules(text, context)?;
+    // In a source with times anywhere, a line that begins with a level may have its time behind it.
+    let is_timeless = parsed.record.time.is_none() && parsed.format == Format::Text;
+    Some(match is_timeless && (context.habits.is_wide() || context.is_unknown) {
+        true => wide::with_time(parsed, first_line(text), context),
+        false => parsed,
+    })
+}
+
+fn read_by_rules<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     if ansi::has_escapes(text) {
         let plain = ansi::strip(text);
         return read_plain(&plain, context).map(owned);
@@ -146,6 +156,7 @@ pub(super) fn is_untimed(line: &str) -> bool {
 /// ```text
 ///    info 2025-11-21 08:00:01.123   gsvc   text
 ///  WARN  text
+///  8:00:01 text
 /// ```
 pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
     let is_timed = |line: &str| timed_format(line, defaults).is_some();
@@ -159,7 +170,15 @@ pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -
             _ => false,
         })
     };
-    trace::is_inner(open) && (is_timed(open) && is_timed(text) || is_column(open) && is_column(text))
+    let is_open = |line: &str| wide::is_clock_behind_a_space(line, defaults) || is_starred(line);
+    trace::is_inner(open)
+        && (is_timed(open) && is_timed(text) || is_column(open) && is_column(text) || is_open(open) && is_open(text))
+}
+
+/// ` ***WARNING: text`
+fn is_starred(line: &str) -> bool {
+    let word = line.trim_start().strip_prefix("***").and_then(|rest| rest.trim_start().split(':').next());
+    word.is_some_and(|word| shape::is_capital(shape::kinds_of(word)) && Level::from_word(word).is_some())
 }
 
 /// The time in the header of a line.
@@ -210,7 +229,8 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
         b'[' => {
             let mut sketch = Sketch::default();
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
-                if let Some((level, start, end)) = wide::named_level(line.get(at..).unwrap_or_default()) {
+                let rest = line.get(at..).unwrap_or_default();
+                if let Some((level, start, end)) = wide::named_level(rest).or_else(|| late::in_angles(rest, 0)) {
                     sketch.level(level, at + start, at + end);
                 }
                 return Some(sketch.finish(text_after(text, at), Format::Kernel));
@@ -233,6 +253,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
             }
             timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
         }
+        b'(' => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
             match syslog::rfc_5424(line, 2, &context.defaults, &mut sketch, false) {
@@ -240,9 +261,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
                 _ => timed(text, line, context),
             }
         }
-        b'0'..=b'9' if line.as_bytes().get(1..3).is_some_and(|bytes| bytes.contains(&b':')) => {
-            timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context))
-        }
+        b'0'..=b'9' => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
         _ => timed(text, line, context),
     }
 }
@@ -269,8 +288,10 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
             header.sketch.level(level, start, end);
         }
         if header.sketch.level.is_none()
-            && let Some((level, start, end)) =
-                first_in_capitals(header.line, header.at).or_else(|| late::numbered(header.line, header.after_time))
+            && let Some((level, start, end)) = first_in_capitals(header.line, header.at)
+                .or_else(|| late::numbered(header.line, header.after_time))
+                .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
+                .or_else(|| late::paired(header.line, header.at))
         {
             header.sketch.level(level, start, end);
         }

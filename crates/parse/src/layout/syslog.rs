@@ -61,6 +61,14 @@ fn marked_severity(mark: &str) -> Option<Level> {
     mark.strip_prefix('%')?.split(['-', '/']).skip(1).find_map(severity)
 }
 
+/// The severity behind the name of a program, in the header from `from` to `until`: `broker.err[0]: text`.
+pub(super) fn tag_severity(line: &str, from: usize, until: usize) -> Option<(Level, usize, usize)> {
+    let end = from + line.get(from..until)?.find('[')?;
+    let start = from + line.get(from..end)?.rfind('.')? + 1;
+    let word = line.get(start..end).filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()))?;
+    Some((Level::from_word(word)?, start, end))
+}
+
 /// A severity at `at`, perhaps in brackets, with its place and the place after it.
 fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
     // The priority that a relay left behind its own header.
@@ -273,6 +281,15 @@ fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
                 }
             }
             () if piece.starts_with('*') || header.sketch.has_host => header.sketch.text("context", piece),
+            // `101:45:eql1:SP`: counters before a name.
+            () if piece.starts_with(|first: char| first.is_ascii_digit())
+                && let Some(name) =
+                    piece.split(':').find(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()))
+                && piece.split(':').take_while(|part| *part != name).all(super::shape::is_number) =>
+            {
+                header.sketch.host(name);
+                header.sketch.text("context", piece);
+            }
             () => header.sketch.host(piece),
         }
     }
@@ -305,6 +322,8 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         take_severity(header, severity);
         header.at = severity.2;
         header.skip();
+    } else if has_priority && let Some(end) = named_again(header.line, header.at) {
+        header.at = end;
     }
     let (line, at) = (header.line, header.at);
     if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
@@ -321,7 +340,7 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
     let written = line.get(host.start..host.end).unwrap_or(name);
     let name = if written.ends_with("::") { written } else { name };
     // A name with `%` is a mark.
-    if host.mark != 0 && !written.ends_with("::") || name.starts_with('%') {
+    if host.mark != 0 && !written.ends_with("::") || name.starts_with('%') || has_priority && name.contains('=') {
         return false;
     }
     let next = skip_spaces(line.as_bytes(), host.end);
@@ -329,12 +348,36 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         // A column.
         return false;
     }
+    // The host may stand twice.
+    let is_again = header.form == Form::Bsd
+        && bytes_at(line, next).strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b" "));
+    let next = if is_again { skip_spaces(line.as_bytes(), next + name.len()) } else { next };
     let severity = severity_at(line, next).filter(|_| !has_priority);
     let next = severity.map_or(next, |(_, _, end)| skip_spaces(line.as_bytes(), end));
+    let next = has_priority.then(|| named_again(line, next)).flatten().unwrap_or(next);
     let found = tag(line, next)
         .filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long)
         .filter(|tag| !(tag.name.bytes().all(|byte| byte.is_ascii_digit()) || has_priority && is_list(line, tag.end)));
     if !has_priority && found.is_none() && !is_level(name) && of_device(header, name, next, defaults) {
+        return true;
+    }
+    // `bigip1 err mcpd[1234]: text`: a word for the severity behind the host.
+    let said = || {
+        let word = token(line, next).filter(|word| word.mark == 0)?;
+        let WordKind::Word(level) = word.kind else { return None };
+        let level = Level::from_word(level).filter(|_| level.bytes().all(|byte| byte.is_ascii_lowercase()))?;
+        let tag = tag(line, skip_spaces(line.as_bytes(), word.end)).filter(|tag| tag.pid.is_some())?;
+        Some(((level, word.start, word.end), tag))
+    };
+    if !has_priority
+        && found.is_none()
+        && header.form == Form::Bsd
+        && !is_level(name)
+        && let Some(((level, start, end), tag)) = said()
+    {
+        header.sketch.host(name);
+        header.sketch.level(level, start, end);
+        take_tag(header, tag);
         return true;
     }
     let is_marked = found.is_some() || severity.is_some() || is_named_pairs(line, name, next);
@@ -363,6 +406,13 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         take_tag(header, tag);
     }
     true
+}
+
+/// The place after a word like `local0.info` at `at`, which says the priority of a datagram again.
+fn named_again(line: &str, at: usize) -> Option<usize> {
+    let token = token(line, at)?;
+    let is_again = matches!(token.kind, WordKind::Word(word) if named_severity(word).is_some());
+    is_again.then(|| skip_spaces(line.as_bytes(), token.end))
 }
 
 fn take_severity(header: &mut LineHeader<'_>, (level, start, end): (Level, usize, usize)) {

@@ -158,6 +158,14 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     if line.starts_with("Next ") && last.starts_with('#') && head.contains("\nStack trace:") {
         return true;
     }
+    // A message in a frame: `┌ Warning: text`, `└ place`.
+    if line.starts_with(['│', '└', '├', '╰']) {
+        return last.starts_with(['┌', '│', '├', '╭']);
+    }
+    // The end of an element that begins the record.
+    if let Some(name) = line.strip_prefix("</") {
+        return first.strip_prefix('<').is_some_and(|element| element.starts_with(name));
+    }
     // Ruby: a thread that ended, then its error.
     if last.starts_with("#<Thread:") && last.contains(" terminated with exception") {
         return true;

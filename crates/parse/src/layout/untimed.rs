@@ -31,6 +31,10 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         shape::WordKind::Group(word) if word.len() == 1 && line.as_bytes().get(token.end) == Some(&b'[') => {
             (level_at(word, 1)?, token.end)
         }
+        // `[W] text`
+        shape::WordKind::Group("D" | "I" | "W" | "E" | "F") if token.gap == 1 && line.starts_with('[') => {
+            (level_at(line.get(1..2)?, 1)?, token.end)
+        }
         // `[Warn#SQL] text`
         shape::WordKind::Group(inner)
             if let Some((word, scope)) = inner.split_once('#')
@@ -45,7 +49,9 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
             // `[libx264 @ 0x55] [error] text`
             let (shape::WordKind::Word(word) | shape::WordKind::Group(word)) = second.kind else { return None };
             if let shape::WordKind::Group(word) = second.kind {
-                let level = shape::level_word(word).filter(|_| word.len() > 1)?;
+                // `[ 12345][E][client.cpp:123] text`
+                let is_between = || token.end == second.start && line.as_bytes().get(second.end) == Some(&b'[');
+                let level = shape::level_word(word).filter(|_| word.len() > 1 || is_between())?;
                 let mut header =
                     LineHeader::untimed(line, second.end, (level, second.start, second.end), context.habits);
                 header.sketch.thread(inner);
@@ -114,6 +120,12 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 let (level, start, end) = level_at(word, 0)?;
                 sketch.level(level, start, end);
                 return Some(sketch.finish(text_after(text, token.end).trim_start(), Format::Text));
+            } else if token.mark == b':'
+                && let Some((word, code)) = word.strip_suffix(']').and_then(|word| word.split_once('['))
+                && !code.is_empty()
+            {
+                // `error[E0425]: text`
+                (level_at(word, 0)?, token.end)
             } else if token.mark == b':' {
                 (level_at(word, 0)?, token.end)
             } else if let Some((word, rest)) = word.split_once(':').filter(|(word, _)| is_name_of_level(word)) {
@@ -128,6 +140,13 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 sketch.level(level, start, level_end);
                 sketch.component(component);
                 return Some(sketch.finish(text_after(text, end + 1), Format::Text));
+            } else if token.gap > 1
+                && word.len() > 3
+                && matches!(word, "debug" | "info" | "notice" | "warn" | "warning" | "error")
+                && shape::token(line, skip_spaces(line.as_bytes(), token.end))?.gap > 1
+            {
+                // `info     inventory        text`
+                (level_at(word, 0)?, token.end)
             } else if is_capital
                 && matches!(
                     shape::token(line, skip_spaces(line.as_bytes(), token.end))?.kind,

@@ -6,17 +6,25 @@
 
 use super::sketch::Sketch;
 use super::{LayoutContext, late, shape};
+use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use crate::{Format, Parsed, json};
 use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::TICKS_PER_DAY;
 
+/// A level, and where it begins and ends.
+type LevelPlace = (Level, usize, usize);
+
 /// Bytes of a line that are searched.
 const WITHIN: usize = 256;
 /// Bytes of a line in which a time of day without a date begins.
-const CLOCK_WITHIN: usize = 64;
+const CLOCK_WITHIN: usize = 96;
+/// Bytes of a line without a time that may have a level.
+const LEVEL_WITHIN: usize = 80;
 /// Words of letters alone that may stand before a time.
 const WORDS_MAX: usize = 2;
+/// Lines below the first that are searched.
+const BELOW_MAX: usize = 12;
 /// Days before the time of reading that seconds since 1970 may be: any number may be such seconds.
 const EPOCH_DAYS: i64 = 20 * 366;
 
@@ -33,28 +41,85 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     let mut sketch = Sketch::default();
     let found = stamp(line, &context.defaults).or_else(|| stamp_at_end(line, &context.defaults)).or_else(|| {
         // What begins at midnight counts the time since the start of a program.
-        clock(line, &context.defaults).filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
+        clock(line, &context.defaults)
+            .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
+            .or_else(|| attributes(line, &context.defaults))
     });
-    if let Some((at, found)) = found {
+    let (later, later_level) = match found {
+        None if text.len() > line.len() => below(text, line.len(), &context.defaults),
+        _ => (None, None),
+    };
+    if let Some((at, found)) = found.or(later) {
         sketch.stamp(at, found);
     }
-    let header = if found.is_some() { line } else { line.get(..line.floor_char_boundary(48)).unwrap_or(line) };
+    let header =
+        if found.is_some() { line } else { line.get(..line.floor_char_boundary(LEVEL_WITHIN)).unwrap_or(line) };
     let level = match found {
         Some((at, stamp)) => late::level(line.get(..at)?, 0)
             .or_else(|| late::level(line, at + stamp.length))
             .or_else(|| late::level(line, 0))
-            .or_else(|| late::in_angles(line, at + stamp.length)),
-        None => late::level(header, 0),
+            .or_else(|| late::in_angles(line, at + stamp.length))
+            .or_else(|| late::numbered(line, at + stamp.length)),
+        None => late::level(header, 0).or_else(|| behind_a_process(header)),
     };
-    let is_header = |start: usize| has_only_marks(line, start) || is_after_a_name(line, start);
-    let level = level.filter(|(_, start, _)| found.is_some() || is_header(*start));
+    let is_header = |start: usize| {
+        has_only_marks(line, start)
+            || is_after_a_name(line, start)
+            || behind_a_process(header).is_some()
+            || is_cell_of_names(line, start)
+            || is_behind_a_path(line, start)
+    };
+    let level = later_level.or(level.filter(|(_, start, _)| sketch.time.is_some() || is_header(*start)));
     if let Some((level, start, end)) = level {
         sketch.level(level, start, end);
     }
-    (found.is_some() || level.is_some()).then(|| {
+    (sketch.time.is_some() || level.is_some()).then(|| {
         context.habits.note_wide();
+        // The first lines of such records have no time.
+        context.habits.note_clock(later.is_some());
         sketch.finish(text, Format::Text)
     })
+}
+
+/// The time and the level in the lines below the first: alone, behind a name, or in an element.
+///
+/// ```text
+/// Event[0]:                          <record>
+///   Date: 2025-11-21T08:00:01.123      <date>2025-11-21T08:00:01Z</date>
+///   Level: Error                       <level>WARNING</level>
+/// ```
+#[cold]
+fn below(text: &str, first: usize, defaults: &TimestampDefaults) -> (Option<(usize, Stamp)>, Option<LevelPlace>) {
+    let (mut time, mut level) = (None, None);
+    let mut at = first + 1;
+    for line in text.get(at..).unwrap_or_default().split('\n').take(BELOW_MAX) {
+        let start = at + line.len() - line.trim_ascii_start().len();
+        at += line.len() + 1;
+        let inner = line.trim_ascii_start();
+        let is_name = |name: &str| name.len() <= 24 && name.bytes().all(|b| b.is_ascii_alphabetic() || b == b' ');
+        let named = match inner.strip_prefix('<') {
+            Some(element) => element.split_once('>'),
+            None => inner.split_once([':', '=']),
+        };
+        let named = named.filter(|(name, _)| !name.is_empty() && is_name(name));
+        let (name, value) = named.unwrap_or(("", inner));
+        let place = start + inner.len() - value.trim_ascii_start().len();
+        let value = value.trim_ascii_start();
+        let is_of_time = || name.is_empty() || crate::time_fields::tells_time(name);
+        if time.is_none()
+            && let Some(stamp) = timestamp::at_start(value.as_bytes(), defaults)
+            && stamp.form != Form::Epoch
+            && value.as_bytes().get(stamp.length).is_none_or(|byte| matches!(byte, b' ' | b'\r' | b'<' | b'\t'))
+            && is_of_time()
+        {
+            time = Some((place, stamp));
+        }
+        if level.is_none() && (name.eq_ignore_ascii_case("level") || name.eq_ignore_ascii_case("severity")) {
+            let word = value.split(['<', ' ', '\r']).next().unwrap_or_default();
+            level = Level::from_word(word).map(|level| (level, place, place + word.len()));
+        }
+    }
+    (time, level.filter(|_| time.is_some()))
 }
 
 /// Whether a line has such a time.
@@ -62,19 +127,50 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
     stamp(line, defaults).or_else(|| clock(line, defaults)).is_some()
 }
 
+/// Adds the time that stands further within a line: any in a source with such times, and one between bars in a new one.
+pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
+    let is_wide = context.habits.is_wide();
+    if !is_wide && memchr::memchr(b'|', line.as_bytes()).is_none() {
+        return parsed;
+    }
+    let is_between_bars = |at: usize, end: usize| {
+        line.get(..at).is_some_and(|before| before.ends_with('|'))
+            && line.get(end..).is_some_and(|rest| rest.starts_with('|'))
+    };
+    let found = stamp(line, &context.defaults).filter(|(at, found)| is_wide || is_between_bars(*at, at + found.length));
+    if let Some((at, found)) = found {
+        context.habits.note_wide();
+        parsed.record.time = Some(found.time);
+        let place = u32::try_from(at).ok().zip(u32::try_from(at + found.length).ok());
+        parsed.time_at = place.map(|(start, end)| start..end);
+    }
+    parsed
+}
+
+/// ` 8:00:01 text`
+pub(super) fn is_clock_behind_a_space(line: &str, defaults: &TimestampDefaults) -> bool {
+    matches!(line.as_bytes(), [b' ', b'0'..=b'9', b':', ..]) && clock(line, defaults).is_some()
+}
+
 /// A time of day with seconds at the very start of a line, or one that a group of its own or the mark of GLib sets off.
 fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
-    let is_set_off = |at: usize| at == 0 || bytes[at - 1] == b'[' || bytes[..at].ends_with(b": ");
+    // `NAME(4b8.1a2c) 08:00:01:123 text`
+    let is_set_off = |at: usize| at == 0 || matches!(bytes[..at], [.., b'[' | b'('] | [.., b':' | b')', b' '] | [b' ']);
     let begins = |at: usize| {
+        if !bytes[at].is_ascii_digit() {
+            return false;
+        }
         let has_padding = bytes.get(at + 2) == Some(&b':') && bytes.get(at + 5) == Some(&b':');
         // `8:00:01 AM text`
         let is_of_a_half = || bytes.get(1) == Some(&b':') && matches!(bytes.get(7..10), Some(b" AM" | b" PM"));
-        has_padding || at == 0 && is_of_a_half()
+        // ` 8:00:01 text`
+        let is_spaced = || bytes.get(at + 1) == Some(&b':') && bytes.get(at + 4) == Some(&b':') && bytes[..at] == *b" ";
+        has_padding || at == 0 && is_of_a_half() || is_spaced()
     };
     let at = (0..bytes.len().min(CLOCK_WITHIN)).find(|at| begins(*at) && is_set_off(*at))?;
     let stamp = timestamp::clock_at_start(bytes.get(at..)?, defaults)?;
-    let is_whole = matches!(bytes.get(at + stamp.length), Some(b' ' | b'\t' | b']' | b':' | b'|'));
+    let is_whole = matches!(bytes.get(at + stamp.length), Some(b' ' | b'\t' | b']' | b')' | b':' | b'|'));
     // A sentence may name a time of day.
     let is_header = ordinary_words(line.get(..at)?) < 2;
     (is_whole && is_header).then_some((at, stamp))
@@ -85,8 +181,40 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     any_stamp(line, defaults, WORDS_MAX)
 }
 
-/// A point in time that brackets set off at the very end of a line: `text (20251121 08:00:01.123)`.
+/// The attributes `time` and `date` of an element: `<time="08:00:01.123+000" date="11-21-2025" …>`. Three digits behind a
+/// sign are minutes west of UTC. The time counts as read where the clock stands.
+#[cold]
+fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    let value = |name: &str| {
+        let start = line.find(name)? + name.len();
+        Some((start, line.get(start..)?.split('"').next()?))
+    };
+    let ((at, clock), (_, date)) = (value("time=\"")?, value("date=\"")?);
+    let (clock, zone) = match clock.rfind(['+', '-']).filter(|sign| clock.len() - sign == 4) {
+        Some(sign) => {
+            let west: i16 = clock.get(sign + 1..)?.parse().ok()?;
+            (&clock[..sign], Some(Zone::Offset(if clock[sign..].starts_with('-') { west } else { -west })))
+        }
+        None => (clock, None),
+    };
+    let both = format!("{date} {clock}");
+    let stamp =
+        timestamp::at_start(both.as_bytes(), &TimestampDefaults { zone: zone.unwrap_or(defaults.zone), ..*defaults })?;
+    (stamp.length == both.len() && both.len() < CLOCK_WITHIN).then_some((at, Stamp { length: clock.len(), ..stamp }))
+}
+
+/// A point in time at the very end of a line that brackets set off, or that words lead to: `text (20251121 08:00:01.123)`,
+/// `text at Fri Nov 21 08:00:01 2025.`
 fn stamp_at_end(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    let led = line.rfind(" at ").map(|at| at + " at ".len());
+    if let Some(start) = led
+        && let Some(text) =
+            line.get(start..).map(|text| text.trim_end_matches('.')).filter(|text| text.len() <= CLOCK_WITHIN)
+        && let Some(stamp) = timestamp::at_start(text.as_bytes(), defaults)
+        && stamp.length == text.len()
+    {
+        return Some((start, stamp));
+    }
     let inner = line.strip_suffix([')', ']'])?;
     let start = inner.rfind(['(', '['])? + 1;
     let text = inner.get(start..).filter(|text| text.len() <= CLOCK_WITHIN)?;
@@ -114,7 +242,8 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
     (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at)).find_map(|at| {
         let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
         let found = begins.then(|| timestamp::at_start(bytes.get(at..)?, defaults)).flatten()?;
-        let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        let is_in_element = at > 0 && bytes[at - 1] == b'>';
+        let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric()) || is_in_element;
         let seen = defaults.seen.get();
         let is_near = found.form != Form::Epoch
             || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
@@ -130,7 +259,8 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
 /// The words of letters alone before a time: a sentence has more of them than a header. A word that leads to the time does
 /// not count, and behind other things, as in `Started GET "/" for 192.0.2.4 at `, more of them may stand.
 fn ordinary_words(text: &str) -> usize {
-    let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| text.ends_with(end));
+    let unquoted = text.trim_end_matches(['\'', '"']);
+    let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| unquoted.ends_with(end));
     let is_ordinary = |word: &str| word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
     let words = || text.split([' ', '\t']).filter(|word| word.len() > 1);
     let ordinary = words().filter(|word| is_ordinary(word)).count();
@@ -145,28 +275,89 @@ fn has_only_marks(line: &str, start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
     // `2026-13-40 …` is not a number.
     let digits = before.trim_ascii_start().trim_start_matches(|c: char| c.is_ascii_digit());
-    if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(']) && digits != ":" {
+    if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(', ':']) {
         return false;
     }
-    let outer: String = {
-        let mut depth = 0usize;
-        before
-            .chars()
-            .filter(|c| {
-                match c {
-                    '[' | '(' => depth += 1,
-                    ']' | ')' => depth = depth.saturating_sub(1),
-                    _ => return depth == 0 && c.is_alphabetic(),
-                }
-                false
-            })
-            .collect()
+    let mut depth = 0usize;
+    let outer: String = before
+        .chars()
+        .filter(|c| {
+            match c {
+                '[' | '(' | '<' => depth += 1,
+                ']' | ')' | '>' => depth = depth.saturating_sub(1),
+                _ => return depth == 0,
+            }
+            false
+        })
+        .collect();
+    // A word in capitals before the level names what speaks: `--> FOAM Warning : text`.
+    let is_level_marked =
+        || line.get(start..).is_some_and(|rest| rest.split([':', ' ']).nth(1).is_some_and(str::is_empty));
+    let is_speaker =
+        |word: &str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()) && is_level_marked();
+    let is_mark = |word: &str| {
+        let has_letters = word.trim_end_matches(['s', ':']).contains(char::is_alphabetic);
+        word == "kern" || !has_letters || is_hexadecimal(word) || is_speaker(word) || shape::source(word).is_some()
     };
-    outer.is_empty() || outer == "kern"
+    // The name of a program with a colon may stand first, with more behind it.
+    let is_program =
+        |word: &&str| word.ends_with(':') && shape::name(word.trim_end_matches(':')) == shape::NameShape::Surely;
+    let outer = match outer.split(' ').next().filter(is_program) {
+        Some(name) if outer.trim_end().len() > name.len() => outer[name.len()..].to_owned(),
+        _ => outer,
+    };
+    let words = || outer.split(' ').filter(|word| !word.is_empty());
+    words().all(is_mark) && words().filter(|word| is_speaker(word)).count() < 2
+}
+
+/// `0x55a1`
+fn is_hexadecimal(word: &str) -> bool {
+    word.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether a level in capitals touches the path of a logger: `shop [1a2b]: shop.tasks.worker:WARNING: text`.
+fn is_behind_a_path(line: &str, start: usize) -> bool {
+    let name = line.get(..start).and_then(|before| before.strip_suffix(':')?.rsplit(' ').next());
+    name.is_some_and(|name| name.len() > 4 && shape::is_dotted(name))
+        && line.as_bytes().get(start).is_some_and(u8::is_ascii_uppercase)
+}
+
+/// Whether a bar stands before a level in capitals, and names and numbers alone before that:
+/// `00:12.345  cycles.device    | ERROR text`.
+fn is_cell_of_names(line: &str, start: usize) -> bool {
+    let before = line.get(..start).unwrap_or_default();
+    before.strip_suffix("| ").is_some_and(|before| ordinary_words(before) == 0)
+        && line.as_bytes().get(start).is_some_and(u8::is_ascii_uppercase)
+}
+
+/// The level in capitals behind a process on a host and the name of a library: `node1:1234:1240 [0] NAME INFO text`.
+fn behind_a_process(line: &str) -> Option<LevelPlace> {
+    let first = line.split(' ').next()?;
+    let mut parts = first.split(':');
+    let is_host = parts.next().is_some_and(|host| shape::name(host) != shape::NameShape::Never);
+    let numbers = first.matches(':').count();
+    if !is_host || numbers < 2 || !parts.all(shape::is_number) {
+        return None;
+    }
+    let mut at = first.len();
+    for _ in 0..3 {
+        let token = shape::token(line, crate::pairs::skip_spaces(line.as_bytes(), at))?;
+        match token.kind {
+            shape::WordKind::Group(_) => {}
+            shape::WordKind::Word(word) if shape::is_capital(token.kinds) => {
+                if let Some(level) = Level::from_word(word) {
+                    return Some((level, token.start, token.start + word.len()));
+                }
+            }
+            _ => return None,
+        }
+        at = token.end;
+    }
+    None
 }
 
 /// A level in capitals behind the name of a program or a task: `nsh_main: ERROR: text`.
-pub(super) fn named_level(line: &str) -> Option<(Level, usize, usize)> {
+pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
     let is_capital = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
     late::level(line, 0)
         .filter(|(_, start, end)| is_after_a_name(line, *start) && line.get(*start..*end).is_some_and(is_capital))

@@ -107,6 +107,13 @@ impl<'a> DigitCursor<'a> {
         since_midnight(hour, minute, second, ticks)
     }
 
+    /// `HHMMSSCC`, with hundredths: ticks since midnight.
+    pub(super) fn hundredths(&mut self) -> Option<i64> {
+        let (hour, minute, second) = (self.digits(2)?, self.digits(2)?, self.digits(2)?);
+        let hundredths = i64::from(self.digits(2)?);
+        since_midnight(hour, minute, second, hundredths * (TICKS_PER_SECOND / 100))
+    }
+
     /// A fraction after `.` or `,`; milliseconds after `:`.
     fn fraction(&mut self, seconds: Seconds) -> i64 {
         let [mark, digits @ ..] = self.rest() else { return 0 };
@@ -140,7 +147,7 @@ pub(super) enum Seconds {
     Unpadded,
 }
 
-fn since_midnight(hour: u32, minute: u32, second: u32, ticks: i64) -> Option<i64> {
+pub(super) fn since_midnight(hour: u32, minute: u32, second: u32, ticks: i64) -> Option<i64> {
     if hour > 23 || minute > 59 {
         return None;
     }

@@ -15,7 +15,7 @@
 //! month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, or the last one where `.`
 //! stands between them, unless that gives no date or a future one.
 
-use super::clock::{DigitCursor, Seconds};
+use super::clock::{DigitCursor, Seconds, since_midnight};
 use super::language;
 use super::offset::{ends_word, two};
 use super::written_zone::{WrittenZone, zone};
@@ -63,6 +63,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         }
         (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, defaults),
         (2, Some(b':')) => clock_first(&mut cursor, defaults),
+        (2, Some(b'A'..=b'Z' | b'a'..=b'z')) => joined_name(&mut cursor, defaults),
         (1 | 2, Some(0xe6)) => from_numbered_month(bytes, defaults),
         (6, Some(b' ' | b'/')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
@@ -76,10 +77,21 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
             clock_after(WrittenDate::Full(year, month, day), &mut cursor, Seconds::Required, defaults)
         }
         (8, Some(b'-' | b'T' | b' ' | b'_' | b':' | b'.' | b'/')) => {
-            let is_packed = bytes.get(8) != Some(&b'.') || DigitCursor { bytes, at: 9 }.run() == 6;
+            let clock_digits = DigitCursor { bytes, at: 9 }.run();
+            let is_packed = bytes.get(8) != Some(&b'.') || clock_digits == 6;
             is_packed.then_some(())?;
-            let date = WrittenDate::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
+            // No year has a twentieth month: the day is first.
+            let date = if bytes[4..6] == *b"20" {
+                let (day, month) = (cursor.digits(2)?, cursor.digits(2)?);
+                WrittenDate::Full(signed(cursor.digits(4)?)?, month, day)
+            } else {
+                WrittenDate::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?)
+            };
             cursor.at += 1;
+            if clock_digits == 8 {
+                let since_midnight = cursor.hundredths()?;
+                return with_zone(date, since_midnight, &mut cursor, Form::Other, defaults);
+            }
             clock_after(date, &mut cursor, Seconds::Unpadded, defaults)
         }
         (14, _) => {
@@ -186,9 +198,10 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
         return None;
     }
     let day = cursor.number(1, 2)?;
-    let _comma = cursor.eat(b',');
+    let has_comma = cursor.eat(b',');
     dashes(cursor);
-    let separator = cursor.eat_any(b"Tt -_:.@[|;\t")?;
+    // A date and a clock may be two cells.
+    let separator = cursor.eat_any(b"Tt -_:.@[|;\t").or_else(|| has_comma.then_some(b','))?;
     let _padding = separator == b' ' && cursor.eat(b' ');
     let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
@@ -205,8 +218,25 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
         }
         return with_zone(date, since_midnight, cursor, Form::Other, defaults);
     }
+    // `2025-11-21 08h00.01 utc`
+    if let [_, _, b'h', _, _, b'.', ..] = cursor.rest() {
+        let (hour, minute) = (cursor.number(2, 2)?, cursor.text("h").and_then(|()| cursor.number(2, 2))?);
+        let second = cursor.text(".").and_then(|()| cursor.number(2, 2))?;
+        let since_midnight = since_midnight(hour, minute, second, 0)?;
+        let is_utc = cursor.rest().starts_with(b" utc");
+        if is_utc {
+            cursor.at += 4;
+            return finish(date, since_midnight, WrittenZone::East(0), cursor, Form::Other, defaults);
+        }
+        return with_zone(date, since_midnight, cursor, Form::Other, defaults);
+    }
     if separator == b'-' && cursor.run() == 1 {
         return clock_after(date, cursor, Seconds::Unpadded, defaults);
+    }
+    // `2025-11-21 08-00-01`
+    if between == b'-' && matches!(cursor.rest(), [_, _, b'-', _, _, b'-', ..]) {
+        let since_midnight = cursor.clock(b'-', Seconds::Required)?;
+        return with_zone(date, since_midnight, cursor, Form::Other, defaults);
     }
     let since_midnight = cursor.clock(b':', Seconds::Optional)?;
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
@@ -214,7 +244,7 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
 
 /// Dashes or a bar between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
 fn dashes(cursor: &mut DigitCursor<'_>) {
-    let length = [&b" - "[..], b" -- ", b"] [", b" | "]
+    let length = [&b" - "[..], b" -- ", b"] [", b" | ", b" at "]
         .iter()
         .find(|dashes| cursor.rest().starts_with(dashes))
         .map_or(1, |d| d.len());
@@ -223,6 +253,18 @@ fn dashes(cursor: &mut DigitCursor<'_>) {
 
 /// `08:00:00 2026-11-21`, `08:00:00 Sat Nov 21 2026`
 fn clock_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
+    if let [_, _, b':', _, _, b':', _, _, b',', b'0'..=b'9', ..] = cursor.bytes {
+        // `08:00:01,21-NOV-2025`
+        let clock = cursor.bytes.get(..8)?;
+        let since_midnight = DigitCursor { bytes: clock, at: 0 }.clock(b':', Seconds::Required)?;
+        cursor.at = 9;
+        let day = cursor.number(1, 2)?;
+        cursor.eat(b'-').then_some(())?;
+        let month = month(cursor)?;
+        cursor.eat(b'-').then_some(())?;
+        let date = WrittenDate::Full(signed(cursor.number(4, 4)?)?, month, day);
+        return finish(date, since_midnight, WrittenZone::Unwritten, cursor, Form::Other, defaults);
+    }
     // Most lines with a clock have no date behind it.
     let after = cursor.bytes.get(cursor.bytes.iter().take(16).position(|byte| *byte == b' ')?..)?.trim_ascii_start();
     if after.get(4) != Some(&b'-') && !begins_with_english(after) {
@@ -264,6 +306,18 @@ fn east_asian(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     clock_after(WrittenDate::Full(signed(year)?, month, day), cursor, Seconds::Optional, defaults)
 }
 
+/// `21Nov2025 08:00:01.123`, `21NOV2025:08:00:01`
+fn joined_name(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
+    let day = cursor.digits(2)?;
+    let month = month(cursor)?;
+    let year = match cursor.run() {
+        2 => near_year(cursor.digits(2)?, defaults),
+        _ => signed(cursor.number(4, 4)?)?,
+    };
+    cursor.eat_any(b" :_")?;
+    clock_after(WrittenDate::Full(year, month, day), cursor, Seconds::Required, defaults)
+}
+
 /// A date that begins with one or two digits.
 fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let padded = cursor.run() == 2;
@@ -273,7 +327,10 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
         let _space = between == b'.' && cursor.eat(b' ');
         let month = month(cursor)?;
         let _dot = cursor.rest().starts_with(b". ") && cursor.eat(b'.');
-        let date = match cursor.eat_any(b"/-., ")? {
+        let after_month = cursor.eat_any(b"/-., ")?;
+        // `21 Nov  8:00:01`
+        let _padding = after_month == b' ' && cursor.bytes.get(cursor.at + 2) == Some(&b':') && cursor.eat(b' ');
+        let date = match after_month {
             _ if cursor.run() == 4 => WrittenDate::Full(signed(cursor.digits(4)?)?, month, first),
             b'-' | b'/' if cursor.run() == 2 => WrittenDate::Full(near_year(cursor.digits(2)?, defaults), month, first),
             // `Fri, 21 Nov 25 08:00:01 +0000`
@@ -299,7 +356,13 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
         return clock_after(date, cursor, Seconds::Optional, defaults);
     }
     if between == b' ' {
-        return None;
+        // `21 11 2025 08:00:01`
+        let [_, _, b' ', _, _, _, _, b' ', _, _, b':', _, _, b':', ..] = cursor.rest() else { return None };
+        let month = cursor.number(2, 2)?;
+        cursor.at += 1;
+        let date = WrittenDate::Full(signed(cursor.number(4, 4)?)?, month, first);
+        cursor.at += 1;
+        return clock_after(date, cursor, Seconds::Required, defaults);
     }
     let second = cursor.number(1, 2)?;
     if !cursor.eat(between) {
@@ -308,6 +371,11 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
             return None;
         }
         let date = if first > 12 { WrittenDate::Short(second, first) } else { WrittenDate::Short(first, second) };
+        // `11/21 08:00 (name) text`, `11/21 08:00 + tty`
+        if let [_, _, b':', _, _, b' ', b'(' | b'+' | b'-', ..] = cursor.rest() {
+            let since_midnight = cursor.clock(b':', Seconds::Optional)?;
+            return finish(date, since_midnight, WrittenZone::Unwritten, cursor, Form::Other, defaults);
+        }
         return clock_after(date, cursor, Seconds::Required, defaults);
     }
     let year_digits = cursor.run();
@@ -324,7 +392,12 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     }
     let begins_with_year = WrittenDate::Full(near_year(first, defaults), second, third);
     let ends_with_year = WrittenDate::Full(near_year(third, defaults), month, day);
-    let since_midnight = cursor.clock(b':', Seconds::Required)?;
+    let before = *cursor;
+    let since_midnight = cursor.clock(b':', Seconds::Required).or_else(|| {
+        // Where cells follow, seconds may be missing.
+        *cursor = before;
+        cursor.clock(b':', Seconds::Optional).filter(|_| cursor.peek() == Some(b'\t'))
+    })?;
     let rest = *cursor;
     let [likely, other] =
         if between == b'.' { [ends_with_year, begins_with_year] } else { [begins_with_year, ends_with_year] };

@@ -51,6 +51,11 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
     Some(Stamp { time, length: bytes.len() - rest.len() + length, form })
 }
 
+/// Whether a clock may end before this: at the border of a word, or before a zone.
+fn ends_clock(rest: &[u8]) -> bool {
+    ends_word(rest) || matches!(rest, [b'Z', ..] | [b'+' | b'-', b'0'..=b'9', b'0'..=b'9', ..])
+}
+
 /// `:SS` and a fraction, both optional: seconds, ticks and the rest; `None` for an impossible second.
 #[inline]
 fn seconds(text: &[u8]) -> Option<(u32, i64, &[u8])> {
@@ -59,7 +64,7 @@ fn seconds(text: &[u8]) -> Option<(u32, i64, &[u8])> {
     let (ticks, rest) = match rest {
         [b'.' | b',', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => fraction(digits),
         // Milliseconds after a colon.
-        [b':', digits @ ..] if matches!(digits, [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', rest @ ..] if ends_word(rest)) => {
+        [b':', digits @ ..] if matches!(digits, [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', rest @ ..] if ends_clock(rest)) => {
             fraction(digits)
         }
         _ => (0, rest),

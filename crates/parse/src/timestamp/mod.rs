@@ -152,6 +152,13 @@ pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Optio
     Some(Stamp { time, length: cursor.at, form: Form::Clock })
 }
 
+/// Minutes east of UTC of a word that is only an offset: `+0100`.
+pub(super) fn whole_offset(word: &str) -> Option<i64> {
+    offset::offset(word.as_bytes())
+        .filter(|(_, length)| *length == word.len() && length > &3)
+        .map(|(minutes, _)| minutes)
+}
+
 /// The time and length of a complete timestamp: RFC 3339 and its nearest variants, in UTC if they name no zone.
 #[inline]
 pub(super) fn leading(text: &str) -> Option<(Ticks, usize)> {

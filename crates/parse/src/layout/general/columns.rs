@@ -16,7 +16,12 @@ impl<'a> LineHeader<'a> {
             let Some(length) = self.rest().bytes().position(|byte| byte == b'|') else { break };
             let Some(cell) = self.line.get(self.at..self.at + length).map(str::trim_ascii) else { break };
             let start = skip_spaces(self.bytes(), self.at);
-            match level_word(cell) {
+            // Of two cells with a level the first is a name: `| TRACE | INFO | text`.
+            let is_name = || {
+                let next = self.line.get(self.at + length + 1..).and_then(|rest| rest.split_once('|'));
+                cell.len() > 1 && next.is_some_and(|(next, _)| level_word(next.trim_ascii()).is_some())
+            };
+            match level_word(cell).filter(|_| !is_name()) {
                 Some(level) if self.sketch.level.is_none() => self.sketch.level(level, start, start + cell.len()),
                 _ if is_number(cell) && !has_number => {
                     has_number = true;

@@ -5,12 +5,17 @@ use crate::layout::shape::{
     self, NameShape, Token, WordKind, closing, is_capital, is_dotted, is_number, kinds, level_word, name, token,
 };
 use crate::pairs::{skip_spaces, typed};
+use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use daytable_model::record::Level;
-use daytable_model::time::{TICKS_PER_SECOND, Ticks};
+use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_SECOND, Ticks};
 
 /// Tokens before the time.
 const LEAD_MAX: usize = 8;
+/// Tokens before a time of day without a date.
+const CLOCK_LEAD_MAX: usize = 2;
+/// Days that the same point in time may be apart in two zones.
+const ZONES_APART: i64 = 2;
 
 impl<'a> LineHeader<'a> {
     /// Whether a line has a time near its start. Cheaper than reading the header.
@@ -46,14 +51,24 @@ impl<'a> LineHeader<'a> {
         }
         self.has_lead = true;
         let mut lead: [Option<Token<'a>>; LEAD_MAX] = [None; LEAD_MAX];
-        for place in 0..if self.by_clock { 1 } else { LEAD_MAX } {
+        for place in 0..if self.by_clock { CLOCK_LEAD_MAX } else { LEAD_MAX } {
             let is_numbered = matches!(lead[0], Some(Token { kind: WordKind::Number(_), .. }));
             let is_cell = place > 0 && lead[place - 1].is_some_and(|last| is_bar(self.line, &last));
             let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered || is_cell))?;
+            // `0000-00-00 00:00:00 INFO text` has a date, but none that exists.
+            let is_digits = matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit());
+            if self.by_clock && is_digits {
+                return None;
+            }
             lead[place] = Some(token);
             self.at = token.end;
             self.skip();
-            let found = match self.stamp_at(self.at, defaults) {
+            // `+0100 2025-11-21 09:00:01`: a zone stands before the date.
+            let zone = lead[0].filter(|_| place == 0).and_then(|first| {
+                let minutes = timestamp::whole_offset(self.line.get(first.start..first.end)?)?;
+                Some(TimestampDefaults { zone: Zone::Offset(i16::try_from(minutes).ok()?), ..*defaults })
+            });
+            let found = match self.stamp_at(self.at, zone.as_ref().unwrap_or(defaults)) {
                 Some(stamp) => {
                     self.take_stamp(stamp);
                     if self.form == Form::Epoch { self.civil(defaults) } else { Some(()) }
@@ -138,6 +153,21 @@ impl<'a> LineHeader<'a> {
         let mut between: [Option<Token<'a>>; 3] = [None; 3];
         for place in 0..=between.len() {
             if let Some(stamp) = self.stamp_at(at, &defaults).filter(|stamp| stamp.form != Form::Epoch) {
+                // Digits that are another point in time are an identifier.
+                let is_other =
+                    stamp.form != Form::Bsd && (stamp.time.get() - epoch.get()).abs() > ZONES_APART * TICKS_PER_DAY;
+                if is_other {
+                    let digits =
+                        self.bytes()[..self.after_time].iter().rev().take_while(|b| b.is_ascii_digit()).count();
+                    if let Some(number) = self.line.get(self.after_time - digits..self.after_time) {
+                        self.sketch.text("context", number);
+                    }
+                    self.at = at;
+                    self.has_lead = true;
+                    self.take_stamp(stamp);
+                    self.add_lead(between.iter().flatten());
+                    return Some(());
+                }
                 let fraction = stamp.time.get() % TICKS_PER_SECOND;
                 let is_whole = epoch.get() % TICKS_PER_SECOND == 0;
                 let time = Ticks::new(epoch.get() + if is_whole { fraction } else { 0 }).unwrap_or(epoch);
@@ -173,9 +203,19 @@ impl<'a> LineHeader<'a> {
         if stamp.is_none() {
             // `[I 161121 08:00:00 web:1946]`, and `[1234:5678:1121/080000.123:INFO:file.cc(12)]`.
             let word = inner(at)?.split([' ', '\t']).next()?;
-            if let Some(level) = level_word(word) {
+            if let Some(level) = level_word(word).or_else(|| crate::level_names::foreign(word, true)) {
                 early = Some((level, at, at + word.len()));
                 at = skip_spaces(self.bytes(), at + word.len());
+            } else if let [letter @ b'D'..=b'W', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9'] = word.as_bytes() {
+                // `[W1121 08:00:01.123 file.cpp:12] text`
+                early = Some((shape::letter(*letter)?, at, at + 1));
+                at += 1;
+            } else if word.contains(',') {
+                // `[ 1234, 1,08:00:01.123,INF] text`
+                for _ in 0..2 {
+                    let number = inner(at)?.split(',').next().filter(|piece| is_number(piece));
+                    at = number.map_or(at, |number| skip_spaces(self.bytes(), at + number.len() + 1));
+                }
             } else {
                 let numbers = word.split(':').take(2).take_while(|piece| is_number(piece));
                 at += numbers.map(|piece| piece.len() + 1).sum::<usize>();
@@ -185,10 +225,12 @@ impl<'a> LineHeader<'a> {
         let stamp = stamp?;
         let after = inner(at + stamp.length)?;
         let is_uptime = self.by_clock && is_in_thousands(after.as_bytes());
-        if is_uptime || after.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|')) {
+        if is_uptime
+            || after.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|' | b'#'))
+        {
             return None;
         }
-        for piece in self.line.get(open + 1..at)?.split(':').filter(|piece| is_number(piece)) {
+        for piece in self.line.get(open + 1..at)?.split([':', ',']).map(str::trim).filter(|piece| is_number(piece)) {
             self.sketch.pid(piece);
         }
         if let Some((level, start, end)) = early {
@@ -269,7 +311,15 @@ impl<'a> LineHeader<'a> {
                     self.sketch.pid(pid);
                 }
                 WordKind::Source(file, line) => self.sketch.source(file, line),
-                WordKind::Group(inner) => self.group(token, inner),
+                WordKind::Group(inner) => {
+                    // `[node-1:cardano.node.Chain:Error:35]`
+                    let level = inner.split(':').skip(1).find_map(|part| Some((Level::from_word(part)?, part)));
+                    if let Some((level, part)) = level.filter(|_| self.sketch.level.is_none()) {
+                        let start = token.start + 1 + (part.as_ptr() as usize - inner.as_ptr() as usize);
+                        self.sketch.level(level, start, start + part.len());
+                    }
+                    self.group(token, inner);
+                }
                 WordKind::Word(word) => match level_word(word) {
                     Some(level) if self.sketch.level.is_none() => {
                         self.sketch.level(level, token.start, token.start + word.len());
@@ -294,11 +344,16 @@ fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
             let is_label = is_capital(token.kinds) && (word.len() > 1 || place == 0 && level_word(word).is_some());
             let is_name =
                 token.kinds & (kinds::DIGIT | kinds::DOT | kinds::UNDERSCORE | kinds::DASH | kinds::SLASH) != 0;
-            let is_column = is_numbered && token.kinds == kinds::LOWER;
+            let is_column = is_numbered && token.kinds == kinds::LOWER
+                // `PoolThread #3 08:00:01`
+                || place == 0 && token.kinds == kinds::LOWER | kinds::UPPER && name(word) == NameShape::Surely;
             let is_prose = token.kinds & kinds::PROSE != 0
                 || token.mark == b':'
+                // Cells.
+                || token.kinds & kinds::OTHER != 0 && word.bytes().filter(|byte| *byte == b',').count() > 1
                 || token.kinds & kinds::SLASH != 0 && word.contains("://");
-            (is_label || is_name || is_column) && !is_prose || is_level()
+            let is_sign = place == 0 && word.len() == 1 && !word.as_bytes()[0].is_ascii_alphanumeric();
+            (is_label || is_name || is_column) && !is_prose || is_level() || is_sign
         }
         WordKind::Group(inner) => inner.len() < 64,
         _ => true,

@@ -90,8 +90,10 @@ impl<'a> LineHeader<'a> {
             return false;
         };
         let rest = self.line.get(token.start + word.len() + 1..).unwrap_or_default();
-        let Some((component, _)) = rest.split_once(':').filter(|(component, _)| name(component) != NameShape::Never)
-        else {
+        // `WARNING:shop.Cart - text`
+        let before_space = || rest.split_once(' ').filter(|(component, _)| name(component) == NameShape::Surely);
+        let before_colon = rest.split_once(':').filter(|(component, _)| name(component) != NameShape::Never);
+        let Some((component, _)) = before_colon.or_else(before_space) else {
             return false;
         };
         self.sketch.level(level, token.start, token.start + word.len());
@@ -109,6 +111,22 @@ impl<'a> LineHeader<'a> {
             WordKind::Word(word) if self.mark == b':' && token.start == self.after_time + 1 && word.len() < 3 => {
                 is_capital(token.kinds).then_some(())?;
                 Some((letter(word.as_bytes()[0])?, token.start, token.start + 1))
+            }
+            // `E/launcher - text`
+            WordKind::Word(word)
+                if may_be_small && token.kinds & kinds::SLASH != 0 && word.as_bytes().get(1) == Some(&b'/') =>
+            {
+                let tag = word.get(2..).filter(|tag| tag.len() > 2 && name(tag) != NameShape::Never)?;
+                let is_header = self.is_before_dash(token.end) && !tag.contains('/');
+                let level = letter(word.as_bytes()[0]).filter(|level| is_header && *level != Level::Alert)?;
+                Some((level, token.start, token.start + 1))
+            }
+            // `e Client        client.cpp(00800) : text`
+            WordKind::Word(word) if word.len() == 1 && may_be_small && token.kinds == kinds::LOWER && word != "a" => {
+                let next = self::token(self.line, skip_spaces(self.bytes(), token.end)).filter(|next| next.gap > 1)?;
+                let place = self::token(self.line, skip_spaces(self.bytes(), next.end))?;
+                let level = letter(word.as_bytes()[0].to_ascii_uppercase())?;
+                matches!(place.kind, WordKind::Source(..)).then_some((level, token.start, token.end))
             }
             WordKind::Word(word) if word.len() == 1 => {
                 // A single `A` is an ordinary word.
@@ -140,7 +158,12 @@ impl<'a> LineHeader<'a> {
                 };
                 let part = match level_word(inner) {
                     Some(_) => inner,
-                    None => parts_of_group(inner).find(|part| Level::from_word(part.trim()).is_some())?.trim(),
+                    None => parts_of_group(inner)
+                        .map(str::trim)
+                        .find(|part| Level::from_word(part).is_some())
+                        .or_else(|| level_beside_words(inner))
+                        // `[W|app|1a2b] text`
+                        .or_else(|| inner.split_once('|').map(|(first, _)| first).filter(|first| first.len() == 1))?,
                 };
                 let (start, end) = at(part);
                 Some((level_word(part)?, start, end))
@@ -160,7 +183,8 @@ impl<'a> LineHeader<'a> {
                     || word.len() > 2 && is_capital(next.kinds & !kinds::UNDERSCORE)
                     || word.len() > 4
                         && (is_dotted(word)
-                            || next.kinds & kinds::SLASH != 0 && name(word.trim_end_matches(']')) == NameShape::Surely)
+                            || next.kinds & kinds::SLASH != 0 && name(word.trim_end_matches(']')) == NameShape::Surely
+                            || word.starts_with('/') && word.ends_with('/'))
             }
             WordKind::Number(_) => false,
         }
@@ -201,6 +225,12 @@ impl<'a> LineHeader<'a> {
 
     /// Adds the other parts in the brackets of a level, as in `[main/INFO]` and `[core:error]`.
     fn beside_level(&mut self, inner: &'a str) {
+        if let Some(word) =
+            level_beside_words(inner).filter(|_| parts_of_group(inner).all(|part| level_word(part.trim()).is_none()))
+        {
+            let rest = inner.strip_prefix(word).or_else(|| inner.strip_suffix(word)).unwrap_or(inner);
+            return self.sketch.text("context", rest.trim());
+        }
         for part in inner.split(['/', ':', '|']).map(str::trim) {
             if level_word(part).is_none() && !part.is_empty() {
                 if inner.contains('/') { self.sketch.thread(part) } else { self.sketch.component(part) }
@@ -223,6 +253,18 @@ fn parts_of_group(inner: &str) -> impl Iterator<Item = &str> {
     let dashed = inner.split_once('-').filter(|(_, rest)| is_dotted(rest)).map(|(level, _)| level);
     let dotted = inner.split_once('.').filter(|(facility, _)| is_facility(facility)).map(|(_, level)| level);
     inner.split(['/', ':', '|']).chain(dashed).chain(dotted)
+}
+
+/// The level among the words of a group: `Server Warning`, `INFO Client 1234`, `warning sync.network /src/job.cpp:123`.
+fn level_beside_words(inner: &str) -> Option<&str> {
+    let (first, rest) = inner.split_once(' ')?;
+    let is_level = |word: &str| word.len() > 2 && Level::from_word(word).is_some();
+    let next = rest.trim_ascii_start().split(' ').next().unwrap_or_default();
+    if is_level(first) && (is_capital(kinds_of(first)) || is_small_level(first) && next.len() > 4 && is_dotted(next)) {
+        return Some(first);
+    }
+    let is_name = |word: &str| word.starts_with(|first: char| first.is_ascii_uppercase());
+    (is_level(rest) && is_name(rest) && is_name(first)).then_some(rest)
 }
 
 /// Whether a level's word in small letters is a level even where a sentence may begin: `fine so far` has none.

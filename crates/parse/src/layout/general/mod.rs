@@ -28,7 +28,7 @@ use crate::timestamp::{Form, TimestampDefaults};
 use daytable_model::record::Level;
 
 /// Bytes of a line in which a time of day without a date begins.
-const CLOCK_WITHIN: usize = 24;
+const CLOCK_WITHIN: usize = 32;
 
 /// The header of a line, and how far it is read.
 pub(super) struct LineHeader<'a> {
