@@ -162,10 +162,14 @@ fn is_empty(value: Option<Property<'_>>) -> bool {
     matches!(value, None | Some(Property::String("")))
 }
 
+fn is_nan(value: Property<'_>) -> bool {
+    matches!(value, Property::Double(number) if number.is_nan())
+}
+
 /// Takes a value if it is less, or greater, than the one so far. Of values that are equal as numbers, the text decides,
 /// and then the type, so that the order in which values come does not matter.
 pub(super) fn add_extreme(end: &mut Option<OwnedValue>, function: Function, value: Property<'_>) {
-    if matches!(value, Property::Double(number) if number.is_nan()) {
+    if is_nan(value) {
         return;
     }
     let is_better = |end: &OwnedValue| {
@@ -261,7 +265,8 @@ impl Accumulator {
             }
             (Accumulator::Values(list), _) => {
                 let before = list.len();
-                list.extend(values().take(limit.saturating_sub(before)).map(OwnedValue::from));
+                let present = values().filter(|value| !is_empty(Some(*value)));
+                list.extend(present.take(limit.saturating_sub(before)).map(OwnedValue::from));
                 return list[before..].iter().map(|value| 32 + value_bytes(value)).sum();
             }
             (Accumulator::UniqValues(texts), _) => {
@@ -531,7 +536,7 @@ fn choose(
         _ => Some(&time),
     };
     let by = match by {
-        Some(by) => match row.field(by).filter(|value| !is_empty(Some(*value))) {
+        Some(by) => match row.field(by).filter(|value| !is_empty(Some(*value)) && !is_nan(*value)) {
             Some(by) => by,
             None => return 0,
         },

@@ -181,6 +181,8 @@ fn pipes_take_odd_values() {
         // What is infinite has a sum, and what is not a number has none.
         ("stats sum(a) s, avg(a) m", "a=1;a=inf;a=2.5", "s=Infinity m=Infinity"),
         ("math a / 2 x | stats min(x) lo, max(x) hi, sum(x) s", "a=3;a=text;a=1", "lo=0.5 hi=1.5 s=2"),
+        ("math a / 2 x | stats row_max(x, a) r", "a=3;a=text;a=1", "r={\"a\":\"3\"}"),
+        ("stats values(a) v", "a=;a=1;b=2", "v=[\"1\"]"),
         // Times and addresses are not measured.
         (
             "stats median(t) t, median(ip) i, median(d) d, median(s) s, quantile(0.5, n)",
