@@ -5,7 +5,7 @@
 //! may move) is derived.
 
 use crate::field_name::{Column, FieldName};
-use crate::parser::regexp;
+use crate::parser::regexp_of_parts;
 use crate::query::{Aggregate, Arithmetic, Expression, Extraction, FieldPattern, Function, JoinPipe, Pipe, Pivot};
 use crate::template::parse_template;
 
@@ -177,7 +177,7 @@ impl Pipe {
                 extracts(extraction, names, effect)
             }
             Pipe::ExtractRegexp(extraction) => {
-                let regex = regexp(&extraction.pattern).ok();
+                let regex = regexp_of_parts(&extraction.pattern).ok();
                 let names = regex.iter().flat_map(|regex| regex.capture_names().flatten()).map(new).collect();
                 extracts(extraction, names, effect)
             }

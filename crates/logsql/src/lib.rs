@@ -53,7 +53,7 @@ pub use columns::{GroupFilter, GroupTest};
 pub use error::SyntaxError;
 pub use field_name::{ARRIVED_COLUMN, Column, FieldName, other_name};
 pub use matcher::Matcher;
-pub use parser::regexp;
+pub use parser::{regexp, regexp_of_parts};
 pub use predicate::{Fields, Predicate, PredicateNode, passes_as_read, passes_as_value};
 pub use query::{Expression, ParsedQuery, Pipe, Test};
 pub use remark::{FieldUse, Remarks};

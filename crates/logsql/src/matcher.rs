@@ -11,7 +11,7 @@ use crate::query::{Operator, Test};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::required_text::required_text;
-use daytable_model::words::is_word_character;
+use daytable_model::words::{in_lower_case, is_word_character};
 use memchr::memmem::Finder;
 use regex::Regex;
 use std::cmp::Ordering;
@@ -100,7 +100,7 @@ struct Phrase {
 
 impl Phrase {
     fn new(text: &str, any_case: bool, is_prefix: bool) -> Phrase {
-        let text = if any_case { text.to_lowercase() } else { text.to_owned() };
+        let text = if any_case { in_lower_case(text) } else { text.to_owned() };
         let starts = text.chars().next().is_some_and(is_word_character);
         let ends = !is_prefix && text.chars().next_back().is_some_and(is_word_character);
         let finder = Finder::new(text.as_bytes()).into_owned();
@@ -109,14 +109,14 @@ impl Phrase {
 
     fn is_in(&self, text: &str) -> bool {
         match self.any_case {
-            true => self.end_in(&text.to_lowercase(), 0).is_some(),
+            true => self.end_in(&in_lower_case(text), 0).is_some(),
             false => self.end_in(text, 0).is_some(),
         }
     }
 
     /// Adds the places of the phrase in `text`.
     fn add_spans(&self, text: &str, spans: &mut Vec<Range<usize>>) {
-        let lower = if self.any_case { text.to_lowercase() } else { text.to_owned() };
+        let lower = if self.any_case { in_lower_case(text) } else { text.to_owned() };
         // Letters whose cases differ in length would move the places.
         if lower.len() != text.len() || self.text.is_empty() {
             return;
@@ -200,6 +200,7 @@ impl Matcher {
             Kind::In(values) => values.iter().any(|value| value.text.is_empty()),
             Kind::Regexp(regex, _) => regex.is_match(""),
             Kind::Length(low, _) => *low == 0,
+            Kind::StringRange(low, high) => low.is_empty() && !high.is_empty(),
             Kind::Pattern(pattern) => pattern.is_empty(),
             Kind::All(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),
             Kind::Sequence(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),

@@ -13,7 +13,7 @@ use crate::moment::Moment;
 use crate::number::{Number, ipv4, ipv4_network};
 use crate::query::{Expression, FieldOperator, Operator, Pipe, Span, Test, TimeTest, Times};
 use crate::remark::{self, Doubt, bare_name, is_name};
-use crate::unit::duration_nanos;
+use crate::unit::{duration_nanos, whole_number};
 use crate::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_TERMS_MAX};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::level::unknown_level;
@@ -25,14 +25,26 @@ type Parsed<T> = Result<T, SyntaxError>;
 /// Memory that one regular expression may use.
 const REGEXP_BYTES_MAX: usize = 1 << 20;
 
-/// The regular expression of a pattern, as every part of the language uses it: `.` matches a newline, too.
+/// The regular expression of a filter: `.` matches a newline, too.
 ///
 /// # Errors
 ///
 /// The pattern is wrong, or needs too much memory.
 pub fn regexp(pattern: &str) -> Result<regex::Regex, String> {
-    let built = regex::RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(REGEXP_BYTES_MAX).build();
-    built.map_err(|error| match error {
+    built(regex::RegexBuilder::new(pattern).dot_matches_new_line(true))
+}
+
+/// The regular expression of a pipe that takes parts of a text: `.` ends at a newline.
+///
+/// # Errors
+///
+/// The pattern is wrong, or needs too much memory.
+pub fn regexp_of_parts(pattern: &str) -> Result<regex::Regex, String> {
+    built(&mut regex::RegexBuilder::new(pattern))
+}
+
+fn built(builder: &mut regex::RegexBuilder) -> Result<regex::Regex, String> {
+    builder.size_limit(REGEXP_BYTES_MAX).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "the regular expression is too large".into(),
         error => {
             let text = error.to_string();
@@ -627,10 +639,10 @@ impl<'q> Parser<'q> {
         {
             return Ok(Expression::All);
         }
-        let number = |parser: &Self, at: usize| match values[at].parse::<u64>() {
-            Ok(number) => Ok(number),
-            Err(_) if matches!(values[at].as_str(), "inf" | "Inf") => Ok(u64::MAX),
-            Err(_) => parser.error(places[at].clone(), "expected a whole number"),
+        let number = |parser: &Self, at: usize| match whole_number(&values[at]) {
+            Some(number) => Ok(number),
+            None if matches!(values[at].as_str(), "inf" | "Inf") => Ok(u64::MAX),
+            None => parser.error(places[at].clone(), "expected a whole number"),
         };
         of(match name.as_str() {
             "contains_all" => Test::ContainsAll(values),

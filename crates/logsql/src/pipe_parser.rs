@@ -7,8 +7,8 @@ use crate::field_name::{Column, FieldName};
 use crate::foreign;
 use crate::keyword::PIPES;
 use crate::lexer::TokenKind;
-use crate::number::plain;
-use crate::parser::{Parser, regexp};
+use crate::number::{Number, plain};
+use crate::parser::{Parser, regexp_of_parts};
 use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FUNCTIONS, FieldPattern, Function, GroupField,
     JoinPipe, MathFunction, ParsedQuery, Pipe, Pivot, SortKey, Span, Step, StepSize,
@@ -16,7 +16,7 @@ use crate::query::{
 use crate::remark::{FieldUse, Remarks};
 use crate::scope::{ColumnScope, NameMeaning};
 use crate::template::parse_template;
-use crate::unit::{duration_nanos, size_bytes};
+use crate::unit::{duration_nanos, size_bytes, whole_number};
 use daytable_model::did_you_mean::did_you_mean;
 use std::ops::Range;
 
@@ -264,9 +264,7 @@ impl Parser<'_> {
 
     fn whole_number(&mut self) -> Parsed<u64> {
         let (text, at) = self.compound(&[",", "(", ")", "[", "]", "|"], "a whole number")?;
-        let with_unit = || size_bytes(&text).and_then(|number| u64::try_from(number).ok());
-        let number = text.replace('_', "").parse().ok().or_else(with_unit);
-        number.map_or_else(|| self.error(at, "expected a whole number"), Ok)
+        whole_number(&text).map_or_else(|| self.error(at, "expected a whole number"), Ok)
     }
 
     /// `(a, b)`, or `a, b` without parentheses.
@@ -390,11 +388,14 @@ impl Parser<'_> {
 
     fn span_or_number(&mut self) -> Parsed<Span> {
         let (text, at) = self.compound(&[",", "(", ")", "|"], "an offset, for example 30m")?;
-        let number =
-            plain(&text).map(|n| n.as_f64() as i64).or_else(|| duration_nanos(&text)).or_else(|| size_bytes(&text));
+        let number = match plain(&text) {
+            Some(Number::Whole(number)) => Some(number),
+            Some(Number::Float(_)) => None,
+            None => duration_nanos(&text).or_else(|| size_bytes(&text)),
+        };
         match number {
             Some(nanos) => Ok(Span { text, nanos }),
-            None => self.error(at, "expected a number, a duration or a size"),
+            None => self.error(at, "expected a whole number, a duration or a size"),
         }
     }
 
@@ -459,7 +460,12 @@ impl Parser<'_> {
         }
         let mut aggregate = Aggregate { function, fields, limit, condition, name: String::new() };
         let is_named = self.accept("as") || !(self.is_pipe_end() || self.is(","));
-        aggregate.name = if is_named { self.name("the name of a column")? } else { aggregate.default_name() };
+        aggregate.name = match is_named {
+            true => self.name("the name of a column")?,
+            // A median is the quantile of 0.5, and its column has the name that the query gave it.
+            false if name == "quantile" => aggregate.default_name().replacen("median(", "quantile(0.5, ", 1),
+            false => aggregate.default_name(),
+        };
         Ok(aggregate)
     }
 
@@ -544,8 +550,11 @@ impl Parser<'_> {
     }
 
     fn sort(&mut self) -> Parsed<Pipe> {
-        let mut by = self.sort_keys()?;
+        let (mut by, at) = (self.sort_keys()?, self.token().at.clone());
         if self.direction() {
+            if by.is_empty() {
+                return self.error(at, "desc needs the fields to sort by: sort by (path desc)");
+            }
             by.iter_mut().for_each(|key| key.is_descending = !key.is_descending);
         }
         let (mut offset, mut limit, mut rank) = (0, None, None);
@@ -624,7 +633,7 @@ impl Parser<'_> {
         let condition = self.condition()?;
         let (pattern, at) = self.compound(&[",", "(", ")", "[", "]", "|"], "a pattern in quotes")?;
         let problem = match is_regexp {
-            true => match regexp(&pattern) {
+            true => match regexp_of_parts(&pattern) {
                 Ok(regex) if regex.capture_names().flatten().next().is_none() => {
                     Some("expected a named group, as in (?P<name>[0-9]+)".into())
                 }
@@ -663,7 +672,7 @@ impl Parser<'_> {
         let condition = self.condition()?;
         self.require("(")?;
         let (from, at) = self.compound(&[",", "(", ")", "|"], "the replaced text")?;
-        if is_regexp && let Err(problem) = regexp(&from) {
+        if is_regexp && let Err(problem) = regexp_of_parts(&from) {
             return self.error(at, problem);
         }
         if !is_regexp && from.is_empty() {

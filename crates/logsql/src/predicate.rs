@@ -167,8 +167,13 @@ impl PredicateNode {
             PredicateNode::Field(name, matcher) => fields.any_value(name, &mut |value| matcher.matches(value)),
             PredicateNode::Anywhere(matcher) => fields.any_part(&mut |part| matcher.matches(Some(part))),
             PredicateNode::Fields(one, operator, other) => {
-                let (Some(one), Some(other)) = (fields.field(one), fields.field(other)) else { return false };
+                // An empty value is like an absent one, with which nothing compares.
+                let value = |name| fields.field(name).filter(|value| *value != Property::String(""));
+                let (Some(one), Some(other)) = (value(one), value(other)) else { return false };
+                let are_texts = matches!((one, other), (Property::String(_), Property::String(_)));
                 let order = match (Number::of(one), Number::of(other)) {
+                    // As with `=`, a text equals itself alone.
+                    _ if are_texts && *operator == FieldOperator::Equal => Some(one.text().cmp(&other.text())),
                     (Some(one), Some(other)) => one.partial_cmp(&other),
                     _ => Some(one.text().cmp(&other.text())),
                 };
@@ -246,7 +251,8 @@ fn time_node(test: &TimeTest, now: Ticks) -> PredicateNode {
         Times::Daily { from, from_included, to, to_included } => {
             let ticks = |minute: u32| i64::from(minute) * 60 * TICKS_PER_SECOND;
             let over_midnight = if from > to { TICKS_PER_DAY } else { 0 };
-            let until = ticks(*to) + over_midnight - i64::from(!to_included);
+            // 24:00 is the end of the day, and no time of the next one.
+            let until = (ticks(*to) - i64::from(!to_included)).min(TICKS_PER_DAY - 1) + over_midnight;
             PredicateNode::Daily(ticks(*from) + i64::from(!from_included), until, late)
         }
         Times::Weekly { from, from_included, to, to_included } => {

@@ -401,9 +401,14 @@ pub struct FieldPattern {
 }
 
 impl FieldPattern {
-    /// Whether a field belongs to the pattern.
+    /// Whether a field belongs to the pattern. A beginning may be that of the name in the line or of the stored one: `http.` and
+    /// `http_`.
     pub fn matches(&self, field: &str) -> bool {
-        if self.is_prefix { field.starts_with(self.name.written()) } else { field == self.name.written() }
+        let (written, stored) = (self.name.written(), self.name.property());
+        match self.is_prefix {
+            true => field.starts_with(written) || field.starts_with(stored),
+            false => field == written,
+        }
     }
 }
 

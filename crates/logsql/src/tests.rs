@@ -58,6 +58,8 @@ fn sample() -> Plain {
         ("ip", text("10.1.2.3")),
         ("limit", OwnedValue::Int64(600)),
         ("empty", text("")),
+        ("city", text("İSTANBUL ΣΑΣ")),
+        ("zeros", text("0404")),
     ])
 }
 
@@ -78,6 +80,10 @@ fn filters_match_as_documented() {
         "i(CONNECTION)",
         "i(\"RESET by\")",
         "i(conn*)",
+        "city:i(istanbul)",
+        "city:i(σας)",
+        "city:i(σασ)",
+        "city:i(σα*)",
         "größe",
         "日本",
         "reset peer",
@@ -122,6 +128,9 @@ fn filters_match_as_documented() {
         "http_method:=\"PO\"*",
         "http.method:len_range(4,4)",
         "http.method:string_range(P, Q)",
+        "nobody:string_range(\"\", a)",
+        "empty:string_range(\"\", a)",
+        "message:len_range(1_0, 1K)",
         "user:\"\"",
         "-user:*",
         "empty:\"\"",
@@ -144,6 +153,8 @@ fn filters_match_as_documented() {
         "code:lt_field(status)",
         "status:le_field(limit)",
         "code:eq_field(code)",
+        "status:eq_field(status)",
+        "code:le_field(zeros) zeros:le_field(code)",
         "_time:15m",
         "_time:2026-11-21",
         "_time:2026-11-21T11",
@@ -193,6 +204,11 @@ fn filters_that_do_not_match() {
         "took:>1500ms",
         "code:=404.0",
         "user:eq_field(nobody)",
+        "empty:eq_field(empty)",
+        "empty:le_field(status)",
+        "code:eq_field(zeros)",
+        "nobody:string_range(\"\", \"\")",
+        "nobody:string_range(a, b)",
         "_time:5m",
         "_time:2026-11-20",
         "_time:day_range(11:50, 12:00)",
@@ -257,6 +273,8 @@ fn an_error_names_the_place_and_the_expected_text() {
         ("* | math a +", "", "expected a number, the name of a field, or a function"),
         ("* | extract \"abc\"", "\"abc\"", "expected a place"),
         ("* | sample 0", "0", "expected a number of at least 1"),
+        ("* | sort desc", "desc", "desc needs the fields to sort by"),
+        ("* | stats by (a:1.5 offset 0.5) count()", "0.5", "expected a whole number"),
         ("* | join by (a)", "", "expected (, the query ends"),
         ("* | join by (a) (b | stat c)", "stat", "unknown pipe stat; did you mean stats?"),
         ("* | join by (a) (b | limit 5", "", "expected | and a pipe, or ), the query ends"),
@@ -276,6 +294,59 @@ fn an_error_names_the_place_and_the_expected_text() {
         error.to_string(),
         "unknown pipe stat; did you mean stats?\n  größe:>5 | stat by (a)\n             ^^^^"
     );
+}
+
+#[test]
+fn the_day_ends_at_midnight() {
+    let midnight = now().minus(Duration::from_secs(12 * 3600));
+    let record = Plain(vec![("time", OwnedValue::DateTime(midnight))]);
+    for (range, is_in) in [
+        ("[22:30, 24:00]", false),
+        ("[22:30, 24:00)", false),
+        ("[22:30, 00:00]", true),
+        ("[22:30, 00:00)", false),
+        ("[00:00, 24:00]", true),
+        ("[00:00, 00:00]", true),
+    ] {
+        let filter = Expression::parse(&format!("_time:day_range{range}")).expect("a filter");
+        assert_eq!(Predicate::new(&filter, now()).matches(&record), is_in, "{range}");
+    }
+}
+
+/// A column without a name has the name of the function as the query wrote it, so that a pipe behind can name it.
+#[test]
+fn a_column_has_the_name_of_its_function() {
+    for (function, name) in [
+        ("count()", "count(*)"),
+        ("median(a)", "median(a)"),
+        ("quantile(0.5, a)", "quantile(0.5, a)"),
+        ("quantile(0.5, a, b) if (c:1)", "quantile(0.5, a, b) if (c:1)"),
+        ("quantile(0.9, a)", "quantile(0.9, a)"),
+    ] {
+        let parsed = ParsedQuery::parse(&format!("* | stats {function}")).expect(function);
+        let [Pipe::Stats { aggregates, .. }] = &parsed.pipes[..] else { panic!("{function}") };
+        assert_eq!(aggregates[0].name, name);
+        assert_eq!(ParsedQuery::parse(&parsed.to_string()), Ok(parsed), "{function}");
+    }
+}
+
+#[test]
+fn durations_are_written_as_in_logsql() {
+    for (nanos, text) in [
+        (0, "0"),
+        (7, "7ns"),
+        (-36_493, "-36µs493ns"),
+        (1_500_000, "1ms500µs"),
+        (1_500_000_000, "1.5s"),
+        (60_500_000_000, "1m500ms"),
+        (61_500_000_000, "1m1.5s"),
+        (5_400_000_000_000, "1h30m"),
+        (9 * 86_400_000_000_000, "1w2d"),
+        (9_007_199_254_740_995, "14w6d5h59m59.254740995s"),
+        (i64::MIN, "-15250w1d23h47m16.854775808s"),
+    ] {
+        assert_eq!(crate::unit::show_duration(nanos), text);
+    }
 }
 
 /// A name that nothing parses, and a pipe without a row in the query language, are found here.

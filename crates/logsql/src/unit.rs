@@ -65,24 +65,36 @@ pub fn size_bytes(text: &str) -> Option<i64> {
     sum(text, &UNITS)
 }
 
-/// A duration in nanoseconds as text, such as `1h30m` or `1.5s`.
+/// A number of rows or characters, such as `20`, `1_000`, `10K`.
+pub(crate) fn whole_number(text: &str) -> Option<u64> {
+    let with_unit = || size_bytes(text).and_then(|number| u64::try_from(number).ok());
+    text.replace('_', "").parse().ok().or_else(with_unit)
+}
+
+/// A duration in nanoseconds as text, such as `1w2d`, `1h30m`, `1.5s`, `1ms500µs`: as LogsQL writes
+/// it.
 pub fn show_duration(nanos: i64) -> String {
+    const LONG: [(&str, u64); 4] =
+        [("w", 604_800_000_000_000), ("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000)];
+    const SECOND: u64 = 1_000_000_000;
+    const SHORT: [(&str, u64); 3] = [("ms", 1_000_000), ("µs", 1000), ("ns", 1)];
     if nanos == 0 {
         return "0".into();
     }
     let (mut text, mut rest) = (String::from(if nanos < 0 { "-" } else { "" }), nanos.unsigned_abs());
-    for (unit, length) in [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000)] {
-        if rest >= length {
-            text.push_str(&format!("{}{unit}", rest / length));
-            rest %= length;
+    let add = |units: &[(&str, u64)], text: &mut String, rest: &mut u64| {
+        for (unit, length) in units {
+            if *rest < *length {
+                continue;
+            }
+            text.push_str(&format!("{}{unit}", *rest / length));
+            *rest %= length;
         }
-    }
-    let (unit, length) = match rest {
-        0 => return text,
-        1_000_000_000.. => ("s", 1e9),
-        1_000_000.. => ("ms", 1e6),
-        1000.. => ("µs", 1e3),
-        _ => ("ns", 1.0),
     };
-    text + &format!("{}{unit}", rest as f64 / length)
+    add(&LONG, &mut text, &mut rest);
+    if rest >= SECOND {
+        return text + &format!("{}s", rest as f64 / SECOND as f64);
+    }
+    add(&SHORT, &mut text, &mut rest);
+    text
 }

@@ -24,6 +24,20 @@ pub fn is_word_character(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
+/// A text in lower case. Each letter becomes one letter, whatever stands beside it, so that the text of a part is a part of the
+/// text of the whole: `ΣΑΣ` is `σασ`, and so is `σας`.
+pub fn in_lower_case(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    let lower = |c: char| match c.to_lowercase().next() {
+        Some('ς') => 'σ',
+        Some(lower) => lower,
+        None => c,
+    };
+    text.chars().map(lower).collect()
+}
+
 /// Passes the place of each word of a text.
 pub fn each_word(text: &str, mut each: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
@@ -103,6 +117,17 @@ mod tests {
         );
         assert_eq!(words("4bf92f35-77b3-4da6-a3ce-929d0e0e4736"), ["4bf92f35", "929d0e0e4736"]);
         assert_eq!(words(""), [""; 0]);
+    }
+
+    /// Text in lower case is that of its parts, so that a search for a part finds it in the whole.
+    #[test]
+    fn each_letter_has_one_letter_in_lower_case() {
+        for c in ('\0'..=char::MAX).filter(|c| !matches!(c, 'ς')) {
+            let lower = in_lower_case(&c.to_string());
+            assert_eq!(lower.chars().count(), 1, "{c}");
+            assert_eq!(in_lower_case(&format!("Σ{c}ς")), format!("σ{lower}σ"), "{c}");
+        }
+        assert_eq!(in_lower_case("İstanbul GRÖßE K"), "istanbul größe k");
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub use time_pattern::{KnownTime, TimePattern};
 use crate::level::Level;
 use crate::property::{Property, TypedValue, property_name, to_hex};
 use crate::time::Ticks;
+use crate::words::in_lower_case;
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::ops::{Deref, Range};
@@ -497,7 +498,7 @@ fn may_lie_outside(layout: &str, text: &str, minds_escapes: bool, in_any_case: b
         let is_before_hole = parts.peek().is_some_and(|next| !matches!(next, LayoutPart::Literal(_)));
         match part {
             LayoutPart::Literal(literal) => {
-                let folded = in_any_case.then(|| literal.to_lowercase());
+                let folded = in_any_case.then(|| in_lower_case(literal));
                 let literal = folded.as_ref().map_or(literal.as_bytes(), String::as_bytes);
                 let ends = |length: &usize| is_before_hole && literal.ends_with(&text[..*length]);
                 let begins = |length: &usize| is_after_hole && literal.starts_with(&text[text.len() - length..]);

@@ -60,16 +60,10 @@ fn value_of(n: f64) -> Plain {
     if n.fract() == 0.0 && n.abs() < 9e15 { Whole(n as i64) } else { Float(n) }
 }
 
-/// The sum of the numbers among some values, which is whole if all of them are.
+/// The sum of the numbers among some values.
 fn sum_of(values: &[&Plain]) -> Option<Plain> {
     let numbers: Vec<f64> = values.iter().filter_map(|value| value.number()).collect();
-    let has_fractions = values.iter().any(|value| match value {
-        Float(n) => !n.is_nan(),
-        Text(text) => fraction(text).is_some(),
-        _ => false,
-    });
-    let sum = exact_sum(&numbers);
-    (!numbers.is_empty()).then_some(if has_fractions { Float(sum) } else { value_of(sum) })
+    (!numbers.is_empty()).then(|| value_of(exact_sum(&numbers)))
 }
 
 /// A sum that does not depend on the order: the parts that no addition can hold are kept apart ([Shewchuk
@@ -327,7 +321,9 @@ impl Function {
                 let order = order("", Some(one), Some(other)).then_with(|| one.text().cmp(&other.text()));
                 order.then_with(|| is_number(one).cmp(&is_number(other))) == wanted
             };
-            values.iter().copied().reduce(|one, other| if better(other, one) { other } else { one }).cloned()
+            let is_value = |value: &&Plain| !matches!(value, Float(number) if number.is_nan());
+            let values = values.iter().copied().filter(is_value);
+            values.reduce(|one, other| if better(other, one) { other } else { one }).cloned()
         };
         Some(match self.name {
             "count" if self.field.is_empty() => Whole(rows.len() as i64),

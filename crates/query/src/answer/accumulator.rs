@@ -1,8 +1,8 @@
 //! The functions of `stats`: values are added one by one, accumulators of the same function merge, and each gives one
 //! value in the end.
 //!
-//! Absent and empty values count only for `count()` and `count_empty`. Sums and means take plain numbers; quantiles take
-//! numbers with units, too, and give a duration if all values are durations.
+//! Absent and empty values count only for `count()` and `count_empty`, and NaN is no value. Sums and means take plain numbers;
+//! quantiles take durations and sizes, too, and give a duration if all values are durations.
 
 use super::item::{RecordPlace, value_bytes};
 use super::order::{compare, compare_texts, compare_values};
@@ -11,7 +11,7 @@ use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::number::{Number, plain};
 use daytable_logsql::query::{Aggregate, Function};
-use daytable_logsql::unit::{duration_nanos, show_duration};
+use daytable_logsql::unit::{duration_nanos, show_duration, size_bytes};
 use daytable_logsql::{FieldName, Fields};
 use daytable_model::key::RowKey;
 use daytable_model::property::Property;
@@ -116,12 +116,14 @@ impl Sum {
 
     /// The sum; `None` of nothing.
     fn total(&self) -> Option<f64> {
-        (self.count > 0).then_some(self.whole as f64 + (self.fraction + self.compensation))
+        // What an infinite sum lost is not a number.
+        let lost = if self.fraction.is_finite() { self.compensation } else { 0.0 };
+        (self.count > 0).then_some(self.whole as f64 + (self.fraction + lost))
     }
 
-    /// The sum, exact where all numbers are whole.
+    /// The sum, exact where all numbers are whole, and whole where it is.
     pub(super) fn value(&self) -> Option<OwnedValue> {
-        self.whole_value(1).or_else(|| self.total().map(OwnedValue::Double))
+        self.whole_value(1).or_else(|| self.total().map(number_value))
     }
 
     /// The mean, exact where it is whole.
@@ -146,13 +148,30 @@ pub(super) fn plain_number(value: Property<'_>) -> Option<Number> {
     }
 }
 
+/// The number of a value, with its unit, and whether it is a duration.
+pub(super) fn measured_number(value: Property<'_>) -> Option<(f64, bool)> {
+    let Property::String(text) = value else { return plain_number(value).map(|number| (number.as_f64(), false)) };
+    let with_unit = || {
+        let duration = duration_nanos(text).map(|nanos| (nanos as f64, true));
+        duration.or_else(|| size_bytes(text).map(|bytes| (bytes as f64, false)))
+    };
+    plain(text).map(|number| (number.as_f64(), false)).or_else(with_unit)
+}
+
 fn is_empty(value: Option<Property<'_>>) -> bool {
     matches!(value, None | Some(Property::String("")))
+}
+
+fn is_nan(value: Property<'_>) -> bool {
+    matches!(value, Property::Double(number) if number.is_nan())
 }
 
 /// Takes a value if it is less, or greater, than the one so far. Of values that are equal as numbers, the text decides,
 /// and then the type, so that the order in which values come does not matter.
 pub(super) fn add_extreme(end: &mut Option<OwnedValue>, function: Function, value: Property<'_>) {
+    if is_nan(value) {
+        return;
+    }
     let is_better = |end: &OwnedValue| {
         let (end, order) = (end.as_property(), compare(value, end.as_property()));
         let by_text = || value.text().cmp(&end.text()).then_with(|| (value.kind() as u8).cmp(&(end.kind() as u8)));
@@ -172,13 +191,13 @@ pub(super) fn uniq_bytes(hashes: &UniqHashes) -> usize {
     20 * hashes.capacity()
 }
 
-/// The hash by which `count_uniq` tells values of its fields apart.
+/// The hash by which `count_uniq` tells values of its fields apart. An absent value is an empty one.
 pub(super) fn uniq_hash<'t>(texts: impl Iterator<Item = Option<&'t str>> + Clone) -> u128 {
     let half = |seed| {
         let mut hasher = FixedState::with_seed(seed).build_hasher();
-        for text in texts.clone() {
-            hasher.write_u64(text.map_or(0, |text| text.len() as u64 + 1));
-            hasher.write(text.unwrap_or_default().as_bytes());
+        for text in texts.clone().map(Option::unwrap_or_default) {
+            hasher.write_u64(text.len() as u64);
+            hasher.write(text.as_bytes());
         }
         u128::from(hasher.finish())
     };
@@ -237,16 +256,17 @@ impl Accumulator {
             (Accumulator::Quantile(sketch, are_durations), _) => {
                 let before = sketch.bytes();
                 for value in values() {
-                    if let Some(number) = Number::of(value) {
-                        *are_durations &= matches!(value, Property::String(text) if plain(text).is_none() && duration_nanos(text).is_some());
-                        sketch.add(number.as_f64());
+                    if let Some((number, is_duration)) = measured_number(value) {
+                        *are_durations &= is_duration;
+                        sketch.add(number);
                     }
                 }
                 return sketch.bytes().saturating_sub(before);
             }
             (Accumulator::Values(list), _) => {
                 let before = list.len();
-                list.extend(values().take(limit.saturating_sub(before)).map(OwnedValue::from));
+                let present = values().filter(|value| !is_empty(Some(*value)));
+                list.extend(present.take(limit.saturating_sub(before)).map(OwnedValue::from));
                 return list[before..].iter().map(|value| 32 + value_bytes(value)).sum();
             }
             (Accumulator::UniqValues(texts), _) => {
@@ -516,7 +536,7 @@ fn choose(
         _ => Some(&time),
     };
     let by = match by {
-        Some(by) => match row.field(by).filter(|value| !is_empty(Some(*value))) {
+        Some(by) => match row.field(by).filter(|value| !is_empty(Some(*value)) && !is_nan(*value)) {
             Some(by) => by,
             None => return 0,
         },

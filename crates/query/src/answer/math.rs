@@ -87,12 +87,13 @@ fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> f64 {
             let mut values = arguments.iter().map(|argument| evaluate(argument, row, now));
             let mut next = || values.next().unwrap_or(f64::NAN);
             // A second argument asks for a multiple of it.
+            let is_stepped = arguments.len() > 1;
             let rounded = |round: fn(f64) -> f64, value: f64, step: f64| {
-                let rounded = if step.is_nan() || step == 0.0 {
-                    round(value)
-                } else {
-                    let step = step.abs();
-                    decimal(round(value / step) * step, step)
+                let rounded = match step.abs() {
+                    // Nothing is a multiple of zero, but zero.
+                    0.0 => f64::NAN,
+                    step if is_stepped => decimal(round(value / step) * step, step),
+                    _ => round(value),
                 };
                 if rounded.is_finite() { rounded } else { f64::NAN }
             };

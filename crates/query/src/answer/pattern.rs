@@ -1,11 +1,12 @@
 //! The pipes `extract`, `extract_regexp` and `format`: texts become columns, and columns a text.
 
-use super::accumulator::number_value;
+use super::accumulator::plain_number;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use daytable_logsql::number::Number;
+use daytable_logsql::number::{Number, plain};
 use daytable_logsql::template::{TemplatePart, parse_template};
-use daytable_logsql::unit::show_duration;
+use daytable_logsql::unit::{duration_nanos, show_duration};
 use daytable_logsql::{FieldName, Fields};
+use daytable_model::property::Property;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 use daytable_platform::budget::{BoundedText, RECORD_BYTES_MAX, TextRefusal, TextResult};
 use regex::Regex;
@@ -29,7 +30,7 @@ impl Extractor {
 
     /// A regular expression that the parser has checked.
     pub(super) fn checked_regex(pattern: &str) -> Regex {
-        daytable_logsql::regexp(pattern).expect("the parser refuses a wrong regular expression")
+        daytable_logsql::regexp_of_parts(pattern).expect("the parser refuses a wrong regular expression")
     }
 
     /// The columns that the pattern names.
@@ -171,20 +172,29 @@ fn unix_time(stamp: Number) -> Option<Ticks> {
     Ticks::new(ticks.checked_add(UNIX_EPOCH_TICKS)?)
 }
 
-/// The text that a pattern of `format` gives for a row.
+/// The seconds of a text that is a duration.
+fn seconds(text: &str) -> Option<f64> {
+    let nanos = if plain(text).is_none() { duration_nanos(text)? } else { return None };
+    Some(nanos as f64 / 1e9)
+}
+
+/// The text that a pattern of `format` gives for a row. What an option cannot change stays as it is.
 pub(super) fn format(parts: &[TemplatePart], row: &impl Fields, text: &mut BoundedText<'_>) -> TextResult {
     for part in parts {
         text.push_str(&part.literal)?;
         let Some(name) = &part.name else { continue };
-        let Some(value) = row.field(&FieldName::new(name)) else { continue };
+        let value = row.field(&FieldName::new(name)).unwrap_or(Property::String(""));
         let shown = value.text();
-        let number = || Number::of(value).map(Number::as_f64);
+        let whole = || match plain_number(value)? {
+            Number::Whole(number) => Some(number),
+            Number::Float(_) => None,
+        };
         match part.option.as_deref() {
             Some("q") => quoted(&shown, text)?,
             Some("uc") => text.push_str(&shown.to_uppercase())?,
             Some("lc") => text.push_str(&shown.to_lowercase())?,
-            Some("duration") => match number() {
-                Some(nanos) => text.push_str(&show_duration(nanos as i64))?,
+            Some("duration") => match whole() {
+                Some(nanos) => text.push_str(&show_duration(nanos))?,
                 None => text.push_str(&shown)?,
             },
             Some("urlencode") => shown.bytes().try_for_each(|byte| text.push_str(&url_encoded(byte)))?,
@@ -209,16 +219,16 @@ pub(super) fn format(parts: &[TemplatePart], row: &impl Fields, text: &mut Bound
                 Ok(bytes) => text.push_str(&String::from_utf8_lossy(&bytes))?,
                 Err(_) => text.push_str(&shown)?,
             },
-            Some("duration_seconds") => match number() {
-                Some(nanos) => text.push_str(&number_value(nanos / 1e9).as_property().text())?,
+            Some("duration_seconds") => match seconds(&shown) {
+                Some(seconds) => text.push_str(&seconds.to_string())?,
                 None => text.push_str(&shown)?,
             },
             Some("time") => {
-                let ticks = Number::of(value).and_then(unix_time);
+                let ticks = plain_number(value).and_then(unix_time);
                 text.push_str(&ticks.map_or_else(|| shown.to_string(), |time| time.to_string()))?;
             }
-            Some("ipv4") => match number().filter(|n| (0.0..=f64::from(u32::MAX)).contains(n)) {
-                Some(address) => text.push_str(&std::net::Ipv4Addr::from(address as u32).to_string())?,
+            Some("ipv4") => match whole().and_then(|number| u32::try_from(number).ok()) {
+                Some(address) => text.push_str(&std::net::Ipv4Addr::from(address).to_string())?,
                 None => text.push_str(&shown)?,
             },
             _ => text.push_str(&shown)?,

@@ -178,10 +178,51 @@ fn pipes_take_odd_values() {
         ("stats by (t:week) count() n", "t=2026-11-21;t=none", "t=2026-11-16T00:00:00Z n=1; t=none n=1"),
         ("stats count() if () n", "a=1;a=2", "n=2"),
         ("rename a b", "a=1 b=2;b=3 c=4", "b=1; c=4"),
+        // What is infinite has a sum, and what is not a number has none.
+        ("stats sum(a) s, avg(a) m", "a=1;a=inf;a=2.5", "s=Infinity m=Infinity"),
+        ("math a / 2 x | stats min(x) lo, max(x) hi, sum(x) s", "a=3;a=text;a=1", "lo=0.5 hi=1.5 s=2"),
+        ("math a / 2 x | stats row_max(x, a) r", "a=3;a=text;a=1", "r={\"a\":\"3\"}"),
+        ("stats values(a) v", "a=;a=1;b=2", "v=[\"1\"]"),
+        // Times and addresses are not measured.
+        (
+            "stats median(t) t, median(ip) i, median(d) d, median(s) s, quantile(0.5, n)",
+            "t=2026-11-21T08:00:00Z ip=10.0.0.1 d=1h s=2KiB n=7",
+            "d=1h s=2048 quantile(0.5, n)=7",
+        ),
+        ("stats count_uniq(a, b) n", "a= b=1;b=1;a=1 b=1;a=1", "n=3"),
         ("math round(a, 0.01) x", "a=0.691;a=x", "a=0.691 x=0.69; a=x x=NaN"),
+        ("math round(a, 0) x, ceil(a, b) y | fields x, y", "a=0.691", "x=NaN y=NaN"),
+        // A beginning of the written names is one of the stored names, too.
+        ("delete a.b* | fields *", "a_b_c=1 a_c=2", "a_c=2"),
+        // `.` in a pipe ends at the end of a line; an empty value has no parts.
+        ("replace_regexp ('^.', 'x') at a", "a=yes b=1;a= b=2", "a=xes b=1; b=2"),
+        ("replace_regexp ('^$', 'x') at a", "a= b=2", "b=2"),
         ("math (a - b) * 2 - (b - 1)", "a=5 b=2", "a=5 b=2 (a - b) * 2 - (b - 1)=5"),
         ("math a / b default 7", "a=1 b=0;a=0 b=0", "a=1 b=0 a / b default 7=Infinity; a=0 b=0 a / b default 7=7"),
         ("format '<duration_seconds:d>s <urlencode:u>' as x | fields x", "d=1m5s u=a/b", "x=65s a%2Fb"),
+        // A duration is whole, as an address is, and only a duration has seconds.
+        (
+            "format '<duration:a>|<duration:b>|<duration:c>|<duration:d>' as x | fields x",
+            "a=9007199254740995 b=0.5 c=3600s d=1e25",
+            "x=14w6d5h59m59.254740995s|0.5|3600s|1e25",
+        ),
+        (
+            "format '<duration_seconds:a>|<duration_seconds:b>|<duration_seconds:c>' as x | fields x",
+            "a=7ns b=100 c=-90s",
+            "x=0.000000007|100|-90",
+        ),
+        (
+            "format '<ipv4:a>|<ipv4:b>|<ipv4:c>|<ipv4:d>' as x | fields x",
+            "a=167772161 b=1.50 c=10KB d=-1",
+            "x=10.0.0.1|1.50|10KB|-1",
+        ),
+        (
+            "format '<time:a>|<time:b>|<time:c>' as x | fields x",
+            "a=5s b=0 c=10.0.0.1",
+            "x=5s|1970-01-01T00:00:00Z|10.0.0.1",
+        ),
+        // JSON needs a value.
+        ("format '{\"a\":<q:a>,\"b\":<q:b>}' as x | fields x", "a=1", "x={\"a\":\"1\",\"b\":\"\"}"),
         ("format '<urldecode:u> <urldecode:v>' as x | fields x", "u=a%2Fb+c%e4 v=%4", "x=a/b c\u{fffd} %4"),
         ("format '<hexencode:u> <hexdecode:v>' as x | fields x", "u=db-1 v=64622d31zz6", "x=64622D31 db-1zz6"),
         ("format '<hexnumencode:u> <hexnumdecode:v>' as x | fields x", "u=4095 v=fff", "x=0000000000000FFF 4095"),
@@ -252,6 +293,21 @@ fn pipes_take_odd_values() {
         ("facets", "a=1 b=x;a=1 b=y", "field_name=b field_value=x hits=1; field_name=b field_value=y hits=1"),
     ] {
         assert_eq!(piped(pipes, input), wanted, "{pipes}");
+    }
+}
+
+#[test]
+fn a_point_in_a_pipe_ends_at_the_end_of_a_line() {
+    let trace = "first line\nsecond";
+    for (pipe, wanted) in [
+        ("extract_regexp '(?P<a>.+)' from message | fields a", "first line"),
+        ("extract_regexp '(?s)(?P<a>.+)' from message | fields a", trace),
+        ("replace_regexp ('.+', 'x') at message | fields message", "x\nx"),
+        ("filter message:~'first.*second' | fields message", trace),
+    ] {
+        let (rows, _, _) = made(&pipes_of(pipe), trace, &|| true);
+        let values: Vec<_> = rows.iter().flat_map(AnswerRow::columns).filter_map(|(_, value)| value.clone()).collect();
+        assert_eq!(values, [OwnedValue::String(wanted.into())], "{pipe}");
     }
 }
 

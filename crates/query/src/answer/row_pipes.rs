@@ -82,7 +82,7 @@ pub(super) fn with_fields(patterns: &[FieldPattern], item: AnswerItem) -> Answer
             continue;
         }
         item.each_field(&mut |name, value| {
-            if pattern.matches(name) || name.starts_with(pattern.name.property()) {
+            if pattern.matches(name) {
                 row.set_field(&FieldName::new(name), Some(value.into()));
             }
         });
@@ -157,7 +157,8 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
                 }
                 let mut replaced = made.text(row, &at);
                 {
-                    let Some(text) = row.field(&at).map(Property::text) else { return Ok(()) };
+                    let present = row.field(&at).map(Property::text).filter(|text| !text.is_empty());
+                    let Some(text) = present else { return Ok(()) };
                     match &regex {
                         Some(regex) => replace_matches(regex, &text, &to, limit, &mut replaced)?,
                         None => replaced.push_replaced(&text, &from, &to, limit)?,

@@ -15,6 +15,7 @@ use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::{NANOS, STREAM};
 use daytable_model::time::Ticks;
+use daytable_model::words::in_lower_case;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, TextPrefilter, level_minutes};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchColumn, ColumnBatch, PartFilter, RowsOf, StoreError};
@@ -768,7 +769,7 @@ fn has_word_in_any_case(value: Property<'_>, word: &str) -> bool {
     }
     // Some letters that are not ASCII are in lower case.
     if !text.is_ascii() {
-        return text.to_lowercase().contains(word);
+        return in_lower_case(&text).contains(word);
     }
     let (text, word) = (text.as_bytes(), word.as_bytes());
     let (lower, upper) = (word[0], word[0].to_ascii_uppercase());

@@ -14,15 +14,16 @@ use super::matching;
 use super::place::TableVisitor;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::{Values, is_needed_for, open_rows};
-use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_extreme, plain_number, uniq_bytes, uniq_hash};
+use crate::answer::accumulator::{
+    Accumulator, Sum, UniqHashes, add_extreme, measured_number, plain_number, uniq_bytes, uniq_hash,
+};
 use crate::answer::quantile::QuantileSketch;
 use crate::answer::spill::{GroupRuns, GroupSource};
 use crate::answer::spill_file::SpillFile;
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
-use daytable_logsql::number::{Number, plain};
+use daytable_logsql::number::Number;
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
-use daytable_logsql::unit::duration_nanos;
 use daytable_logsql::{Column, FieldName, Predicate};
 use daytable_model::key::instance_of;
 use daytable_model::property::Property;
@@ -953,12 +954,7 @@ fn add(
         }
         States::Quantiles(quantiles) => {
             let Quantiles { numbers, counts, sketches, are_durations, bytes, .. } = &mut **quantiles;
-            let read = |value: Property<'_>| {
-                let is_duration =
-                    matches!(value, Property::String(text) if plain(text).is_none() && duration_nanos(text).is_some());
-                Some((Number::of(value)?.as_f64(), is_duration))
-            };
-            values.each_whole(batch, rows, read, |row, value| {
+            values.each_whole(batch, rows, measured_number, |row, value| {
                 let value = value.map_or_else(|other| other, |whole| Some((whole as f64, false)));
                 let (Some((number, is_duration)), Some(group)) = (value, group(row)) else { return };
                 let place = numbers.place(number);
