@@ -344,6 +344,8 @@ impl Run<'_, '_> {
             TemplateValue::Map(map) => {
                 Ok(map.iter().find(|(key, _)| key == name).map_or(TemplateValue::Nil, |(_, value)| value.clone()))
             }
+            // What is not there has no fields, as a document that could not be read.
+            TemplateValue::Nil => Ok(TemplateValue::Nil),
             _ => Err(format!("can't evaluate field {name} in a {}", value.kind())),
         })
     }

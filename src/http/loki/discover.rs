@@ -113,6 +113,17 @@ pub(super) fn series(params: &LokiParams, source: &dyn EntrySource) -> LokiResul
     answer.whole()
 }
 
+/// Labels that are shown even if their values are numbers.
+const PLACES: [&str; 4] = ["cluster", "instance", "namespace", "pod"];
+
+/// Whether all values of a label are numbers or UUIDs. As in Loki, such a label is no choice for people; 0 and 1 alone are one.
+fn are_identifiers(values: &BTreeSet<String>) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_uuid = |text: &str| text.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && text.split('-').all(is_hex);
+    let is_switch = values.iter().all(|value| value == "0" || value == "1");
+    !is_switch && values.iter().all(|value| text::go_float(value).is_ok() || is_uuid(value))
+}
+
 /// `detected_labels`: the labels of streams, and in how many values they come.
 pub(super) fn detected_labels(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -124,7 +135,8 @@ pub(super) fn detected_labels(params: &LokiParams, source: &dyn EntrySource) -> 
         stream.iter().filter_map(&mut add).reduce(|a, b| a + b)
     })?;
     let label = |(name, values): (String, BTreeSet<String>)| json!({ "label": name, "cardinality": values.len() });
-    Ok(json!({ "detectedLabels": values.into_iter().map(label).collect::<Vec<_>>() }).into())
+    let shown = values.into_iter().filter(|(name, values)| PLACES.contains(&name.as_str()) || !are_identifiers(values));
+    Ok(json!({ "detectedLabels": shown.map(label).collect::<Vec<_>>() }).into())
 }
 
 /// A field, as it was found.
@@ -297,6 +309,18 @@ pub(super) fn patterns(params: &LokiParams, source: &dyn EntrySource) -> LokiRes
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_numbers_are_identifiers() {
+        for (values, are) in [
+            (["1", "2"], true),
+            (["0", "1"], false),
+            (["7", "x"], false),
+            (["3f2b8c1e-0000-4000-8000-0123456789ab", "5"], true),
+        ] {
+            assert_eq!(are_identifiers(&values.map(str::to_owned).into()), are, "{values:?}");
+        }
+    }
 
     #[test]
     fn an_address_is_no_pair() {

@@ -147,7 +147,7 @@ impl<'e> EntryView<'e> {
         }
     }
 
-    fn is_extracted(&self, name: &str) -> bool {
+    pub(super) fn is_extracted(&self, name: &str) -> bool {
         self.with_category(name).is_some_and(|(_, category)| category == Category::Parsed)
     }
 
