@@ -4,7 +4,6 @@ use super::params::LokiParams;
 use super::volume::{OF_STREAM, selector};
 use super::{Document, LokiResult, success};
 use crate::http::question::LokiError;
-use daytable_logql::EvalError;
 use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
 use daytable_logql::cluster::Clusters;
 use daytable_logql::eval::{EntrySource, ShownEntry};
@@ -12,6 +11,7 @@ use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::DETECTED_LEVEL;
 use daytable_logql::source::{CountedApart, Direction};
 use daytable_logql::text;
+use daytable_logql::{EvalError, json_path};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -146,6 +146,8 @@ struct DetectedField {
     /// The parsers that extract the field; none for structured metadata.
     parsers: BTreeSet<&'static str>,
     kind: Option<&'static str>,
+    /// The names that lead to the field in a line that is an object.
+    path: Option<Vec<String>>,
 }
 
 /// What a field or a value of it takes beside its text.
@@ -195,13 +197,15 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
                 if name == DETECTED_LEVEL || name.starts_with("__") {
                     continue;
                 }
-                let name = name.trim_end_matches("_extracted");
                 if !fields.contains_key(name) && !charge(name.len()) {
                     return;
                 }
                 let field = fields.entry(name.to_owned()).or_default();
                 field.kind.get_or_insert_with(|| kind_of(value));
                 field.parsers.extend(parser);
+                if parser == Some("json") && field.path.is_none() {
+                    field.path = json_path(&entry.line, name.strip_suffix("_extracted").unwrap_or(name));
+                }
                 let is_new = field.values.len() < FIELDS_MAX && !value.is_empty() && !field.values.contains(value);
                 if is_new && charge(value.len()) {
                     field.values.insert(value.to_owned());
@@ -259,7 +263,7 @@ pub(super) fn detected_fields(params: &LokiParams, source: &dyn EntrySource) -> 
     let limit = params.count("limit", FIELDS, FIELDS_MAX)?;
     let field = |(name, field): (String, DetectedField)| {
         let parsers = if field.parsers.is_empty() { Value::Null } else { json!(field.parsers) };
-        let path = field.parsers.contains("json").then(|| json!([name]));
+        let path = field.path.map(|path| json!(path));
         let mut shown = json!({
             "label": name, "type": field.kind.unwrap_or("string"), "cardinality": field.values.len(), "parsers": parsers,
         });

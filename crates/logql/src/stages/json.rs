@@ -108,6 +108,32 @@ pub(crate) fn each_value(line: &str, each: &mut EachValue<'_>) -> bool {
     of_object(line, None, 0, each).is_ok()
 }
 
+/// The names that lead to the member of a line that `| json` makes this label of; `None` if no member becomes it.
+pub fn path_of_label(line: &str, label: &str) -> Option<Vec<String>> {
+    fn within(object: &str, prefix: &str, label: &str, depth: usize, path: &mut Vec<String>) -> bool {
+        let mut is_found = false;
+        let _ = members(object, &mut |key, value| {
+            let name = member_label(prefix, &key);
+            path.push(key.into_owned());
+            is_found = match value {
+                Raw::Object(inner) => {
+                    depth < DEPTH_MAX && label.starts_with(&name) && within(inner, &name, label, depth + 1, path)
+                }
+                Raw::String(_) | Raw::Plain(_) => name == label,
+                Raw::Array(_) | Raw::Null => false,
+            };
+            if is_found {
+                return Err(Halt::Enough);
+            }
+            path.pop();
+            Ok(())
+        });
+        is_found
+    }
+    let mut path = Vec::new();
+    within(line, "", label, 0, &mut path).then_some(path)
+}
+
 /// Gives the values of `paths` to `view`.
 pub(super) fn extract(line: &str, paths: &[LabelExtraction], view: &mut EntryView<'_>) {
     // Only the first character is checked: a path reads no further than it must.

@@ -153,7 +153,9 @@ impl PipelineStage {
                 true
             }
             PipelineStage::LineFormat(template) => {
-                let context = LineContext { line: &view.line, time: view.time, now, go_on: view.patience() };
+                let all = || view.all();
+                let context =
+                    LineContext { line: &view.line, time: view.time, now, labels: &all, go_on: view.patience() };
                 let rendered = template.render(context, &|name| view.get(name));
                 if let Some(line) = made(rendered, view) {
                     view.set_line(line);
@@ -216,7 +218,9 @@ fn label_format(formats: &[(String, LabelValue)], view: &mut EntryView<'_>, now:
             }
             LabelValue::Template(template) => {
                 let labels = before.get_or_insert_with(|| view.all());
-                let context = LineContext { line: &view.line, time: view.time, now, go_on: view.patience() };
+                let all = || labels.clone();
+                let context =
+                    LineContext { line: &view.line, time: view.time, now, labels: &all, go_on: view.patience() };
                 let rendered = template.render(context, &|name| labels.get(name));
                 if let Some(value) = made(rendered, view) {
                     view.set(name, value, Category::Parsed);

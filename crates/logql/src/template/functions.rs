@@ -400,7 +400,9 @@ fn value(
         ("subf", [first, rest @ ..]) => {
             Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n - value.float())))
         }
-        ("divf", [_, rest @ ..]) if rest.iter().any(|value| value.float() == 0.0) => Err("decimal division by 0".into()),
+        ("divf", [_, rest @ ..]) if rest.iter().any(|value| value.float() == 0.0) => {
+            Err("decimal division by 0".into())
+        }
         ("divf", [first, rest @ ..]) => {
             Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n / value.float())))
         }

@@ -307,7 +307,7 @@ fn words(text: &str) -> Result<Vec<(Word, bool)>, String> {
             c if c.is_ascii_digit() || matches!(c, '.' | '-' | '+') => {
                 let digits = &text[at..number_end(text, at)];
                 at += digits.len();
-                let value = digits.parse().map(TemplateValue::Int).ok().or_else(|| {
+                let value = digits.replace('_', "").parse().map(TemplateValue::Int).ok().or_else(|| {
                     text::parse_number(digits).map(|n| {
                         if digits.contains("0x") { TemplateValue::Int(n as i64) } else { TemplateValue::Float(n) }
                     })

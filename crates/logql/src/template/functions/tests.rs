@@ -1,12 +1,13 @@
 //! Each function makes no more than it declares.
 
 use super::*;
+use crate::labels::Labels;
 use daytable_platform::budget::TextRefusal;
 
 const BIG: usize = 3 << 10;
 
 fn context() -> LineContext<'static> {
-    LineContext { line: "the line", time: 0, now: 0, go_on: &|| true }
+    LineContext { line: "the line", time: 0, now: 0, labels: &Labels::default, go_on: &|| true }
 }
 
 /// Arguments of each kind, in every order, up to `count` of them.
