@@ -176,6 +176,7 @@ fn functions_and_operators_between_series() {
         ("bottomk(1, max_over_time({app=\"shop\"} | logfmt | unwrap v [1m]) by (pod))".into(), "{pod=\"b\"} 60:5"),
         (format!("avg({count})"), "{} 60:3"),
         (format!("count({count})"), "{} 60:2"),
+        ("stddev(0.1 * count_over_time({app=\"shop\"} | logfmt [1m]) / 18)".into(), "{} 60:0"),
         (format!("sum without (pod) ({count})"), "{app=\"shop\"} 60:6"),
         (format!("{count} > 5"), ""),
         (format!("{count} > bool 5"), "{app=\"shop\", pod=\"a\"} 60:0\n{app=\"shop\", pod=\"b\"} 60:0"),

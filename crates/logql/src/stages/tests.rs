@@ -152,6 +152,10 @@ fn labels_are_renamed_dropped_and_kept() {
         ("| logfmt | label_format a=b, d=\"{{.a}}-{{.b}}\"", "a=2 d=2-"),
         ("| logfmt | label_format a=a", "b=2"),
         ("| logfmt | drop a", "b=2"),
+        // What was extracted once is not extracted again.
+        ("| logfmt | drop a | logfmt", "b=2"),
+        ("| logfmt | label_format c=a | logfmt", "b=2 c=1"),
+        ("| logfmt | drop a | logfmt a", "a=1 b=2"),
         (r#"| logfmt | drop a="2", b=~"2|3""#, "a=1"),
         ("| logfmt | keep b, app, pod, user", "b=2"),
         ("| logfmt | line_format \"{{.b}}{{.a}}\"", "21|a=1 b=2"),
