@@ -197,6 +197,9 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
                 if name == DETECTED_LEVEL || name.starts_with("__") {
                     continue;
                 }
+                // A field of the line keeps the suffix beside a label of the stream, and joins metadata of its name.
+                let bare = name.strip_suffix("_extracted");
+                let name = bare.filter(|bare| entry.stream.get(bare).is_none()).unwrap_or(name);
                 if !fields.contains_key(name) && !charge(name.len()) {
                     return;
                 }
@@ -204,7 +207,7 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
                 field.kind.get_or_insert_with(|| kind_of(value));
                 field.parsers.extend(parser);
                 if parser == Some("json") && field.path.is_none() {
-                    field.path = json_path(&entry.line, name.strip_suffix("_extracted").unwrap_or(name));
+                    field.path = json_path(&entry.line, bare.unwrap_or(name));
                 }
                 let is_new = field.values.len() < FIELDS_MAX && !value.is_empty() && !field.values.contains(value);
                 if is_new && charge(value.len()) {
