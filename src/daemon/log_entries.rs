@@ -85,7 +85,7 @@ impl KnownStream {
     /// The stream of a note; `None` for another text.
     fn parse(note: &str) -> Option<KnownStream> {
         let PushedStream(labels, names, end) = PushedStream::parse(note)?;
-        let mut labels = Labels::new(labels.into_iter().collect());
+        let mut labels = Labels::new(labels.into_iter().filter(|(_, value)| !value.is_empty()).collect());
         if labels.get("service_name").is_none() {
             let service =
                 SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
@@ -349,8 +349,10 @@ impl LevelSearch {
     }
 }
 
-/// The labels of fields. Of several fields with one label, the one of that name has it, and the others get a number.
+/// The labels of fields. Of several fields with one label, the one of that name has it, and the others get a number. As in
+/// Loki, an empty field is no label.
 fn labels_apart<'n>(fields: impl Iterator<Item = (&'n str, String)>) -> Labels {
+    let fields = fields.filter(|(_, value)| !value.is_empty());
     let mut fields: Vec<_> = fields.map(|(name, value)| (label_name(name), value, name)).collect();
     fields.sort_by_key(|(label, _, name)| label != *name);
     let mut used = HashSet::with_capacity(fields.len());

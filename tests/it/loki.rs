@@ -260,10 +260,12 @@ fn what_grafana_and_logcli_ask_is_answered() {
         .iter()
         .find(|v| v["metric"] == json!({ "service_name": "shop" }));
     assert_eq!(shop.map(|shop| shop["value"][1].clone()), Some(json!(bytes.to_string())));
-    assert_eq!(
-        all("index/volume_range", &[("query", "{app=\"shop\"}"), ("step", "60")])["data"]["resultType"],
-        "matrix"
-    );
+    // A volume stands at the end of its step, and a stream without a label that is asked for has none.
+    let range = all("index/volume_range", &[("query", "{app=\"shop\"}"), ("step", "60")])["data"].clone();
+    assert_eq!(range["resultType"], "matrix");
+    assert_eq!(range["result"][0]["values"][0][0], json!(START as f64 + 59.999), "{range}");
+    let none = all("index/volume", &[("query", "{app=\"shop\"}"), ("targetLabels", "app,host")]);
+    assert_eq!(none["data"]["result"], json!([]));
     // Fields and patterns.
     let labels = all("detected_labels", &[]);
     assert_eq!(labels["detectedLabels"][1], json!({ "label": "host", "cardinality": 2 }));

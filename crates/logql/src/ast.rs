@@ -111,6 +111,8 @@ pub enum PipelineStage {
     Labels(LabelFilter),
     /// `| line_format`
     LineFormat(Template),
+    /// The same in a query for numbers that nothing behind it reads: as in Loki, no line is made, and no error.
+    UnreadFormat(Template),
     /// `| label_format`
     LabelFormat(Vec<(String, LabelValue)>),
     /// `| drop`

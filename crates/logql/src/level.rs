@@ -54,7 +54,7 @@ const SHORT_WORDS: [(&str, &str); 5] =
 
 /// The value of the first label with a name of a level.
 fn value_in(labels: &Labels) -> Option<&str> {
-    FIELDS.iter().find_map(|name| labels.get(if *name == "log.level" { "log_level" } else { name }))
+    FIELDS.iter().find_map(|name| labels.get(name))
 }
 
 /// The level of all entries of a stream whose structured metadata lack [`DETECTED_LEVEL`], if the stream tells it.

@@ -37,6 +37,7 @@ pub mod text;
 pub use daytable_platform::budget::{MemoryBudget, QuestionBudget};
 pub use error::{EvalError, QuerySyntaxError};
 pub use parser::{QUERY_BYTES_MAX, parse, parse_selector};
+pub use stages::json::path_of_label as json_path;
 pub use stages::line_use;
 
 #[cfg(doctest)]

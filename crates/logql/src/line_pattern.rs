@@ -1,7 +1,8 @@
 //! Patterns of lines: `<ip> - - <_> "<method> <path> <_>"`.
 //!
 //! A pattern is literals with captures between. As a stage, a pattern gives its captures as labels. As a filter (`|>`), a
-//! pattern has only unnamed captures, and the whole line must match.
+//! pattern has only unnamed captures, and must match up to the end of the line. As in Loki, anything may stand before a
+//! literal that begins the pattern.
 
 /// A pattern of lines.
 #[derive(Clone, Debug)]
@@ -94,15 +95,15 @@ impl CapturePattern {
         captures
     }
 
-    /// Whether the whole line matches. A capture has at least one character.
+    /// Whether the line matches up to its end. A capture has at least one character.
     pub(crate) fn matches(&self, line: &str) -> bool {
         let (mut rest, mut after_capture) = (line, false);
-        for part in &self.parts {
+        for (number, part) in self.parts.iter().enumerate() {
             match part {
                 Part::Capture(_) => after_capture = true,
                 Part::Literal(literal) => {
                     let Some(at) = rest.find(literal.as_str()) else { return false };
-                    if after_capture == (at == 0) {
+                    if number > 0 && at == 0 {
                         return false;
                     }
                     rest = &rest[at + literal.len()..];
@@ -156,11 +157,15 @@ mod tests {
     }
 
     #[test]
-    fn filters_match_the_whole_line() {
+    fn filters_match_up_to_the_end() {
         for (pattern, line, matches) in [
             ("<_>GET<_>", "a GET b", true),
             ("<_>GET<_>", "GET b", false),
             ("GET<_>", "GET b", true),
+            ("GET<_>", "a GET b", true),
+            ("GET", "a GET", true),
+            ("GET", "GET b", false),
+            ("a<_>", "aa", true),
             ("<_> GET", "a GET", true),
             ("<_> GET", "a GET b", false),
             ("GET", "GET", true),
@@ -180,14 +185,16 @@ mod tests {
     }
 
     proptest! {
-        /// No pattern and no line panics, and a pattern of one literal is equality.
+        /// No pattern and no line panics, and a pattern of one literal is the end of the line, where it stands first.
         #[test]
         fn any_pattern(pattern in "[<>_ab é]{0,12}", line in "[<>_ab é]{0,12}") {
             if let Ok(pattern) = CapturePattern::with_names(&pattern) {
                 let _ = pattern.captures(&line);
             }
             if let Ok(filter) = CapturePattern::without_names(&pattern) && !pattern.contains("<_>") {
-                prop_assert_eq!(filter.matches(&line), pattern == line);
+                let behind = line.split_once(&pattern).map(|(_, behind)| behind);
+                let is_end = if pattern.is_empty() { line.is_empty() } else { behind == Some("") };
+                prop_assert_eq!(filter.matches(&line), is_end);
             }
         }
     }

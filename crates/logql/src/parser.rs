@@ -426,6 +426,10 @@ impl<'q> QueryParser<'q> {
             }
             _ => {}
         }
+        let mut query = query;
+        if !matches!(op, RangeOp::BytesOverTime | RangeOp::BytesRate) {
+            query.leave_out_unread_formats();
+        }
         let aggregation = RangeAggregation { op, parameter, query, unwrap, range, offset, grouping };
         Ok(MetricQuery::Range(Box::new(aggregation)))
     }

@@ -78,7 +78,9 @@ impl Display for PipelineStage {
             PipelineStage::Regexp { source, .. } => write!(f, "regexp {}", literal(source)),
             PipelineStage::Unpack => f.write_str("unpack"),
             PipelineStage::Decolorize => f.write_str("decolorize"),
-            PipelineStage::LineFormat(template) => write!(f, "line_format {}", literal(template.source())),
+            PipelineStage::LineFormat(template) | PipelineStage::UnreadFormat(template) => {
+                write!(f, "line_format {}", literal(template.source()))
+            }
             PipelineStage::LabelFormat(formats) => {
                 f.write_str("label_format ")?;
                 list(

@@ -48,6 +48,8 @@ pub(crate) struct LineContext<'l> {
     pub(crate) line: &'l str,
     pub(crate) time: i64,
     pub(crate) now: NowNanos,
+    /// All labels of the entry.
+    pub(crate) labels: &'l dyn Fn() -> crate::labels::Labels,
     /// Whether anybody still waits for the answer.
     pub(crate) go_on: &'l dyn Fn() -> bool,
 }
@@ -239,6 +241,7 @@ impl Run<'_, '_> {
                 Node::Action(pipeline) => {
                     let value = self.pipeline(pipeline, dot)?;
                     if pipeline.variables.is_empty() {
+                        let value = self.shown(value)?;
                         self.out.push_shown(&value).map_err(|refusal| self.made.refuse(refusal))?;
                     }
                 }
@@ -252,6 +255,7 @@ impl Run<'_, '_> {
                 Node::Range { list, body, otherwise } => {
                     let scope = self.variables.len();
                     let value = self.value_of(list, dot)?;
+                    let value = self.shown(value)?;
                     let items = value.items()?;
                     if items.is_empty() {
                         self.nodes(otherwise, dot)?;
@@ -318,10 +322,21 @@ impl Run<'_, '_> {
             if decides(&value) {
                 return Ok(value);
             }
-            arguments.push(value);
+            arguments.push(self.shown(value)?);
         }
-        arguments.extend(piped);
+        arguments.extend(piped.map(|value| self.shown(value)).transpose()?);
         functions::call(name, arguments, &self.context, self.made)
+    }
+
+    /// A value for a function, or to be printed: all labels become a map.
+    fn shown(&self, value: TemplateValue) -> Result<TemplateValue, String> {
+        if value != TemplateValue::Labels {
+            return Ok(value);
+        }
+        let pairs = (self.context.labels)().into_pairs().into_iter();
+        let map = TemplateValue::Map(pairs.map(|(name, value)| (name, TemplateValue::String(value.into()))).collect());
+        self.made.charge(map.bytes())?;
+        Ok(map)
     }
 
     fn operand(&mut self, operand: &Operand, dot: &TemplateValue) -> Result<TemplateValue, String> {
@@ -344,6 +359,8 @@ impl Run<'_, '_> {
             TemplateValue::Map(map) => {
                 Ok(map.iter().find(|(key, _)| key == name).map_or(TemplateValue::Nil, |(_, value)| value.clone()))
             }
+            // What is not there has no fields, as a document that could not be read.
+            TemplateValue::Nil => Ok(TemplateValue::Nil),
             _ => Err(format!("can't evaluate field {name} in a {}", value.kind())),
         })
     }

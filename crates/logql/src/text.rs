@@ -1,5 +1,6 @@
 //! Texts of the language: string literals as Go writes them, durations, sizes and numbers.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Nanoseconds of a second.
@@ -201,17 +202,27 @@ pub fn parse_number(text: &str) -> Option<f64> {
     if digits.starts_with(['-', '+']) {
         return None;
     }
-    digits.parse::<f64>().ok().map(|n| sign * n)
+    without_separators(digits)?.parse::<f64>().ok().map(|n| sign * n)
+}
+
+/// The digits of a number without the underscores between them; `None` if one stands elsewhere.
+fn without_separators(digits: &str) -> Option<Cow<'_, str>> {
+    if !digits.contains('_') {
+        return Some(digits.into());
+    }
+    let is_digit = |at: Option<usize>| at.and_then(|at| digits.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
+    let between = |at: usize| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+    digits.match_indices('_').all(|(at, _)| between(at)).then(|| digits.replace('_', "").into())
 }
 
 /// A number as `strconv.ParseFloat` of Go reads one. The error has the text of Go, which answers show.
 pub fn go_float(text: &str) -> Result<f64, String> {
     let wrong = |reason: &str| Err(format!("strconv.ParseFloat: parsing {}: {reason}", quoted(text)));
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    match text.parse::<f64>() {
-        Err(_) => wrong("invalid syntax"),
-        Ok(number) if number.is_infinite() && !digits.starts_with(['i', 'I']) => wrong("value out of range"),
-        Ok(number) => Ok(number),
+    match without_separators(text).map(|text| text.parse::<f64>()) {
+        None | Some(Err(_)) => wrong("invalid syntax"),
+        Some(Ok(number)) if number.is_infinite() && !digits.starts_with(['i', 'I']) => wrong("value out of range"),
+        Some(Ok(number)) => Ok(number),
     }
 }
 

@@ -108,6 +108,18 @@ fn add_to(batch: &mut Batch, number: u64, chance: u64) {
     daytable_model::entity::append(batch, RowKey::new(time, 7, number), source, &record);
 }
 
+/// As in Loki, where what is pushed with an empty value is not stored.
+#[test]
+fn an_empty_value_makes_no_label() {
+    let labels = [("app", "shop"), ("pod", ""), ("service_name", "")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+    let note = PushedStream(labels.into(), Vec::new(), String::new()).text();
+    let known = KnownStream::parse(&note).expect("a note");
+    assert_eq!(known.labels.to_string(), r#"{app="shop", service_name="shop"}"#);
+    let metadata = labels_apart([("a.b", "x".to_owned()), ("level", String::new())].into_iter());
+    assert_eq!(metadata.to_string(), r#"{a_b="x"}"#);
+    assert_eq!(detected_level("ERROR x", &known.labels, &metadata), "error");
+}
+
 fn commit(store: &Store, records: &[(u64, u64)]) {
     let mut batches: Vec<Batch> = INSTANCES.iter().map(|instance| Batch::new(table(), (*instance).into())).collect();
     for (number, chance) in records {

@@ -4,7 +4,6 @@ use super::params::LokiParams;
 use super::volume::{OF_STREAM, selector};
 use super::{Document, LokiResult, success};
 use crate::http::question::LokiError;
-use daytable_logql::EvalError;
 use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
 use daytable_logql::cluster::Clusters;
 use daytable_logql::eval::{EntrySource, ShownEntry};
@@ -12,6 +11,7 @@ use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::DETECTED_LEVEL;
 use daytable_logql::source::{CountedApart, Direction};
 use daytable_logql::text;
+use daytable_logql::{EvalError, json_path};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -113,6 +113,17 @@ pub(super) fn series(params: &LokiParams, source: &dyn EntrySource) -> LokiResul
     answer.whole()
 }
 
+/// Labels that are shown even if their values are numbers.
+const PLACES: [&str; 4] = ["cluster", "instance", "namespace", "pod"];
+
+/// Whether all values of a label are numbers or UUIDs. As in Loki, such a label is no choice for people; 0 and 1 alone are one.
+fn are_identifiers(values: &BTreeSet<String>) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_uuid = |text: &str| text.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && text.split('-').all(is_hex);
+    let is_switch = values.iter().all(|value| value == "0" || value == "1");
+    !is_switch && values.iter().all(|value| text::go_float(value).is_ok() || is_uuid(value))
+}
+
 /// `detected_labels`: the labels of streams, and in how many values they come.
 pub(super) fn detected_labels(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -124,7 +135,8 @@ pub(super) fn detected_labels(params: &LokiParams, source: &dyn EntrySource) -> 
         stream.iter().filter_map(&mut add).reduce(|a, b| a + b)
     })?;
     let label = |(name, values): (String, BTreeSet<String>)| json!({ "label": name, "cardinality": values.len() });
-    Ok(json!({ "detectedLabels": values.into_iter().map(label).collect::<Vec<_>>() }).into())
+    let shown = values.into_iter().filter(|(name, values)| PLACES.contains(&name.as_str()) || !are_identifiers(values));
+    Ok(json!({ "detectedLabels": shown.map(label).collect::<Vec<_>>() }).into())
 }
 
 /// A field, as it was found.
@@ -134,6 +146,8 @@ struct DetectedField {
     /// The parsers that extract the field; none for structured metadata.
     parsers: BTreeSet<&'static str>,
     kind: Option<&'static str>,
+    /// The names that lead to the field in a line that is an object.
+    path: Option<Vec<String>>,
 }
 
 /// What a field or a value of it takes beside its text.
@@ -183,13 +197,18 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
                 if name == DETECTED_LEVEL || name.starts_with("__") {
                     continue;
                 }
-                let name = name.trim_end_matches("_extracted");
+                // A field of the line keeps the suffix beside a label of the stream, and joins metadata of its name.
+                let bare = name.strip_suffix("_extracted");
+                let name = bare.filter(|bare| entry.stream.get(bare).is_none()).unwrap_or(name);
                 if !fields.contains_key(name) && !charge(name.len()) {
                     return;
                 }
                 let field = fields.entry(name.to_owned()).or_default();
                 field.kind.get_or_insert_with(|| kind_of(value));
                 field.parsers.extend(parser);
+                if parser == Some("json") && field.path.is_none() {
+                    field.path = json_path(&entry.line, bare.unwrap_or(name));
+                }
                 let is_new = field.values.len() < FIELDS_MAX && !value.is_empty() && !field.values.contains(value);
                 if is_new && charge(value.len()) {
                     field.values.insert(value.to_owned());
@@ -247,7 +266,7 @@ pub(super) fn detected_fields(params: &LokiParams, source: &dyn EntrySource) -> 
     let limit = params.count("limit", FIELDS, FIELDS_MAX)?;
     let field = |(name, field): (String, DetectedField)| {
         let parsers = if field.parsers.is_empty() { Value::Null } else { json!(field.parsers) };
-        let path = field.parsers.contains("json").then(|| json!([name]));
+        let path = field.path.map(|path| json!(path));
         let mut shown = json!({
             "label": name, "type": field.kind.unwrap_or("string"), "cardinality": field.values.len(), "parsers": parsers,
         });
@@ -297,6 +316,18 @@ pub(super) fn patterns(params: &LokiParams, source: &dyn EntrySource) -> LokiRes
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_numbers_are_identifiers() {
+        for (values, are) in [
+            (["1", "2"], true),
+            (["0", "1"], false),
+            (["7", "x"], false),
+            (["3f2b8c1e-0000-4000-8000-0123456789ab", "5"], true),
+        ] {
+            assert_eq!(are_identifiers(&values.map(str::to_owned).into()), are, "{values:?}");
+        }
+    }
 
     #[test]
     fn an_address_is_no_pair() {

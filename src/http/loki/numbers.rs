@@ -16,6 +16,17 @@ pub(super) enum Shape {
 
 /// The answer of a query for numbers.
 pub(super) fn numbers(numbers: Numbers, steps: TimeSteps, shape: Shape, room: QuestionBudget) -> LokiResult {
+    numbers_at(numbers, steps, &|step| steps.time(step), shape, room)
+}
+
+/// The same, whose points are shown at other times than those of their steps.
+pub(super) fn numbers_at(
+    numbers: Numbers,
+    steps: TimeSteps,
+    time_of: &dyn Fn(u32) -> i64,
+    shape: Shape,
+    room: QuestionBudget,
+) -> LokiResult {
     let (series, left_out) = match numbers {
         // Loki counts milliseconds here, and seconds elsewhere.
         Numbers::Scalar(number) if shape == Shape::Instant => {
@@ -37,7 +48,7 @@ pub(super) fn numbers(numbers: Numbers, steps: TimeSteps, shape: Shape, room: Qu
     }
     let kind = if shape == Shape::Range { "matrix" } else { "vector" };
     answer.push(&format!(r#""data":{{"resultType":"{kind}","stats":{{}},"result":"#));
-    let point = |(step, value): (u32, f64)| format!(r#"[{},"{}"]"#, seconds(steps.time(step)), text::number(value));
+    let point = |(step, value): (u32, f64)| format!(r#"[{},"{}"]"#, seconds(time_of(step)), text::number(value));
     answer.push_array(series, |answer, Series { labels, points }| {
         answer.push(&format!(r#"{{"metric":{},"#, object(&labels)));
         if shape == Shape::Instant {

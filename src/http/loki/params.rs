@@ -131,8 +131,10 @@ fn parse_time(text: &str) -> Option<i64> {
     if text.contains('.')
         && let Ok(seconds) = text.parse::<f64>()
     {
-        let nanos = (seconds * 1e9).round();
-        return (nanos.abs() < 9e18).then_some(nanos as i64);
+        // A number of this size has no exact nanoseconds; as in Loki, the fraction is rounded to milliseconds.
+        let millis = (seconds.fract() * 1e3).round() as i64;
+        let whole = (seconds.trunc().abs() < 9e9).then_some(seconds.trunc() as i64)?;
+        return whole.checked_mul(SECOND)?.checked_add(millis * 1_000_000);
     }
     let ticks = match text.parse().ok()? {
         daytable_query::When::At(ticks) => ticks,
@@ -154,6 +156,9 @@ mod tests {
             ("1795168800000000001", Some(1_795_168_800_000_000_001)),
             ("1795168800", Some(1_795_168_800_000_000_000)),
             ("1795168800.5", Some(1_795_168_800_500_000_000)),
+            ("1795953600.25", Some(1_795_953_600_250_000_000)),
+            ("1795953600.0004", Some(1_795_953_600_000_000_000)),
+            ("99999999999.5", None),
             ("2026-11-20T10:00:00Z", Some(1_795_168_800_000_000_000)),
             ("2026-11-20T11:00:00.123456789+01:00", Some(1_795_168_800_123_456_789)),
             ("yesterday", None),

@@ -3,7 +3,7 @@
 //! Entries are counted by headers and columns. The bytes of many entries are those of the newest ones, in proportion.
 
 use super::LokiResult;
-use super::numbers::{Shape, numbers};
+use super::numbers::{Shape, numbers_at};
 use super::params::LokiParams;
 use crate::http::question::LokiError;
 use daytable_logql::ast::Selector;
@@ -100,6 +100,10 @@ fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiRe
     let width = (steps.time(1) - steps.time(0)).max(1);
     let mut volumes = Volumes { names: HashMap::new(), volumes: BTreeMap::new() };
     let names_of = |stream: &Labels| -> Arc<[Labels]> {
+        // As in Loki, a stream counts if it has all labels that are asked for.
+        if has_targets && targets.iter().any(|target| stream.get(target).is_none()) {
+            return Arc::from([]);
+        }
         if !by_name {
             return Arc::from([stream.filtered(|name| targets.is_empty() || targets.contains(&name))]);
         }
@@ -149,7 +153,12 @@ fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiRe
     let total = |series: &Series| series.points.iter().map(|(_, bytes)| bytes).sum::<f64>();
     series.sort_by(|a, b| total(b).total_cmp(&total(a)).then_with(|| a.labels.cmp(&b.labels)));
     series.truncate(limit);
-    numbers(Numbers::Series { series, left_out: 0 }, steps, shape, params.budget())
+    // A volume stands at the end of its step: at its last millisecond, or at that of the span.
+    let shown_at = |step: u32| match shape {
+        Shape::Instant => steps.time(step),
+        Shape::Range => (steps.time(step) + width - 1_000_000).min(span.to),
+    };
+    numbers_at(Numbers::Series { series, left_out: 0 }, steps, &shown_at, shape, params.budget())
 }
 
 /// Bytes by the labels and steps of an answer.

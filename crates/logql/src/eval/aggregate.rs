@@ -49,8 +49,14 @@ fn combined(op: AggregateOp, values: &[(u32, f64)]) -> f64 {
     let values = values.iter().map(|(_, value)| *value);
     let count = values.len() as f64;
     let variance = || {
-        let mean = values.clone().sum::<f64>() / count;
-        values.clone().map(|value| (value - mean) * (value - mean)).sum::<f64>() / count
+        // Value by value, so that equal values have none.
+        let (mut mean, mut squares) = (0.0, 0.0);
+        for (number, value) in values.clone().enumerate() {
+            let distance = value - mean;
+            mean += distance / (number + 1) as f64;
+            squares += distance * (value - mean);
+        }
+        squares / count
     };
     match op {
         AggregateOp::Sum => values.sum(),

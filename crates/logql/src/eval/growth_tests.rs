@@ -62,7 +62,7 @@ fn number(stage: &PipelineStage) -> usize {
         PipelineStage::Unpack => 5,
         PipelineStage::Decolorize => 6,
         PipelineStage::Labels(_) => 7,
-        PipelineStage::LineFormat(_) => 8,
+        PipelineStage::LineFormat(_) | PipelineStage::UnreadFormat(_) => 8,
         PipelineStage::LabelFormat(_) => 9,
         PipelineStage::Drop(_) => 10,
         PipelineStage::Keep(_) => 11,

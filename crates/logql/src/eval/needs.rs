@@ -19,7 +19,7 @@ impl LogQuery {
                 PipelineStage::Labels(filter) if filter.labels().iter().all(|label| !changed.has(label)) => {
                     wanted.labels.push(LabelCondition { filter, origin });
                 }
-                PipelineStage::Line(_) | PipelineStage::Labels(_) => {}
+                PipelineStage::Line(_) | PipelineStage::Labels(_) | PipelineStage::UnreadFormat(_) => {}
                 PipelineStage::Json(paths) => origin = origin.parsed(paths.is_empty(), is_line_kept),
                 PipelineStage::Logfmt { keys, .. } => origin = origin.parsed(keys.is_empty(), is_line_kept),
                 PipelineStage::Pattern(_) | PipelineStage::Regexp { .. } => {

@@ -141,7 +141,8 @@ impl SamplePiece {
     pub(super) fn combined<'p>(pieces: impl Iterator<Item = &'p SamplePiece>, range: &RangeAggregation) -> f64 {
         let seconds = range.range as f64 / SECOND as f64;
         let (mut count, mut sum, mut moments) = (0.0, ExactSum::default(), Moments::default());
-        let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
+        // A number counts more than none.
+        let (mut least, mut greatest) = (f64::NAN, f64::NAN);
         let (mut edge, mut values, mut counter) = (None::<(i64, f64)>, Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
@@ -198,7 +199,8 @@ pub(super) fn quantile(share: f64, mut values: Vec<f64>) -> f64 {
     if share > 1.0 {
         return f64::INFINITY;
     }
-    values.sort_by(f64::total_cmp);
+    // What is not a number is less than every number.
+    values.sort_by(|a, b| b.is_nan().cmp(&a.is_nan()).then(a.total_cmp(b)));
     let rank = share * (values.len() - 1) as f64;
     let (low, weight) = (rank.floor(), rank - rank.floor());
     let at = low as usize;

@@ -152,7 +152,7 @@ impl<'q> RangeQuestion<'q> {
         let names_all = self.hints.labels().is_none();
         let is_plain = |stage: &PipelineStage| match stage {
             PipelineStage::Json(keys) | PipelineStage::Logfmt { keys, .. } => keys.is_empty() && !names_all,
-            PipelineStage::Line(_) => true,
+            PipelineStage::Line(_) | PipelineStage::UnreadFormat(_) => true,
             PipelineStage::Labels(filter) => !filter.depends_on_value(&unwrap.label),
             PipelineStage::Drop(picks) | PipelineStage::Keep(picks) => {
                 picks.iter().all(|pick| matches!(pick, crate::ast::LabelPick::Name(_)))

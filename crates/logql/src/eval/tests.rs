@@ -102,6 +102,39 @@ fn functions_over_a_range() {
 }
 
 #[test]
+fn what_is_not_a_number_counts_less_than_any_number() {
+    let source = Entries(vec![entry("a", 10, "v=NaN"), entry("b", 20, "v=NaN"), entry("b", 30, "v=2")]);
+    for (query, expected) in [
+        ("min_over_time({app=\"shop\"} | logfmt | unwrap v [1m]) by (pod)", "{pod=\"a\"} 60:NaN\n{pod=\"b\"} 60:2"),
+        ("max_over_time({app=\"shop\"} | logfmt | unwrap v [1m]) by (pod)", "{pod=\"a\"} 60:NaN\n{pod=\"b\"} 60:2"),
+        ("quantile_over_time(1, {app=\"shop\"} | logfmt | unwrap v [1m]) by ()", "{} 60:2"),
+        ("quantile_over_time(0, {app=\"shop\"} | logfmt | unwrap v [1m]) by ()", "{} 60:NaN"),
+    ] {
+        let answer = ask(&source, query, TimeSteps::at(60 * SECOND)).unwrap_or_else(|error| panic!("{query}: {error}"));
+        assert_eq!(answer, expected, "{query}");
+    }
+}
+
+/// As in Loki, the error of a template that makes such a line is none.
+#[test]
+fn a_line_that_nothing_reads_is_not_made() {
+    let wrong = "line_format `{{ div 1 0 }}`";
+    for (query, is_made) in [
+        (format!("sum(count_over_time({{app=\"shop\"}} | {wrong} [1m]))"), false),
+        (format!("sum(rate({{app=\"shop\"}} | logfmt | {wrong} | v > 1 | decolorize [1m]))"), false),
+        (format!("sum(sum_over_time({{app=\"shop\"}} | logfmt | {wrong} | unwrap v [1m]))"), false),
+        (format!("sum(bytes_over_time({{app=\"shop\"}} | {wrong} [1m]))"), true),
+        (format!("sum(count_over_time({{app=\"shop\"}} | {wrong} |= `v` [1m]))"), true),
+        (format!("sum by (v) (count_over_time({{app=\"shop\"}} | {wrong} | logfmt [1m]))"), true),
+        (format!("count_over_time({{app=\"shop\"}} | {wrong} | label_format l=`{{{{ __line__ }}}}` [1m])"), true),
+    ] {
+        assert_eq!(ask(&six(), &query, TimeSteps::at(60 * SECOND)).is_err(), is_made, "{query}");
+        let written = crate::parse(&query).expect("good").to_string();
+        assert!(written.contains("div 1 0"), "{written}");
+    }
+}
+
+#[test]
 fn an_empty_label_and_an_absent_one_are_one_series() {
     let with = |metadata: &[(&str, &str)], seconds, line: &str| LogEntry {
         metadata: Labels::new(metadata.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()),
@@ -143,6 +176,7 @@ fn functions_and_operators_between_series() {
         ("bottomk(1, max_over_time({app=\"shop\"} | logfmt | unwrap v [1m]) by (pod))".into(), "{pod=\"b\"} 60:5"),
         (format!("avg({count})"), "{} 60:3"),
         (format!("count({count})"), "{} 60:2"),
+        ("stddev(0.1 * count_over_time({app=\"shop\"} | logfmt [1m]) / 18)".into(), "{} 60:0"),
         (format!("sum without (pod) ({count})"), "{app=\"shop\"} 60:6"),
         (format!("{count} > 5"), ""),
         (format!("{count} > bool 5"), "{app=\"shop\", pod=\"a\"} 60:0\n{app=\"shop\", pod=\"b\"} 60:0"),

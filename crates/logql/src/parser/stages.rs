@@ -3,6 +3,7 @@
 use super::{Parsed, QueryParser};
 use crate::ast::*;
 use crate::ip::IpFilter;
+use crate::labels::label_name;
 use crate::lexer::Lexeme;
 use crate::line_pattern::CapturePattern;
 use crate::stages::json::parse_path;
@@ -246,11 +247,13 @@ impl QueryParser<'_> {
             let source = if self.skip("=") { self.string("a path in quotes")? } else { label.clone() };
             let path = if is_json {
                 self.compiled(at, parse_path(&source))?
-            } else if source.is_empty() || source.contains([' ', '=', '"']) {
+            } else if label_name(&source) != source || source.is_empty() {
                 return self.error_at(at, format!("{source:?} is not a key of logfmt"));
             } else {
                 vec![PathStep::Member(source.clone())]
             };
+            // Of two keys for one label, logfmt takes the last.
+            extractions.retain(|known: &LabelExtraction| is_json || known.label != label);
             extractions.push(LabelExtraction { label, source, path });
             if !self.skip(",") {
                 break;

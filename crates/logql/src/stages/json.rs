@@ -108,6 +108,32 @@ pub(crate) fn each_value(line: &str, each: &mut EachValue<'_>) -> bool {
     of_object(line, None, 0, each).is_ok()
 }
 
+/// The names that lead to the member of a line that `| json` makes this label of; `None` if no member becomes it.
+pub fn path_of_label(line: &str, label: &str) -> Option<Vec<String>> {
+    fn within(object: &str, prefix: &str, label: &str, depth: usize, path: &mut Vec<String>) -> bool {
+        let mut is_found = false;
+        let _ = members(object, &mut |key, value| {
+            let name = member_label(prefix, &key);
+            path.push(key.into_owned());
+            is_found = match value {
+                Raw::Object(inner) => {
+                    depth < DEPTH_MAX && label.starts_with(&name) && within(inner, &name, label, depth + 1, path)
+                }
+                Raw::String(_) | Raw::Plain(_) => name == label,
+                Raw::Array(_) | Raw::Null => false,
+            };
+            if is_found {
+                return Err(Halt::Enough);
+            }
+            path.pop();
+            Ok(())
+        });
+        is_found
+    }
+    let mut path = Vec::new();
+    within(line, "", label, 0, &mut path).then_some(path)
+}
+
 /// Gives the values of `paths` to `view`.
 pub(super) fn extract(line: &str, paths: &[LabelExtraction], view: &mut EntryView<'_>) {
     // Only the first character is checked: a path reads no further than it must.
@@ -134,36 +160,47 @@ pub(super) fn extract(line: &str, paths: &[LabelExtraction], view: &mut EntryVie
     }
 }
 
-/// The value at a path.
-fn follow<'l>(object: &'l str, path: &[PathStep]) -> Option<Raw<'l>> {
-    let (value, _) = value_at(object, skip_space(object, 0)).ok()?;
-    path.iter().try_fold(value, |value, step| {
-        let mut found = None;
-        match (value, step) {
-            (Raw::Object(inner), PathStep::Member(name)) => {
-                let _ = members(inner, &mut |key, value| {
-                    if key == *name {
-                        found = Some(value);
-                        return Err(Halt::Enough);
-                    }
-                    Ok(())
-                });
-            }
-            (Raw::Array(inner), PathStep::Index(index)) => {
-                let mut left = *index;
-                let _ = elements(inner, &mut |value| {
-                    if left == 0 {
-                        found = Some(value);
-                        return Err(Halt::Enough);
-                    }
-                    left -= 1;
-                    Ok(())
-                });
-            }
-            _ => {}
+/// The value at a path. A path reads no further than its value: what stands behind may be malformed, or cut off.
+fn follow<'l>(line: &'l str, path: &[PathStep]) -> Option<Raw<'l>> {
+    let mut at = skip_space(line, 0);
+    for step in path {
+        let inner = line.get(at..)?;
+        at += match step {
+            PathStep::Member(name) => place_of_member(inner, name)?,
+            PathStep::Index(index) => place_of_element(inner, *index)?,
+        };
+    }
+    value_at(line, at).ok().map(|(value, _)| value)
+}
+
+/// Where the value of a member of an object begins.
+fn place_of_member(object: &str, name: &str) -> Option<usize> {
+    let bytes = object.as_bytes();
+    let mut at = skip_space(object, usize::from(bytes.first() == Some(&b'{')));
+    while at > 0 && bytes.get(at) == Some(&b'"') {
+        let end = string_end(object, at).ok()?;
+        let key = &object[at + 1..end - 1];
+        let is_wanted = if key.contains('\\') { unescaped(key, false)? == name } else { key == name };
+        at = skip_space(object, end);
+        at = skip_space(object, (bytes.get(at) == Some(&b':')).then_some(at + 1)?);
+        if is_wanted {
+            return Some(at);
         }
-        found
-    })
+        at = skip_space(object, value_at(object, at).ok()?.1);
+        at = skip_space(object, (bytes.get(at) == Some(&b',')).then_some(at + 1)?);
+    }
+    None
+}
+
+/// Where an element of an array begins.
+fn place_of_element(array: &str, index: usize) -> Option<usize> {
+    let bytes = array.as_bytes();
+    let mut at = skip_space(array, (bytes.first() == Some(&b'[')).then_some(1)?);
+    for _ in 0..index {
+        at = skip_space(array, value_at(array, at).ok()?.1);
+        at = skip_space(array, (bytes.get(at) == Some(&b',')).then_some(at + 1)?);
+    }
+    (bytes.get(at) != Some(&b']')).then_some(at)
 }
 
 /// `| unpack`: text members become labels, and `_entry` becomes the line.
@@ -242,24 +279,6 @@ pub(crate) fn members<'l>(object: &'l str, each: &mut dyn FnMut(Cow<'l, str>, Ra
             Some(b'}') => return Ok(()),
             Some(_) => return malformed(NO_OBJECT),
             None => return malformed(NO_ARRAY),
-        }
-    }
-}
-
-fn elements<'l>(array: &'l str, each: &mut dyn FnMut(Raw<'l>) -> Walk) -> Walk {
-    let bytes = array.as_bytes();
-    let mut at = skip_space(array, 1);
-    if bytes.get(at) == Some(&b']') {
-        return Ok(());
-    }
-    loop {
-        let (value, end) = value_at(array, at).map_err(Halt::Malformed)?;
-        each(value)?;
-        at = skip_space(array, end);
-        match bytes.get(at) {
-            Some(b',') => at = skip_space(array, at + 1),
-            Some(b']') => return Ok(()),
-            _ => return malformed(NO_ARRAY),
         }
     }
 }

@@ -56,7 +56,10 @@ impl<'q> LineUse<'q> {
         };
         for stage in &range.query.stages {
             match stage {
-                PipelineStage::Labels(_) | PipelineStage::Drop(_) | PipelineStage::Keep(_) => {}
+                PipelineStage::Labels(_)
+                | PipelineStage::UnreadFormat(_)
+                | PipelineStage::Drop(_)
+                | PipelineStage::Keep(_) => {}
                 PipelineStage::LineFormat(text) => {
                     if template(text, &mut is_whole) {
                         return LineUse::Entry;

@@ -33,9 +33,11 @@ impl PipelineStage {
     #[cfg_attr(not(test), expect(dead_code, reason = "a declaration, which a test compares with what the stage does"))]
     pub(crate) fn growth(&self) -> StageGrowth {
         match self {
-            PipelineStage::Line(_) | PipelineStage::Labels(_) | PipelineStage::Drop(_) | PipelineStage::Keep(_) => {
-                StageGrowth::Nothing
-            }
+            PipelineStage::Line(_)
+            | PipelineStage::Labels(_)
+            | PipelineStage::UnreadFormat(_)
+            | PipelineStage::Drop(_)
+            | PipelineStage::Keep(_) => StageGrowth::Nothing,
             // Colors are taken out of the line.
             PipelineStage::Decolorize => StageGrowth::Nothing,
             PipelineStage::Json(_)
@@ -44,6 +46,28 @@ impl PipelineStage {
             | PipelineStage::Regexp { .. }
             | PipelineStage::Unpack => StageGrowth::Copies,
             PipelineStage::LineFormat(_) | PipelineStage::LabelFormat(_) => StageGrowth::Texts,
+        }
+    }
+
+    /// Whether what the stage does depends on the line.
+    fn reads_line(&self) -> bool {
+        match self {
+            PipelineStage::Line(_)
+            | PipelineStage::Json(_)
+            | PipelineStage::Logfmt { .. }
+            | PipelineStage::Pattern(_)
+            | PipelineStage::Regexp { .. }
+            | PipelineStage::Unpack => true,
+            PipelineStage::LineFormat(template) => template.reads().line,
+            PipelineStage::LabelFormat(formats) => formats
+                .iter()
+                .any(|(_, value)| matches!(value, LabelValue::Template(template) if template.reads().line)),
+            // Without colors a line makes no other labels.
+            PipelineStage::Labels(_)
+            | PipelineStage::Decolorize
+            | PipelineStage::UnreadFormat(_)
+            | PipelineStage::Drop(_)
+            | PipelineStage::Keep(_) => false,
         }
     }
 
@@ -129,13 +153,16 @@ impl PipelineStage {
                 true
             }
             PipelineStage::LineFormat(template) => {
-                let context = LineContext { line: &view.line, time: view.time, now, go_on: view.patience() };
+                let all = || view.all();
+                let context =
+                    LineContext { line: &view.line, time: view.time, now, labels: &all, go_on: view.patience() };
                 let rendered = template.render(context, &|name| view.get(name));
                 if let Some(line) = made(rendered, view) {
                     view.set_line(line);
                 }
                 true
             }
+            PipelineStage::UnreadFormat(_) => true,
             PipelineStage::LabelFormat(formats) => {
                 label_format(formats, view, now);
                 true
@@ -148,6 +175,21 @@ impl PipelineStage {
                 let is_special = |name: &str| [ERROR, DETAILS, PRESERVED].contains(&name);
                 view.retain(|name, value| is_special(name) || picks.iter().any(|pick| pick.picks(name, value)));
                 true
+            }
+        }
+    }
+}
+
+impl LogQuery {
+    /// Marks what makes a line that no stage behind it reads.
+    pub(crate) fn leave_out_unread_formats(&mut self) {
+        let mut is_read = false;
+        for stage in self.stages.iter_mut().rev() {
+            match stage {
+                PipelineStage::LineFormat(template) if !is_read => {
+                    *stage = PipelineStage::UnreadFormat(template.clone());
+                }
+                stage => is_read |= stage.reads_line(),
             }
         }
     }
@@ -176,7 +218,9 @@ fn label_format(formats: &[(String, LabelValue)], view: &mut EntryView<'_>, now:
             }
             LabelValue::Template(template) => {
                 let labels = before.get_or_insert_with(|| view.all());
-                let context = LineContext { line: &view.line, time: view.time, now, go_on: view.patience() };
+                let all = || labels.clone();
+                let context =
+                    LineContext { line: &view.line, time: view.time, now, labels: &all, go_on: view.patience() };
                 let rendered = template.render(context, &|name| labels.get(name));
                 if let Some(value) = made(rendered, view) {
                     view.set(name, value, Category::Parsed);
@@ -220,7 +264,9 @@ impl LabelFilter {
                 }
             }
             LabelFilter::Ip { name, negative, filter } => {
-                view.has_error() || view.get(name).is_some_and(|text| filter.is_in(text) != *negative)
+                // A parser's label decides, also where the line is malformed behind it.
+                view.has_error() && !view.is_extracted(name)
+                    || view.get(name).is_some_and(|text| filter.is_in(text) != *negative)
             }
         }
     }

@@ -45,6 +45,12 @@ fn parsers_extract_labels() {
             "__error__=JSONParserErr __error_details__=Value looks like object, but can't find closing '}' symbol",
         ),
         (r#"{"a":1,}"#, "| json", "a=1"),
+        // A path reads no further than its value.
+        (r#"{"a":{"b":[1,"x"],"c":{"d"#, r#"| json x="a.b[1]", y="a.c""#, "x=x y="),
+        (r#"{"a":{"b":[1,"x"],"c":{"d"#, r#"| json x="a.b[2]", y="a", z="b""#, "x= y= z="),
+        (r#"["a",{"b":2}"#, r#"| json x="[1].b""#, "x=2"),
+        ("v=1_000 w=_1 x=1_", "| logfmt | v = 1000", "v=1_000 w=_1 x=1_"),
+        ("a=1 b=2", r#"| logfmt x="a", x="b""#, "x=2"),
         (r#"{"a":"\ud800","b":"x\q"}"#, "| json", "a= b="),
         ("plain", "| json a", "__error__=JSONParserErr"),
         (r#"{"a":"new","c":null,"d":["\u00e9"]}"#, "| json | json a, c, d", "a=new c= d=[\"é\"]"),
@@ -87,6 +93,23 @@ fn parsers_extract_labels() {
 }
 
 #[test]
+fn a_label_leads_back_to_its_member() {
+    let line = r#"{"a.b":{"c":1,"d":[2]},"a":{"b":{"d":"x"}},"1st":null,"e":"\u00e9","z":3"#;
+    for (label, path) in [
+        ("a_b_c", Some(vec!["a.b", "c"])),
+        ("a_b_d", Some(vec!["a", "b", "d"])),
+        ("e", Some(vec!["e"])),
+        ("z", Some(vec!["z"])),
+        ("_1st", None),
+        ("a", None),
+    ] {
+        let found = crate::json_path(line, label);
+        assert_eq!(found, path.map(|path| path.into_iter().map(str::to_owned).collect::<Vec<_>>()), "{label}");
+    }
+    assert_eq!(crate::json_path("plain", "a"), None);
+}
+
+#[test]
 fn filters_keep_and_leave_out() {
     let line = r#"status=500 took=1.5s size=2KB ip=10.0.0.7 word=x"#;
     for (pipeline, kept) in [
@@ -107,6 +130,9 @@ fn filters_keep_and_leave_out() {
         ("| json | status > 1", false),
         ("| logfmt | word = ip(\"10.0.0.1\")", false),
         ("| logfmt | word != ip(\"10.0.0.1\")", true),
+        // A label that a parser found decides, whatever is wrong with the rest of the line.
+        ("| logfmt | word > 1 | ip = ip(\"10.0.0.1\")", false),
+        ("| logfmt | word > 1 | app = ip(\"10.0.0.1\")", true),
         (r#"| logfmt | missing = """#, true),
         (r#"| logfmt | word =~ "x|y" | pod != "web-2""#, true),
         // What cannot be read stays, and is an error.
@@ -126,6 +152,10 @@ fn labels_are_renamed_dropped_and_kept() {
         ("| logfmt | label_format a=b, d=\"{{.a}}-{{.b}}\"", "a=2 d=2-"),
         ("| logfmt | label_format a=a", "b=2"),
         ("| logfmt | drop a", "b=2"),
+        // What was extracted once is not extracted again.
+        ("| logfmt | drop a | logfmt", "b=2"),
+        ("| logfmt | label_format c=a | logfmt", "b=2 c=1"),
+        ("| logfmt | drop a | logfmt a", "a=1 b=2"),
         (r#"| logfmt | drop a="2", b=~"2|3""#, "a=1"),
         ("| logfmt | keep b, app, pod, user", "b=2"),
         ("| logfmt | line_format \"{{.b}}{{.a}}\"", "21|a=1 b=2"),

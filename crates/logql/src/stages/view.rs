@@ -32,6 +32,8 @@ pub(crate) struct EntryView<'e> {
     pub(crate) time: i64,
     pub(crate) line: Cow<'e, str>,
     labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)>,
+    /// Extracted labels that a stage removed: no parser extracts them again.
+    removed: Vec<Cow<'e, str>>,
     entry: &'e LogEntry,
     hints: &'e Hints,
     /// Bytes of the line and the labels that stages made.
@@ -56,7 +58,18 @@ impl<'e> EntryView<'e> {
             labels.push((name, value.into(), Category::Metadata));
         }
         let line = Cow::Borrowed(entry.line.as_str());
-        EntryView { time: entry.time, line, labels, entry, hints, made: 0, since: 0, go_on, refusal: None }
+        EntryView {
+            time: entry.time,
+            line,
+            labels,
+            removed: Vec::new(),
+            entry,
+            hints,
+            made: 0,
+            since: 0,
+            go_on,
+            refusal: None,
+        }
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -132,8 +145,11 @@ impl<'e> EntryView<'e> {
 
     pub(crate) fn remove(&mut self, name: &str) {
         if let Some(at) = self.position(name) {
-            let (_, value, _) = self.labels.remove(at);
+            let (name, value, category) = self.labels.remove(at);
             self.made = self.made.saturating_sub(made_bytes(&value));
+            if category == Category::Parsed {
+                self.removed.push(name);
+            }
         }
     }
 
@@ -147,7 +163,7 @@ impl<'e> EntryView<'e> {
         }
     }
 
-    fn is_extracted(&self, name: &str) -> bool {
+    pub(super) fn is_extracted(&self, name: &str) -> bool {
         self.with_category(name).is_some_and(|(_, category)| category == Category::Parsed)
     }
 
@@ -157,7 +173,7 @@ impl<'e> EntryView<'e> {
             return;
         }
         let name = self.name_of_extracted(name);
-        if self.hints.wants(&name) && !self.is_extracted(&name) {
+        if self.hints.wants(&name) && !self.is_extracted(&name) && !self.removed.contains(&name) {
             self.set(&name, value.into_owned(), Category::Parsed);
         }
     }
@@ -212,11 +228,14 @@ impl<'e> EntryView<'e> {
     }
 
     pub(crate) fn retain(&mut self, keep: impl Fn(&str, &str) -> bool) {
-        let made = &mut self.made;
-        self.labels.retain(|(name, value, _)| {
+        let (made, removed) = (&mut self.made, &mut self.removed);
+        self.labels.retain(|(name, value, category)| {
             let stays = keep(name, value);
             if !stays {
                 *made = made.saturating_sub(made_bytes(value));
+                if *category == Category::Parsed {
+                    removed.push(name.clone());
+                }
             }
             stays
         });

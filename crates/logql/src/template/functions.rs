@@ -5,11 +5,11 @@ mod print;
 
 use super::LineContext;
 use super::made::MadeText;
-use super::value::TemplateValue;
+use super::value::{Printed, TemplateValue};
 use crate::text;
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
-use daytable_platform::budget::{BoundedText, GroupName, TextRefusal, TextResult, VALUE_BYTES_MAX};
+use daytable_platform::budget::{BoundedText, GroupName, TextResult, VALUE_BYTES_MAX};
 
 /// A document of JSON takes this many bytes for each of its values, read and as values of a template.
 const JSON_VALUE_BYTES: usize = 160;
@@ -201,7 +201,7 @@ fn value(
                 if at > 0 && (name == "println" || !both_text(&values[at - 1])) {
                     printed.push(' ')?;
                 }
-                printed.push_shown(value)?;
+                printed.push_shown(Printed(value))?;
             }
             if name == "println" { printed.push('\n') } else { Ok(()) }
         }),
@@ -256,8 +256,8 @@ fn value(
         ("duration" | "duration_seconds", [_]) => {
             text::go_duration(&text(0)).map(|nanos| TemplateValue::Float(nanos as f64 / text::SECOND as f64))
         }
-        ("lower" | "ToLower", [_]) => bounded(&|made| cased(&text(0), made, str::to_lowercase)),
-        ("upper" | "ToUpper", [_]) => bounded(&|made| cased(&text(0), made, str::to_uppercase)),
+        ("lower" | "ToLower", [_]) => bounded(&|made| cased(&text(0), made, lower)),
+        ("upper" | "ToUpper", [_]) => bounded(&|made| cased(&text(0), made, upper)),
         ("title", [_]) => bounded(&|made| titled(&text(0), made)),
         ("trim" | "TrimSpace", [_]) => string(text(0).trim().to_owned()),
         ("trimAll", [_, _]) => string(text(1).trim_matches(|c| text(0).contains(c)).to_owned()),
@@ -315,8 +315,13 @@ fn value(
         ("substr", [from, to, _]) => {
             let value = text(2);
             let (from, to) = (from.int(), to.int());
-            let end = if to < 0 || to > length(value.len()) { value.len() } else { clamped(to) };
-            let start = if from < 0 { 0 } else { clamped(from) };
+            // Before the begin, the second number must be within the text; otherwise one too large is the end of it.
+            let is_open = from >= 0 && (to < 0 || to > length(value.len()));
+            let (start, end) = (from.max(0), if is_open { length(value.len()) } else { to });
+            if start > end || end > length(value.len()) {
+                return Err(format!("slice bounds out of range [{start}:{end}]"));
+            }
+            let (start, end) = (clamped(start), clamped(end));
             let (start, end) = (value.floor_char_boundary(start), value.floor_char_boundary(end));
             string(value.get(start..end).unwrap_or_default().to_owned())
         }
@@ -363,13 +368,14 @@ fn value(
                 Ok(())
             })
         }
+        ("repeat", [count, _]) if count.int() < 0 => Err("strings: negative Repeat count".into()),
         ("repeat", [count, _]) => bounded(&|made| made.push_repeated(&text(1), clamped(count.int()))),
         ("fromJson", [_]) => {
             let text = text(0);
             // Each value of a document but the first stands behind one of these.
             let values = text.bytes().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
             made.charge(values.saturating_add(1).saturating_mul(JSON_VALUE_BYTES).saturating_add(text.len()))?;
-            Ok(serde_json::from_str(&text).map_or(TemplateValue::String("".into()), TemplateValue::from_json))
+            Ok(serde_json::from_str(&text).map_or(TemplateValue::Nil, TemplateValue::from_json))
         }
         ("add", values) => Ok(TemplateValue::Int(values.iter().fold(0, |sum, value| sum.wrapping_add(value.int())))),
         ("mul", [first, rest @ ..]) => {
@@ -393,6 +399,9 @@ fn value(
         }
         ("subf", [first, rest @ ..]) => {
             Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n - value.float())))
+        }
+        ("divf", [_, rest @ ..]) if rest.iter().any(|value| value.float() == 0.0) => {
+            Err("decimal division by 0".into())
         }
         ("divf", [first, rest @ ..]) => {
             Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n / value.float())))
@@ -457,12 +466,20 @@ fn escaped(
     Ok(())
 }
 
-/// Adds a text in another case, which is at most three times as long. The case of a letter may depend on its neighbors.
-fn cased(text: &str, to: &mut BoundedText<'_>, change: impl Fn(&str) -> String) -> TextResult {
-    if text.len() > VALUE_BYTES_MAX {
-        return Err(TextRefusal::TooLong(VALUE_BYTES_MAX));
-    }
-    to.push_str(&change(text))
+/// Adds a text in another case.
+fn cased(text: &str, to: &mut BoundedText<'_>, change: impl Fn(char) -> char) -> TextResult {
+    to.extend(text.chars().map(change))
+}
+
+/// The capital letter. As in Go, a letter becomes one letter: `ß` stays.
+fn upper(c: char) -> char {
+    let mut letters = c.to_uppercase();
+    letters.next().filter(|_| letters.len() == 0).unwrap_or(c)
+}
+
+/// The small letter. As in Go, a letter becomes one letter: marks that would follow are left out.
+fn lower(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
 }
 
 /// How two values compare. `None` for values without an order.

@@ -239,6 +239,18 @@ fn read_pipeline(words: &[(Word, bool)], at: &mut usize, depth: usize) -> Result
     }
 }
 
+/// Where the number ends that begins at `at`.
+fn number_end(text: &str, at: usize) -> usize {
+    let bytes = text.as_bytes();
+    let is_hexadecimal = text[at..].trim_start_matches(['-', '+']).starts_with("0x");
+    let is_part = |end: usize| match bytes[end] {
+        b'.' | b'_' => true,
+        b'-' | b'+' => !is_hexadecimal && matches!(bytes[end - 1], b'e' | b'E'),
+        byte => byte.is_ascii_alphanumeric(),
+    };
+    (at + 1..bytes.len()).find(|end| !is_part(*end)).unwrap_or(bytes.len())
+}
+
 /// The words of an action, and whether each follows the one before without a space.
 fn words(text: &str) -> Result<Vec<(Word, bool)>, String> {
     let (mut words, mut at, mut is_joined) = (Vec::new(), 0, false);
@@ -293,11 +305,9 @@ fn words(text: &str) -> Result<Vec<(Word, bool)>, String> {
                 Word::Sign(c)
             }
             c if c.is_ascii_digit() || matches!(c, '.' | '-' | '+') => {
-                let rest = &text[at + 1..];
-                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
-                let digits = &text[at..at + 1 + end];
-                at += 1 + end;
-                let value = digits.parse().map(TemplateValue::Int).ok().or_else(|| {
+                let digits = &text[at..number_end(text, at)];
+                at += digits.len();
+                let value = digits.replace('_', "").parse().map(TemplateValue::Int).ok().or_else(|| {
                     text::parse_number(digits).map(|n| {
                         if digits.contains("0x") { TemplateValue::Int(n as i64) } else { TemplateValue::Float(n) }
                     })

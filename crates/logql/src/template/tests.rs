@@ -1,6 +1,7 @@
 //! What templates print, and what they refuse.
 
 use super::{LineContext, RenderError, Template};
+use crate::labels::Labels;
 use proptest::prelude::*;
 
 fn render(template: &str) -> Result<String, RenderError> {
@@ -11,7 +12,9 @@ fn render(template: &str) -> Result<String, RenderError> {
         "json" => Some(r#"[{"q":"a"},{"q":"b"}]"#),
         _ => None,
     };
-    let context = LineContext { line: "the line", time: 1_795_168_800_123_456_789, now: 0, go_on: &|| true };
+    let all = || Labels::new(vec![("status".into(), "500".into()), ("path".into(), "/api/v1".into())]);
+    let time = 1_795_168_800_123_456_789;
+    let context = LineContext { line: "the line", time, now: 0, labels: &all, go_on: &|| true };
     Template::new(template).map_err(RenderError::Failed)?.render(context, &labels)
 }
 
@@ -50,6 +53,14 @@ fn what_go_prints() {
         ("{{ ToUpper \"a\" }}{{ Replace \"aaa\" \"a\" \"b\" 2 }}", "Abba"),
         ("{{ not true }} {{ len .status }} {{ gt 2 1 }}", "false 3 true"),
         ("{{ $.status }}", "500"),
+        ("{{ . }} {{ len $ }} {{ range $k, $v := . }}{{ $k }}{{ end }}", "map[path:/api/v1 status:500] 2 pathstatus"),
+        ("{{ fromJson \"bad\" }} {{ (fromJson \"bad\").a.b }}", "<no value> <no value>"),
+        ("{{ print nil }} {{ printf \"%v\" nil }} {{ fromJson \"[null,1]\" }}", "<nil> <nil> [<nil> 1]"),
+        ("{{ printf \"%d%%\" 5 6 \"x\" }}", "5%%!(EXTRA int=6, string=x)"),
+        ("{{ upper \"ß é\" }}{{ lower \"İ\" }}", "ß Éi"),
+        ("{{ int \"010\" }} {{ int \"1e3\" }} {{ int \"-7.9\" }} {{ int \"0x1f\" }} {{ int \"\" }}", "8 0 -7 31 0"),
+        ("{{ print 1e-7 1e+21 }} {{ 1_000 }}", "1e-07 1e+21 1000"),
+        ("{{ substr 2 9 .status }} {{ substr -1 2 .status }} {{ substr 3 -1 .status }}|", "0 50 |"),
         ("{{ mulf 1000 1000 }} {{ mulf 1000 100 }} {{ round -2.3 0 }}", "1e+06 100000 -3"),
         ("{{ b64dec \"N!Aw\" }}", "illegal base64 data at input byte 1"),
         ("{{ toDate \"2006-01-02\" \"soon\" }}", "0001-01-01 00:00:00 +0000 UTC"),
@@ -79,9 +90,18 @@ fn what_is_refused() {
     ] {
         assert!(Template::new(template).is_err(), "{template}");
     }
-    for template in
-        ["{{ eq .status 500 }}", "{{ div 1 0 }}", "{{ repeat 99999999 .path }}", "{{ .status \"x\" }}", "{{ lower }}"]
-    {
+    for template in [
+        "{{ eq .status 500 }}",
+        "{{ substr 4 -1 .status }}",
+        "{{ substr -1 9 .status }}",
+        "{{ substr 2 1 .status }}",
+        "{{ divf 1 0 }}",
+        "{{ repeat -1 .path }}",
+        "{{ div 1 0 }}",
+        "{{ repeat 99999999 .path }}",
+        "{{ .status \"x\" }}",
+        "{{ lower }}",
+    ] {
         assert!(render(template).is_err(), "{template}");
     }
 }

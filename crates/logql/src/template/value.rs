@@ -89,10 +89,7 @@ impl TemplateValue {
             TemplateValue::Int(n) => *n,
             TemplateValue::Float(n) => *n as i64,
             TemplateValue::Bool(b) => i64::from(*b),
-            TemplateValue::String(text) => {
-                let text = text.trim();
-                text.parse().unwrap_or_else(|_| text::parse_number(text).map_or(0, |n| n as i64))
-            }
+            TemplateValue::String(text) => int_of(text).unwrap_or(0),
             _ => 0,
         }
     }
@@ -138,6 +135,43 @@ pub(super) fn shown_float(value: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
+/// A whole number as the functions of numbers read a text: digits, behind a zero octal ones, a prefix for other bases; a
+/// fraction is cut off.
+fn int_of(text: &str) -> Option<i64> {
+    let is_decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = match digits.split_once('.') {
+        Some((whole, fraction)) if is_decimal(whole) && is_decimal(fraction) => whole,
+        _ => digits,
+    };
+    let radix = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => 16,
+        [b'0', b'b' | b'B', ..] => 2,
+        [b'0', b'o' | b'O', ..] => 8,
+        [b'0', _, ..] => return i64::from_str_radix(&digits[1..], 8).ok().map(|n| if negative { -n } else { n }),
+        _ => 10,
+    };
+    let digits = if radix == 10 { digits } else { digits.get(2..)? };
+    let digits = digits.strip_prefix(['-', '+']).map_or(Some(digits), |_| None)?;
+    let number = i128::from_str_radix(digits, radix).ok()?;
+    i64::try_from(if negative { -number } else { number }).ok()
+}
+
+/// A value within another one, or as an argument that is printed: there, Go has another word for nothing.
+pub(super) struct Printed<'v>(pub(super) &'v TemplateValue);
+
+impl fmt::Display for Printed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            TemplateValue::Nil => f.write_str("<nil>"),
+            value => value.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for TemplateValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -152,7 +186,7 @@ impl fmt::Display for TemplateValue {
             TemplateValue::List(items) => {
                 f.write_str("[")?;
                 for (at, item) in items.iter().enumerate() {
-                    write!(f, "{}{item}", if at > 0 { " " } else { "" })?;
+                    write!(f, "{}{}", if at > 0 { " " } else { "" }, Printed(item))?;
                 }
                 f.write_str("]")
             }
@@ -161,7 +195,7 @@ impl fmt::Display for TemplateValue {
                 members.sort_by(|a, b| a.0.cmp(&b.0));
                 f.write_str("map[")?;
                 for (at, (name, value)) in members.into_iter().enumerate() {
-                    write!(f, "{}{name}:{value}", if at > 0 { " " } else { "" })?;
+                    write!(f, "{}{name}:{}", if at > 0 { " " } else { "" }, Printed(value))?;
                 }
                 f.write_str("]")
             }

@@ -1,6 +1,6 @@
 //! `printf`, as Go formats.
 
-use crate::template::value::TemplateValue;
+use crate::template::value::{Printed, TemplateValue};
 use daytable_platform::budget::{BoundedText, TextRefusal};
 use std::iter::Peekable;
 use std::slice::Iter;
@@ -36,7 +36,7 @@ impl From<TextRefusal> for PrintError {
 /// Formats values.
 pub(super) fn formatted(format: &str, values: &[TemplateValue], out: &mut BoundedText<'_>) -> Result<(), PrintError> {
     let mut values = values.iter();
-    let mut chars = format.chars().peekable();
+    let (mut chars, mut is_extra) = (format.chars().peekable(), false);
     while let Some(c) = chars.next() {
         if c != '%' {
             out.push(c)?;
@@ -84,7 +84,15 @@ pub(super) fn formatted(format: &str, values: &[TemplateValue], out: &mut Bounde
             out.push_str(&text)?;
         }
     }
-    Ok(())
+    for (at, value) in values.enumerate() {
+        out.push_str(if at == 0 { "%!(EXTRA " } else { ", " })?;
+        match value {
+            TemplateValue::Nil => out.push_str("<nil>")?,
+            value => out.push_shown(format_args!("{}={value}", value.kind()))?,
+        }
+        is_extra = true;
+    }
+    if is_extra { Ok(out.push(')')?) } else { Ok(()) }
 }
 
 fn converted(verb: char, value: &TemplateValue, flags: &str, precision: Option<usize>) -> String {
@@ -101,7 +109,7 @@ fn converted(verb: char, value: &TemplateValue, flags: &str, precision: Option<u
     match (verb, value) {
         ('v', TemplateValue::Int(_) | TemplateValue::Float(_)) => plus(value.to_string()),
         ('v' | 's', TemplateValue::String(_)) => cut(value.to_string()),
-        ('v', _) => value.to_string(),
+        ('v', _) => Printed(value).to_string(),
         ('s', TemplateValue::Nil) => "%!s(<nil>)".into(),
         ('s', TemplateValue::List(_) | TemplateValue::Map(_) | TemplateValue::Time(..)) => value.to_string(),
         ('q', TemplateValue::String(text)) => crate::text::quoted(&cut(text.to_string())),

@@ -1,11 +1,13 @@
 //! Each function makes no more than it declares.
 
 use super::*;
+use crate::labels::Labels;
+use daytable_platform::budget::TextRefusal;
 
 const BIG: usize = 3 << 10;
 
 fn context() -> LineContext<'static> {
-    LineContext { line: "the line", time: 0, now: 0, go_on: &|| true }
+    LineContext { line: "the line", time: 0, now: 0, labels: &Labels::default, go_on: &|| true }
 }
 
 /// Arguments of each kind, in every order, up to `count` of them.
@@ -83,7 +85,7 @@ fn a_document_is_charged_before_it_is_read() {
     assert!(read.is_err() && made.refusal().is_some(), "it would take some 32 MB");
     let made = MadeText::new(&|| true);
     let read = call("fromJson", vec![TemplateValue::String(r#"{"a":[1,{"b":null}]}"#.into())], &context(), &made);
-    assert_eq!(read.map(|value| value.to_string()).as_deref(), Ok("map[a:[1 map[b:<no value>]]]"));
+    assert_eq!(read.map(|value| value.to_string()).as_deref(), Ok("map[a:[1 map[b:<nil>]]]"));
 }
 
 #[test]
