@@ -496,7 +496,7 @@ fn a_host_gets_another_name_while_it_runs_and_nobody_else_gives_it_one() {
     let renamed = fs::read_to_string(host.file()).expect("a configuration").replace("\"web-1\"", "\"web-2\"");
     fs::write(host.file(), renamed).expect("written");
     assert!(host.join(&central.invite("web-2"), &[]).status.success());
-    wait_for("the new name", 2 * PATIENCE, || central.host("web-2"));
+    wait_for("the new name", 2 * PATIENCE, || central.host("web-2").filter(|host| !host["origin"].is_null()));
     host.write("app.log", &lines("second", 0..50));
     wait_for("the records of the new name", 2 * PATIENCE, || {
         (central.place.json("query", &["log_host:=web-2", "-n", "1000"]).len() == 50).then_some(())
