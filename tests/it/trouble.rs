@@ -129,12 +129,18 @@ fn start_unprivileged(place: &Place, config: &str) -> Daemon {
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` if this process may not mount.
+    /// `None` if this process may not mount, which the test's output says.
     pub(crate) fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
         fs::create_dir_all(at).expect("a folder");
         let options = format!("size={size},mode=0700");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).output();
-        mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(at.into()))
+        let disk = mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(at.into()));
+        if disk.is_none() {
+            eprintln!(
+                "NOT SHOWN: a small disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root."
+            );
+        }
+        disk
     }
 
     pub(crate) fn grow(&self, size: &str) {
@@ -216,10 +222,7 @@ fn what_the_kernel_does_not_watch_is_read_all_the_same() {
 #[test]
 fn a_full_disk_is_reported_and_loses_nothing() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
-        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else { return };
     let daemon = place.start();
     let lines = lines_of_noise();
     place.write("app.log", &lines);
@@ -259,10 +262,7 @@ impl Drop for EndsOnDrop<'_> {
 #[test]
 fn records_are_read_on_a_disk_that_has_no_block_left() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
-        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else { return };
     let daemon = place.start();
     let lines = lines_of_noise();
     place.write("app.log", &lines[..2_000]);
@@ -303,10 +303,7 @@ fn records_are_read_on_a_disk_that_has_no_block_left() {
 #[test]
 fn a_full_disk_holds_senders_back_and_loses_nothing_of_theirs() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
-        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else { return };
     let socket = place.path("log");
     let config = format!("[[syslog]]\nlisten = \"unix-stream://{}\"\n", socket.display());
     let daemon = place.start_with(&config);
@@ -489,10 +486,7 @@ fn another_format_is_refused() {
 #[test]
 fn a_full_disk_refuses_pushes_and_a_repeat_is_there_once() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
-        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else { return };
     let daemon = place.start_with("[[table]]\nname = \"Log\"\n");
     let to = daemon.address();
     let lines = lines_of_noise();

@@ -433,7 +433,7 @@ impl DayFile {
         is_full
     }
 
-    /// Closes the file without a checkpoint: the file is no longer data.
+    /// Closes the file without a checkpoint: it is no longer data, or there is no room to make one.
     pub(crate) fn abandon(self) {
         self.keep_journal();
     }
