@@ -233,16 +233,14 @@ pub(in crate::answer) fn aggregate_records(
                     memory.release(charged);
                     continue;
                 }
-                let rest = match &mut gathered {
-                    Some(gathered) => gathered.merge(state),
-                    None => {
-                        gathered = Some(state);
-                        None
+                match &mut gathered {
+                    Some(gathered) => {
+                        if !gathered.merge(&mut state) {
+                            are_all = false;
+                            state.finish(|values, states| each(Aggregated::Group(values, states)));
+                        }
                     }
-                };
-                if let Some(rest) = rest {
-                    are_all = false;
-                    rest.finish(|values, states| each(Aggregated::Group(values, states)));
+                    None => gathered = Some(state),
                 }
                 memory.release(charged);
                 // What the thread had is passed on, but for the groups.
@@ -251,7 +249,8 @@ pub(in crate::answer) fn aggregate_records(
                 if memory.charge(more, "groups").is_ok() {
                     held = more;
                 }
-                let is_due = held < more || spill.is_due(memory, held);
+                // What the other threads still have is added to these groups, or goes to the file with them.
+                let is_due = held < more || held > spill.memory_max();
                 if let Some(mut groups) = gathered.take_if(|_| is_due) {
                     spill.write_groups(&mut groups).map_or_else(&refuse, |more| runs.append(more));
                     memory.release(std::mem::take(&mut held));

@@ -442,7 +442,7 @@ impl Slice {
         let mut values = Vec::with_capacity(self.inputs.len());
         let mut number = combination;
         for (step, known) in state.steps.iter().zip(&state.inputs).rev() {
-            let (parent, value) = step.parents[number];
+            let (parent, value) = step.parts(number);
             values.push(known.value(value));
             number = parent as usize;
         }

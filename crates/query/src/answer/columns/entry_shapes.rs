@@ -110,7 +110,7 @@ impl EntryShape {
         let mut numbers = vec![ABSENT; self.inputs.len()];
         let mut group = combination;
         for (step, number) in self.steps.iter().zip(&mut numbers).rev() {
-            let (parent, value) = step.parents[group];
+            let (parent, value) = step.parts(group);
             (group, *number) = (parent as usize, value);
         }
         let mut row = OwnedRow {

@@ -93,6 +93,8 @@ pub(super) struct SharedGroups {
     groups: Option<ThreadGroups>,
     /// Those in the file.
     runs: GroupRuns,
+    /// Whether those in memory outgrew it once.
+    outgrew: bool,
 }
 
 /// The groups of one thread.
@@ -113,6 +115,8 @@ pub(super) struct ThreadGroups {
     states: Vec<States>,
     computed: ComputedState,
     bytes: usize,
+    /// As many groups and different values as are passed on at once, where most are new.
+    full: Option<usize>,
 }
 
 /// The states of one function, by group.
@@ -396,6 +400,7 @@ impl PartVisitor for Aggregation<'_> {
             states: aggregates.iter().map(|aggregate| States::new(aggregate.function)).collect(),
             computed: self.computed.start(),
             bytes: 0,
+            full: None,
         };
         groups.clear();
         groups
@@ -676,7 +681,7 @@ impl Aggregation<'_> {
             group = if is_none { NO_NUMBER } else { step.group(group, value, true) };
         }
         state.matched += records;
-        let groups = state.steps.last().map_or(1, |step| step.parents.len());
+        let groups = state.steps.last().map_or(1, GroupStep::len);
         for (at, states) in state.states.iter_mut().enumerate() {
             states.resize(groups);
             if let States::Counts(counts) = states
@@ -710,25 +715,33 @@ impl Aggregation<'_> {
     fn charge(&self, state: &mut ThreadGroups) -> ControlFlow<()> {
         let bytes = state.memory();
         let more = bytes.saturating_sub(state.bytes);
-        if more == 0 {
+        let is_full = state.full.is_some_and(|full| state.kept() >= full);
+        if more == 0 && !is_full {
             return ControlFlow::Continue(());
         }
-        if self.memory.charge(more, "groups").is_ok() {
+        let of_new = if state.has_uniq() { NEW_VALUES_BYTES } else { NEW_GROUPS_BYTES };
+        let mut is_short = self.memory.charge(more, "groups").is_err();
+        if !is_short {
             self.charged.fetch_add(more, Order::Relaxed);
             state.bytes = bytes;
-            let of_new = if state.has_uniq() { NEW_VALUES_BYTES } else { NEW_GROUPS_BYTES };
-            let is_due =
-                self.spill.is_due(self.memory, bytes) || bytes >= of_new && self.are_mostly_new.load(Order::Relaxed);
-            if !is_due {
+            is_short = self.spill.is_due(self.memory, bytes);
+            let is_new = self.are_mostly_new.load(Order::Relaxed);
+            if !is_short && !is_full && (state.full.is_some() || !is_new || bytes < of_new) {
                 return ControlFlow::Continue(());
             }
         }
-        if 2 * state.kept() as u64 > state.matched - state.passed_on {
+        let kept = state.kept();
+        if 2 * kept as u64 > state.matched - state.passed_on {
             self.are_mostly_new.store(true, Order::Relaxed);
         }
         state.passed_on = state.matched;
-        let groups = state.take_groups();
-        let shared = self.share(groups);
+        let shared = self.share(state);
+        // The next groups are as many, and need the same memory.
+        state.full = (!is_short && bytes <= 2 * of_new && !state.has_uniq()).then_some(kept);
+        match state.full {
+            Some(_) => state.empty(),
+            None => state.clear(),
+        }
         let left = state.memory().min(state.bytes);
         self.release(state.bytes - left);
         state.bytes = left;
@@ -749,38 +762,37 @@ impl Aggregation<'_> {
 
     /// Adds groups of a thread to those that all threads gave away. Threads often have the same groups, so these become few. If they
     /// do not, they go to the temporary file.
-    fn share(&self, mut groups: ThreadGroups) -> Result<(), OverBudget> {
+    fn share(&self, groups: &mut ThreadGroups) -> Result<(), OverBudget> {
         let mut shared = lock(&self.shared);
-        let SharedGroups { groups: known, runs } = &mut *shared;
-        if self.are_mostly_new.load(Order::Relaxed) {
+        let SharedGroups { groups: known, runs, outgrew } = &mut *shared;
+        let has_uniq = groups.has_uniq();
+        if (*outgrew || has_uniq) && self.are_mostly_new.load(Order::Relaxed) {
             drop(shared);
-            let more = self.spill.write_groups(&mut groups)?;
+            let more = self.spill.write_groups(groups)?;
             lock(&self.shared).runs.append(more);
             return Ok(());
         }
-        let other = match known {
+        match known {
             Some(known) => {
                 let (before, given) = (known.kept(), groups.kept());
-                let other = known.merge(groups);
+                if !known.merge(groups) {
+                    runs.append(self.spill.write_groups(groups)?);
+                }
                 self.are_mostly_new.store(known.kept() - before > given / 2, Order::Relaxed);
-                other
             }
-            None => {
-                *known = Some(groups);
-                None
-            }
-        };
-        if let Some(mut other) = other {
-            runs.append(self.spill.write_groups(&mut other)?);
+            None => *known = Some(groups.take_groups()),
         }
         let Some(known) = known else { return Ok(()) };
         let bytes = known.memory();
         let more = bytes.saturating_sub(known.bytes);
-        if bytes <= self.spill.memory_max() / 4 * 3 && self.memory.charge(more, "groups").is_ok() {
+        // Different values are copied when they go to the file.
+        let bytes_max = self.spill.memory_max() / if has_uniq { 2 } else { 1 };
+        if bytes <= bytes_max && self.memory.charge(more, "groups").is_ok() {
             self.charged.fetch_add(more, Order::Relaxed);
             known.bytes += more;
             return Ok(());
         }
+        *outgrew = true;
         runs.append(self.spill.write_groups(known)?);
         self.release(known.bytes);
         shared.groups = None;
@@ -789,7 +801,7 @@ impl Aggregation<'_> {
 
     /// The groups that threads gave away, and those of them that are in the file.
     pub(super) fn take_shared(&self) -> (Option<ThreadGroups>, GroupRuns) {
-        let SharedGroups { groups, runs } = std::mem::take(&mut *lock(&self.shared));
+        let SharedGroups { groups, runs, .. } = std::mem::take(&mut *lock(&self.shared));
         (groups, runs)
     }
 
@@ -841,7 +853,7 @@ impl Aggregation<'_> {
             });
         }
         if let Some(step) = state.steps.last() {
-            state.states.iter_mut().for_each(|states| states.resize(step.parents.len()));
+            state.states.iter_mut().for_each(|states| states.resize(step.len()));
         }
         Ok(groups)
     }
@@ -979,15 +991,15 @@ fn add(
 
 impl GroupSource for ThreadGroups {
     fn len(&self) -> usize {
-        self.steps.last().map_or(1, |step| step.parents.len())
+        self.steps.last().map_or(1, GroupStep::len)
     }
 
     fn each_value(&self, group: usize, room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>)) {
         for (at, known) in self.values.iter().enumerate() {
             // The group of the fields up to this one.
             let later = self.steps[at + 1..].iter().rev();
-            let number = later.fold(group, |number, step| step.parents[number].0 as usize);
-            each(known.value_in(self.steps[at].parents[number].1, room));
+            let number = later.fold(group, |number, step| step.parts(number).0 as usize);
+            each(known.value_in(self.steps[at].parts(number).1, room));
         }
     }
 
@@ -1021,9 +1033,28 @@ impl ThreadGroups {
             states: std::mem::replace(&mut self.states, states),
             computed: ComputedState::default(),
             bytes: 0,
+            full: None,
         };
         self.clear();
         taken
+    }
+
+    /// Forgets all groups, and keeps the memory for others.
+    fn empty(&mut self) {
+        self.values.iter_mut().for_each(ValueNumbers::empty);
+        self.steps.iter_mut().for_each(GroupStep::empty);
+        self.levels.iter_mut().for_each(|levels| levels.fill(NO_NUMBER));
+        self.last_fixed = None;
+        let groups = usize::from(self.values.is_empty());
+        for states in &mut self.states {
+            match states {
+                States::Counts(counts) => counts.clear(),
+                States::Sums(sums) => sums.clear(),
+                States::Extremes(ends, _) => ends.clear(),
+                States::Quantiles(_) | States::Uniq(_) => *states = states.empty(),
+            }
+            states.resize(groups);
+        }
     }
 
     /// Forgets all groups.
@@ -1103,29 +1134,27 @@ impl ThreadGroups {
         }
     }
 
-    /// Adds the groups of another thread. Gives the other back if its states cannot be added.
-    pub(super) fn merge(&mut self, mut other: ThreadGroups) -> Option<ThreadGroups> {
+    /// Adds the groups of another thread. False, without any of them, if the states cannot be added.
+    pub(super) fn merge(&mut self, other: &mut ThreadGroups) -> bool {
         if self.states.iter().any(|states| matches!(states, States::Quantiles(_))) {
-            return Some(other);
+            return false;
         }
         let values: Vec<Vec<u32>> =
             self.values.iter_mut().zip(&other.values).map(|(values, more)| values.merge(more)).collect();
         let mut groups: Vec<u32> = vec![0];
         for ((step, others), values) in self.steps.iter_mut().zip(&other.steps).zip(&values) {
-            let group = |(parent, value): &(u32, u32)| match (groups[*parent as usize], values[*value as usize]) {
+            let group = |(parent, value): (u32, u32)| match (groups[parent as usize], values[value as usize]) {
                 (NO_NUMBER, _) | (_, NO_NUMBER) => NO_NUMBER,
                 (parent, value) => step.group(parent, value, true),
             };
-            groups = others.parents.iter().map(group).collect();
+            groups = others.all_parts().map(group).collect();
         }
         let count = self.len();
         for (states, more) in self.states.iter_mut().zip(&mut other.states) {
             states.resize(count);
             states.merge(more, &groups);
         }
-        self.matched += other.matched;
-        self.records.add(other.records.take());
-        None
+        true
     }
 
     /// The least count of the `limit` groups with the greatest ones, where counts are all there is.

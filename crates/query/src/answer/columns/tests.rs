@@ -717,6 +717,53 @@ fn what_outgrows_the_memory_is_answered_exactly_from_a_file() {
     }
 }
 
+/// A store with 24,000 records of one day, of which most have a client that no other one has.
+fn day_of_clients(folder: &std::path::Path) -> Reader {
+    let store = Store::open(folder, StoreOptions::default()).expect("opened");
+    let batches = (0..24u64).map(|number| {
+        let mut batch = Batch::new(table(), format!("web-{}", number % 4).into());
+        for n in number * 1000..(number + 1) * 1000 {
+            let client = if n % 4 == 0 { n % 4000 } else { n };
+            let fields = vec![
+                Field { name: "client".into(), value: Value::String(format!("10.{client}.7.9").into()) },
+                Field { name: "took".into(), value: Value::Int64((n % 97).cast_signed()) },
+            ];
+            let record = Record { message: "seen".into(), fields, ..Record::default() };
+            let key = RowKey::new(day().plus(Duration::from_secs(n)), 7, n);
+            daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
+        }
+        batch
+    });
+    let (done, is_done) = std::sync::mpsc::channel();
+    let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
+    let queue = store.commit_queue();
+    let submission = Submission { batches: batches.collect(), epoch: queue.epoch(), ack, ..Submission::default() };
+    queue.submit(submission).expect("taken");
+    assert!(is_done.recv().expect("an answer"));
+    Reader::open(folder).expect("opened")
+}
+
+/// Threads pass their groups on again and again: to groups in memory, and once these are too many to the file.
+#[test]
+fn groups_that_are_mostly_new_are_each_counted_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reader = day_of_clients(dir.path());
+    for question in [
+        "* | stats by (client) count() n, sum(took) s, max(took) m | sort by (n desc, client)",
+        "* | stats by (client, took) count() n | stats count() groups, sum(n) records, max(n) most",
+        "* | stats by (client) count() n, median(took) m | stats count() groups, sum(n) records, sum(m) s",
+        "* | top 7 by (client)",
+    ] {
+        let query = ParsedQuery::parse(question).expect("a query");
+        let expected = by_rows(&reader, &query, &AnswerOptions::at(Ticks::MAX));
+        for bytes_max in [2 << 20, 5 << 20, 64 << 20] {
+            let (lines, incomplete) = bounded(&reader, question, bytes_max);
+            assert_eq!(incomplete, None, "{question} in {bytes_max}");
+            assert!(lines == expected, "{question} in {bytes_max}: {} lines for {}", lines.len(), expected.len());
+        }
+    }
+}
+
 #[test]
 fn a_full_disk_refuses_an_answer_before_its_first_line() {
     let dir = tempfile::tempdir().expect("a folder");

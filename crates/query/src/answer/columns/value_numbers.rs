@@ -46,6 +46,19 @@ impl ValueNumbers {
         ValueNumbers { is_exact: true, ..ValueNumbers::default() }
     }
 
+    /// Forgets all values, and keeps the memory for others.
+    pub(super) fn empty(&mut self) {
+        self.texts.empty();
+        self.packed.empty();
+        self.printed.empty();
+        self.typed.clear();
+        self.whole.clear();
+        self.times.clear();
+        self.last_step = None;
+        self.floats.clear();
+        self.translated = (0, Vec::new());
+    }
+
     /// The number of a value.
     pub(super) fn number(&mut self, value: Property<'_>) -> u32 {
         match value {
@@ -216,19 +229,27 @@ impl ValueNumbers {
             .map(|(_, pattern)| self.packed.pattern(other.packed.patterns.text(pattern), !self.is_frozen))
             .collect();
         let mut text = String::new();
-        for (at, (number, key)) in (0..).zip(&other.packed.keys).enumerate() {
-            let place = patterns.get((key >> NUMBERS_BITS) as usize).copied().flatten();
-            numbers[3 * at + 3] = match place {
-                Some(pattern) => {
-                    let key = u64::from(pattern) << NUMBERS_BITS | key & ((1 << NUMBERS_BITS) - 1);
-                    self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3)
+        for (block, packed) in other.packed.keys.chunks(BLOCK_ROWS).enumerate() {
+            let (mut keys, mut known) = ([0; BLOCK_ROWS], 0u64);
+            for (at, key) in packed.iter().enumerate() {
+                if let Some(pattern) = patterns.get((key >> NUMBERS_BITS) as usize).copied().flatten() {
+                    keys[at] = u64::from(pattern) << NUMBERS_BITS | key & ((1 << NUMBERS_BITS) - 1);
+                    known |= 1 << at;
                 }
-                None => {
-                    text.clear();
-                    other.packed.print(number, &mut text);
-                    self.number(Property::String(&text))
-                }
-            };
+            }
+            let likely = self.packed.likely(&keys);
+            for at in 0..packed.len() {
+                let number = BLOCK_ROWS * block + at;
+                numbers[3 * number + 3] = match known >> at & 1 == 1 {
+                    true => self.of_key(keys[at], likely[at]),
+                    false => {
+                        text.clear();
+                        // There are fewer than 2^32 keys.
+                        other.packed.print(number as u32, &mut text);
+                        self.number(Property::String(&text))
+                    }
+                };
+            }
         }
         numbers
     }
@@ -322,6 +343,12 @@ struct PackedTexts {
 }
 
 impl PackedTexts {
+    /// Forgets all texts, and keeps their patterns.
+    fn empty(&mut self) {
+        self.keys.clear();
+        self.slots.fill(FREE);
+    }
+
     /// The number of a pattern; `None` if its texts are not packed.
     fn pattern(&mut self, pattern: &str, adds: bool) -> Option<u32> {
         let adds = adds && self.patterns.len() < 1 << (u64::BITS - NUMBERS_BITS);
@@ -482,6 +509,13 @@ struct TextTable {
 }
 
 impl TextTable {
+    fn empty(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+        self.hashes.clear();
+        self.slots.fill(0);
+    }
+
     fn len(&self) -> usize {
         self.ends.len()
     }

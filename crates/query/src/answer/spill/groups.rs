@@ -292,28 +292,28 @@ impl SpillFile {
             parts.push(RunWriter::with_blocks(self, PART_BLOCK_BYTES)?);
         }
         let mut values_of: Vec<Option<ValueWriter>> = (0..PARTS).map(|_| None).collect();
-        let (mut states, mut values) = (Vec::new(), Vec::new());
+        // The different values of each function.
+        let (mut states, mut values) = (Vec::new(), vec![Vec::new(); source.functions()]);
         for at in 0..source.len() {
             let number = order.get(at).map_or(at, |(_, number)| *number as usize);
             let (SpilledCells(cells), hash) = writer.write_hashed(source, number);
             states.clear();
-            for function in 0..source.functions() {
+            for (function, values) in values.iter_mut().enumerate() {
                 let mut state = source.take_state(number, function);
                 if let Accumulator::Uniq(hashes) = &mut state {
-                    // A query has few functions.
-                    values.extend(std::mem::take(hashes).into_iter().map(|value| (hash, function as u32, value)));
+                    values.extend(std::mem::take(hashes));
                 }
                 state.write(&mut states);
             }
             // Groups that differ by the types of their values alone, such as 0 and 0.0, are one, and their values one run.
             let is_last = order.get(at + 1).is_none_or(|(next, _)| *next != hash);
-            if is_last && !values.is_empty() {
+            for (function, values) in (0u32..).zip(&mut values).filter(|(_, values)| is_last && !values.is_empty()) {
                 values.sort_unstable();
                 let writer = match &mut values_of[part_of(hash)] {
                     Some(writer) => writer,
                     none => none.insert(ValueWriter::new(self)?),
                 };
-                values.drain(..).try_for_each(|value| writer.push(value))?;
+                values.drain(..).try_for_each(|value| writer.push((hash, function, value)))?;
             }
             parts[part_of(hash)].push(|to| {
                 hash.iter().for_each(|half| to.extend_from_slice(&half.to_le_bytes()));
