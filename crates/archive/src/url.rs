@@ -49,7 +49,18 @@ pub(super) enum Service {
 }
 
 impl Service {
-    const ALL: [Service; 3] = [Service::Azure, Service::S3, Service::Google];
+    fn all() -> impl Iterator<Item = Service> {
+        std::iter::successors(Some(Service::Azure), |service| service.next())
+    }
+
+    /// The service behind this one. A match, so that the compiler asks for the place of a further one.
+    fn next(self) -> Option<Service> {
+        match self {
+            Service::Azure => Some(Service::S3),
+            Service::S3 => Some(Service::Google),
+            Service::Google => None,
+        }
+    }
 
     fn scheme(self) -> &'static str {
         match self {
@@ -103,7 +114,7 @@ impl FromStr for ArchiveUrl {
         if scheme == "file" {
             return folder(rest).map(ArchiveUrl);
         }
-        let service = Service::ALL.into_iter().find(|service| service.scheme() == scheme).ok_or(UrlError::Scheme)?;
+        let service = Service::all().find(|service| service.scheme() == scheme).ok_or(UrlError::Scheme)?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | '_');
         if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(is_name) {

@@ -34,9 +34,17 @@ pub(super) enum StringForm {
 
 impl StringForm {
     pub(super) fn from_code(code: u8) -> Option<StringForm> {
-        [StringForm::Dictionary, StringForm::Hex, StringForm::SplitPattern, StringForm::Plain]
-            .into_iter()
-            .find(|form| *form as u8 == code)
+        std::iter::successors(Some(StringForm::Dictionary), |form| form.next()).find(|form| *form as u8 == code)
+    }
+
+    /// The form behind this one. A match, so that the compiler asks for the place of a further one.
+    fn next(self) -> Option<StringForm> {
+        match self {
+            StringForm::Dictionary => Some(StringForm::Hex),
+            StringForm::Hex => Some(StringForm::SplitPattern),
+            StringForm::SplitPattern => Some(StringForm::Plain),
+            StringForm::Plain => None,
+        }
     }
 }
 
