@@ -11,7 +11,7 @@ fn read(value: &Value<'_>) -> Option<Ticks> {
 
 /// Read in November 2026, in UTC.
 fn defaults() -> TimestampDefaults {
-    TimestampDefaults { zone: Zone::Utc, seen: "2026-11-21T12:00:00Z".parse_time() }
+    TimestampDefaults { seen: "2026-11-21T12:00:00Z".parse_time(), ..TimestampDefaults::default() }
 }
 
 trait ParseTime {
@@ -142,6 +142,27 @@ fn texts_that_are_not_timestamps() {
 }
 
 #[test]
+fn dates_with_slashes_are_in_the_order_of_their_source() {
+    use super::DateOrder::{Day, Month, OnlyDay, OnlyMonth};
+    let [november, may] = ["2026-11-05T10:00:00Z", "2026-05-11T10:00:00Z"];
+    for (written, order, time) in [
+        ("05/11/2026 10:00:00", Month, Some(may)),
+        ("05/11/2026 10:00:00", OnlyMonth, Some(may)),
+        ("05/11/2026 10:00:00", Day, Some(november)),
+        ("05/11/2026 10:00:00", OnlyDay, Some(november)),
+        ("05/11 10:00:00", Day, Some(november)),
+        ("05.11.2026 10:00:00", OnlyMonth, Some(november)),
+        ("11/21/2026 10:00:00", Day, Some("2026-11-21T10:00:00Z")),
+        ("11/21/2026 10:00:00", OnlyDay, None),
+        ("21/11/2026 10:00:00", Month, Some("2026-11-21T10:00:00Z")),
+        ("21/11/2026 10:00:00", OnlyMonth, None),
+    ] {
+        let defaults = TimestampDefaults { order, ..defaults() };
+        assert_eq!(shown(written, &defaults).as_deref(), time, "{written} {order:?}");
+    }
+}
+
+#[test]
 fn dates_in_other_orders() {
     for (written, meant) in [
         ("2005-06-03-15.42.50.675872", "2005-06-03T15:42:50.675872Z"),
@@ -243,7 +264,7 @@ fn a_missing_year_is_the_latest_before_the_time_of_reading() {
         ("Nov 20 00:05:45 2005", "2026-11-21T12:00:00Z", "2005-11-20T00:05:45Z"),
         ("Nov 20 00:05:45 CET", "2026-11-21T12:00:00Z", "2026-11-19T23:05:45Z"),
     ] {
-        let defaults = TimestampDefaults { zone: Zone::Utc, seen: seen.parse_time() };
+        let defaults = TimestampDefaults { seen: seen.parse_time(), ..TimestampDefaults::default() };
         assert_eq!(shown(written, &defaults).as_deref(), Some(meant), "{written} read at {seen}");
     }
     assert_eq!(shown("Nov 20 00:05:45", &TimestampDefaults::default()), None);
