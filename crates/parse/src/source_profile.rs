@@ -742,9 +742,11 @@ fn cut_object<'a>(
     if is_expected { json::cut::parse(text, rest, defaults) } else { None }
 }
 
-/// An object, over one line or several; or an object in the first line, with the lines below as more of its message.
+/// An object, over one line or several, perhaps with the comma behind it that an array has; or an object in the first line,
+/// with the lines below as more of its message.
 fn object<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
-    let whole = json::parse(text, defaults);
+    let of_array = || json::parse(text.trim_ascii_end().strip_suffix(',')?, defaults);
+    let whole = json::parse(text, defaults).or_else(of_array);
     if whole.is_some() || !text.contains('\n') {
         return whole;
     }
