@@ -259,6 +259,9 @@ const AS_DAEMON: &str = "call this as the user of the daemon: sudo -u daytable d
 fn of_path(path: &Path, error: &io::Error) -> Option<String> {
     let shown = path.escaped();
     match error.kind() {
+        io::ErrorKind::NotFound if path == Path::new("-") => {
+            Some("standard input is no file: write it to one, or push it: curl --data-binary @- http://127.0.0.1:7878/ingest".into())
+        }
         io::ErrorKind::NotFound => Some(format!("`namei -l {shown}` shows which part is missing")),
         io::ErrorKind::PermissionDenied => {
             Some(format!("`namei -l {shown}` shows which part is closed; call this as its owner, or by sudo"))

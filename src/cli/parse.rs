@@ -123,6 +123,7 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
         let read_at = |offset: u64, buffer: &mut [u8]| file.read_at(buffer, offset);
         records.profile_mut().begin_file(length, written, &reading, read_at).map_err(failed)?;
     }
+    let order = records.profile().date_order();
     let mut summary = ParseSummary::default();
     loop {
         let seen = now();
@@ -132,7 +133,7 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
             summary.add(offset, raw, &parsed);
             if written.is_ok() {
                 written = if explain {
-                    let defaults = TimestampDefaults { zone, seen };
+                    let defaults = TimestampDefaults { zone, seen, order };
                     let path = path.text().into_owned();
                     output.line(Explanation { path, offset, text: &raw.text, parsed: &parsed, defaults })
                 } else {

@@ -6,6 +6,7 @@ use super::exit::CliError;
 use super::locate;
 use super::output::{Output, bytes};
 use crate::daemon::{DaemonStatus, DiskStatus, ForwardStatus, ShownAlert};
+use daytable_model::safe_text::SafeLine;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -104,7 +105,8 @@ fn alert(alert: &ShownAlert) -> String {
 fn block(head: &str, items: Vec<String>) -> Vec<String> {
     let items = if items.is_empty() { vec!["none".into()] } else { items };
     let heads = std::iter::once(head).chain(std::iter::repeat(""));
-    heads.zip(items).map(|(head, item)| format!("{head:8}  {item}")).collect()
+    // Labels of alerts and answers of receivers are text from outside.
+    heads.zip(items).map(|(head, item)| format!("{head:8}  {}", SafeLine(&item))).collect()
 }
 
 #[cfg(test)]
@@ -150,7 +152,7 @@ mod tests {
             },
             alerts: vec![ShownAlert {
                 alert: "Errors".into(),
-                labels: [("alertname", "Errors"), ("instance", "web-1")]
+                labels: [("alertname", "Errors"), ("instance", "web-1\ntroubles  none")]
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
                     .into(),
                 value: 7.0,
@@ -172,7 +174,7 @@ next      seal Log20261120 at 2026-11-21T06:00:00Z
 verified  never by a daemon, the next at 2026-11-22T03:30:00Z
 troubles  app is 90 s behind
           app follows no file
-alerts    Errors instance=web-1: 7 since 2026-11-21T08:10:00Z
+alerts    Errors instance=web-1\\ntroubles  none: 7 since 2026-11-21T08:10:00Z
 losses    app lost_bytes=5";
         assert_eq!(screen(&status).join("\n"), expected);
         let empty = screen(&DaemonStatus::default()).join("\n");

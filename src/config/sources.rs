@@ -38,6 +38,11 @@ pub(super) trait SourceBlock: Clone + PartialEq + 'static {
         true
     }
 
+    /// Why the block cannot be beside another one of its kind.
+    fn conflict(&self, _other: &Self) -> Option<String> {
+        None
+    }
+
     fn summary(&self) -> BlockSummary<'_>;
 }
 
@@ -123,6 +128,9 @@ fn read<T: SourceBlock>(file: &mut Section<'_>, redact: &[Redaction], names: &mu
         if block.complete(&section) {
             if names.contains(&name) {
                 section.problem(format_args!("two blocks are called {name:?}; give this one a name"));
+            }
+            if let Some(reason) = blocks.iter().find_map(|other| block.conflict(other)) {
+                section.problem(reason);
             }
             names.push(name);
             blocks.push(block);

@@ -8,12 +8,30 @@ use super::{allowance, reading, tls};
 use daytable_intake::syslog::{ListenAddress, SyslogOptions};
 use daytable_model::units::{ByteSize, parse_duration};
 use daytable_parse::ParseOptions;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A message becomes one row or a few: the limits of a line.
 const MESSAGE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
 const RECEIVE_BUFFER: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteSize::new(1 << 30);
+/// What a listener binds. TLS and RELP are over TCP.
+#[derive(PartialEq, Eq)]
+enum Socket<'a> {
+    Address(bool, SocketAddr),
+    Path(&'a Path),
+}
+
+fn socket(listen: &ListenAddress) -> Socket<'_> {
+    match listen {
+        ListenAddress::Udp(address) => Socket::Address(true, *address),
+        ListenAddress::Tcp(address) | ListenAddress::Tls(address) | ListenAddress::Relp(address) => {
+            Socket::Address(false, *address)
+        }
+        ListenAddress::UnixDatagram(path) | ListenAddress::UnixStream(path) => Socket::Path(path),
+    }
+}
+
 /// Stands for a `listen` that is absent or wrong.
 const NO_ENDPOINT: ListenAddress = ListenAddress::UnixDatagram(PathBuf::new());
 
@@ -94,6 +112,14 @@ impl SourceBlock for SyslogOptions {
         tls::complete(section, &mut self.tls, must_have_tls || (may_have_tls && given.is_some()));
         refuse_keys_without_effect(section, self);
         is_known
+    }
+
+    fn conflict(&self, other: &Self) -> Option<String> {
+        let is_same = match (socket(&self.listen), socket(&other.listen)) {
+            (Socket::Address(_, one), Socket::Address(_, _)) if one.port() == 0 => false,
+            (one, other) => one == other,
+        };
+        is_same.then(|| format!("two blocks listen on {}: give one of them another `listen`", self.listen))
     }
 
     fn summary(&self) -> BlockSummary<'_> {

@@ -547,6 +547,10 @@ fn a_problem_has_its_place_and_the_fix() {
             "f:4:1: [[tail]]: two blocks are called \"a\"; give this one a name",
         ),
         (
+            "[[syslog]]\nlisten = \"tcp://[::]:514\"\n[[syslog]]\nlisten = \"relp://[::]:514\"",
+            "f:3:1: [[syslog]]: two blocks listen on relp://[::]:514: give one of them another `listen`",
+        ),
+        (
             "[[tail]]\nname = \"a b\"\ninclude = [\"/a\"]",
             "f:2:8: name = \"a b\": a name has 1 to 64 letters, digits, \"-\", \"_\" and \".\"",
         ),

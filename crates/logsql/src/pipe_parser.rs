@@ -394,6 +394,8 @@ impl Parser<'_> {
             None => duration_nanos(&text).or_else(|| size_bytes(&text)),
         };
         match number {
+            // A duration of more than 292 years is cut there, which would move each step by a part of itself.
+            Some(i64::MIN | i64::MAX) => self.error(at, "expected an offset of less than 292 years"),
             Some(nanos) => Ok(Span { text, nanos }),
             None => self.error(at, "expected a whole number, a duration or a size"),
         }

@@ -275,6 +275,11 @@ fn an_error_names_the_place_and_the_expected_text() {
         ("* | sample 0", "0", "expected a number of at least 1"),
         ("* | sort desc", "desc", "desc needs the fields to sort by"),
         ("* | stats by (a:1.5 offset 0.5) count()", "0.5", "expected a whole number"),
+        (
+            "* | stats by (_time:1h offset 99999999999h) count()",
+            "99999999999h",
+            "expected an offset of less than 292 years",
+        ),
         ("* | join by (a)", "", "expected (, the query ends"),
         ("* | join by (a) (b | stat c)", "stat", "unknown pipe stat; did you mean stats?"),
         ("* | join by (a) (b | limit 5", "", "expected | and a pipe, or ), the query ends"),

@@ -3,10 +3,14 @@
 //! Such a time means the latest one that is not after the file was written last. The lines of a file are in order, so a
 //! time that is earlier than the time before it by much is of the next year, or of the next day. A few lines from all over
 //! the file tell how often that happens, and so in which year the file begins ([`Calendar::of_file`]).
+//!
+//! The same lines tell what comes first in dates such as `05/11/2026`: a number above 12 in one of them is a day in all of
+//! them. Where none has such a number, the day comes first if the month first would put the file into the future, or its
+//! last line at another time than that at which the file was written.
 
 use super::layout;
-use super::timestamp::TimestampDefaults;
 use super::timestamp::zone::Zone;
+use super::timestamp::{DateOrder, TimestampDefaults};
 use daytable_model::time::{TICKS_PER_DAY, Ticks};
 use memchr::{memchr, memrchr};
 use std::io;
@@ -15,6 +19,8 @@ use std::io;
 const PLACES: u64 = 256;
 /// Bytes that are read at a place.
 const PLACE_BYTES: usize = 2048;
+/// Bytes of a line within which a date with `/` is looked for.
+const HEAD_BYTES: usize = 64;
 /// Days by which a time may be earlier than the one before it in one year.
 const YEAR_BACK: i64 = 30 * TICKS_PER_DAY;
 /// By how much a time of day may be earlier than the one before it on one day.
@@ -42,28 +48,44 @@ pub(super) struct Calendar {
     until: Option<Ticks>,
     /// When the file was written last. Not saved.
     written: Option<Ticks>,
+    /// What comes first in dates with `/` in them.
+    order: DateOrder,
 }
+
+/// The last part of what [`Calendar::save`] writes, where days come first.
+const DAYS_FIRST: &str = " day";
 
 impl Calendar {
     /// Reads what [`Calendar::save`] wrote.
     pub(super) fn restore(saved: &str) -> Calendar {
+        let (saved, order) = match saved.strip_suffix(DAYS_FIRST) {
+            Some(saved) => (saved, DateOrder::Day),
+            None => (saved, DateOrder::Month),
+        };
         let (missing, until) = saved.split_once(' ').unwrap_or_default();
         let missing = match missing {
             "year" => Missing::Year,
             "date" => Missing::Date,
             _ => Missing::Nothing,
         };
-        Calendar { missing, until: until.parse().ok().and_then(Ticks::new), written: None }
+        Calendar { missing, until: until.parse().ok().and_then(Ticks::new), written: None, order }
     }
 
     /// What is known, as text; none where nothing is.
     pub(super) fn save(&self) -> Option<String> {
+        let order = if self.order == DateOrder::Day { DAYS_FIRST } else { "" };
         let name = match self.missing {
-            Missing::Nothing => return None,
+            Missing::Nothing if order.is_empty() => return None,
+            Missing::Nothing => "nothing",
             Missing::Year => "year",
             Missing::Date => "date",
         };
-        Some(format!("{name} {}", self.until.map_or_else(|| "-".into(), |until| until.get().to_string())))
+        Some(format!("{name} {}{order}", self.until.map_or_else(|| "-".into(), |until| until.get().to_string())))
+    }
+
+    /// What comes first in dates with `/` in them.
+    pub(super) fn order(&self) -> DateOrder {
+        self.order
     }
 
     /// Whether the times of the source leave something out.
@@ -108,6 +130,7 @@ impl Calendar {
         let mut calendar = Calendar { written: Some(written), ..Calendar::default() };
         let mut buffer = vec![0; PLACE_BYTES];
         let mut times: Vec<i64> = Vec::new();
+        let mut dates = None::<SlashDates>;
         let places = (length / PLACE_BYTES as u64).clamp(1, PLACES);
         let last = length.saturating_sub(PLACE_BYTES as u64);
         // What was read so far.
@@ -130,10 +153,17 @@ impl Calendar {
             covered = covered.max(offset + to as u64);
             let text = String::from_utf8_lossy(bytes.get(from..to).unwrap_or_default());
             for line in text.lines() {
+                if dates.is_none() && times.is_empty() && has_slash_date(line, zone) {
+                    dates = Some(SlashDates::default());
+                }
+                if let Some(dates) = &mut dates {
+                    dates.add(line, zone, written);
+                }
                 if times.is_empty() && calendar.missing == Missing::Nothing {
                     calendar.missing = missing(line, zone);
                     // A line without a time says nothing.
-                    if calendar.missing == Missing::Nothing && time_in(line, zone, leap_year()).is_some() {
+                    let has_time = || time_in(line, zone, leap_year()).is_some();
+                    if calendar.missing == Missing::Nothing && dates.is_none() && has_time() {
                         return Ok(calendar);
                     }
                 }
@@ -142,10 +172,11 @@ impl Calendar {
                 let time = time_in(line, zone, leap_year()).filter(|time| calendar.is_needed() && is_of_year(time));
                 times.extend(time.map(Ticks::get));
             }
-            if calendar.missing == Missing::Nothing && place == 0 {
+            if calendar.missing == Missing::Nothing && dates.is_none() && place == 0 {
                 return Ok(calendar);
             }
         }
+        calendar.order = dates.map_or(DateOrder::Month, |dates| dates.order(written));
         calendar.begin(&times, written);
         Ok(calendar)
     }
@@ -172,13 +203,62 @@ impl Calendar {
     }
 }
 
+/// What the dates with `/` of some lines say about what comes first in them.
+#[derive(Debug, Default)]
+struct SlashDates {
+    /// Dates that have the month first, or the day.
+    months_first: usize,
+    days_first: usize,
+    /// The latest time of the others, with the month first and with the day first.
+    latest: Option<(Ticks, Ticks)>,
+    /// The times of the last of them.
+    last: Option<(Ticks, Ticks)>,
+}
+
+impl SlashDates {
+    fn add(&mut self, line: &str, zone: Zone, seen: Ticks) {
+        let time = |order| layout::header_time(line, &TimestampDefaults { zone, seen, order });
+        let (Some(month), Some(day)) = (time(DateOrder::Month), time(DateOrder::Day)) else { return };
+        self.days_first += usize::from(time(DateOrder::OnlyMonth) != Some(month));
+        self.months_first += usize::from(time(DateOrder::OnlyDay) != Some(day));
+        if month != day {
+            self.last = Some((month, day));
+            let (of_months, of_days) = self.latest.unwrap_or((month, day));
+            self.latest = Some((of_months.max(month), of_days.max(day)));
+        }
+    }
+
+    /// What comes first in all of them, of a file that was written last at `written`.
+    fn order(&self, written: Ticks) -> DateOrder {
+        let (Some(latest), Some(last)) = (self.latest, self.last) else {
+            // Lines that are written later may leave it open.
+            let is_day = self.days_first > 0 && self.months_first == 0;
+            return if is_day { DateOrder::Day } else { DateOrder::Month };
+        };
+        let after = |time: Ticks| time.get() - written.get();
+        let is_future = |time| after(time) > TICKS_PER_DAY;
+        let is_at_end = |time| after(time).abs() <= 2 * TICKS_PER_DAY;
+        let is_day = match (self.days_first, self.months_first) {
+            (0, 0) => is_future(latest.0) && !is_future(latest.1) || is_at_end(last.1) && !is_at_end(last.0),
+            (_, months) => months == 0,
+        };
+        if is_day { DateOrder::Day } else { DateOrder::Month }
+    }
+}
+
+/// Whether a line has a time whose date may be one with `/`.
+fn has_slash_date(line: &str, zone: Zone) -> bool {
+    let is_date = |part: &[u8]| matches!(part, [a, b'/', b] if a.is_ascii_digit() && b.is_ascii_digit());
+    line.as_bytes().windows(3).take(HEAD_BYTES).any(is_date) && time_in(line, zone, leap_year()).is_some()
+}
+
 /// A time of reading at the end of a leap year.
 fn leap_year() -> Ticks {
     Ticks::from_date(2001, 1, 1).unwrap_or_default()
 }
 
 fn time_in(line: &str, zone: Zone, seen: Ticks) -> Option<Ticks> {
-    layout::header_time(line, &TimestampDefaults { zone, seen })
+    layout::header_time(line, &TimestampDefaults { zone, seen, ..TimestampDefaults::default() })
 }
 
 /// What the time of a line leaves out: that which changes with the time of reading.
@@ -200,6 +280,7 @@ fn missing(line: &str, zone: Zone) -> Missing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::redact::{Redaction, Redactor};
     use super::super::{ParseOptions, RawRecord, SourceProfile};
     use super::*;
 
@@ -249,6 +330,98 @@ mod tests {
         ] {
             assert_eq!(times(lines, written), expected, "{lines}");
         }
+    }
+
+    #[test]
+    fn days_come_first_where_the_file_says_so() {
+        let days = |times: &[&str]| -> Vec<String> { times.iter().map(|time| format!("{time}T10:00:00Z")).collect() };
+        let lines = |dates: &[&str]| dates.iter().map(|date| format!("{date} 10:00:00 INFO a\n")).collect::<String>();
+        for (dates, written, expected) in [
+            // One number above 12 tells, wherever it is.
+            (
+                &["29/11/2026", "01/12/2026", "02/12/2026"][..],
+                "2026-12-02T10:00:01Z",
+                &["2026-11-29", "2026-12-01", "2026-12-02"],
+            ),
+            (
+                &["01/11/2026", "02/11/2026", "13/11/2026"],
+                "2027-03-01T00:00:00Z",
+                &["2026-11-01", "2026-11-02", "2026-11-13"],
+            ),
+            (
+                &["11/01/2026", "11/02/2026", "11/13/2026"],
+                "2027-03-01T00:00:00Z",
+                &["2026-11-01", "2026-11-02", "2026-11-13"],
+            ),
+            // Of both, nothing is known.
+            (
+                &["29/11/2026", "11/30/2026", "05/11/2026"],
+                "2026-11-30T10:00:00Z",
+                &["2026-11-29", "2026-11-30", "2026-05-11"],
+            ),
+            // The file was written when its last line says.
+            (
+                &["03/11/2026", "04/11/2026", "05/11/2026"],
+                "2026-11-05T10:00:00Z",
+                &["2026-11-03", "2026-11-04", "2026-11-05"],
+            ),
+            (
+                &["11/03/2026", "11/04/2026", "11/05/2026"],
+                "2026-11-05T10:00:00Z",
+                &["2026-11-03", "2026-11-04", "2026-11-05"],
+            ),
+            // Nothing is of the future.
+            (
+                &["01/11/2026", "10/11/2026", "12/11/2026"],
+                "2026-11-20T00:00:00Z",
+                &["2026-11-01", "2026-11-10", "2026-11-12"],
+            ),
+            // Nothing tells.
+            (
+                &["03/04/2025", "04/04/2025", "05/04/2025"],
+                "2026-11-20T00:00:00Z",
+                &["2025-03-04", "2025-04-04", "2025-05-04"],
+            ),
+        ] {
+            assert_eq!(times(&lines(dates), written), days(expected), "{dates:?} {written}");
+        }
+        // Lines that are written later are read as the first ones.
+        let mut profile = SourceProfile::default();
+        let first = b"29/11/2026 10:00:00 INFO a\n";
+        let read = |_, buffer: &mut [u8]| {
+            buffer[..first.len()].copy_from_slice(first);
+            Ok(first.len())
+        };
+        let options = ParseOptions::default();
+        profile.begin_file(first.len() as u64, Ticks::MAX, &options, read).expect("no errors");
+        let line = "05/12/2026 10:00:00 INFO a";
+        let raw = RawRecord::of_message(line.into(), line.as_bytes());
+        for _ in 0..3 {
+            let time = profile.raw_record(&raw, &options, Ticks::MAX).record.time;
+            assert_eq!(time, crate::rfc3339("2026-12-05T10:00:00Z"));
+            profile = SourceProfile::restore(&profile.save());
+        }
+    }
+
+    #[test]
+    fn a_secret_in_a_plain_line_changes_no_year() {
+        let redaction = Redaction::preset("email").expect("a preset");
+        let options = ParseOptions { redactor: Redactor::new([redaction]), ..ParseOptions::default() };
+        let lines = b"Mar 20 01:08:03 a b[1]: x\n";
+        let read = |_, buffer: &mut [u8]| {
+            buffer[..lines.len()].copy_from_slice(lines);
+            Ok(lines.len())
+        };
+        let mut profile = SourceProfile::default();
+        let written = crate::rfc3339("2024-03-27T00:00:00Z").expect("a time");
+        profile.begin_file(lines.len() as u64, written, &options, read).expect("no errors");
+        let mut time = |line: &str| {
+            let raw = RawRecord::of_message(line.into(), line.as_bytes());
+            let now = crate::rfc3339("2026-11-26T12:00:00Z").expect("a time");
+            profile.raw_record(&raw, &options, now).record.time.map(|time| time.to_string()).unwrap_or_default()
+        };
+        assert_eq!(time("to ann@example.com"), "");
+        assert_eq!(time("Mar 20 01:08:03 a b[1]: x"), "2024-03-20T01:08:03Z");
     }
 
     #[test]

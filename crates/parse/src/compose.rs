@@ -28,7 +28,8 @@ pub fn compose<'a>(
     options: &ParseOptions,
     seen: Ticks,
 ) -> Record<'a> {
-    let mut builder = RecordBuilder::new(&TimestampDefaults { zone: options.zone, seen });
+    let mut builder =
+        RecordBuilder::new(&TimestampDefaults { zone: options.zone, seen, ..TimestampDefaults::default() });
     builder.set(protocol.time, protocol.level, protocol.message);
     for (name, value) in members {
         builder.add(name, value);

@@ -31,7 +31,8 @@
 //! * `explicit`: patterns from the configuration.
 //! * `names`: the names that mean time, level, message, component, process or host. `level_names`: the values that mean a
 //!   level.
-//! * `calendar`: the year and the day that times leave out, from the time and the order of a file.
+//! * `calendar`: the year and the day that times leave out, and what comes first in their dates, from the time and the
+//!   order of a file.
 //! * `time_fields`: which field is the time, where no name is known.
 //! * `time_doubt`: what looks like a time, where no record has one.
 //! * `builder`: builds a record from names and values. `clef`: renders the message of a Serilog event.
@@ -126,8 +127,8 @@ pub use names::kept_name;
 pub use raw_record::RawRecord;
 pub use records::Records;
 pub use source_profile::{FormatError, Join, ParseOptions, SourceProfile};
-pub use timestamp::TimestampDefaults;
 pub use timestamp::zone::{UnknownZone, Zone, host_zone, host_zone_doubt};
+pub use timestamp::{DateOrder, TimestampDefaults};
 
 use daytable_model::record::Record;
 use daytable_model::time::{self, Ticks};
@@ -170,7 +171,7 @@ pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
     SourceProfile::default().chosen(
         choice,
         line,
-        TimestampDefaults { zone: Zone::Utc, seen: time::now() },
+        TimestampDefaults { seen: time::now(), ..TimestampDefaults::default() },
         Default::default(),
     )
 }

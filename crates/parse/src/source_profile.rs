@@ -18,7 +18,7 @@ use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::time_fields::{self, TimeFields};
 use super::timestamp::zone::Zone;
-use super::timestamp::{FullTime, TimestampDefaults};
+use super::timestamp::{DateOrder, FullTime, TimestampDefaults};
 use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
 use daytable_model::record::Record;
@@ -377,7 +377,8 @@ impl SourceProfile {
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
-        let defaults = TimestampDefaults { zone: options.zone, seen: self.headers.calendar.seen(seen) };
+        let Headers { calendar, .. } = &self.headers;
+        let defaults = TimestampDefaults { zone: options.zone, seen: calendar.seen(seen), order: calendar.order() };
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
         let cut = raw.filter(|raw| raw.is_cut());
         let rest = cut.and_then(|raw| raw.cut.as_ref()?.rest.as_ref()).map(|rest| &*rest.object);
@@ -410,9 +411,8 @@ impl SourceProfile {
                 Some(clean) => {
                     if parsed.format == Format::Plain {
                         // The plain record may have become a header, and headers are saved: drop the secret.
-                        let doubt = std::mem::take(&mut self.headers.doubt);
-                        self.headers = Headers::default();
-                        self.headers.doubt = doubt;
+                        let Headers { doubt, calendar, .. } = std::mem::take(&mut self.headers);
+                        (self.headers.doubt, self.headers.calendar) = (doubt, calendar);
                     }
                     if !knew_time {
                         // A name that was learned from this record may be, or contain, the secret, and is saved as well.
@@ -486,7 +486,7 @@ impl SourceProfile {
         if !is_possible || options.explicit.is_some() || options.redactor.is_some() || !self.gap.is_empty() {
             return None;
         }
-        let defaults = TimestampDefaults { zone: options.zone, seen };
+        let defaults = TimestampDefaults { zone: options.zone, seen, order: self.headers.calendar.order() };
         let is_left = Cell::new(false);
         let is_object = |reader: &LineReader| {
             let is_json = reader.format == Format::Json;
@@ -579,7 +579,8 @@ impl SourceProfile {
         self.format
     }
 
-    /// Learns from a file, before its first record is read, which years and days its times leave out. `length` are its
+    /// Learns from a file, before its first record is read, which years and days its times leave out, and what comes
+    /// first in its dates. `length` are its
     /// bytes, `written` is when it was written last. `read_at` reads at an offset; its errors are returned.
     pub fn begin_file(
         &mut self,
@@ -590,6 +591,11 @@ impl SourceProfile {
     ) -> io::Result<()> {
         self.headers.calendar = Calendar::of_file(length, written, options.zone, read_at)?;
         Ok(())
+    }
+
+    /// What comes first in dates such as `05/11/2026`, as far as [`SourceProfile::begin_file`] could tell.
+    pub fn date_order(&self) -> DateOrder {
+        self.headers.calendar.order()
     }
 
     /// Notes when the file was written last: a time without a date is no later.
@@ -712,7 +718,7 @@ impl SourceProfile {
 
     /// Defaults for questions that do not depend on the time of reading.
     fn any_time(options: &ParseOptions) -> TimestampDefaults {
-        TimestampDefaults { zone: options.zone, seen: Ticks::MAX }
+        TimestampDefaults { zone: options.zone, seen: Ticks::MAX, ..TimestampDefaults::default() }
     }
 }
 
@@ -736,9 +742,11 @@ fn cut_object<'a>(
     if is_expected { json::cut::parse(text, rest, defaults) } else { None }
 }
 
-/// An object, over one line or several; or an object in the first line, with the lines below as more of its message.
+/// An object, over one line or several, perhaps with the comma behind it that an array has; or an object in the first line,
+/// with the lines below as more of its message.
 fn object<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
-    let whole = json::parse(text, defaults);
+    let of_array = || json::parse(text.trim_ascii_end().strip_suffix(',')?, defaults);
+    let whole = json::parse(text, defaults).or_else(of_array);
     if whole.is_some() || !text.contains('\n') {
         return whole;
     }

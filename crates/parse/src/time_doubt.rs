@@ -4,7 +4,6 @@
 //! records whose secrets are replaced already.
 
 use super::layout::wide;
-use super::timestamp::zone::Zone;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Record, Value};
 use daytable_model::time::Ticks;
@@ -86,7 +85,7 @@ impl TimeDoubt {
 #[inline(never)]
 fn find<'r>(record: &'r Record<'_>) -> Option<&'r str> {
     // Any number may be seconds since 1970: texts alone look like times.
-    let defaults = TimestampDefaults { zone: Zone::Utc, seen: Ticks::MAX };
+    let defaults = TimestampDefaults { seen: Ticks::MAX, ..TimestampDefaults::default() };
     let is_point = |value: &Value<'_>| match value {
         Value::String(text) => timestamp::at_start(text.as_bytes(), &defaults)
             .is_some_and(|stamp| stamp.length == text.len() && stamp.form != timestamp::Form::Epoch),

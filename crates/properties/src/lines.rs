@@ -125,7 +125,11 @@ fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, Stri
         while let Some(raw) = assembler.next(&profile, reading) {
             let start = at + raw.start;
             let parsed = profile.raw_record(&raw, reading, seen);
-            let parts = explain(&raw.text, &parsed, &TimestampDefaults { zone: reading.zone, seen });
+            let parts = explain(
+                &raw.text,
+                &parsed,
+                &TimestampDefaults { zone: reading.zone, seen, ..TimestampDefaults::default() },
+            );
             for part in parts.iter().filter_map(|part| part.bytes.clone()) {
                 assert!(raw.text.get(part.clone()).is_some(), "{part:?} is no part of {:?}", raw.text);
             }

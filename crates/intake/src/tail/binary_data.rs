@@ -3,7 +3,7 @@
 //! Text in any encoding has few control characters; a stretch of zero bytes is a hole that a program left in its log, and
 //! tells nothing. Files of known formats are named, because each has another way to become text.
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 /// Zero bytes at a stretch that are a hole.
 const HOLE_BYTES: usize = 64;
@@ -57,6 +57,9 @@ pub(super) fn binary_reason(bytes: &[u8]) -> Option<String> {
     {
         return Some(format!("it is {name}, and has no lines: {advice}"));
     }
+    if is_array(bytes) {
+        return Some("it is one array of JSON: make lines of it: jq --compact-output '.[]' FILE >FILE.ndjson".into());
+    }
     if is_wide(bytes) {
         return Some("it is UTF-16 or UTF-32, which is not read: convert it with `iconv -f UTF-16LE -t UTF-8`".into());
     }
@@ -71,6 +74,17 @@ fn is_binary(bytes: &[u8]) -> bool {
     let is_control = |byte: &&u8| matches!(byte, 0 | 2..=6 | 14..=26 | 127);
     let controls = without_zeros.iter().filter(is_control).count();
     without_zeros.len() >= SAMPLE_BYTES_MIN && controls > 1 && controls * TEXT_BYTES_PER_CONTROL > without_zeros.len()
+}
+
+/// Whether the bytes begin an array of objects that has not each of them in a line of its own.
+fn is_array(bytes: &[u8]) -> bool {
+    let Some(rest) = bytes.trim_ascii_start().strip_prefix(b"[") else { return false };
+    let is_line_left = rest.trim_ascii_start().len() < rest.len()
+        && memchr(b'\n', rest).is_some_and(|at| rest[..at].trim_ascii().is_empty());
+    let Some(members) = rest.trim_ascii_start().strip_prefix(b"{") else { return false };
+    let first = members.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let is_name = members.trim_ascii_start().starts_with(b"\"");
+    is_name && !(is_line_left && (first.ends_with(b"}") || first.ends_with(b"},")))
 }
 
 /// Whether each second byte of letters is zero.
@@ -116,6 +130,8 @@ mod tests {
             (b"PK\x03\x04\x14\0\0\0\x08\0".to_vec(), "zip"),
             (tar, "tar"),
             (wide, "iconv"),
+            (b"[{\"time\":\"2026-11-21T08:00:00Z\"},{\"time\"".to_vec(), "jq"),
+            (b"[\n  {\n    \"time\": 1\n  }\n]\n".to_vec(), "jq"),
             (noise(1024), "binary data"),
             (noise(64), "binary data"),
             (vec![200, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1], "binary data"),
@@ -145,6 +161,8 @@ mod tests {
             b"PARENT process 12 ended\n".to_vec(),
             b"a line with one \x01 control character and more text\n".to_vec(),
             b"8=FIX.4.4\x019=12\x0135=D\x0149=A\x0156=B\x0110=128\x01\n".to_vec(),
+            b"[\n{\"a\": 1},\n{\"a\": 2}\n]\n".to_vec(),
+            b"[{pid 1}] started\n[{pid 1}] ended\n".to_vec(),
             b"\x1e{\"a\":1}\n\x1e{\"a\":2}\n\x1e{\"a\":3}\n".to_vec(),
         ] {
             assert_eq!(binary_reason(&bytes), None, "{:?}", String::from_utf8_lossy(&bytes));

@@ -43,19 +43,7 @@ impl ChunkReader {
         blocks: &TailBlocks,
         submissions: &mut Submissions,
     ) -> io::Result<ReadOutcome> {
-        let (batcher, newest) = submissions.rows();
-        let mut context = ReadContext {
-            buffer: &mut self.buffer,
-            router: &self.router,
-            batcher,
-            options: blocks.options(file.block),
-            counters: blocks.counters(file.block),
-            host: &self.host,
-            now: time::now(),
-            zeros_final_before: file.zeros_final_before,
-            newest,
-            rereading: None,
-        };
+        let mut context = self.context(file, blocks, submissions);
         let is_compressed = file.reader.content.as_ref().is_some_and(|content| content.is_compressed());
         let before = (file.state().position, file.state().ledger.lost_bytes);
         let outcome = file.reader.read_chunk(if is_compressed { TailEnd::Final } else { tail_end }, &mut context);
@@ -85,6 +73,38 @@ impl ChunkReader {
             file.reader.content = None;
         }
         Ok(outcome)
+    }
+
+    /// Writes what waited at the end of a file that has lost it. Returns its bytes.
+    pub(super) fn write_held(
+        &mut self,
+        file: &mut FollowedFile,
+        blocks: &TailBlocks,
+        submissions: &mut Submissions,
+    ) -> u64 {
+        file.reader.write_held(&mut self.context(file, blocks, submissions))
+    }
+
+    /// What reading a file needs.
+    fn context<'a>(
+        &'a mut self,
+        file: &FollowedFile,
+        blocks: &'a TailBlocks,
+        submissions: &'a mut Submissions,
+    ) -> ReadContext<'a> {
+        let (batcher, newest) = submissions.rows();
+        ReadContext {
+            buffer: &mut self.buffer,
+            router: &self.router,
+            batcher,
+            options: blocks.options(file.block),
+            counters: blocks.counters(file.block),
+            host: &self.host,
+            now: time::now(),
+            zeros_final_before: file.zeros_final_before,
+            newest,
+            rereading: None,
+        }
     }
 
     /// Returns the buffer to the system after a while without reading.

@@ -8,7 +8,7 @@
 //! from which its writer takes the line back is read on as if the line had not been read.
 //!
 //! Before that, an unfinished last line, and a last record that may continue in more lines ([`daytable_parse::Assembler`]), are left
-//! and read again with the bytes after them. A line or record that is longer than a chunk is read in one piece, up to
+//! and read again with the bytes after them. Their bytes are kept meanwhile: if the file loses them, they are final. A line or record that is longer than a chunk is read in one piece, up to
 //! the limit. A line over the limit is skipped, chunk by chunk, up to its newline, and then becomes a record of its
 //! first bytes. Until then the position stays at the start of the line, so a kill in between changes nothing. The
 //! profile of the source changes only together with the position.
@@ -44,6 +44,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes that are read at once, including those before the position.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of a record or line at the end of a file that are kept while it waits.
+const HELD_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the file that one entry of the journal may have.
 const ENTRY_SPAN_BYTES_MAX: usize = 64 << 20;
 
@@ -67,6 +69,9 @@ pub(super) struct FileReader {
     has_advanced: bool,
     /// How long the last record waits at the end of the file, because it may continue.
     open: Option<Duration>,
+    /// What waits behind the position, a record or a line without an end, unless it is long: if the file loses it, it is
+    /// final.
+    held: Box<[u8]>,
     /// None until the first record.
     parser: Option<Box<RecordParser>>,
     /// How the entries of the journal are read, if the file has such entries instead of lines.
@@ -165,6 +170,7 @@ impl FileReader {
             data_end: None,
             has_advanced: false,
             open: None,
+            held: Box::default(),
             parser: None,
             entries: None,
         }
@@ -193,6 +199,7 @@ impl FileReader {
         self.zeros = ZeroSearch::default();
         self.long_line = None;
         self.open = None;
+        self.held = Box::default();
         self.parser = None;
     }
 
@@ -223,6 +230,18 @@ impl FileReader {
             self.count_garbage(context.counters);
         }
         Ok(outcome)
+    }
+
+    /// Writes what waited at the end of the file, which the file has lost. Returns its bytes.
+    pub(super) fn write_held(&mut self, context: &mut ReadContext<'_>) -> u64 {
+        let held = std::mem::take(&mut self.held);
+        let used = self.records(&held, 0, TailEnd::Final, context);
+        if used > 0 {
+            let unended = unended_bytes(&held[..used]);
+            self.note_rest_of_line(0, held[0], unended > 0, context.counters);
+            self.advance(used as u64, &held[..used], unended, context.counters);
+        }
+        used as u64
     }
 
     /// Counts the garbage after compressed content, in the submission of its last records. So a restart does not count
@@ -276,6 +295,7 @@ impl FileReader {
         if n < proven || proven > 0 && xxh3_64(&context.buffer[..proven]) != proof.hash {
             return Ok(ReadOutcome::Rewritten);
         }
+        self.held = Box::default();
         if let Some(line) = self.long_line.take() {
             return self.pass_over(line, tail_end, context);
         }
@@ -327,6 +347,11 @@ impl FileReader {
                 let unended = if ends { 0 } else { unended_bytes(&data[..used]) };
                 self.note_rest_of_line(hole, data[0], unended > 0, context.counters);
                 self.advance(hole + used as u64, window, unended, context.counters);
+            }
+            let waiting = &buffer[before + used..before + length];
+            let is_behind_position = used > 0 || hole == 0;
+            if is_at_end && is_behind_position && self.entries.is_none() && waiting.len() <= HELD_BYTES_MAX {
+                self.held = waiting.into();
             }
             *context.buffer = buffer;
             if self.entries.is_some() {
@@ -616,6 +641,7 @@ impl FileReader {
             marks.push(mark_at(position, &before[..length]));
         }
         state.position = position;
+        self.held = Box::default();
         let (state, parser) = self.parts();
         parser.profile.note_unended(0);
         Arc::make_mut(state).profile = parser.profile.save();

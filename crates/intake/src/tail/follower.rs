@@ -59,7 +59,7 @@ pub(super) struct TailFollower {
     pub(super) files: FollowedFiles,
     pub(super) ignored: IgnoredFiles,
     pub(super) submissions: Submissions,
-    chunk_reader: ChunkReader,
+    pub(super) chunk_reader: ChunkReader,
     /// Whether every file that is discovered was there before the daemon.
     pub(super) is_first_discovery: bool,
     gauged_at: Option<Instant>,

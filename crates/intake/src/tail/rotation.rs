@@ -1,8 +1,8 @@
 //! Handles a file that left its path or changed its content.
 //!
 //! A renamed file is found by its inode beside its old path. A removed file is read to its end through the descriptor.
-//! A truncated file may have a copy beside it with the rest. Bytes are lost only if there is no copy, and they are
-//! counted.
+//! A truncated file may have a copy beside it with the rest. If there is none, a last record or line that waited becomes
+//! a record, and the unread bytes behind it are lost and counted.
 
 use super::discovery::DiscoveredFile;
 use super::file_content::FileContent;
@@ -140,6 +140,9 @@ impl TailFollower {
     fn abandon(&mut self, identity: SourceId, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (block, stat) = (file.block, file.stat);
+        // What waited was read, and is final now.
+        let held = self.chunk_reader.write_held(file, &self.blocks, &mut self.submissions);
+        let unread = unread.saturating_sub(held);
         if unread > 0 {
             tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before all of it was read: the unread bytes are lost");
         }

@@ -27,7 +27,7 @@ fn compared_after(others: &[String], other_options: &ParseOptions, lines: &[Stri
     for (number, line) in lines.iter().enumerate() {
         let known = {
             let mut copy = reading.clone();
-            let defaults = TimestampDefaults { zone: options.zone, seen };
+            let defaults = TimestampDefaults { zone: options.zone, seen, ..TimestampDefaults::default() };
             copy.read_by_layout(line, &Envelope::default(), options, &defaults, FullTime::default()).is_some()
         };
         read += usize::from(known);

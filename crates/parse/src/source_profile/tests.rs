@@ -1,6 +1,7 @@
 //! Tests: what a profile learns, and that it survives a restart.
 
 use super::*;
+use daytable_model::record::Level;
 use daytable_model::time::now;
 use proptest::prelude::*;
 
@@ -86,6 +87,21 @@ fn without_a_profile_the_open_record_shows_how_records_begin() {
     assert!(
         profile.begins("  indented", &plain) && !profile.goes_on("Traceback (most recent call last):", " x", &plain)
     );
+}
+
+#[test]
+fn objects_of_an_array_may_have_a_comma_behind_them() {
+    let lines =
+        ["[", "{\"level\":\"info\",\"msg\":\"a\"},", "  {\"level\":\"error\",\"msg\":\"b\"} ,", "{\"msg\":\"c\"}", "]"];
+    let (mut profile, options) = (SourceProfile::default(), ParseOptions::default());
+    let messages = lines.map(|line| {
+        let raw = RawRecord::of_message(line.into(), line.as_bytes());
+        let parsed = profile.raw_record(&raw, &options, Ticks::MIN);
+        (parsed.record.level, parsed.record.message.into_owned())
+    });
+    let said = |level, text: &str| (level, text.to_owned());
+    let [info, error] = [Some(Level::Info), Some(Level::Error)];
+    assert_eq!(messages, [said(None, "["), said(info, "a"), said(error, "b"), said(None, "c"), said(None, "]")]);
 }
 
 #[test]

@@ -88,10 +88,7 @@ impl<'a> DigitCursor<'a> {
             return None;
         }
         if let Some((is_afternoon, length)) = half(self.rest()) {
-            if !(1..=12).contains(&hour) {
-                return None;
-            }
-            hour = hour % 12 + if is_afternoon { 12 } else { 0 };
+            hour = hour_of_half(hour, is_afternoon)?;
             self.at += length;
         }
         since_midnight(hour, minute, second, ticks)
@@ -186,6 +183,17 @@ pub(super) fn fraction(text: &[u8]) -> (i64, &[u8]) {
         length += 1;
     }
     (ticks * 10i64.pow(missing), &text[length..])
+}
+
+/// The hour of the day that a clock with AM or PM shows. Some programs write it beside an hour of a 24-hour clock
+/// (`13:05:00 PM`, `0:05:00 AM`). Where the two contradict each other, it is no time.
+#[inline]
+pub(super) fn hour_of_half(hour: u32, is_afternoon: bool) -> Option<u32> {
+    match hour {
+        0..=12 => Some(hour % 12 + if is_afternoon { 12 } else { 0 }),
+        13..=23 if is_afternoon => Some(hour),
+        _ => None,
+    }
 }
 
 /// Whether `AM` or `PM` comes next, perhaps after a space: whether it is the afternoon, and the length.

@@ -11,15 +11,15 @@
 //! Nov 20 00:05:45              Nov 20 2026 00:05:45  Sun Dec 04 04:47:44 2005  Sun, 06 Nov 1994 08:49:37 GMT
 //! ```
 //!
-//! If the digits leave the order open, `/` means month before day, its most common use, and `.` and `-` mean day before
-//! month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, or the last one where `.`
+//! If the digits leave the order open, `/` means what its source is known for ([`DateOrder`]), else month before day, its
+//! most common use, and `.` and `-` mean day before month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, or the last one where `.`
 //! stands between them, unless that gives no date or a future one.
 
 use super::clock::{DigitCursor, Seconds, since_midnight};
 use super::language;
 use super::offset::{ends_word, two};
 use super::written_zone::{WrittenZone, zone};
-use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
+use super::{DateOrder, Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
 /// How old seconds since 1970 may be that could also be a month, a day and a time of day: such numbers are of 2001 to 2009.
@@ -370,7 +370,9 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
         if !padded || !(is_joined || cursor.eat(b' ')) {
             return None;
         }
-        let date = if first > 12 { WrittenDate::Short(second, first) } else { WrittenDate::Short(first, second) };
+        let order = if between == b'/' { defaults.order } else { DateOrder::Month };
+        let (month, day) = order.month_and_day(first, second);
+        let date = WrittenDate::Short(month, day);
         // `11/21 08:00 (name) text`, `11/21 08:00 + tty`
         if let [_, _, b':', _, _, b' ', b'(' | b'+' | b'-', ..] = cursor.rest() {
             let since_midnight = cursor.clock(b':', Seconds::Optional)?;
@@ -380,8 +382,8 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     }
     let year_digits = cursor.run();
     let third = cursor.number(2, 4)?;
-    let month_first = if between == b'/' { first <= 12 } else { second > 12 };
-    let (month, day) = if month_first { (first, second) } else { (second, first) };
+    let order = if between == b'/' { defaults.order } else { DateOrder::Day };
+    let (month, day) = order.month_and_day(first, second);
     let has_comma = cursor.eat(b',');
     dashes(cursor);
     if cursor.eat_any(b" T-:_[|;\t").is_none() && !has_comma {

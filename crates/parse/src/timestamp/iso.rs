@@ -1,6 +1,6 @@
 //! RFC 3339 and its variants: the form of most logs, so the reader makes as few tests as possible.
 
-use super::clock::{fraction, leap};
+use super::clock::{fraction, half, hour_of_half, leap};
 use super::offset::{ends_word, two};
 use super::written_zone::{WrittenZone, zone};
 use super::{Form, Stamp, TimestampDefaults, date, epoch, point};
@@ -36,10 +36,10 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
         return None;
     }
     let (second, fraction, rest) = seconds(rest)?;
-    // With an hour of a 24-hour clock, the letters AM and PM belong to the text.
+    // Where the letters AM and PM contradict the hour, they belong to the text.
     let (offset, length) = match rest {
         [b'Z', ..] => (WrittenZone::East(0), 1),
-        _ if super::clock::half(rest).is_some() && (1..=12).contains(&hour) => {
+        _ if half(rest).is_some_and(|(is_afternoon, _)| hour_of_half(hour, is_afternoon).is_some()) => {
             return date::from_digits(bytes, defaults);
         }
         _ => zone(rest)?,

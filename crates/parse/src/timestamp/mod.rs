@@ -50,12 +50,41 @@ pub struct TimestampDefaults {
     pub zone: Zone,
     /// The time of reading: a time without a year gets the year that puts it nearest before this time.
     pub seen: Ticks,
+    /// What comes first in a date with `/` between its numbers.
+    pub order: DateOrder,
 }
 
 impl Default for TimestampDefaults {
-    /// UTC, and a time of reading that gives no year.
+    /// UTC, a time of reading that gives no year, and months first.
     fn default() -> TimestampDefaults {
-        TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN }
+        TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN, order: DateOrder::Month }
+    }
+}
+
+/// What comes first in a date such as `05/11/2026`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DateOrder {
+    /// The month, unless its number is above 12.
+    #[default]
+    Month,
+    /// The day, unless the other number is above 12.
+    Day,
+    /// The month, or it is no date.
+    OnlyMonth,
+    /// The day, or it is no date.
+    OnlyDay,
+}
+
+impl DateOrder {
+    /// The month and the day of two numbers.
+    fn month_and_day(self, first: u32, second: u32) -> (u32, u32) {
+        let is_month_first = match self {
+            DateOrder::Month => first <= 12,
+            DateOrder::Day => second > 12,
+            DateOrder::OnlyMonth => true,
+            DateOrder::OnlyDay => false,
+        };
+        if is_month_first { (first, second) } else { (second, first) }
     }
 }
 

@@ -11,7 +11,7 @@ fn read(value: &Value<'_>) -> Option<Ticks> {
 
 /// Read in November 2026, in UTC.
 fn defaults() -> TimestampDefaults {
-    TimestampDefaults { zone: Zone::Utc, seen: "2026-11-21T12:00:00Z".parse_time() }
+    TimestampDefaults { seen: "2026-11-21T12:00:00Z".parse_time(), ..TimestampDefaults::default() }
 }
 
 trait ParseTime {
@@ -130,14 +130,35 @@ fn texts_that_are_not_timestamps() {
         "13-17 16:13:38.811",
         "03-17",
         "10.30 26:49:06",
-        "11/21/2026 13:00:00 PM",
-        "11/21/2026 0:00:00 AM",
+        "11/21/2026 13:00:00 AM",
+        "11/21/2026 24:00:00 PM",
         "2026-11-20 00:05:45 PMs",
         "1.2.3 4:5:6",
         "1/2/3/4",
     ] {
         assert_eq!(shown(written, &defaults()), None, "{written}");
         assert_eq!(read_with(&Value::String(written.into()), &defaults()), None, "{written}");
+    }
+}
+
+#[test]
+fn dates_with_slashes_are_in_the_order_of_their_source() {
+    use super::DateOrder::{Day, Month, OnlyDay, OnlyMonth};
+    let [november, may] = ["2026-11-05T10:00:00Z", "2026-05-11T10:00:00Z"];
+    for (written, order, time) in [
+        ("05/11/2026 10:00:00", Month, Some(may)),
+        ("05/11/2026 10:00:00", OnlyMonth, Some(may)),
+        ("05/11/2026 10:00:00", Day, Some(november)),
+        ("05/11/2026 10:00:00", OnlyDay, Some(november)),
+        ("05/11 10:00:00", Day, Some(november)),
+        ("05.11.2026 10:00:00", OnlyMonth, Some(november)),
+        ("11/21/2026 10:00:00", Day, Some("2026-11-21T10:00:00Z")),
+        ("11/21/2026 10:00:00", OnlyDay, None),
+        ("21/11/2026 10:00:00", Month, Some("2026-11-21T10:00:00Z")),
+        ("21/11/2026 10:00:00", OnlyMonth, None),
+    ] {
+        let defaults = TimestampDefaults { order, ..defaults() };
+        assert_eq!(shown(written, &defaults).as_deref(), time, "{written} {order:?}");
     }
 }
 
@@ -168,6 +189,11 @@ fn dates_in_other_orders() {
         ("21/11/26 08:00:00", "2021-11-26T08:00:00Z"),
         ("11/21/2026 8:00:00 PM", "2026-11-21T20:00:00Z"),
         ("11/21/2026 12:30 am", "2026-11-21T00:30:00Z"),
+        ("11/21/2026 13:30:05 PM", "2026-11-21T13:30:05Z"),
+        ("11/21/2026 23:30:05 PM", "2026-11-21T23:30:05Z"),
+        ("11/21/2026 0:30:05 AM", "2026-11-21T00:30:05Z"),
+        ("2026-11-21 13:30:05 PM", "2026-11-21T13:30:05Z"),
+        ("2026-11-21 00:30:05 AM", "2026-11-21T00:30:05Z"),
         ("21/11/2026 08:00:00", "2026-11-21T08:00:00Z"),
         ("03/04/2026 08:00:00", "2026-03-04T08:00:00Z"),
         ("03.04.2026 08:00:00,5", "2026-04-03T08:00:00.500Z"),
@@ -238,7 +264,7 @@ fn a_missing_year_is_the_latest_before_the_time_of_reading() {
         ("Nov 20 00:05:45 2005", "2026-11-21T12:00:00Z", "2005-11-20T00:05:45Z"),
         ("Nov 20 00:05:45 CET", "2026-11-21T12:00:00Z", "2026-11-19T23:05:45Z"),
     ] {
-        let defaults = TimestampDefaults { zone: Zone::Utc, seen: seen.parse_time() };
+        let defaults = TimestampDefaults { seen: seen.parse_time(), ..TimestampDefaults::default() };
         assert_eq!(shown(written, &defaults).as_deref(), Some(meant), "{written} read at {seen}");
     }
     assert_eq!(shown("Nov 20 00:05:45", &TimestampDefaults::default()), None);

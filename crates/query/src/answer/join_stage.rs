@@ -18,6 +18,9 @@ use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+/// After how many rows the stage asks whether the answer goes on: a few records may have very many rows together.
+const ASKED_EVERY: usize = 256;
+
 /// A row of the other query, with its values of the fields in `by`.
 struct JoinRow {
     hash: u64,
@@ -149,24 +152,27 @@ impl JoinTable {
 pub(super) struct JoinStage<'q> {
     join: JoinPipe,
     table: Rc<JoinTable>,
+    /// Rows that were made, of all records.
+    made: usize,
     budget: AnswerBudget,
     go_on: &'q dyn Fn() -> bool,
 }
 
 impl<'q> JoinStage<'q> {
     pub(super) fn new(join: &JoinPipe, table: &Rc<JoinTable>, context: &PipelineContext<'q>) -> JoinStage<'q> {
-        JoinStage { join: join.clone(), table: table.clone(), budget: context.budget.clone(), go_on: context.go_on }
+        let (join, table) = (join.clone(), table.clone());
+        JoinStage { join, table, made: 0, budget: context.budget.clone(), go_on: context.go_on }
     }
 }
 
 impl<'q> PipeStage<'q> for JoinStage<'q> {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         let row = item.into_row();
-        let JoinStage { join, table, budget, go_on } = self;
-        let mut number = 0usize;
+        let JoinStage { join, table, made, budget, go_on } = self;
+        let before = *made;
         let flow = table.each(&key_of(&join.by, &row), &mut |other| {
-            number += 1;
-            if number.is_multiple_of(1024) && !go_on() {
+            *made += 1;
+            if made.is_multiple_of(ASKED_EVERY) && !go_on() {
                 return ControlFlow::Break(());
             }
             let mut joined = row.clone();
@@ -183,7 +189,7 @@ impl<'q> PipeStage<'q> for JoinStage<'q> {
             next(AnswerItem::Row(joined))
         });
         match flow {
-            Ok(ControlFlow::Continue(())) if number == 0 && !join.is_inner => next(AnswerItem::Row(row)),
+            Ok(ControlFlow::Continue(())) if *made == before && !join.is_inner => next(AnswerItem::Row(row)),
             Ok(flow) => flow,
             Err(stop) => stopped(stop, budget),
         }

@@ -219,7 +219,11 @@ fn answer_within(
     }
     let predicate = Arc::new(Predicate::new(&query.filter, options.now));
     // How many rows a remote store is asked for at once. More are read where a filter leaves records out.
-    let limit = wanted_records(query, options).filter(|_| query.filter == Expression::All);
+    let wanted = wanted_records(query, options.filter.limit);
+    let limit = match wanted {
+        WantedRecords::Newest(limit) if query.filter == Expression::All => Some(limit),
+        _ => None,
+    };
     let filter = Filter { limit, ..pushed_down(&predicate, &options.filter) };
     let context = PipelineContext { now: options.now, seconds, budget: budget.clone(), go_on };
     let mut pipeline = Pipeline::joining(&query.pipes, &joined, &context);
@@ -271,7 +275,6 @@ fn answer_within(
             aggregate_fields(&selection, &predicate, question, budget, &mut |found| pipeline.add_field(found))
                 .map(|report| gathered(report, "values"))
         } else {
-            let wanted = wanted_records(query, options).map_or(WantedRecords::All, WantedRecords::Newest);
             let fields = fields_of_records(&query.pipes);
             select_matching(&selection, &predicate, wanted, fields.as_deref(), |record| {
                 matched += 1;
@@ -476,12 +479,31 @@ pub fn is_newest_first(query: &ParsedQuery) -> bool {
     !query.pipes.iter().any(Pipe::needs_all)
 }
 
-/// How many records an answer needs, if few may do.
-fn wanted_records(query: &ParsedQuery, options: &AnswerOptions) -> Option<u64> {
-    let first = query.pipes.iter().take_while(|pipe| !pipe.needs_all());
-    let limits = first.filter_map(|pipe| if let Pipe::Limit(limit) = pipe { Some(*limit) } else { None });
-    let limit = options.filter.limit.filter(|_| !query.pipes.iter().any(Pipe::needs_all));
-    limits.chain(limit).min()
+/// How many records an answer needs that gives at most `limit` of its last step.
+fn wanted_records(query: &ParsedQuery, limit: Option<u64>) -> WantedRecords {
+    // The records in front of a limit that are left out: none of them, this many of the newest, or nobody knows.
+    let (mut left_out, mut least, mut is_limited) = (Some(0u64), None::<u64>, false);
+    let mut limit_rows = |left_out: Option<u64>, rows: u64| {
+        let records = left_out.map(|left_out| rows.saturating_add(left_out));
+        (least, is_limited) = (least.into_iter().chain(records).min(), true);
+    };
+    for pipe in query.pipes.iter().take_while(|pipe| !pipe.needs_all()) {
+        match pipe {
+            Pipe::Limit(rows) => limit_rows(left_out, *rows),
+            Pipe::Offset(rows) => left_out = left_out.map(|left_out| left_out.saturating_add(*rows)),
+            Pipe::Join(join) if !join.is_inner => {}
+            _ if pipe.effect().flow != RowFlow::Each => left_out = None,
+            _ => {}
+        }
+    }
+    if let Some(rows) = limit.filter(|_| !query.pipes.iter().any(Pipe::needs_all)) {
+        limit_rows(left_out, rows);
+    }
+    match least {
+        Some(records) => WantedRecords::Newest(records),
+        None if is_limited => WantedRecords::UntilEnough,
+        None => WantedRecords::All,
+    }
 }
 
 /// The reasons to cut an answer while records are read.

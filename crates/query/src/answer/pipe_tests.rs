@@ -2,6 +2,7 @@
 
 use super::accumulator::Accumulator;
 use super::answer_budget::AnswerBudget;
+use super::join_stage::JoinRows;
 use super::pipes::{PipeGrowth, Pipeline, growth};
 use super::stage::PipelineContext;
 use super::{ANSWER_BYTES_MAX, AnswerItem, AnswerRow};
@@ -14,6 +15,7 @@ use daytable_platform::budget::{MemoryBudget, OverBudget, RECORD_BYTES_MAX};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Rows as `name=value` with white space between.
@@ -487,6 +489,39 @@ fn a_pipe_that_nobody_waits_for_ends_within_a_record() {
     let (rows, over, _) = made(&pipes, &"A".repeat(1 << 20), &go_on);
     // Within the record, and before its stages pass on what they kept.
     assert_eq!((rows, over, asked.get()), (Vec::new(), None, 2));
+}
+
+/// Each record has fewer rows than the stage makes between two looks, and all of them together have many more.
+#[test]
+fn pipes_that_nobody_waits_for_end_between_records() {
+    let pipes = pipes_of("join by (a) (*) | join by (a) (*)");
+    let budget = AnswerBudget::new(MemoryBudget::unshared(32 << 20).question());
+    let tables: Vec<_> = pipes
+        .iter()
+        .map(|pipe| {
+            let Pipe::Join(join) = pipe else { panic!("{pipe:?}") };
+            let mut other = JoinRows::new(join, &budget);
+            for row in rows(&vec!["a=1 b=2"; 50].join(";")) {
+                other.add(AnswerItem::Row(row)).expect("room");
+            }
+            other.finish(&|| true).map_or_else(|_| panic!("no room"), Rc::new)
+        })
+        .collect();
+    for pipes_before in [&pipes[..], &[]] {
+        let passed = std::cell::Cell::new(0);
+        let go_on = || passed.get() < 1000;
+        let context = PipelineContext { now: Ticks::MAX, seconds: None, budget: budget.clone(), go_on: &go_on };
+        let mut pipeline = Pipeline::joining(pipes_before, &tables, &context);
+        let mut sink = |_| {
+            passed.set(passed.get() + 1);
+            ControlFlow::Continue(())
+        };
+        let is_over = (0..10_000).any(|_| {
+            let row = rows("a=1").remove(0);
+            pipeline.push(AnswerItem::Row(row), &mut sink).is_break()
+        });
+        assert!(is_over && passed.get() < 2000, "{} pipes: {} rows", pipes_before.len(), passed.get());
+    }
 }
 
 fn random_pipe() -> impl Strategy<Value = String> {

@@ -35,7 +35,12 @@ pub struct Pipeline<'q> {
     go_on: &'q dyn Fn() -> bool,
     /// The stage to which groups are added.
     grouping_at: usize,
+    /// Items that were pushed.
+    pushed: u64,
 }
+
+/// After how many items the pipes ask whether the answer goes on. They may take much longer for an item than its reading.
+const ASKED_EVERY: u64 = 64;
 
 impl<'q> Pipeline<'q> {
     /// Prepares the pipes, none of which joins anything.
@@ -65,11 +70,15 @@ impl<'q> Pipeline<'q> {
             stage
         });
         let (budget, go_on) = (context.budget.clone(), context.go_on);
-        Pipeline { stages: stages.collect(), budget, go_on, grouping_at: 0 }
+        Pipeline { stages: stages.collect(), budget, go_on, grouping_at: 0, pushed: 0 }
     }
 
-    /// Passes an item through the stages.
+    /// Passes an item through the stages. Breaks if they need no more, and now and then if nobody waits for the answer.
     pub fn push(&mut self, item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
+        self.pushed += 1;
+        if self.pushed.is_multiple_of(ASKED_EVERY) && !(self.go_on)() {
+            return ControlFlow::Break(());
+        }
         push(&mut self.stages, item, sink)
     }
 

@@ -534,6 +534,31 @@ fn an_answer_that_is_cut_says_so() {
     assert_eq!((report.given, report.cut), (2, None));
 }
 
+/// Records are read in pieces of the size of what is wanted. Where pipes leave records out, that is not the limit.
+#[test]
+fn a_limit_behind_pipes_that_leave_records_out_does_not_say_how_many_records_are_wanted() {
+    use super::{WantedRecords, wanted_records};
+    for (query, limit, wanted) in [
+        ("*", None, WantedRecords::All),
+        ("*", Some(100), WantedRecords::Newest(100)),
+        ("a | limit 5 | filter b:1", Some(100), WantedRecords::Newest(5)),
+        ("a | offset 20 | limit 5", Some(100), WantedRecords::Newest(25)),
+        ("a | offset 20", Some(100), WantedRecords::Newest(120)),
+        ("a | copy b as c | limit 7 | stats count() n", Some(100), WantedRecords::Newest(7)),
+        ("a | extract \"<n> \" from message | filter n:=1", Some(100), WantedRecords::UntilEnough),
+        ("a | sample 1000", Some(100), WantedRecords::UntilEnough),
+        ("a | sample 1000 | limit 5", None, WantedRecords::UntilEnough),
+        ("a | limit 500 | sample 1000 | limit 5", None, WantedRecords::Newest(500)),
+        ("a | join by (n) (b)", Some(100), WantedRecords::Newest(100)),
+        ("a | join by (n) (b) inner", Some(100), WantedRecords::UntilEnough),
+        ("a | sample 1000 | stats count() n", Some(100), WantedRecords::All),
+        ("a | sort by (n)", Some(100), WantedRecords::All),
+    ] {
+        let parsed = ParsedQuery::parse(query).expect("a query");
+        assert_eq!(wanted_records(&parsed, limit), wanted, "{query} {limit:?}");
+    }
+}
+
 #[test]
 fn the_context_of_a_record_is_in_the_order_of_its_source_across_tables() {
     // Every fifth record has a time that is some minutes too early.

@@ -117,6 +117,11 @@ struct Scenario {
     steps: Vec<Step>,
 }
 
+/// Records wait longer than a test does.
+fn waits_long(bench: &mut Bench) {
+    bench.options.reading.join.wait = Duration::from_secs(600);
+}
+
 /// The same options as [`Bench::new`].
 fn plain(_: &mut Bench) {}
 
@@ -385,16 +390,56 @@ fn copied_and_truncated() -> Vec<Scenario> {
             ],
         ),
         scenario(
-            "bytes truncated before they are read",
+            "a line that waits for its end, and is truncated",
             plain,
             vec![Start, append("app.log", "one\nunfinished"), expect(&["one"])],
             vec![
                 Truncate("app.log"),
                 append("app.log", "new one\n"),
+                expect(&["one", "unfinished", "new one"]),
+                Status("one", SourceStatus::Ended),
+                Lost("one", 0),
+            ],
+        ),
+        scenario(
+            "a record that may continue, and is truncated",
+            waits_long,
+            vec![Start, append("app.log", "2026-11-21 08:00:00 INFO one\n2026-11-21 08:00:01 INFO two\n"), Rows(1)],
+            vec![
+                Truncate("app.log"),
+                append("app.log", "2026-11-21 08:00:02 INFO three\n2026-11-21 08:00:03 INFO four\n"),
+                Await("three".into()),
+                expect(&["one", "two", "three"]),
+                Status("one", SourceStatus::Ended),
+                Lost("one", 0),
+            ],
+        ),
+        scenario(
+            "a record that may continue, and is written over behind a hole",
+            waits_long,
+            vec![Start, append("app.log", "2026-11-21 08:00:00 INFO one\n2026-11-21 08:00:01 INFO two\n"), Rows(1)],
+            vec![
+                Write(
+                    "app.log",
+                    "2026-11-21 08:00:00 INFO other\n2026-11-21 08:00:01 INFO tow\n2026-11-21 08:00:02 INFO more\n",
+                ),
+                Await("other".into()),
+                Await("tow".into()),
+                expect(&["one", "two", "other", "tow"]),
+                Lost("one", 0),
+            ],
+        ),
+        scenario(
+            "a line that is too long to be kept while it waits, and is truncated",
+            plain,
+            vec![Start, Append("app.log", format!("one\n{}", "x".repeat(20_000))), expect(&["one"])],
+            vec![
+                Truncate("app.log"),
+                append("app.log", "new one\n"),
                 expect(&["one", "new one"]),
                 Status("one", SourceStatus::Ended),
-                Lost("one", 10),
-                Event(SourceEvent::BytesDestroyed, 10),
+                Lost("one", 20_000),
+                Event(SourceEvent::BytesDestroyed, 20_000),
             ],
         ),
     ]
