@@ -24,8 +24,9 @@ pub(super) const NO_NUMBER: u32 = u32::MAX;
 pub(super) struct ValueNumbers {
     texts: TextTable,
     packed: PackedTexts,
-    /// The printed texts of the values that are not texts.
+    /// The printed texts of the values that are neither texts nor whole numbers, and the number of each.
     printed: TextTable,
+    of_printed: Vec<u32>,
     typed: Vec<OwnedValue>,
     whole: HashMap<i64, u32, foldhash::fast::RandomState>,
     times: HashMap<i64, u32, foldhash::fast::RandomState>,
@@ -51,6 +52,7 @@ impl ValueNumbers {
         self.texts.empty();
         self.packed.empty();
         self.printed.empty();
+        self.of_printed.clear();
         self.typed.clear();
         self.whole.clear();
         self.times.clear();
@@ -65,7 +67,7 @@ impl ValueNumbers {
             Property::String("") if !self.is_exact => ABSENT,
             Property::String(text) => self.of_text(text),
             Property::Int64(n) => self.of_whole(n, value),
-            Property::Int32(n) => self.of_whole(n.into(), value),
+            Property::Int32(n) if !self.is_exact => self.of_whole(n.into(), value),
             Property::DateTime(time) => {
                 let number = match self.times.get(&time.get()) {
                     Some(number) => return *number,
@@ -156,7 +158,7 @@ impl ValueNumbers {
         if let Some(number) = self.whole.get(&n) {
             return *number;
         }
-        let number = self.of_typed(value);
+        let number = self.add_typed(value);
         if number != NO_NUMBER {
             self.whole.insert(n, number);
         }
@@ -167,22 +169,35 @@ impl ValueNumbers {
         let mut text = value.text();
         if self.is_exact {
             text = format!("{:?} {text}", value.kind()).into();
+        } else if let Some(n) = printed_whole(&text) {
+            return self.of_whole(n, value);
         }
-        let Some(number) = self.printed.number(&text, !self.is_frozen) else { return NO_NUMBER };
-        if number as usize == self.typed.len() {
-            self.typed.push(value.into());
+        let Some(printed) = self.printed.number(&text, !self.is_frozen) else { return NO_NUMBER };
+        if let Some(number) = self.of_printed.get(printed as usize) {
+            return *number;
         }
+        let number = self.add_typed(value);
+        self.of_printed.push(number);
+        number
+    }
+
+    /// The number of a value that is new and no text.
+    fn add_typed(&mut self, value: Property<'_>) -> u32 {
+        // Three numbers in a row stand for each.
+        let number = u32::try_from(self.typed.len()).ok().filter(|number| *number < u32::MAX / 3 - 2);
+        let Some(number) = number.filter(|_| !self.is_frozen) else { return NO_NUMBER };
+        self.typed.push(value.into());
         3 * number + 2
     }
 
     /// Whether no text is also the text of another value.
     pub(super) fn are_alike(&self) -> bool {
-        self.texts.len() + self.packed.keys.len() == 0 || self.printed.len() == 0
+        self.texts.len() + self.packed.keys.len() == 0 || self.typed.is_empty()
     }
 
     /// At least this many values have different texts.
     pub(super) fn distinct_min(&self) -> usize {
-        (self.texts.len() + self.packed.keys.len()).max(self.printed.len())
+        (self.texts.len() + self.packed.keys.len()).max(self.typed.len())
     }
 
     /// An estimate of the memory.
@@ -190,6 +205,7 @@ impl ValueNumbers {
         self.texts.bytes()
             + self.packed.bytes()
             + self.printed.bytes()
+            + 4 * self.of_printed.capacity()
             + 32 * self.typed.len()
             + 32 * (self.whole.len() + self.times.len() + self.floats.len())
             + 4 * self.translated.1.capacity()
@@ -484,6 +500,13 @@ impl PackedTexts {
         let recent = size_of::<(ShortPattern, u32)>() * self.recent.len();
         self.patterns.bytes() + recent + 8 * self.keys.capacity() + 12 * self.slots.len()
     }
+}
+
+/// The whole number that is printed as this text.
+fn printed_whole(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    let is_printed = digits.iter().all(u8::is_ascii_digit) && (digits != b"0" || text == "0");
+    text.parse().ok().filter(|_| is_printed && (digits.len() == 1 || digits[0] != b'0'))
 }
 
 /// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most identifiers, whose patterns do not repeat.
