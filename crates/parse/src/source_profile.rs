@@ -246,7 +246,7 @@ impl SourceProfile {
         if let Some(goes_on) = structured::goes_on(open, text, &self.headers) {
             return goes_on && options.format != FormatChoice::Only(Format::Plain);
         }
-        if trace::is_inner(text) && layout::both_begin(layout::first_line(open), text, &defaults) {
+        if trace::is_inner(text) && layout::begins_with_indent(layout::first_line(open), text, &defaults) {
             return false;
         }
         // Without a profile, the first line of the open record shows how records begin.

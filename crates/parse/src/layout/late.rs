@@ -249,6 +249,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || bytes[..start] == *b"[ " && after.starts_with(b" |")
                 // `[Parent 1234: Main Thread]: D/nsHttp text`
                 || plain < 2 && word != "A" && matches!(bytes[..start], [.., b']', b':', b' '] | [.., b']', b' ']) && is_tag(after)
+                // `[TASK_MANAGER    ]I: text`
+                || plain == 0 && before == Some(b']') && after.starts_with(b": ") && matches!(word, "D" | "I" | "W" | "E" | "F")
                 // A column of letters: `T-140   E BROKER`.
                 || plain == 0 && word != "A" && bytes[..start].ends_with(b"  ") && matches!(after, [b' ', b'A'..=b'Z', ..]);
         }
@@ -312,12 +314,13 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
         // `Error in <File::open>: text`
         [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => is_place_of_error(rest),
+        // `warn  - text`
+        rest if plain == 0 && is_spaced && is_before_a_sign(rest) => true,
         rest if is_wide(rest) => {
             let is_first_capital = word.starts_with(|first: char| first.is_ascii_uppercase());
             is_set_apart || is_spaced && plain == 0 && (is_capital || is_first_capital && start > 0)
         }
         [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
-        [b' ', next, ..] if plain == 0 && is_spaced && !next.is_ascii_alphanumeric() => true,
         [] | [b' ', ..] if is_named(bytes, start) => true,
         // `LedgerMaster:WRN text`
         [b' ', ..] if before == Some(b':') && is_capital && plain < 2 => true,
@@ -352,6 +355,12 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a sign that is neither a letter nor a digit follows behind spaces.
+fn is_before_a_sign(after: &[u8]) -> bool {
+    let rest = after.trim_ascii_start();
+    rest.len() < after.len() && rest.first().is_some_and(|next| !next.is_ascii_alphanumeric())
 }
 
 /// Whether one word with a colon behind it begins a text.

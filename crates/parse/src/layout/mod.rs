@@ -150,16 +150,15 @@ pub(super) fn is_untimed(line: &str) -> bool {
     .is_some()
 }
 
-/// Whether two lines with an indent have both a time near their start, or both a column of levels: records may begin with
-/// an indent.
+/// Whether a line with an indent begins a record: it has a time near its start or begins with a column of levels, and so does
+/// the open record. Below a record without a time, the column of levels alone says it.
 ///
 /// ```text
 ///    info 2025-11-21 08:00:01.123   gsvc   text
 ///  WARN  text
 ///  8:00:01 text
 /// ```
-pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
-    let is_timed = |line: &str| timed_format(line, defaults).is_some();
+pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
     let is_column = |line: &str| {
         let token = shape::token(line, skip_spaces(line.as_bytes(), 0)).filter(|token| token.gap > 1);
         token.is_some_and(|token| match token.kind {
@@ -170,9 +169,14 @@ pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -
             _ => false,
         })
     };
-    let is_open = |line: &str| wide::is_clock_behind_a_space(line, defaults) || is_starred(line);
-    trace::is_inner(open)
-        && (is_timed(open) && is_timed(text) || is_column(open) && is_column(text) || is_open(open) && is_open(text))
+    let is_timed = |line: &str| timed_format(line, defaults).is_some();
+    let begins = |line: &str| {
+        is_column(line) || is_starred(line) || wide::is_clock_behind_a_space(line, defaults) || is_timed(line)
+    };
+    match trace::is_inner(open) {
+        true => begins(text) && begins(open),
+        false => is_column(text) && !is_timed(open),
+    }
 }
 
 /// ` ***WARNING: text`

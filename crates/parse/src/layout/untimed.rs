@@ -140,12 +140,14 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 sketch.level(level, start, level_end);
                 sketch.component(component);
                 return Some(sketch.finish(text_after(text, end + 1), Format::Text));
-            } else if token.gap > 1
-                && word.len() > 3
-                && matches!(word, "debug" | "info" | "notice" | "warn" | "warning" | "error")
-                && shape::token(line, skip_spaces(line.as_bytes(), token.end))?.gap > 1
+            } else if matches!(word, "debug" | "info" | "notice" | "warn" | "warning" | "error")
+                && let next = shape::token(line, skip_spaces(line.as_bytes(), token.end))?
+                && let shape::WordKind::Word(text) = next.kind
+                && (token.gap > 1 && next.gap > 1
+                    || text.starts_with(|first: char| first.is_ascii_uppercase())
+                    || next.mark == b':' && shape::name(text) == shape::NameShape::Surely)
             {
-                // `info     inventory        text`
+                // `info     inventory        text`, `error An error occurred`, `warning package.json: text`
                 (level_at(word, 0)?, token.end)
             } else if is_capital
                 && matches!(

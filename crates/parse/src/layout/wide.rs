@@ -32,7 +32,7 @@ const EPOCH_DAYS: i64 = 20 * 366;
 pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let is_open = context.is_unknown || context.habits.is_wide();
     // Tables have lines of their own for what they are: `#Date: …`.
-    if !is_open || line.starts_with('#') && !line.starts_with("##") {
+    if !is_open || matches!(line.as_bytes(), [b'#', b' ' | b'A'..=b'Z' | b'a'..=b'z', ..]) {
         return None;
     }
     if let Some(parsed) = labelled(text, context) {
@@ -59,7 +59,8 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             .or_else(|| late::level(line, at + stamp.length))
             .or_else(|| late::level(line, 0))
             .or_else(|| late::in_angles(line, at + stamp.length))
-            .or_else(|| late::numbered(line, at + stamp.length)),
+            .or_else(|| late::numbered(line, at + stamp.length))
+            .or_else(|| first_column(line)),
         None => late::level(header, 0).or_else(|| behind_a_process(header)),
     };
     let is_header = |start: usize| {
@@ -308,6 +309,12 @@ fn has_only_marks(line: &str, start: usize) -> bool {
     };
     let words = || outer.split(' ').filter(|word| !word.is_empty());
     words().all(is_mark) && words().filter(|word| is_speaker(word)).count() < 2
+}
+
+/// The letter of a level in a column of its own: `E      hello  k3v9x1y2  2025-11-21 08:00:01.123  text`.
+fn first_column(line: &str) -> Option<LevelPlace> {
+    let first = shape::token(line, 0).filter(|first| first.gap > 1 && first.end == 1)?;
+    Some((shape::letter(line.as_bytes()[0])?, first.start, first.end))
 }
 
 /// `0x55a1`
