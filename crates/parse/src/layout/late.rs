@@ -286,9 +286,9 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         // `*ERROR* [thread] text`
         [b'*', b' ', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
-        // `0024:err:module:load text`
+        // `0024:err:module:load text`, `0123.456:0024:warn:module:load text`
         [b':', next, ..] if next.is_ascii_alphabetic() && before == Some(b':') => {
-            start > 1 && bytes[..start - 1].iter().all(u8::is_ascii_hexdigit)
+            start > 1 && bytes[..start - 1].iter().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
         }
         // `ERROR:core:connect: text`
         [b':', next, ..] if next.is_ascii_alphabetic() => plain == 0 && is_spaced && word.len() > 3,

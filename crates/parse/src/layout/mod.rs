@@ -109,7 +109,7 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
         _ if habits.is_wide() && wide::is_timed(line, defaults) => true,
         _ => {
             timed_format(line, defaults).is_some()
-                || matches!(line.as_bytes(), [b'{', .., b'}'])
+                || matches!(line.as_bytes(), [b'{', b'"' | b' ', .., b'}'] | b"{}")
                 || is_pair(line)
                 || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
         }
@@ -151,7 +151,8 @@ pub(super) fn is_untimed(line: &str) -> bool {
 }
 
 /// Whether a line with an indent begins a record: it has a time near its start or begins with a column of levels, and so does
-/// the open record. Below a record without a time, the column of levels alone says it.
+/// the open record. Below a record without a time,
+/// a column of levels behind one space is enough.
 ///
 /// ```text
 ///    info 2025-11-21 08:00:01.123   gsvc   text
@@ -159,23 +160,26 @@ pub(super) fn is_untimed(line: &str) -> bool {
 ///  8:00:01 text
 /// ```
 pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
+    // `WARN  text`, and ` INFO text` beside `DEBUG text`.
     let is_column = |line: &str| {
-        let token = shape::token(line, skip_spaces(line.as_bytes(), 0)).filter(|token| token.gap > 1);
-        token.is_some_and(|token| match token.kind {
-            shape::WordKind::Word(word) => {
-                shape::is_capital(token.kinds)
-                    && (Level::from_word(word).is_some() || crate::level_names::foreign(word, true).is_some())
-            }
-            _ => false,
-        })
+        let word = line.trim_start_matches(' ');
+        let (word, rest) = word.split_once(' ').unwrap_or((word, ""));
+        let is_right = || line.len() - word.len() - rest.len() == 2 && word.len() == 4;
+        let is_set_off = (rest.starts_with(' ') || is_right()) && shape::is_capital(shape::kinds_of(word));
+        (is_set_off || rest.starts_with(": "))
+            && (Level::from_word(word).is_some() || crate::level_names::foreign(word, true).is_some())
     };
     let is_timed = |line: &str| timed_format(line, defaults).is_some();
     let begins = |line: &str| {
-        is_column(line) || is_starred(line) || wide::is_clock_behind_a_space(line, defaults) || is_timed(line)
+        is_column(line)
+            || is_starred(line)
+            || is_timed(line)
+            || wide::is_timed(line, defaults)
+            || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
     };
     match trace::is_inner(open) {
         true => begins(text) && begins(open),
-        false => is_column(text) && !is_timed(open),
+        false => !text.starts_with("  ") && is_column(text) && !is_timed(open),
     }
 }
 
@@ -257,7 +261,6 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
             }
             timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
         }
-        b'(' => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
             match syslog::rfc_5424(line, 2, &context.defaults, &mut sketch, false) {
@@ -265,8 +268,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
                 _ => timed(text, line, context),
             }
         }
-        b'0'..=b'9' => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
-        _ => timed(text, line, context),
+        _ => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
     }
 }
 

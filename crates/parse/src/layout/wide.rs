@@ -26,13 +26,13 @@ const WORDS_MAX: usize = 2;
 /// Lines below the first that are searched.
 const BELOW_MAX: usize = 12;
 /// Days before the time of reading that seconds since 1970 may be: any number may be such seconds.
-const EPOCH_DAYS: i64 = 20 * 366;
+const EPOCH_DAYS: i64 = 5 * 366;
 
 /// Reads such a line.
 pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let is_open = context.is_unknown || context.habits.is_wide();
     // Tables have lines of their own for what they are: `#Date: …`.
-    if !is_open || matches!(line.as_bytes(), [b'#', b' ' | b'A'..=b'Z' | b'a'..=b'z', ..]) {
+    if !is_open || line.starts_with('#') && !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) {
         return None;
     }
     if let Some(parsed) = labelled(text, context) {
@@ -148,16 +148,17 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
     parsed
 }
 
-/// ` 8:00:01 text`
-pub(super) fn is_clock_behind_a_space(line: &str, defaults: &TimestampDefaults) -> bool {
-    matches!(line.as_bytes(), [b' ', b'0'..=b'9', b':', ..]) && clock(line, defaults).is_some()
-}
-
 /// A time of day with seconds at the very start of a line, or one that a group of its own or the mark of GLib sets off.
 fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
+    // `1234  08:00:01.123456 text`
+    let is_number_before = |before: &str| shape::is_number(before.trim_end_matches(' ')) && before.len() > 3;
     // `NAME(4b8.1a2c) 08:00:01:123 text`
-    let is_set_off = |at: usize| at == 0 || matches!(bytes[..at], [.., b'[' | b'('] | [.., b':' | b')', b' '] | [b' ']);
+    let is_set_off = |at: usize| {
+        at == 0
+            || matches!(bytes[..at], [.., b'[' | b'('] | [.., b':' | b')', b' '] | [b' '])
+            || is_number_before(&line[..at])
+    };
     let begins = |at: usize| {
         if !bytes[at].is_ascii_digit() {
             return false;
@@ -272,10 +273,12 @@ fn ordinary_words(text: &str) -> usize {
 }
 
 /// Whether groups, numbers and signs alone stand before a level, as in `[0.012s][info][gc] text`.
-fn has_only_marks(line: &str, start: usize) -> bool {
+fn has_only_marks<'a>(line: &'a str, start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
     // `2026-13-40 …` is not a number.
-    let digits = before.trim_ascii_start().trim_start_matches(|c: char| c.is_ascii_digit());
+    let without = |text: &'a str| text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = without(before.trim_ascii_start());
+    let digits = digits.strip_prefix('.').map_or(digits, without);
     if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(', ':']) {
         return false;
     }

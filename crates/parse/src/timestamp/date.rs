@@ -6,7 +6,7 @@
 //! 17/06/09 20:10:40            11/21/2026 8:00 AM    21.11.2026 08:00:00     two digits
 //! 03-17 16:13:38.811           10.30 16:49:06        11/21 08:00:00          month and day
 //! 20/Nov/2026:00:05:45 +0100   20-Nov-2026 00:05:45  20 Nov 2026 00:05:45
-//! 081109 203615                070716 14:10:00      251121/080001.123        six digits: year, month and day
+//! 081109 203615                070716 14:10:00      251121-08:00:01,123      six digits: year, month and day
 //! 20171223-22:15:29:606        20261121T080000Z      20261121080000          eight, fourteen
 //! Nov 20 00:05:45              Nov 20 2026 00:05:45  Sun Dec 04 04:47:44 2005  Sun, 06 Nov 1994 08:49:37 GMT
 //! ```
@@ -65,7 +65,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (2, Some(b':')) => clock_first(&mut cursor, defaults),
         (2, Some(b'A'..=b'Z' | b'a'..=b'z')) => joined_name(&mut cursor, defaults),
         (1 | 2, Some(0xe6)) => from_numbered_month(bytes, defaults),
-        (6, Some(b' ' | b'/')) => {
+        (6, Some(b' ' | b'/' | b'-' | b'_')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
             clock_after(date, &mut cursor, Seconds::Required, defaults)
