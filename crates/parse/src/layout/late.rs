@@ -297,8 +297,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b'[', b'A'..=b'Z' | b'a'..=b'z', ..] => plain == 0 && is_capital && is_spaced,
         // `main.cpp:12     WARN| text`
         [b'|', b' ', ..] if is_capital && is_set_apart => plain < 2,
-        // `(name) Warning! text`
-        [b'!', b' ', ..] if is_spaced && matches!(bytes[..start], [.., b')' | b']', b' ']) => plain < 2,
+        // `(name) Warning! text`, `npm ERR! text`
+        [b'!', b' ', ..] if is_spaced && (is_capital || matches!(bytes[..start], [.., b')' | b']', b' '])) => plain < 2,
         [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
         // `],123456, Info, Starter, text`
         [b',', b' ', ..] if plain == 0 && bytes[..start].ends_with(b", ") => true,

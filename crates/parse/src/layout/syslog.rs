@@ -112,9 +112,15 @@ pub(super) fn rfc_5424<'a>(
         sketch.stamp(start, stamp);
     }
     for (name, value) in [("host", host), ("component", app)] {
-        if value != "-" {
+        if value != "-" && value != ":" {
             sketch.text(name, value);
         }
+    }
+    // Some devices leave all out that stands behind the program: `1 1763712001.123456789 MX84 flows src=192.0.2.4`.
+    let is_text = |word: &str| word != "-" && !super::shape::is_number(word);
+    let is_short = is_text(process) && message_id != "-" && !matches!(line.as_bytes().get(at), Some(b'-' | b'['));
+    if is_lenient && is_short {
+        return Some(process.as_ptr() as usize - line.as_ptr() as usize);
     }
     if process != "-" {
         sketch.pid(process);

@@ -128,17 +128,15 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
     stamp(line, defaults).or_else(|| clock(line, defaults)).is_some()
 }
 
-/// Adds the time that stands further within a line: any in a source with such times, and one between bars in a new one.
+/// Adds the time that stands further within a line: any in a source with such times, and one between bars or before a colon
+/// in a new one: `ERROR: apport (pid 1234) Fri Nov 21 08:00:01 2025: text`.
 pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
     let is_wide = context.habits.is_wide();
-    if !is_wide && memchr::memchr(b'|', line.as_bytes()).is_none() {
-        return parsed;
-    }
-    let is_between_bars = |at: usize, end: usize| {
-        line.get(..at).is_some_and(|before| before.ends_with('|'))
-            && line.get(end..).is_some_and(|rest| rest.starts_with('|'))
+    let is_set_off = |at: usize, end: usize| {
+        let rest = line.get(end..).unwrap_or_default();
+        rest.starts_with(": ") || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
     };
-    let found = stamp(line, &context.defaults).filter(|(at, found)| is_wide || is_between_bars(*at, at + found.length));
+    let found = stamp(line, &context.defaults).filter(|(at, found)| is_wide || is_set_off(*at, at + found.length));
     if let Some((at, found)) = found {
         context.habits.note_wide();
         parsed.record.time = Some(found.time);

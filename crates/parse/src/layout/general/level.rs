@@ -66,7 +66,9 @@ impl<'a> LineHeader<'a> {
     }
 
     fn is_before_dash(&self, at: usize) -> bool {
-        self.bytes().get(skip_spaces(self.bytes(), at)..).is_some_and(|rest| rest.starts_with(b"- "))
+        self.bytes()
+            .get(skip_spaces(self.bytes(), at)..)
+            .is_some_and(|rest| matches!(rest, [b'-', b' ', ..] | [b'-', b'>', b' ', ..]))
     }
 
     /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:`.
