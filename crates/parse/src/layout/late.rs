@@ -155,15 +155,17 @@ fn symbol(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The level of a small letter in a group of its own before another group: `[   0.012][e][ffmpeg] text`, `<e> [server] text`.
+/// The level of a small letter in a group of its own before another group: `[   0.012][e][ffmpeg] text`, `<e> [server] text`;
+/// or before a place: `w: file:///App.kt:3:5 text`.
 fn small_letter(bytes: &[u8], start: usize) -> Option<Level> {
-    let is_group = match (bytes.get(start.checked_sub(1)?)?, bytes.get(start + 1..)?) {
-        (b'[', [b']', b'[', b'a'..=b'z' | b'A'..=b'Z', ..]) => start == 1 || bytes[start - 2] == b']',
-        (b'<', [b'>', b' ', b'[', ..]) => start == 1,
+    let is_set_off = match (&bytes[..start], bytes.get(start + 1..)?) {
+        (before @ [.., b'['], [b']', b'[', b'a'..=b'z' | b'A'..=b'Z', ..]) => start == 1 || before.ends_with(b"]["),
+        (b"<", [b'>', b' ', b'[', ..]) => true,
+        (b"", rest) => rest.starts_with(b": file:"),
         _ => false,
     };
     let byte = bytes[start];
-    (is_group && byte.is_ascii_lowercase() && byte != b'a').then(|| letter(byte.to_ascii_uppercase())).flatten()
+    (is_set_off && byte.is_ascii_lowercase() && byte != b'a').then(|| letter(byte.to_ascii_uppercase())).flatten()
 }
 
 /// `file.c:12-warning: text`, `name[1234].WAR-file.cpp`
@@ -312,8 +314,10 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
         // `Warning 1: text`
         [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
-        // `Error in <File::open>: text`
-        [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => is_place_of_error(rest),
+        // `Error in <File::open>: text`, `ERROR in ./src/x.js 3:5`
+        [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => {
+            is_place_of_error(rest) || is_capital && rest.starts_with(b"./")
+        }
         // `warn  - text`
         rest if plain == 0 && is_spaced && is_before_a_sign(rest) => true,
         rest if is_wide(rest) => {

@@ -2,7 +2,8 @@
 
 use super::LineHeader;
 use crate::layout::shape::{
-    self, NameShape, Token, WordKind, closing, is_capital, is_dotted, is_number, kinds, level_word, name, token,
+    self, NameShape, Token, WordKind, closing, is_capital, is_dotted, is_number, kinds, kinds_of, level_word, name,
+    token,
 };
 use crate::pairs::{skip_spaces, typed};
 use crate::timestamp::zone::Zone;
@@ -313,8 +314,11 @@ impl<'a> LineHeader<'a> {
                 }
                 WordKind::Source(file, line) => self.sketch.source(file, line),
                 WordKind::Group(inner) => {
-                    // `[node-1:cardano.node.Chain:Error:35]`
-                    let level = inner.split(':').skip(1).find_map(|part| Some((Level::from_word(part)?, part)));
+                    // `[node-1:cardano.node.Chain:Error:35]`, `[INFO|trainer.py:1969]`
+                    let parts = inner.split([':', '|']).enumerate();
+                    let level = parts
+                        .filter(|(place, part)| *place > 0 || is_capital(kinds_of(part)))
+                        .find_map(|(_, part)| Some((Level::from_word(part)?, part)));
                     if let Some((level, part)) = level.filter(|_| self.sketch.level.is_none()) {
                         let start = token.start + 1 + (part.as_ptr() as usize - inner.as_ptr() as usize);
                         self.sketch.level(level, start, start + part.len());
