@@ -1,6 +1,8 @@
 //! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
-use super::names::{ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
+use super::names::{
+    ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER, TAGS,
+};
 use daytable_model::record::{Level, Value};
 
 /// Levels in other languages, in small letters.
@@ -60,6 +62,7 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
         Value::String(number) if rank == SEVERITY && number.bytes().all(|byte| byte.is_ascii_digit()) => {
             foundation(number.parse().ok()?)?
         }
+        Value::String(list) if rank == TAGS => of_tags(list)?,
         Value::String(word) => {
             Level::from_word(word).or_else(|| of_library(word)).or_else(|| slog(word)).or_else(|| of_language(word))?
         }
@@ -161,6 +164,13 @@ pub(super) fn opentelemetry(number: i64) -> Option<Level> {
         21..=24 => Level::Fatal,
         _ => return None,
     })
+}
+
+/// The level in a list of texts, written as JSON: `["error","opensearch","data"]`.
+fn of_tags(list: &str) -> Option<Level> {
+    const LEVELS: [&str; 6] = ["debug", "info", "warning", "warn", "error", "fatal"];
+    let mut texts = list.strip_prefix('[')?.split('"').skip(1).step_by(2).take(8);
+    texts.find(|text| LEVELS.contains(text)).and_then(Level::from_word)
 }
 
 /// The letters of MongoDB: I, W, E, F, D, and D1 to D5.

@@ -60,12 +60,15 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             .or_else(|| late::level(line, 0))
             .or_else(|| late::in_angles(line, at + stamp.length))
             .or_else(|| late::numbered(line, at + stamp.length))
-            .or_else(|| first_column(line)),
+            .or_else(|| first_column(line))
+            .or_else(|| attribute_of_type(line)),
         None => late::level(header, 0).or_else(|| behind_a_process(header)),
     };
     let is_header = |start: usize| {
         has_only_marks(line, start)
             || is_after_a_name(line, start)
+            // `npm ERR! text`
+            || level.is_some_and(|(_, _, end)| line[end..].starts_with("! ")) && ordinary_words(&line[..start]) < 2
             || behind_a_process(header).is_some()
             || is_cell_of_names(line, start)
             || is_behind_a_path(line, start)
@@ -310,6 +313,18 @@ fn has_only_marks<'a>(line: &'a str, start: usize) -> bool {
     };
     let words = || outer.split(' ').filter(|word| !word.is_empty());
     words().all(is_mark) && words().filter(|word| is_speaker(word)).count() < 2
+}
+
+/// The number of an attribute `type` of an element in brackets, as viewers of Windows' traces read it: 1 to 3.
+fn attribute_of_type(line: &str) -> Option<LevelPlace> {
+    let start = line.starts_with("<![").then(|| line.find(" type=\""))?? + " type=\"".len();
+    let level = match line.as_bytes().get(start..start + 2)? {
+        b"1\"" => Level::Info,
+        b"2\"" => Level::Warn,
+        b"3\"" => Level::Error,
+        _ => return None,
+    };
+    Some((level, start, start + 1))
 }
 
 /// The letter of a level in a column of its own: `E      hello  k3v9x1y2  2025-11-21 08:00:01.123  text`.
