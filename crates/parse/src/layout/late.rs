@@ -226,6 +226,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     let before = start.checked_sub(1).map(|before| bytes[before]);
     let after = bytes.get(stop..).unwrap_or_default();
     let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_named_large = word.starts_with(|first: char| first.is_ascii_uppercase());
     let is_bordered = before.is_none_or(|byte| {
         !byte.is_ascii_alphanumeric()
             && !matches!(byte, b'-' | b'_' | b'.' | b'"' | b'\'')
@@ -279,14 +280,14 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b']', b' ', ..] => is_capital && plain < 2,
         // What stands before a time: `name:WARNING:2025-11-21 …`.
         [b':'] if is_capital && before == Some(b':') => true,
-        // `bpbkar Exit: ERR - text`
-        [b' ', b'-', b' ', ..] if is_capital && bytes[..start].ends_with(b": ") => true,
+        // `bpbkar Exit: ERR - text`, `EAL: Error - text`
+        [b' ', b'-', b' ', ..] if is_named_large && bytes[..start].ends_with(b": ") => true,
         [b':'] | [b':', b' ' | b'\t', ..] => {
             let is_led = || bytes[..start].ends_with(b": ") || bytes[..start].ends_with(b" - ");
             plain < 2 || plain == 2 && is_capital && is_led()
         }
-        // `*ERROR* [thread] text`
-        [b'*', b' ', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
+        // `*ERROR* [thread] text`, `*ERROR*: text`
+        [b'*', b' ' | b':', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
         // `0024:err:module:load text`, `0123.456:0024:warn:module:load text`
         [b':', next, ..] if next.is_ascii_alphabetic() && before == Some(b':') => {
@@ -320,11 +321,9 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         }
         // `warn  - text`
         rest if plain == 0 && is_spaced && is_before_a_sign(rest) => true,
-        rest if is_wide(rest) => {
-            let is_first_capital = word.starts_with(|first: char| first.is_ascii_uppercase());
-            is_set_apart || is_spaced && plain == 0 && (is_capital || is_first_capital && start > 0)
-        }
-        [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
+        rest if is_wide(rest) => is_set_apart || is_spaced && plain == 0 && (is_capital || is_named_large && start > 0),
+        // `Fatal error: text`, `Warning message:`
+        [b' ', rest @ ..] if rest.starts_with(b"error:") || rest.starts_with(b"message:") => plain < 2,
         [] | [b' ', ..] if is_named(bytes, start) => true,
         // `LedgerMaster:WRN text`
         [b' ', ..] if before == Some(b':') && is_capital && plain < 2 => true,

@@ -232,6 +232,9 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     if first.starts_with("thread ") && first.contains(" panic: ") {
         return line.contains(": 0x") && line.contains(" in ");
     }
+    if first == "Warning message:" {
+        return open.len() == first.len();
+    }
     if first.starts_with("Error in ") {
         return line.starts_with("Calls: ") || line == "Execution halted";
     }

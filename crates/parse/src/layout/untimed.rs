@@ -35,11 +35,12 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         shape::WordKind::Group("D" | "I" | "W" | "E" | "F") if token.gap == 1 && line.starts_with('[') => {
             (level_at(line.get(1..2)?, 1)?, token.end)
         }
-        // `[Warn#SQL] text`
+        // `[Warn#SQL] text`, `[WARN:0@0.123] text`
         shape::WordKind::Group(inner)
-            if let Some((word, scope)) = inner.split_once('#')
+            if let Some((word, scope)) = inner.split_once(['#', ':'])
                 && word.len() > 1
                 && !scope.is_empty()
+                && !scope.contains(' ')
                 && let Some(level) = level_at(word, 1) =>
         {
             (level, token.end)

@@ -166,10 +166,11 @@ fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
         }
         let has_padding = bytes.get(at + 2) == Some(&b':') && bytes.get(at + 5) == Some(&b':');
         // `8:00:01 AM text`
-        let is_of_a_half = || bytes.get(1) == Some(&b':') && matches!(bytes.get(7..10), Some(b" AM" | b" PM"));
+        let is_of_a_half =
+            || bytes.get(at + 1) == Some(&b':') && matches!(bytes.get(at + 7..at + 10), Some(b" AM" | b" PM"));
         // ` 8:00:01 text`
         let is_spaced = || bytes.get(at + 1) == Some(&b':') && bytes.get(at + 4) == Some(&b':') && bytes[..at] == *b" ";
-        has_padding || at == 0 && is_of_a_half() || is_spaced()
+        has_padding || is_of_a_half() || is_spaced()
     };
     let at = (0..bytes.len().min(CLOCK_WITHIN)).find(|at| begins(*at) && is_set_off(*at))?;
     let stamp = timestamp::clock_at_start(bytes.get(at..)?, defaults)?;
@@ -386,10 +387,14 @@ pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
         .filter(|(_, start, end)| is_after_a_name(line, *start) && line.get(*start..*end).is_some_and(is_capital))
 }
 
-/// Whether the name of a program with its colon alone stands before a level: `guacd[1]: INFO: text`, `sst: [INFO] text`.
+/// Whether the name of a program with its colon alone stands before a level: `guacd[1]: INFO: text`, `sst: [INFO] text`,
+/// `x264 [info]: text`.
 fn is_after_a_name(line: &str, start: usize) -> bool {
-    let before = line.get(..start).unwrap_or_default().trim_end_matches(['[', '<', '(']);
-    before.strip_suffix(": ").is_some_and(|name| {
+    let (before, rest) = line.split_at(start);
+    let is_marked_behind =
+        || before.ends_with('[') && rest.split(']').nth(1).is_some_and(|rest| rest.starts_with(": "));
+    let before = before.trim_end_matches(['[', '<', '(']);
+    before.strip_suffix(": ").or_else(|| before.strip_suffix(' ').filter(|_| is_marked_behind())).is_some_and(|name| {
         let name = name.split_once('[').map_or(name, |(name, _)| name);
         shape::name(name) != shape::NameShape::Never && !name.contains(' ')
     })
