@@ -315,6 +315,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
         // `Warning 1: text`
         [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
+        // `Error response from daemon: text`
+        [b' ', rest @ ..] if start == 0 && is_named_large && is_from(rest) => true,
         // `Error in <File::open>: text`, `ERROR in ./src/x.js 3:5`
         [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => {
             is_place_of_error(rest) || is_capital && rest.starts_with(b"./")
@@ -327,8 +329,11 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [] | [b' ', ..] if is_named(bytes, start) => true,
         // `LedgerMaster:WRN text`
         [b' ', ..] if before == Some(b':') && is_capital && plain < 2 => true,
-        // `1234 0x7f01 warning MediaObject text`
-        [b' ', b'A'..=b'Z', ..] if plain == 0 && is_alone(bytes, start) && start > 0 => true,
+        // `1234 0x7f01 warning MediaObject text`, `[1] 2025-11-21T08:00:01.123Z catalog info Started`
+        [b' ', b'A'..=b'Z', ..] if plain < 2 && is_alone(bytes, start) && start > 0 => {
+            let last = bytes[..start - 1].rsplit(|byte| *byte == b' ').next().and_then(<[u8]>::first);
+            plain == 0 || !is_named_large && last.is_some_and(u8::is_ascii_lowercase)
+        }
         [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
         _ => false,
     }
@@ -364,6 +369,12 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
 fn is_before_a_sign(after: &[u8]) -> bool {
     let rest = after.trim_ascii_start();
     rest.len() < after.len() && rest.first().is_some_and(|next| !next.is_ascii_alphanumeric())
+}
+
+/// Whether words with a colon behind them say where an error comes from.
+fn is_from(text: &[u8]) -> bool {
+    let head = &text[..text.len().min(80)];
+    memchr::memmem::find(head, b": ").is_some_and(|end| memchr::memmem::find(&head[..end], b"from ").is_some())
 }
 
 /// Whether one word with a colon behind it begins a text.
@@ -468,6 +479,22 @@ mod tests {
             ("(P1234-T5678)Error( 456): late", Some(Level::Error)),
             ("Warning 1: late", Some(Level::Warn)),
             ("Error in the file", None),
+            ("[DISK    ]E: late", Some(Level::Error)),
+            ("a[i]E: late", Some(Level::Error)),
+            ("a[i]X: late", None),
+            ("warn  - late", Some(Level::Warn)),
+            ("w: file:///App.kt:3:5 late", Some(Level::Warn)),
+            ("w: 2", None),
+            ("npm ERR! late", Some(Level::Error)),
+            ("EAL: Error - late", Some(Level::Error)),
+            ("an error - late", None),
+            ("Warning message:", Some(Level::Warn)),
+            ("Error response from daemon: late", Some(Level::Error)),
+            ("Error rate of today: 1", None),
+            ("ERROR in ./src/x.js 3:5", Some(Level::Error)),
+            ("bdev.c:12:register: *ERROR*: late", Some(Level::Error)),
+            ("catalog info Late", Some(Level::Info)),
+            ("The info Desk", None),
             ("[i][0] late", None),
             ("a[i][0] late", None),
             ("Disk error! late", None),

@@ -161,7 +161,7 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
         return true;
     }
     // A message in a frame: `┌ Warning: text`, `└ place`.
-    if line.starts_with(['│', '└', '├', '╰']) {
+    if line.starts_with(['│', '└', '├', '╰', '╵']) {
         return last.starts_with(['┌', '│', '├', '╭']);
     }
     // The end of an element that begins the record.

@@ -30,7 +30,9 @@ const EPOCH_DAYS: i64 = 5 * 366;
 
 /// Reads such a line.
 pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let is_open = context.is_unknown || context.habits.is_wide();
+    let may_be_timed = context.is_unknown || context.habits.is_wide();
+    // Beside lines that begin with a level, others have theirs further within.
+    let is_open = may_be_timed || context.usual == Some(Format::Text) && !context.habits.is_timed();
     // Tables have lines of their own for what they are: `#Date: …`.
     if !is_open || line.starts_with('#') && !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) {
         return None;
@@ -39,14 +41,17 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         return Some(parsed);
     }
     let mut sketch = Sketch::default();
-    let found = stamp(line, &context.defaults).or_else(|| stamp_at_end(line, &context.defaults)).or_else(|| {
-        // What begins at midnight counts the time since the start of a program.
-        clock(line, &context.defaults)
-            .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
-            .or_else(|| attributes(line, &context.defaults))
-    });
+    let anywhere = || {
+        stamp(line, &context.defaults).or_else(|| stamp_at_end(line, &context.defaults)).or_else(|| {
+            // What begins at midnight counts the time since the start of a program.
+            clock(line, &context.defaults)
+                .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
+                .or_else(|| attributes(line, &context.defaults))
+        })
+    };
+    let found = may_be_timed.then(anywhere).flatten();
     let (later, later_level) = match found {
-        None if text.len() > line.len() => below(text, line.len(), &context.defaults),
+        None if may_be_timed && text.len() > line.len() => below(text, line.len(), &context.defaults),
         _ => (None, None),
     };
     if let Some((at, found)) = found.or(later) {
@@ -78,9 +83,11 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         sketch.level(level, start, end);
     }
     (sketch.time.is_some() || level.is_some()).then(|| {
-        context.habits.note_wide();
-        // The first lines of such records have no time.
-        context.habits.note_clock(later.is_some());
+        if may_be_timed {
+            context.habits.note_wide();
+            // The first lines of such records have no time.
+            context.habits.note_clock(later.is_some());
+        }
         sketch.finish(text, Format::Text)
     })
 }
@@ -241,8 +248,8 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
             b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{'
         )
     };
-    // `--2025-11-21 08:00:01--  text`
-    let is_ruled = |at: usize| at == 2 && bytes.starts_with(b"--");
+    // `--2025-11-21 08:00:01--  text`, `#251121  8:00:01 text`
+    let is_ruled = |at: usize| matches!(&bytes[..at], b"--" | b"#");
     (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at)).find_map(|at| {
         let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
         let found = begins.then(|| timestamp::at_start(bytes.get(at..)?, defaults)).flatten()?;
