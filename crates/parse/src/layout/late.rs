@@ -19,6 +19,26 @@ const LEVEL_BYTES_MAX: usize = 40;
 
 /// The level of a line from `from` on, and its place.
 pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    of_word(line, from).or_else(|| of_sign(line, from))
+}
+
+/// The level of a sign that begins the text: ` ⚠ Fast Refresh had to perform a full reload`.
+fn of_sign(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    const SIGNS: [(&str, Level); 6] = [
+        ("⚠", Level::Warn),
+        ("⨯", Level::Error),
+        ("✖", Level::Error),
+        ("✘", Level::Error),
+        ("❌", Level::Error),
+        ("ℹ", Level::Info),
+    ];
+    let text = line.get(from..)?.trim_ascii_start();
+    let (sign, level) = SIGNS.iter().find(|(sign, _)| text.starts_with(sign))?;
+    let start = line.len() - text.len();
+    Some((*level, start, start + sign.len()))
+}
+
+fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let bytes = line.as_bytes();
     if matches!(bytes, [b'<', b'A'..=b'Z' | b'a'..=b'z', ..])
         && let Some(found) = of_element(line)
@@ -315,8 +335,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
         // `Warning 1: text`
         [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
-        // `Error response from daemon: text`
-        [b' ', rest @ ..] if start == 0 && is_named_large && is_from(rest) => true,
+        // `docker: Error response from daemon: text`
+        [b' ', rest @ ..] if is_named_large && is_from(rest) => start == 0 || bytes[..start].ends_with(b": "),
         // `Error in <File::open>: text`, `ERROR in ./src/x.js 3:5`
         [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => {
             is_place_of_error(rest) || is_capital && rest.starts_with(b"./")
@@ -490,7 +510,11 @@ mod tests {
             ("an error - late", None),
             ("Warning message:", Some(Level::Warn)),
             ("Error response from daemon: late", Some(Level::Error)),
+            ("docker: Error response from daemon: late", Some(Level::Error)),
             ("Error rate of today: 1", None),
+            (" ⚠ late", Some(Level::Warn)),
+            ("⨯ error: late", Some(Level::Error)),
+            ("a ⚠ sign", None),
             ("ERROR in ./src/x.js 3:5", Some(Level::Error)),
             ("bdev.c:12:register: *ERROR*: late", Some(Level::Error)),
             ("catalog info Late", Some(Level::Info)),

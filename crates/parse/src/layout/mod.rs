@@ -46,6 +46,9 @@ use std::borrow::Cow;
 /// Bytes of a level and its marks behind a tag.
 const LEVEL_BYTES_MAX: usize = 16;
 
+/// Bytes of a message of syslog in which its program may have written a header. They bound how often messages may be within messages.
+const MESSAGE_BYTES_MAX: usize = 256;
+
 /// The context for reading a record.
 pub(super) struct LayoutContext<'g> {
     pub(super) defaults: TimestampDefaults,
@@ -177,8 +180,10 @@ pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDef
             || wide::is_timed(line, defaults)
             || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
     };
+    // ` ✓ Ready in 12ms`: no trace has an indent of one space.
+    let is_by_one = |line: &str| matches!(line.as_bytes(), [b' ', second, ..] if !second.is_ascii_whitespace());
     match trace::is_inner(open) {
-        true => begins(text) && begins(open),
+        true => begins(text) && begins(open) || is_by_one(text) && is_by_one(open),
         false => !text.starts_with("  ") && is_column(text) && !is_timed(open),
     }
 }
@@ -294,7 +299,7 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
             header.sketch.level(level, start, end);
         }
         if header.sketch.level.is_none()
-            && let Some((level, start, end)) = first_in_capitals(header.line, header.at)
+            && let Some((level, start, end)) = level_of_message(header.line, header.at, &context.defaults)
                 .or_else(|| late::numbered(header.line, header.after_time))
                 .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
                 .or_else(|| late::paired(header.line, header.at))
@@ -315,12 +320,31 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
     Some(finish(text, header, context))
 }
 
-/// The level in capitals that a message begins with, and its place: `WARNING controller ct1 is not reachable`.
-fn first_in_capitals(line: &str, at: usize) -> Option<(Level, usize, usize)> {
-    let length = line.as_bytes().get(at..)?.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
-    let is_word = length > 2 && matches!(line.as_bytes().get(at + length), Some(b' ' | b':'));
-    let level = Level::from_word(line.get(at..at + length).filter(|_| is_word)?)?;
-    Some((level, at, at + length))
+/// The level of a message of syslog, and its place: a first word in capitals, or the level of the header that the program wrote
+/// itself: `WARNING controller ct1 is not reachable`, `error: text`, `<info>  text`, `2025-11-21 08:00:01,123 INFO text`.
+fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Option<(Level, usize, usize)> {
+    let message = line.get(at..)?;
+    let message = message.get(..message.floor_char_boundary(MESSAGE_BYTES_MAX))?;
+    let first = shape::token(message, 0)?;
+    if let shape::WordKind::Word(word) = first.kind
+        && word.len() > 2
+        && shape::is_capital(first.kinds)
+        && let Some(level) = Level::from_word(word)
+    {
+        return Some((level, at, at + word.len()));
+    }
+    // Most messages are sentences.
+    (!message.starts_with(|c: char| c.is_ascii_alphabetic())
+        || memchr(b':', &message.as_bytes()[..first.end]).is_some()
+        || first.kinds & shape::kinds::DIGIT != 0)
+        .then_some(())?;
+    let mut habits = Habits::default();
+    let full_time = FullTime::default();
+    let mut context =
+        LayoutContext { defaults: *defaults, usual: None, is_unknown: false, habits: &mut habits, full_time };
+    let parsed = read_plain(message, &mut context)?;
+    let place = parsed.level_at?;
+    Some((parsed.record.level?, at + usize::try_from(place.start).ok()?, at + usize::try_from(place.end).ok()?))
 }
 
 fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext<'_>) -> Parsed<'a> {

@@ -65,7 +65,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             .or_else(|| late::level(line, 0))
             .or_else(|| late::in_angles(line, at + stamp.length))
             .or_else(|| late::numbered(line, at + stamp.length))
-            .or_else(|| first_column(line))
+            .or_else(|| letter_alone(line, at))
             .or_else(|| attribute_of_type(line)),
         None => late::level(header, 0).or_else(|| behind_a_process(header)),
     };
@@ -335,10 +335,16 @@ fn attribute_of_type(line: &str) -> Option<LevelPlace> {
     Some((level, start, start + 1))
 }
 
-/// The letter of a level in a column of its own: `E      hello  k3v9x1y2  2025-11-21 08:00:01.123  text`.
-fn first_column(line: &str) -> Option<LevelPlace> {
-    let first = shape::token(line, 0).filter(|first| first.gap > 1 && first.end == 1)?;
-    Some((shape::letter(line.as_bytes()[0])?, first.start, first.end))
+/// The letter of a level in a column of its own at the start, or as the word before the time at `at`:
+/// `E      hello  k3v9x1y2  2025-11-21 08:00:01.123  text`, `adb I 11-21 08:00:01 text`.
+fn letter_alone(line: &str, at: usize) -> Option<LevelPlace> {
+    let is_column = shape::token(line, 0).is_some_and(|first| first.gap > 1 && first.end == 1);
+    let start = match line.as_bytes().get(..at)? {
+        _ if is_column => 0,
+        [.., b' ', b'D' | b'I' | b'W' | b'E' | b'F', b' '] => at - 2,
+        _ => return None,
+    };
+    Some((shape::letter(line.as_bytes()[start])?, start, start + 1))
 }
 
 /// `0x55a1`
@@ -403,7 +409,12 @@ fn is_after_a_name(line: &str, start: usize) -> bool {
     let before = before.trim_end_matches(['[', '<', '(']);
     before.strip_suffix(": ").or_else(|| before.strip_suffix(' ').filter(|_| is_marked_behind())).is_some_and(|name| {
         let name = name.split_once('[').map_or(name, |(name, _)| name);
-        shape::name(name) != shape::NameShape::Never && !name.contains(' ')
+        // `guix build: error: text`
+        let is_small = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+        match name.split_once(' ') {
+            Some((program, command)) => is_small(program) && is_small(command),
+            None => shape::name(name) != shape::NameShape::Never,
+        }
     })
 }
 
