@@ -169,8 +169,8 @@ pub(super) fn opentelemetry(number: i64) -> Option<Level> {
 /// The level in a list of texts, written as JSON: `["error","opensearch","data"]`.
 fn of_tags(list: &str) -> Option<Level> {
     const LEVELS: [&str; 6] = ["debug", "info", "warning", "warn", "error", "fatal"];
-    let mut texts = list.strip_prefix('[')?.split('"').skip(1).step_by(2).take(8);
-    texts.find(|text| LEVELS.contains(text)).and_then(Level::from_word)
+    let mut texts = list.strip_prefix('[')?.split('"').skip(1).step_by(2).take(4);
+    texts.find(|text| (4..8).contains(&text.len()) && LEVELS.contains(text)).and_then(Level::from_word)
 }
 
 /// The letters of MongoDB: I, W, E, F, D, and D1 to D5.

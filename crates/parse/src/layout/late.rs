@@ -303,8 +303,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         // `bpbkar Exit: ERR - text`, `EAL: Error - text`
         [b' ', b'-', b' ', ..] if is_named_large && bytes[..start].ends_with(b": ") => true,
         [b':'] | [b':', b' ' | b'\t', ..] => {
-            let is_led = || bytes[..start].ends_with(b": ") || bytes[..start].ends_with(b" - ");
-            plain < 2 || plain == 2 && is_capital && is_led()
+            plain < 2
+                || plain == 2 && (bytes[..start].ends_with(b": ") || is_capital && bytes[..start].ends_with(b" - "))
         }
         // `*ERROR* [thread] text`, `*ERROR*: text`
         [b'*', b' ' | b':', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),

@@ -323,21 +323,26 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
 /// The level of a message of syslog, and its place: a first word in capitals, or the level of the header that the program wrote
 /// itself: `WARNING controller ct1 is not reachable`, `error: text`, `<info>  text`, `2025-11-21 08:00:01,123 INFO text`.
 fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Option<(Level, usize, usize)> {
-    let message = line.get(at..)?;
-    let message = message.get(..message.floor_char_boundary(MESSAGE_BYTES_MAX))?;
-    let first = shape::token(message, 0)?;
-    if let shape::WordKind::Word(word) = first.kind
-        && word.len() > 2
-        && shape::is_capital(first.kinds)
-        && let Some(level) = Level::from_word(word)
-    {
-        return Some((level, at, at + word.len()));
-    }
+    let bytes = line.as_bytes().get(at..)?;
+    let open = usize::from(matches!(bytes, [b'[' | b'<' | b'(', ..]));
+    let letters = bytes[open..].iter().take(LEVEL_BYTES_MAX).take_while(|byte| byte.is_ascii_alphabetic()).count();
     // Most messages are sentences.
-    (!message.starts_with(|c: char| c.is_ascii_alphabetic())
-        || memchr(b':', &message.as_bytes()[..first.end]).is_some()
-        || first.kinds & shape::kinds::DIGIT != 0)
-        .then_some(())?;
+    let is_header = match (letters, bytes.get(open + letters)?) {
+        (0, _) => bytes.iter().take_while(|byte| **byte != b' ').filter(|byte| b"-/:".contains(byte)).count() > 1,
+        (1, next) => next.is_ascii_digit(),
+        (2.., b':' | b' ' | b']' | b'>') => {
+            let word = &line[at + open..at + open + letters];
+            let is_capital = open == 0 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+            let level = (open == 1 || is_capital || bytes[letters] == b':').then(|| Level::from_word(word)).flatten();
+            if let Some(level) = level.filter(|_| is_capital && letters > 2) {
+                return Some((level, at, at + letters));
+            }
+            level.is_some()
+        }
+        _ => false,
+    };
+    is_header.then_some(())?;
+    let message = line.get(at..line.floor_char_boundary(at + MESSAGE_BYTES_MAX))?;
     let mut habits = Habits::default();
     let full_time = FullTime::default();
     let mut context =

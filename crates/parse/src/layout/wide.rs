@@ -33,6 +33,9 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     let may_be_timed = context.is_unknown || context.habits.is_wide();
     // Beside lines that begin with a level, others have theirs further within.
     let is_open = may_be_timed || context.usual == Some(Format::Text) && !context.habits.is_timed();
+    if !may_be_timed && memchr::memchr3(b':', b'[', b'!', line.as_bytes()).is_none() {
+        return None;
+    }
     // Tables have lines of their own for what they are: `#Date: …`.
     if !is_open || line.starts_with('#') && !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) {
         return None;
@@ -146,6 +149,10 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
         let rest = line.get(end..).unwrap_or_default();
         rest.starts_with(": ") || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
     };
+    let is_number_before = |at: usize| at > 0 && line.as_bytes()[at - 1].is_ascii_digit();
+    if !is_wide && !memchr::memchr2_iter(b':', b'|', line.as_bytes()).any(is_number_before) {
+        return parsed;
+    }
     let found = stamp(line, &context.defaults).filter(|(at, found)| is_wide || is_set_off(*at, at + found.length));
     if let Some((at, found)) = found {
         context.habits.note_wide();
