@@ -335,6 +335,10 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
         // `Warning 1: text`
         [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
+        // `CMake Warning at CMakeLists.txt:3 (message):`
+        [b' ', b'a', b't', b' ', rest @ ..] if is_named_large && plain < 2 => is_with_a_colon(rest),
+        // `error CS1002: text`
+        [b' ', b'A'..=b'Z', rest @ ..] if is_code(rest) => plain < 2,
         // `docker: Error response from daemon: text`
         [b' ', rest @ ..] if is_named_large && is_from(rest) => start == 0 || bytes[..start].ends_with(b": "),
         // `Error in <File::open>: text`, `ERROR in ./src/x.js 3:5`
@@ -389,6 +393,18 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
 fn is_before_a_sign(after: &[u8]) -> bool {
     let rest = after.trim_ascii_start();
     rest.len() < after.len() && rest.first().is_some_and(|next| !next.is_ascii_alphanumeric())
+}
+
+/// Whether the first word of a text has a colon within: `CMakeLists.txt:3`.
+fn is_with_a_colon(text: &[u8]) -> bool {
+    text.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':')
+}
+
+/// Whether capitals, digits and a colon begin a text.
+fn is_code(text: &[u8]) -> bool {
+    let letters = text.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let digits = text[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    letters < 6 && digits > 1 && text[letters + digits..].starts_with(b": ")
 }
 
 /// Whether words with a colon behind them say where an error comes from.
@@ -512,6 +528,9 @@ mod tests {
             ("Error response from daemon: late", Some(Level::Error)),
             ("docker: Error response from daemon: late", Some(Level::Error)),
             ("Error rate of today: 1", None),
+            ("/src/Program.cs(3,5): error CS1002: late", Some(Level::Error)),
+            ("CMake Warning at CMakeLists.txt:3 (message):", Some(Level::Warn)),
+            ("The Warning at noon", None),
             (" ⚠ late", Some(Level::Warn)),
             ("⨯ error: late", Some(Level::Error)),
             ("a ⚠ sign", None),

@@ -72,11 +72,15 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             .or_else(|| attribute_of_type(line)),
         None => late::level(header, 0).or_else(|| behind_a_process(header)),
     };
+    // `distcc[1234] (dcc_lock) ERROR: text`
+    let lead = shape::token(line, 0).filter(|first| matches!(first.kind, shape::WordKind::Tagged(..)));
+    let lead = lead.map_or(0, |first| first.end);
     let is_header = |start: usize| {
-        has_only_marks(line, start)
+        has_only_marks(&line[lead.min(start)..], start - lead.min(start))
             || is_after_a_name(line, start)
-            // `npm ERR! text`
-            || level.is_some_and(|(_, _, end)| line[end..].starts_with("! ")) && ordinary_words(&line[..start]) < 2
+            // `npm ERR! text`, `CMake Warning at CMakeLists.txt:3 (message):`
+            || level.is_some_and(|(_, _, end)| line[end..].starts_with("! ") || line[end..].starts_with(" at "))
+                && ordinary_words(&line[..start]) < 2
             || behind_a_process(header).is_some()
             || is_cell_of_names(line, start)
             || is_behind_a_path(line, start)
@@ -317,7 +321,9 @@ fn has_only_marks<'a>(line: &'a str, start: usize) -> bool {
         |word: &str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()) && is_level_marked();
     let is_mark = |word: &str| {
         let has_letters = word.trim_end_matches(['s', ':']).contains(char::is_alphabetic);
-        word == "kern" || !has_letters || is_hexadecimal(word) || is_speaker(word) || shape::source(word).is_some()
+        // `/src/Program.cs(3,5): error CS1002: text`
+        let is_place = || word.ends_with(':') && word.contains(['/', '.']) || shape::source(word).is_some();
+        word == "kern" || !has_letters || is_hexadecimal(word) || is_speaker(word) || is_place()
     };
     // The name of a program with a colon may stand first, with more behind it.
     let is_program =
