@@ -46,9 +46,12 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         return Some(found);
     }
     let end = (from + WITHIN).min(bytes.len());
-    let (mut at, mut plain) = (from, 0);
+    let (mut at, mut plain, mut is_in_group) = (from, 0, false);
     while at < end {
         let start = at + bytes[at..end].iter().position(|byte| is_letter(*byte))?;
+        if let Some(bracket) = bytes[at..start].iter().rfind(|byte| matches!(byte, b'[' | b']')) {
+            is_in_group = *bracket == b'[';
+        }
         if let Some(length) = symbol(&bytes[start..]) {
             at = start + length;
             continue;
@@ -92,7 +95,7 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         }
         let is_alone =
             matches!(before, None | Some(b' ' | b'\t')) && matches!(after, None | Some(b' ' | b'\t' | b':' | b','));
-        plain += usize::from(is_alone && bytes[start..stop].is_ascii());
+        plain += usize::from(is_alone && !is_in_group && bytes[start..stop].is_ascii());
         if plain > 2 {
             return None;
         }
