@@ -6,7 +6,7 @@ use super::names::{
 use daytable_model::record::{Level, Value};
 
 /// Levels in other languages, in small letters.
-const FOREIGN: [(&str, Level); 22] = [
+const FOREIGN: [(&str, Level); 33] = [
     ("warnung", Level::Warn),
     ("fehler", Level::Error),
     ("schwerwiegend", Level::Error),
@@ -29,6 +29,18 @@ const FOREIGN: [(&str, Level); 22] = [
     ("情報", Level::Info),
     ("错误", Level::Error),
     ("信息", Level::Info),
+    // What Java's own logging writes besides.
+    ("infos", Level::Info),
+    ("información", Level::Info),
+    ("informazioni", Level::Info),
+    ("avvertenza", Level::Warn),
+    ("informações", Level::Info),
+    ("advertência", Level::Warn),
+    ("重大", Level::Error),
+    ("严重", Level::Error),
+    ("심각", Level::Error),
+    ("경고", Level::Warn),
+    ("정보", Level::Info),
 ];
 
 /// Words that are a level only at the front of a text, in small letters.

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! If the digits leave the order open, `/` means month before day, its most common use, and `.` and `-` mean day before
-//! month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, or the last one where `.`
-//! stands between them, unless that gives no date or a future one.
+//! month. A number above 12 is always a day. Of three two-digit numbers, the first or the last is the year, whichever gives the
+//! later date that is not in the future; without a time of reading the first, or the last one where `.` stands between them.
 
 use super::clock::{DigitCursor, Seconds, since_midnight};
 use super::language;
@@ -384,9 +384,11 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let (month, day) = if month_first { (first, second) } else { (second, first) };
     let has_comma = cursor.eat(b',');
     dashes(cursor);
-    if cursor.eat_any(b" T-:_[|;\t").is_none() && !has_comma {
+    let separator = cursor.eat_any(b" T-:_[|;\t");
+    if separator.is_none() && !has_comma {
         return None;
     }
+    let _padding = separator == Some(b' ') && cursor.eat(b' ');
     if year_digits == 4 {
         return clock_after(WrittenDate::Full(signed(third)?, month, day), cursor, Seconds::Optional, defaults);
     }
@@ -398,15 +400,19 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
         *cursor = before;
         cursor.clock(b':', Seconds::Optional).filter(|_| cursor.peek() == Some(b'\t'))
     })?;
-    let rest = *cursor;
     let [likely, other] =
         if between == b'.' { [ends_with_year, begins_with_year] } else { [begins_with_year, ends_with_year] };
-    with_zone(likely, since_midnight, cursor, Form::Other, defaults)
-        .filter(|stamp| padded && (defaults.seen.get() == 0 || stamp.time.get() <= defaults.seen.get() + TICKS_PER_DAY))
-        .or_else(|| {
-            *cursor = rest;
-            with_zone(other, since_midnight, cursor, Form::Other, defaults)
-        })
+    let stamp = |date| with_zone(date, since_midnight, &mut { *cursor }, Form::Other, defaults);
+    let is_past = |stamp: &Stamp| {
+        defaults.seen.get() == 0 || stamp.time.get() <= defaults.seen.get().saturating_add(TICKS_PER_DAY)
+    };
+    match (stamp(likely).filter(|stamp| padded && is_past(stamp)), stamp(other)) {
+        // Of two points in the past the later is meant.
+        (Some(first), Some(second)) if defaults.seen.get() > 0 && second.time > first.time && is_past(&second) => {
+            Some(second)
+        }
+        (first, second) => first.or(second),
+    }
 }
 
 /// Year, month and day of two digits each.
