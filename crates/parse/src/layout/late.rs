@@ -151,6 +151,8 @@ pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
     let first = memchr::memchr(b'=', text)?;
     let start = from + first + memchr::memmem::find(&text[first..], b" level=")? + " level=".len();
+    let value = line.get(start..)?;
+    let start = start + usize::from(value.starts_with('"'));
     let word = line.get(start..)?.split([' ', '"']).next()?;
     Some((Level::from_word(word)?, start, start + word.len()))
 }
@@ -301,8 +303,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         }
         // The bracket that holds the time: `[main(----) 2026.11.21 08:00:01.123 INF] text`.
         [b']', b' ', ..] => is_capital && plain < 2,
-        // What stands before a time: `name:WARNING:2025-11-21 …`.
-        [b':'] if is_capital && before == Some(b':') => true,
+        // What stands before a time: `name:WARNING:2025-11-21 …`; `Proxy:INFO: text`.
+        [b':'] | [b':', b' ', ..] if is_capital && before == Some(b':') => true,
         // `bpbkar Exit: ERR - text`, `EAL: Error - text`
         [b' ', b'-', b' ', ..] if is_named_large && bytes[..start].ends_with(b": ") => true,
         [b':'] | [b':', b' ' | b'\t', ..] => {
@@ -331,6 +333,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b',', ..] => matches!(before, Some(b':')),
         [b'#', ..] => before == Some(b'#'),
         [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
+        // `Local/Sample/1234/Info(1051034)`
+        [b'(', b'0'..=b'9', ..] if before == Some(b'/') => plain == 0,
         // `(P1234-T5678)Info ( 123): text`
         [b'(', b' ', ..] | [b' ', b'(', ..] if before == Some(b')') => plain == 0,
         [b' ', b'[', ..] => plain < 2 && is_spaced,

@@ -367,6 +367,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
             .or_else(|| syslog::mark_severity(header.line, header.after_time))
             .or_else(|| late::in_angles(header.line, header.after_time))
             .or_else(|| late::numbered(header.line, header.after_time))
+            .or_else(|| late::paired(header.line, header.after_time))
     {
         sketch.level(level, start, end);
     }

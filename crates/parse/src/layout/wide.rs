@@ -170,8 +170,10 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
 /// A time of day with seconds at the very start of a line, or one that a group of its own or the mark of GLib sets off.
 fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
-    // `1234  08:00:01.123456 text`
-    let is_number_before = |before: &str| shape::is_number(before.trim_end_matches(' ')) && before.len() > 3;
+    // `1234  08:00:01.123456 text`, `00000001.000 |08:00:01.123 |text`
+    let is_number_before = |before: &str| {
+        before.len() > 3 && before.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b' ' | b'.' | b'|'))
+    };
     // `NAME(4b8.1a2c) 08:00:01:123 text`
     let is_set_off = |at: usize| {
         at == 0
@@ -256,11 +258,26 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
     let is_border = |byte: u8| {
         matches!(
             byte,
-            b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{'
+            b' ' | b'\t'
+                | b'='
+                | b'('
+                | b'['
+                | b'<'
+                | b'>'
+                | b'"'
+                | b'\''
+                | b'|'
+                | b':'
+                | b';'
+                | b','
+                | b'@'
+                | b'{'
+                | b'#'
+                | b'!'
         )
     };
-    // `--2025-11-21 08:00:01--  text`, `#251121  8:00:01 text`
-    let is_ruled = |at: usize| matches!(&bytes[..at], b"--" | b"#");
+    // `--2025-11-21 08:00:01--  text`
+    let is_ruled = |at: usize| at == 2 && bytes.starts_with(b"--");
     (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at)).find_map(|at| {
         let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
         let found = begins.then(|| timestamp::at_start(bytes.get(at..)?, defaults)).flatten()?;

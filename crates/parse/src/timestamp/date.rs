@@ -45,6 +45,14 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (4, Some(b' ')) => {
             let digits = cursor.digits(4)?;
             cursor.at += 1;
+            // `2025 11 21 08:00:01:123`
+            if let [_, _, b' ', _, _, b' ', _, _, b':', ..] = cursor.rest() {
+                let month = cursor.digits(2)?;
+                cursor.at += 1;
+                let date = WrittenDate::Full(signed(digits)?, month, cursor.digits(2)?);
+                cursor.at += 1;
+                return clock_after(date, &mut cursor, Seconds::Required, defaults);
+            }
             // A time of day follows most such dates.
             if cursor.peek().is_some_and(|byte| !byte.is_ascii_digit())
                 && let Some(month) = month(&mut cursor)
@@ -367,7 +375,7 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let second = cursor.number(1, 2)?;
     if !cursor.eat(between) {
         let is_joined = between == b'/' && cursor.eat(b'-') || between == b'-' && cursor.eat(b'|');
-        if !padded || !(is_joined || cursor.eat(b' ')) {
+        if !padded || !(is_joined || cursor.eat_any(b" \t").is_some()) {
             return None;
         }
         let date = if first > 12 { WrittenDate::Short(second, first) } else { WrittenDate::Short(first, second) };
