@@ -683,12 +683,12 @@ impl SourceProfile {
         layout::read(text, &mut LayoutContext { defaults, usual: self.format, is_unknown, habits, full_time })
     }
 
-    /// Whether the source is new, or its few lines so far had no format.
+    /// Whether the source is new, or its few lines so far had no format, or a format of which this line is not.
     fn is_unknown(&self) -> bool {
         match self.format {
             None => true,
             Some(Format::Plain) => self.weight < WEIGHT_MAX,
-            _ => false,
+            Some(format) => !layout::is_layout(format) && self.weight < WEIGHT_SURE,
         }
     }
 
