@@ -76,6 +76,8 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         if (may_be_level(before, after, stop - start) || is_set_off())
             && let Some(word) = line.get(start..stop)
             && let Some(level) = level_of(word, plain == 0)
+            // `SERVICE ALERT: text`
+            && (level != Level::Alert || plain == 0)
             && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
         {
             return Some((level, start, stop));

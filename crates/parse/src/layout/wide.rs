@@ -310,13 +310,13 @@ fn ordinary_words(text: &str) -> usize {
 }
 
 /// Whether groups, numbers and signs alone stand before a level, as in `[0.012s][info][gc] text`.
-fn has_only_marks<'a>(line: &'a str, start: usize) -> bool {
+fn has_only_marks(line: &str, start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
     // `2026-13-40 …` is not a number.
-    let without = |text: &'a str| text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let digits = without(before.trim_ascii_start());
-    let digits = digits.strip_prefix('.').map_or(digits, without);
-    if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(', ':']) {
+    let first = before.trim_ascii_start();
+    let is_number = |text: &str| text.is_empty() || shape::is_number(text);
+    let number = first.split([' ', '(', ':', '[']).next().unwrap_or_default();
+    if first.starts_with(|c: char| c.is_ascii_digit()) && !number.splitn(2, '.').all(is_number) {
         return false;
     }
     let mut depth = 0usize;
