@@ -664,7 +664,8 @@ impl SourceProfile {
                     habits: &mut self.habits,
                     full_time: FullTime::default(),
                 };
-                layout::read_general(text, &mut context)
+                // Columns of a table are text where text was asked for.
+                layout::read_general(text, &mut context).map(|parsed| Parsed { format, ..parsed })
             }
             Format::Plain | Format::Explicit => None,
             _ if layout::is_layout(format) => {
