@@ -148,6 +148,17 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
     Some((level, start, start + word.len()))
 }
 
+/// A level in capitals alone in brackets within the first words of a message: `(?@192.0.2.4) [WARNING] text`.
+pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    const WITHIN: usize = 64;
+    let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
+    let start = from + memchr::memmem::find(text, b" [")? + 2;
+    let length = line.as_bytes()[start..].iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let word =
+        line.get(start..start + length).filter(|word| word.len() > 2 && line[start + length..].starts_with("] "))?;
+    Some((Level::from_word(word)?, start, start + length))
+}
+
 /// The level that a pair behind another pair names: `service(O): time="…" level=warning msg="text"`.
 pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;

@@ -303,6 +303,7 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
                 .or_else(|| late::numbered(header.line, header.after_time))
                 .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
                 .or_else(|| late::paired(header.line, header.at))
+                .or_else(|| late::in_brackets(header.line, header.at))
         {
             header.sketch.level(level, start, end);
         }

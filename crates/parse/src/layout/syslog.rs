@@ -345,8 +345,9 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
     // The token of an address that ends in colons is without its last one.
     let written = line.get(host.start..host.end).unwrap_or(name);
     let name = if written.ends_with("::") { written } else { name };
-    // A name with `%` is a mark.
-    if host.mark != 0 && !written.ends_with("::") || name.starts_with('%') || has_priority && name.contains('=') {
+    // A name with `%` is a mark, and one with a bracket a process: `unbound[1234:0] error: text`.
+    let is_mark = name.starts_with('%') || name.ends_with(']');
+    if host.mark != 0 && !written.ends_with("::") || is_mark || has_priority && name.contains('=') {
         return false;
     }
     let next = skip_spaces(line.as_bytes(), host.end);
