@@ -206,11 +206,12 @@ fn small_letter(bytes: &[u8], start: usize) -> Option<Level> {
     (is_set_off && byte.is_ascii_lowercase() && byte != b'a').then(|| letter(byte.to_ascii_uppercase())).flatten()
 }
 
-/// `file.c:12-warning: text`, `name[1234].WAR-file.cpp`
+/// `file.c:12-warning: text`, `name[1234].WAR-file.cpp`, `|-INFO in text`
 fn is_behind_a_place(bytes: &[u8], start: usize, stop: usize) -> bool {
     match (bytes[..start].last(), bytes.get(stop)) {
         (Some(b'-'), Some(b':')) => start > 1 && bytes[start - 2].is_ascii_digit(),
         (Some(b'.'), Some(b'-')) => start > 1 && bytes[start - 2] == b']',
+        (Some(b'-'), Some(b' ')) => bytes[..start].ends_with(b"|-"),
         _ => false,
     }
 }

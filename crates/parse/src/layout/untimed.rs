@@ -145,7 +145,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 && let next = shape::token(line, skip_spaces(line.as_bytes(), token.end))?
                 && let shape::WordKind::Word(text) = next.kind
                 && (token.gap > 1 && next.gap > 1
-                    || text.starts_with(|first: char| first.is_ascii_uppercase())
+                    || matches!(text.as_bytes(), [b'A'..=b'Z'] | [b'A'..=b'Z', b'a'..=b'z', ..])
                     || next.mark == b':' && shape::name(text) == shape::NameShape::Surely)
             {
                 // `info     inventory        text`, `error An error occurred`, `warning package.json: text`

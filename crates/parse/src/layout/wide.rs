@@ -70,7 +70,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             .or_else(|| late::numbered(line, at + stamp.length))
             .or_else(|| letter_alone(line, at))
             .or_else(|| attribute_of_type(line)),
-        None => late::level(header, 0).or_else(|| behind_a_process(header)),
+        None => late::level(header, 0).or_else(|| behind_a_process(header)).or_else(|| behind_names(header)),
     };
     // `distcc[1234] (dcc_lock) ERROR: text`
     let lead = shape::token(line, 0).filter(|first| matches!(first.kind, shape::WordKind::Tagged(..)));
@@ -81,7 +81,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             // `npm ERR! text`, `CMake Warning at CMakeLists.txt:3 (message):`
             || level.is_some_and(|(_, _, end)| line[end..].starts_with("! ") || line[end..].starts_with(" at "))
                 && ordinary_words(&line[..start]) < 2
-            || behind_a_process(header).is_some()
+            || behind_a_process(header).or_else(|| behind_names(header)).is_some()
             || is_cell_of_names(line, start)
             || is_behind_a_path(line, start)
     };
@@ -423,6 +423,15 @@ fn behind_a_process(line: &str) -> Option<LevelPlace> {
     None
 }
 
+/// The level before the first colon where all words before it are written as names: `OpenJDK 64-Bit Server VM warning: text`.
+fn behind_names(line: &str) -> Option<LevelPlace> {
+    let (before, _) = line.split_once(": ")?;
+    let (names, word) = before.rsplit_once(' ')?;
+    let is_name = |word: &str| !word.starts_with(|first: char| first.is_ascii_lowercase());
+    let is_level = word.bytes().all(|byte| byte.is_ascii_lowercase()) && names.split(' ').all(is_name);
+    Some((Level::from_word(word).filter(|_| is_level)?, names.len() + 1, before.len()))
+}
+
 /// A level in capitals behind the name of a program or a task: `nsh_main: ERROR: text`.
 pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
     let is_capital = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -431,21 +440,27 @@ pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
 }
 
 /// Whether the name of a program with its colon alone stands before a level: `guacd[1]: INFO: text`, `sst: [INFO] text`,
-/// `x264 [info]: text`.
+/// `x264 [info]: text`, `log4j:WARN text`.
 fn is_after_a_name(line: &str, start: usize) -> bool {
     let (before, rest) = line.split_at(start);
     let is_marked_behind =
         || before.ends_with('[') && rest.split(']').nth(1).is_some_and(|rest| rest.starts_with(": "));
     let before = before.trim_end_matches(['[', '<', '(']);
-    before.strip_suffix(": ").or_else(|| before.strip_suffix(' ').filter(|_| is_marked_behind())).is_some_and(|name| {
-        let name = name.split_once('[').map_or(name, |(name, _)| name);
-        // `guix build: error: text`
-        let is_small = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
-        match name.split_once(' ') {
-            Some((program, command)) => is_small(program) && is_small(command),
-            None => shape::name(name) != shape::NameShape::Never,
-        }
-    })
+    let is_capital = || rest.starts_with(|first: char| first.is_ascii_uppercase());
+    let touching = before.strip_suffix(':').filter(|_| is_capital());
+    before
+        .strip_suffix(": ")
+        .or(touching)
+        .or_else(|| before.strip_suffix(' ').filter(|_| is_marked_behind()))
+        .is_some_and(|name| {
+            let name = name.split_once('[').map_or(name, |(name, _)| name);
+            // `guix build: error: text`
+            let is_small = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+            match name.split_once(' ') {
+                Some((program, command)) => is_small(program) && is_small(command),
+                None => shape::name(name) != shape::NameShape::Never,
+            }
+        })
 }
 
 /// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.
