@@ -97,7 +97,8 @@ impl Level {
         }
         Some(match &*lower {
             b"trace" | b"trc" | b"trce" | b"verbose" | b"vrb" | b"verb" | b"finest" | b"finer" => Level::Trace,
-            b"debug" | b"dbg" | b"dbug" | b"debu" | b"debug1" | b"fine" => Level::Debug,
+            b"debug" | b"dbg" | b"dbug" | b"debu" | b"fine" => Level::Debug,
+            [b'd', b'e', b'b', b'u', b'g', b'1'..=b'5'] => Level::Debug,
             b"info" | b"inf" | b"information" | b"informational" => Level::Info,
             b"notice" => Level::Notice,
             b"warn" | b"warning" | b"warni" | b"wrn" => Level::Warn,

@@ -1,10 +1,12 @@
 //! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
-use super::names::{ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER};
+use super::names::{
+    ERROR_SEVERITY, GUESSED, LOG_LEVEL, MONGO, PRIORITY, SEVERITY, SEVERITY_LEVEL, SEVERITY_NUMBER, TAGS,
+};
 use daytable_model::record::{Level, Value};
 
 /// Levels in other languages, in small letters.
-const FOREIGN: [(&str, Level); 22] = [
+const FOREIGN: [(&str, Level); 33] = [
     ("warnung", Level::Warn),
     ("fehler", Level::Error),
     ("schwerwiegend", Level::Error),
@@ -27,6 +29,18 @@ const FOREIGN: [(&str, Level); 22] = [
     ("情報", Level::Info),
     ("错误", Level::Error),
     ("信息", Level::Info),
+    // What Java's own logging writes besides.
+    ("infos", Level::Info),
+    ("información", Level::Info),
+    ("informazioni", Level::Info),
+    ("avvertenza", Level::Warn),
+    ("informações", Level::Info),
+    ("advertência", Level::Warn),
+    ("重大", Level::Error),
+    ("严重", Level::Error),
+    ("심각", Level::Error),
+    ("경고", Level::Warn),
+    ("정보", Level::Info),
 ];
 
 /// Words that are a level only at the front of a text, in small letters.
@@ -60,6 +74,7 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
         Value::String(number) if rank == SEVERITY && number.bytes().all(|byte| byte.is_ascii_digit()) => {
             foundation(number.parse().ok()?)?
         }
+        Value::String(list) if rank == TAGS => of_tags(list)?,
         Value::String(word) => {
             Level::from_word(word).or_else(|| of_library(word)).or_else(|| slog(word)).or_else(|| of_language(word))?
         }
@@ -161,6 +176,13 @@ pub(super) fn opentelemetry(number: i64) -> Option<Level> {
         21..=24 => Level::Fatal,
         _ => return None,
     })
+}
+
+/// The level in a list of texts, written as JSON: `["error","opensearch","data"]`.
+fn of_tags(list: &str) -> Option<Level> {
+    const LEVELS: [&str; 6] = ["debug", "info", "warning", "warn", "error", "fatal"];
+    let mut texts = list.strip_prefix('[')?.split('"').skip(1).step_by(2).take(4);
+    texts.find(|text| (4..8).contains(&text.len()) && LEVELS.contains(text)).and_then(Level::from_word)
 }
 
 /// The letters of MongoDB: I, W, E, F, D, and D1 to D5.

@@ -81,6 +81,9 @@ pub(super) const ERROR_SEVERITY: u8 = 14;
 /// The rank of a number whose scale is guessed: a word under any other name is better.
 pub(super) const GUESSED: u8 = 200;
 
+/// `tags`, of Kibana and OpenSearch Dashboards: a list in which a level may be. The list stays a field.
+pub(super) const TAGS: u8 = 201;
+
 /// The name under which a record has the field `name`, if the field became its component, process or host: `host` for
 /// `_HOSTNAME`.
 pub fn kept_name(name: &str) -> &str {
@@ -128,6 +131,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
             b"Time" => (Time, 13),
             b"prio" => (Level, 21),
             b"type" => (Level, TYPE),
+            b"tags" => (Level, TAGS),
             b"body" => (Message, 3),
             b"text" => (Message, 4),
             b"host" => (Host, 0),
@@ -273,7 +277,7 @@ mod tests {
         Level PRIORITY severity_number severityNumber error_severity severityText logLevel s message msg @m body text log
         event short_message Message MESSAGE textPayload jsonPayload.message fields.message body.stringValue
         body.string_value @mt request record.message record.level.name record.name record.process.id component logger logger_name loggerName log.logger Category SourceContext SYSLOG_IDENTIFIER
-        t prio type log-level context.logLevel @level @message Severity priority severityLevel devname device_name timestampSeconds
+        t prio type tags log-level context.logLevel @level @message Severity priority severityLevel devname device_name timestampSeconds
         service.name module subsystem name target channel c pid process.pid _PID process_id processId ProcessId process
         host hostname host.name _HOSTNAME HOSTNAME MachineName host.hostname";
 

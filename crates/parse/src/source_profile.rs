@@ -246,7 +246,7 @@ impl SourceProfile {
         if let Some(goes_on) = structured::goes_on(open, text, &self.headers) {
             return goes_on && options.format != FormatChoice::Only(Format::Plain);
         }
-        if trace::is_inner(text) && layout::both_begin(layout::first_line(open), text, &defaults) {
+        if trace::is_inner(text) && layout::begins_with_indent(layout::first_line(open), text, &defaults) {
             return false;
         }
         // Without a profile, the first line of the open record shows how records begin.
@@ -670,7 +670,8 @@ impl SourceProfile {
                     habits: &mut self.habits,
                     full_time: FullTime::default(),
                 };
-                layout::read_general(text, &mut context)
+                // Columns of a table are text where text was asked for.
+                layout::read_general(text, &mut context).map(|parsed| Parsed { format, ..parsed })
             }
             Format::Plain | Format::Explicit => None,
             _ if layout::is_layout(format) => {
@@ -689,12 +690,12 @@ impl SourceProfile {
         layout::read(text, &mut LayoutContext { defaults, usual: self.format, is_unknown, habits, full_time })
     }
 
-    /// Whether the source is new, or its few lines so far had no format.
+    /// Whether the source is new, or its few lines so far had no format, or a format of which this line is not.
     fn is_unknown(&self) -> bool {
         match self.format {
             None => true,
             Some(Format::Plain) => self.weight < WEIGHT_MAX,
-            _ => false,
+            Some(format) => !layout::is_layout(format) && self.weight < WEIGHT_SURE,
         }
     }
 

@@ -5,15 +5,19 @@
 //! fields are one time. The choice is made for a source and kept: a later record without that field has no time of
 //! another field. The field stays a field.
 
+use super::json;
 use super::timestamp::{self, TimestampDefaults};
-use daytable_model::record::{Field, Record, Value};
+use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Fields that are looked at.
 const FIELDS_MAX: usize = 64;
 /// After this many records without such a field, no more are looked at.
 const TRIES_MAX: u8 = 32;
+/// Arrays within arrays that are looked at.
+const ARRAYS_MAX: usize = 4;
 /// What stands between the names of a date and of a clock.
 const AND: &str = " and ";
 
@@ -58,6 +62,12 @@ impl TimeFields {
 
     /// Gives a record without a time that of its fields, and keeps the choice.
     pub(super) fn settle(&mut self, record: &mut Record<'_>, defaults: &TimestampDefaults) {
+        if let [only] = record.fields.as_slice()
+            && let Some((time, level)) = of_array(&only.value, defaults, 0)
+        {
+            (record.time, record.level) = (Some(time), record.level.or(level));
+            return;
+        }
         let fields = &record.fields[..record.fields.len().min(FIELDS_MAX)];
         if let Some(known) = &self.name {
             record.time = read(known, fields, defaults);
@@ -70,6 +80,17 @@ impl TimeFields {
                 None => self.tries += 1,
             }
         }
+    }
+}
+
+/// The time and the level of the first object in an array that is all that a record has: `{"Records":[{"eventTime":…}]}`.
+fn of_array(value: &Value<'_>, defaults: &TimestampDefaults, depth: usize) -> Option<(Ticks, Option<Level>)> {
+    let inner = text(value)?.strip_prefix('[').filter(|inner| inner.starts_with('{') && depth < ARRAYS_MAX)?;
+    let first = serde_json::Deserializer::from_str(inner).into_iter::<&RawValue>().next()?.ok()?;
+    let record = json::parse(first.get(), defaults)?;
+    match record.time.or_else(|| Some(find(&record.fields, defaults)?.1)) {
+        Some(time) => Some((time, record.level)),
+        None => record.fields.iter().find_map(|field| of_array(&field.value, defaults, depth + 1)),
     }
 }
 

@@ -159,7 +159,7 @@ impl<'a> RecordBuilder<'a> {
                     return None;
                 }
                 self.record.level = Some(level);
-                self.is_odd |= rank == names::GUESSED;
+                self.is_odd |= rank >= names::GUESSED;
                 return Some(rank);
             }
             _ if !matches!(value, Value::String(_)) => return None,

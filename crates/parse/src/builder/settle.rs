@@ -20,6 +20,10 @@ impl RecordBuilder<'_> {
             self.record.level = None;
             self.restore_field(guess);
         }
+        let level = &mut self.taken[Role::Level as usize];
+        if let Some(tags) = level.take_if(|taken| taken.rank == names::TAGS) {
+            self.restore_field(tags);
+        }
         if is_gelf {
             self.name_additional();
         }

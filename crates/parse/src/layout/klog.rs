@@ -7,6 +7,7 @@
 //! I1121 08:00:00.123456 file.go:123] text
 //! I1121 08:00:00.123456 Thread file.cpp:123] text
 //! I261121 08:00:00.123456 1234 dir/file.go:123 text
+//! I0000 00:00:1795248000.123456 1234 file.cc:123] text
 //! I20261121-08:00:00.123(0)? text                       Meteor: a date with its year needs no source line
 //! I[2026-11-21|08:00:00.123] text                       Tendermint
 //! ```
@@ -21,7 +22,12 @@ use crate::timestamp::{self, TimestampDefaults};
 pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<(Sketch<'a>, usize)> {
     let bytes = line.as_bytes();
     let level = letter(*bytes.first()?)?;
-    let start = if bytes.get(1) == Some(&b'[') { 2 } else { 1 };
+    // Before it knows the zone of its host, Abseil writes the seconds since 1970.
+    let start = match bytes.get(1..)? {
+        [b'[', ..] => 2,
+        rest if rest.starts_with(b"0000 00:00:1") => 12,
+        _ => 1,
+    };
     let stamp = timestamp::at_start(bytes.get(start..)?, defaults)?;
     let mut sketch = Sketch::default();
     sketch.level(level, 0, 1);

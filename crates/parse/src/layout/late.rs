@@ -19,6 +19,26 @@ const LEVEL_BYTES_MAX: usize = 40;
 
 /// The level of a line from `from` on, and its place.
 pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    of_word(line, from).or_else(|| of_sign(line, from))
+}
+
+/// The level of a sign that begins the text: ` ⚠ Fast Refresh had to perform a full reload`.
+fn of_sign(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    const SIGNS: [(&str, Level); 6] = [
+        ("⚠", Level::Warn),
+        ("⨯", Level::Error),
+        ("✖", Level::Error),
+        ("✘", Level::Error),
+        ("❌", Level::Error),
+        ("ℹ", Level::Info),
+    ];
+    let text = line.get(from..)?.trim_ascii_start();
+    let (sign, level) = SIGNS.iter().find(|(sign, _)| text.starts_with(sign))?;
+    let start = line.len() - text.len();
+    Some((*level, start, start + sign.len()))
+}
+
+fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let bytes = line.as_bytes();
     if matches!(bytes, [b'<', b'A'..=b'Z' | b'a'..=b'z', ..])
         && let Some(found) = of_element(line)
@@ -26,9 +46,12 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         return Some(found);
     }
     let end = (from + WITHIN).min(bytes.len());
-    let (mut at, mut plain) = (from, 0);
+    let (mut at, mut plain, mut is_in_group) = (from, 0, false);
     while at < end {
         let start = at + bytes[at..end].iter().position(|byte| is_letter(*byte))?;
+        if let Some(bracket) = bytes[at..start].iter().rfind(|byte| matches!(byte, b'[' | b']')) {
+            is_in_group = *bracket == b'[';
+        }
         if let Some(length) = symbol(&bytes[start..]) {
             at = start + length;
             continue;
@@ -53,6 +76,8 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         if (may_be_level(before, after, stop - start) || is_set_off())
             && let Some(word) = line.get(start..stop)
             && let Some(level) = level_of(word, plain == 0)
+            // `SERVICE ALERT: text`
+            && (level != Level::Alert || plain == 0)
             && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
         {
             return Some((level, start, stop));
@@ -72,7 +97,7 @@ pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         }
         let is_alone =
             matches!(before, None | Some(b' ' | b'\t')) && matches!(after, None | Some(b' ' | b'\t' | b':' | b','));
-        plain += usize::from(is_alone && bytes[start..stop].is_ascii());
+        plain += usize::from(is_alone && !is_in_group && bytes[start..stop].is_ascii());
         if plain > 2 {
             return None;
         }
@@ -123,11 +148,24 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
     Some((level, start, start + word.len()))
 }
 
+/// A level in capitals alone in brackets within the first words of a message: `(?@192.0.2.4) [WARNING] text`.
+pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    const WITHIN: usize = 64;
+    let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
+    let start = from + memchr::memmem::find(text, b" [")? + 2;
+    let length = line.as_bytes()[start..].iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let word =
+        line.get(start..start + length).filter(|word| word.len() > 2 && line[start + length..].starts_with("] "))?;
+    Some((Level::from_word(word)?, start, start + length))
+}
+
 /// The level that a pair behind another pair names: `service(O): time="…" level=warning msg="text"`.
 pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
     let first = memchr::memchr(b'=', text)?;
     let start = from + first + memchr::memmem::find(&text[first..], b" level=")? + " level=".len();
+    let value = line.get(start..)?;
+    let start = start + usize::from(value.starts_with('"'));
     let word = line.get(start..)?.split([' ', '"']).next()?;
     Some((Level::from_word(word)?, start, start + word.len()))
 }
@@ -155,22 +193,25 @@ fn symbol(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The level of a small letter in a group of its own before another group: `[   0.012][e][ffmpeg] text`, `<e> [server] text`.
+/// The level of a small letter in a group of its own before another group: `[   0.012][e][ffmpeg] text`, `<e> [server] text`;
+/// or before a place: `w: file:///App.kt:3:5 text`.
 fn small_letter(bytes: &[u8], start: usize) -> Option<Level> {
-    let is_group = match (bytes.get(start.checked_sub(1)?)?, bytes.get(start + 1..)?) {
-        (b'[', [b']', b'[', b'a'..=b'z' | b'A'..=b'Z', ..]) => start == 1 || bytes[start - 2] == b']',
-        (b'<', [b'>', b' ', b'[', ..]) => start == 1,
+    let is_set_off = match (&bytes[..start], bytes.get(start + 1..)?) {
+        (before @ [.., b'['], [b']', b'[', b'a'..=b'z' | b'A'..=b'Z', ..]) => start == 1 || before.ends_with(b"]["),
+        (b"<", [b'>', b' ', b'[', ..]) => true,
+        (b"", rest) => rest.starts_with(b": file:"),
         _ => false,
     };
     let byte = bytes[start];
-    (is_group && byte.is_ascii_lowercase() && byte != b'a').then(|| letter(byte.to_ascii_uppercase())).flatten()
+    (is_set_off && byte.is_ascii_lowercase() && byte != b'a').then(|| letter(byte.to_ascii_uppercase())).flatten()
 }
 
-/// `file.c:12-warning: text`, `name[1234].WAR-file.cpp`
+/// `file.c:12-warning: text`, `name[1234].WAR-file.cpp`, `|-INFO in text`
 fn is_behind_a_place(bytes: &[u8], start: usize, stop: usize) -> bool {
     match (bytes[..start].last(), bytes.get(stop)) {
         (Some(b'-'), Some(b':')) => start > 1 && bytes[start - 2].is_ascii_digit(),
         (Some(b'.'), Some(b'-')) => start > 1 && bytes[start - 2] == b']',
+        (Some(b'-'), Some(b' ')) => bytes[..start].ends_with(b"|-"),
         _ => false,
     }
 }
@@ -224,6 +265,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     let before = start.checked_sub(1).map(|before| bytes[before]);
     let after = bytes.get(stop..).unwrap_or_default();
     let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_named_large = word.starts_with(|first: char| first.is_ascii_uppercase());
     let is_bordered = before.is_none_or(|byte| {
         !byte.is_ascii_alphanumeric()
             && !matches!(byte, b'-' | b'_' | b'.' | b'"' | b'\'')
@@ -249,6 +291,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || bytes[..start] == *b"[ " && after.starts_with(b" |")
                 // `[Parent 1234: Main Thread]: D/nsHttp text`
                 || plain < 2 && word != "A" && matches!(bytes[..start], [.., b']', b':', b' '] | [.., b']', b' ']) && is_tag(after)
+                // `[TASK_MANAGER    ]I: text`
+                || plain == 0 && before == Some(b']') && after.starts_with(b": ") && matches!(word, "D" | "I" | "W" | "E" | "F")
                 // A column of letters: `T-140   E BROKER`.
                 || plain == 0 && word != "A" && bytes[..start].ends_with(b"  ") && matches!(after, [b' ', b'A'..=b'Z', ..]);
         }
@@ -273,20 +317,20 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         }
         // The bracket that holds the time: `[main(----) 2026.11.21 08:00:01.123 INF] text`.
         [b']', b' ', ..] => is_capital && plain < 2,
-        // What stands before a time: `name:WARNING:2025-11-21 …`.
-        [b':'] if is_capital && before == Some(b':') => true,
-        // `bpbkar Exit: ERR - text`
-        [b' ', b'-', b' ', ..] if is_capital && bytes[..start].ends_with(b": ") => true,
+        // What stands before a time: `name:WARNING:2025-11-21 …`; `Proxy:INFO: text`.
+        [b':'] | [b':', b' ', ..] if is_capital && before == Some(b':') => true,
+        // `bpbkar Exit: ERR - text`, `EAL: Error - text`
+        [b' ', b'-', b' ', ..] if is_named_large && bytes[..start].ends_with(b": ") => true,
         [b':'] | [b':', b' ' | b'\t', ..] => {
-            let is_led = || bytes[..start].ends_with(b": ") || bytes[..start].ends_with(b" - ");
-            plain < 2 || plain == 2 && is_capital && is_led()
+            plain < 2
+                || plain == 2 && (bytes[..start].ends_with(b": ") || is_capital && bytes[..start].ends_with(b" - "))
         }
-        // `*ERROR* [thread] text`
-        [b'*', b' ', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
+        // `*ERROR* [thread] text`, `*ERROR*: text`
+        [b'*', b' ' | b':', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
-        // `0024:err:module:load text`
+        // `0024:err:module:load text`, `0123.456:0024:warn:module:load text`
         [b':', next, ..] if next.is_ascii_alphabetic() && before == Some(b':') => {
-            start > 1 && bytes[..start - 1].iter().all(u8::is_ascii_hexdigit)
+            start > 1 && bytes[..start - 1].iter().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
         }
         // `ERROR:core:connect: text`
         [b':', next, ..] if next.is_ascii_alphabetic() => plain == 0 && is_spaced && word.len() > 3,
@@ -295,14 +339,16 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b'[', b'A'..=b'Z' | b'a'..=b'z', ..] => plain == 0 && is_capital && is_spaced,
         // `main.cpp:12     WARN| text`
         [b'|', b' ', ..] if is_capital && is_set_apart => plain < 2,
-        // `(name) Warning! text`
-        [b'!', b' ', ..] if is_spaced && matches!(bytes[..start], [.., b')' | b']', b' ']) => plain < 2,
+        // `(name) Warning! text`, `npm ERR! text`
+        [b'!', b' ', ..] if is_spaced && (is_capital || matches!(bytes[..start], [.., b')' | b']', b' '])) => plain < 2,
         [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
         // `],123456, Info, Starter, text`
         [b',', b' ', ..] if plain == 0 && bytes[..start].ends_with(b", ") => true,
         [b',', ..] => matches!(before, Some(b':')),
         [b'#', ..] => before == Some(b'#'),
         [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
+        // `Local/Sample/1234/Info(1051034)`
+        [b'(', b'0'..=b'9', ..] if before == Some(b'/') => plain == 0,
         // `(P1234-T5678)Info ( 123): text`
         [b'(', b' ', ..] | [b' ', b'(', ..] if before == Some(b')') => plain == 0,
         [b' ', b'[', ..] => plain < 2 && is_spaced,
@@ -310,19 +356,29 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
         // `Warning 1: text`
         [b' ', b'0'..=b'9', b':', b' ', ..] if start == 0 => true,
-        // `Error in <File::open>: text`
-        [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => is_place_of_error(rest),
-        rest if is_wide(rest) => {
-            let is_first_capital = word.starts_with(|first: char| first.is_ascii_uppercase());
-            is_set_apart || is_spaced && plain == 0 && (is_capital || is_first_capital && start > 0)
+        // `CMake Warning at CMakeLists.txt:3 (message):`
+        [b' ', b'a', b't', b' ', rest @ ..] if is_named_large && plain < 2 => is_with_a_colon(rest),
+        // `error CS1002: text`
+        [b' ', b'A'..=b'Z', rest @ ..] if is_code(rest) => plain < 2,
+        // `docker: Error response from daemon: text`
+        [b' ', rest @ ..] if is_named_large && is_from(rest) => start == 0 || bytes[..start].ends_with(b": "),
+        // `Error in <File::open>: text`, `ERROR in ./src/x.js 3:5`
+        [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => {
+            is_place_of_error(rest) || is_capital && rest.starts_with(b"./")
         }
-        [b' ', b'e', b'r', b'r', b'o', b'r', b':', ..] => plain < 2,
-        [b' ', next, ..] if plain == 0 && is_spaced && !next.is_ascii_alphanumeric() => true,
+        // `warn  - text`
+        rest if plain == 0 && is_spaced && is_before_a_sign(rest) => true,
+        rest if is_wide(rest) => is_set_apart || is_spaced && plain == 0 && (is_capital || is_named_large && start > 0),
+        // `Fatal error: text`, `Warning message:`
+        [b' ', rest @ ..] if rest.starts_with(b"error:") || rest.starts_with(b"message:") => plain < 2,
         [] | [b' ', ..] if is_named(bytes, start) => true,
         // `LedgerMaster:WRN text`
         [b' ', ..] if before == Some(b':') && is_capital && plain < 2 => true,
-        // `1234 0x7f01 warning MediaObject text`
-        [b' ', b'A'..=b'Z', ..] if plain == 0 && is_alone(bytes, start) && start > 0 => true,
+        // `1234 0x7f01 warning MediaObject text`, `[1] 2025-11-21T08:00:01.123Z catalog info Started`
+        [b' ', b'A'..=b'Z', ..] if plain < 2 && is_alone(bytes, start) && start > 0 => {
+            let last = bytes[..start - 1].rsplit(|byte| *byte == b' ').next().and_then(<[u8]>::first);
+            plain == 0 || !is_named_large && last.is_some_and(u8::is_ascii_lowercase)
+        }
         [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
         _ => false,
     }
@@ -352,6 +408,30 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a sign that is neither a letter nor a digit follows behind spaces.
+fn is_before_a_sign(after: &[u8]) -> bool {
+    let rest = after.trim_ascii_start();
+    rest.len() < after.len() && rest.first().is_some_and(|next| !next.is_ascii_alphanumeric())
+}
+
+/// Whether the first word of a text has a colon within: `CMakeLists.txt:3`.
+fn is_with_a_colon(text: &[u8]) -> bool {
+    text.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':')
+}
+
+/// Whether capitals, digits and a colon begin a text.
+fn is_code(text: &[u8]) -> bool {
+    let letters = text.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let digits = text[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    letters < 6 && digits > 1 && text[letters + digits..].starts_with(b": ")
+}
+
+/// Whether words with a colon behind them say where an error comes from.
+fn is_from(text: &[u8]) -> bool {
+    let head = &text[..text.len().min(80)];
+    memchr::memmem::find(head, b": ").is_some_and(|end| memchr::memmem::find(&head[..end], b"from ").is_some())
 }
 
 /// Whether one word with a colon behind it begins a text.
@@ -456,6 +536,29 @@ mod tests {
             ("(P1234-T5678)Error( 456): late", Some(Level::Error)),
             ("Warning 1: late", Some(Level::Warn)),
             ("Error in the file", None),
+            ("[DISK    ]E: late", Some(Level::Error)),
+            ("a[i]E: late", Some(Level::Error)),
+            ("a[i]X: late", None),
+            ("warn  - late", Some(Level::Warn)),
+            ("w: file:///App.kt:3:5 late", Some(Level::Warn)),
+            ("w: 2", None),
+            ("npm ERR! late", Some(Level::Error)),
+            ("EAL: Error - late", Some(Level::Error)),
+            ("an error - late", None),
+            ("Warning message:", Some(Level::Warn)),
+            ("Error response from daemon: late", Some(Level::Error)),
+            ("docker: Error response from daemon: late", Some(Level::Error)),
+            ("Error rate of today: 1", None),
+            ("/src/Program.cs(3,5): error CS1002: late", Some(Level::Error)),
+            ("CMake Warning at CMakeLists.txt:3 (message):", Some(Level::Warn)),
+            ("The Warning at noon", None),
+            (" ⚠ late", Some(Level::Warn)),
+            ("⨯ error: late", Some(Level::Error)),
+            ("a ⚠ sign", None),
+            ("ERROR in ./src/x.js 3:5", Some(Level::Error)),
+            ("bdev.c:12:register: *ERROR*: late", Some(Level::Error)),
+            ("catalog info Late", Some(Level::Info)),
+            ("The info Desk", None),
             ("[i][0] late", None),
             ("a[i][0] late", None),
             ("Disk error! late", None),

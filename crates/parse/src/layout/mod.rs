@@ -46,6 +46,9 @@ use std::borrow::Cow;
 /// Bytes of a level and its marks behind a tag.
 const LEVEL_BYTES_MAX: usize = 16;
 
+/// Bytes of a message of syslog in which its program may have written a header. They bound how often messages may be within messages.
+const MESSAGE_BYTES_MAX: usize = 256;
+
 /// The context for reading a record.
 pub(super) struct LayoutContext<'g> {
     pub(super) defaults: TimestampDefaults,
@@ -109,7 +112,7 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
         _ if habits.is_wide() && wide::is_timed(line, defaults) => true,
         _ => {
             timed_format(line, defaults).is_some()
-                || matches!(line.as_bytes(), [b'{', .., b'}'])
+                || matches!(line.as_bytes(), [b'{', b'"' | b' ', .., b'}'] | b"{}")
                 || is_pair(line)
                 || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
         }
@@ -150,29 +153,39 @@ pub(super) fn is_untimed(line: &str) -> bool {
     .is_some()
 }
 
-/// Whether two lines with an indent have both a time near their start, or both a column of levels: records may begin with
-/// an indent.
+/// Whether a line with an indent begins a record: it has a time near its start or begins with a column of levels, and so does
+/// the open record. Below a record without a time,
+/// a column of levels behind one space is enough.
 ///
 /// ```text
 ///    info 2025-11-21 08:00:01.123   gsvc   text
 ///  WARN  text
 ///  8:00:01 text
 /// ```
-pub(super) fn both_begin(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
-    let is_timed = |line: &str| timed_format(line, defaults).is_some();
+pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
+    // `WARN  text`, and ` INFO text` beside `DEBUG text`.
     let is_column = |line: &str| {
-        let token = shape::token(line, skip_spaces(line.as_bytes(), 0)).filter(|token| token.gap > 1);
-        token.is_some_and(|token| match token.kind {
-            shape::WordKind::Word(word) => {
-                shape::is_capital(token.kinds)
-                    && (Level::from_word(word).is_some() || crate::level_names::foreign(word, true).is_some())
-            }
-            _ => false,
-        })
+        let word = line.trim_start_matches(' ');
+        let (word, rest) = word.split_once(' ').unwrap_or((word, ""));
+        let is_right = || line.len() - word.len() - rest.len() == 2 && word.len() == 4;
+        let is_set_off = (rest.starts_with(' ') || is_right()) && shape::is_capital(shape::kinds_of(word));
+        (is_set_off || rest.starts_with(": "))
+            && (Level::from_word(word).is_some() || crate::level_names::foreign(word, true).is_some())
     };
-    let is_open = |line: &str| wide::is_clock_behind_a_space(line, defaults) || is_starred(line);
-    trace::is_inner(open)
-        && (is_timed(open) && is_timed(text) || is_column(open) && is_column(text) || is_open(open) && is_open(text))
+    let is_timed = |line: &str| timed_format(line, defaults).is_some();
+    let begins = |line: &str| {
+        is_column(line)
+            || is_starred(line)
+            || is_timed(line)
+            || wide::is_timed(line, defaults)
+            || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
+    };
+    // ` ✓ Ready in 12ms`: no trace has an indent of one space.
+    let is_by_one = |line: &str| matches!(line.as_bytes(), [b' ', second, ..] if !second.is_ascii_whitespace());
+    match trace::is_inner(open) {
+        true => begins(text) && begins(open) || is_by_one(text) && is_by_one(open),
+        false => !text.starts_with("  ") && is_column(text) && !is_timed(open),
+    }
 }
 
 /// ` ***WARNING: text`
@@ -253,7 +266,6 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
             }
             timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
         }
-        b'(' => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
             match syslog::rfc_5424(line, 2, &context.defaults, &mut sketch, false) {
@@ -261,8 +273,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
                 _ => timed(text, line, context),
             }
         }
-        b'0'..=b'9' => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
-        _ => timed(text, line, context),
+        _ => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
     }
 }
 
@@ -288,10 +299,11 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
             header.sketch.level(level, start, end);
         }
         if header.sketch.level.is_none()
-            && let Some((level, start, end)) = first_in_capitals(header.line, header.at)
+            && let Some((level, start, end)) = level_of_message(header.line, header.at, &context.defaults)
                 .or_else(|| late::numbered(header.line, header.after_time))
                 .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
                 .or_else(|| late::paired(header.line, header.at))
+                .or_else(|| late::in_brackets(header.line, header.at))
         {
             header.sketch.level(level, start, end);
         }
@@ -309,12 +321,36 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
     Some(finish(text, header, context))
 }
 
-/// The level in capitals that a message begins with, and its place: `WARNING controller ct1 is not reachable`.
-fn first_in_capitals(line: &str, at: usize) -> Option<(Level, usize, usize)> {
-    let length = line.as_bytes().get(at..)?.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
-    let is_word = length > 2 && matches!(line.as_bytes().get(at + length), Some(b' ' | b':'));
-    let level = Level::from_word(line.get(at..at + length).filter(|_| is_word)?)?;
-    Some((level, at, at + length))
+/// The level of a message of syslog, and its place: a first word in capitals, or the level of the header that the program wrote
+/// itself: `WARNING controller ct1 is not reachable`, `error: text`, `<info>  text`, `2025-11-21 08:00:01,123 INFO text`.
+fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Option<(Level, usize, usize)> {
+    let bytes = line.as_bytes().get(at..)?;
+    let open = usize::from(matches!(bytes, [b'[' | b'<' | b'(', ..]));
+    let letters = bytes[open..].iter().take(LEVEL_BYTES_MAX).take_while(|byte| byte.is_ascii_alphabetic()).count();
+    // Most messages are sentences.
+    let is_header = match (letters, bytes.get(open + letters)?) {
+        (0, _) => bytes.iter().take_while(|byte| **byte != b' ').filter(|byte| b"-/:".contains(byte)).count() > 1,
+        (1, next) => next.is_ascii_digit(),
+        (2.., b':' | b' ' | b']' | b'>') => {
+            let word = &line[at + open..at + open + letters];
+            let is_capital = open == 0 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+            let level = (open == 1 || is_capital || bytes[letters] == b':').then(|| Level::from_word(word)).flatten();
+            if let Some(level) = level.filter(|_| is_capital && letters > 2) {
+                return Some((level, at, at + letters));
+            }
+            level.is_some()
+        }
+        _ => false,
+    };
+    is_header.then_some(())?;
+    let message = line.get(at..line.floor_char_boundary(at + MESSAGE_BYTES_MAX))?;
+    let mut habits = Habits::default();
+    let full_time = FullTime::default();
+    let mut context =
+        LayoutContext { defaults: *defaults, usual: None, is_unknown: false, habits: &mut habits, full_time };
+    let parsed = read_plain(message, &mut context)?;
+    let place = parsed.level_at?;
+    Some((parsed.record.level?, at + usize::try_from(place.start).ok()?, at + usize::try_from(place.end).ok()?))
 }
 
 fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext<'_>) -> Parsed<'a> {
@@ -332,6 +368,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
             .or_else(|| syslog::mark_severity(header.line, header.after_time))
             .or_else(|| late::in_angles(header.line, header.after_time))
             .or_else(|| late::numbered(header.line, header.after_time))
+            .or_else(|| late::paired(header.line, header.after_time))
     {
         sketch.level(level, start, end);
     }

@@ -189,10 +189,12 @@ pub(super) fn closing(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// The `:` or `,` at `at` that ends a token, if a space or the end follows, and the place after it.
+/// The `:` or `,` at `at` that ends a group, if a space, another group or the end follows, and the place after it.
 fn mark(bytes: &[u8], at: usize) -> (u8, usize) {
     match bytes.get(at) {
-        Some(mark @ (b':' | b',')) if bytes.get(at + 1).is_none_or(|byte| is_space(*byte)) => (*mark, at + 1),
+        Some(mark @ (b':' | b',')) if bytes.get(at + 1).is_none_or(|byte| is_space(*byte) || *byte == b'[') => {
+            (*mark, at + 1)
+        }
         _ => (0, at),
     }
 }

@@ -112,9 +112,15 @@ pub(super) fn rfc_5424<'a>(
         sketch.stamp(start, stamp);
     }
     for (name, value) in [("host", host), ("component", app)] {
-        if value != "-" {
+        if value != "-" && value != ":" {
             sketch.text(name, value);
         }
+    }
+    // Some devices leave all out that stands behind the program: `1 1763712001.123456789 MX84 flows src=192.0.2.4`.
+    let is_text = |word: &str| word != "-" && !super::shape::is_number(word);
+    let is_short = is_text(process) && message_id != "-" && !matches!(line.as_bytes().get(at), Some(b'-' | b'['));
+    if is_lenient && is_short {
+        return Some(process.as_ptr() as usize - line.as_ptr() as usize);
     }
     if process != "-" {
         sketch.pid(process);
@@ -339,8 +345,9 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
     // The token of an address that ends in colons is without its last one.
     let written = line.get(host.start..host.end).unwrap_or(name);
     let name = if written.ends_with("::") { written } else { name };
-    // A name with `%` is a mark.
-    if host.mark != 0 && !written.ends_with("::") || name.starts_with('%') || has_priority && name.contains('=') {
+    // A name with `%` is a mark, and one with a bracket a process: `unbound[1234:0] error: text`.
+    let is_mark = name.starts_with('%') || name.ends_with(']');
+    if host.mark != 0 && !written.ends_with("::") || is_mark || has_priority && name.contains('=') {
         return false;
     }
     let next = skip_spaces(line.as_bytes(), host.end);

@@ -149,8 +149,10 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     let head = open.get(..open.floor_char_boundary(HEAD_BYTES)).unwrap_or(open);
     // PHP: `#1 /app/a.php(3): f()`, `PHP   1. f() /app/a.php:3`, and the next of a chain of exceptions
     if line.starts_with('#') && line.as_bytes().get(1).is_some_and(u8::is_ascii_digit) {
-        // The first frame belongs to what stands above it.
-        return line.starts_with("#0 ") || last.starts_with('#') || last.starts_with("Stack trace");
+        // The first frame belongs to what stands above it. Steps of a build have numbers as well: `#5 [2/4] RUN make`.
+        let is_frame = line.contains(['(', '{']) || line.contains(" 0x");
+        let is_begun = last.starts_with('#') && (head.starts_with("#0 ") || head.contains("\n#0 "));
+        return is_frame && (line.starts_with("#0 ") || is_begun || last.starts_with("Stack trace"));
     }
     if line.starts_with("PHP   ") {
         return last.starts_with("PHP   ") || last.starts_with("PHP Stack trace:");
@@ -159,7 +161,7 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
         return true;
     }
     // A message in a frame: `┌ Warning: text`, `└ place`.
-    if line.starts_with(['│', '└', '├', '╰']) {
+    if line.starts_with(['│', '└', '├', '╰', '╵']) {
         return last.starts_with(['┌', '│', '├', '╭']);
     }
     // The end of an element that begins the record.
@@ -229,6 +231,9 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     // Zig: `/srv/main.zig:4:10: 0x1037a2e in main (shop)`
     if first.starts_with("thread ") && first.contains(" panic: ") {
         return line.contains(": 0x") && line.contains(" in ");
+    }
+    if first == "Warning message:" {
+        return open.len() == first.len();
     }
     if first.starts_with("Error in ") {
         return line.starts_with("Calls: ") || line == "Execution halted";

@@ -35,11 +35,12 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         shape::WordKind::Group("D" | "I" | "W" | "E" | "F") if token.gap == 1 && line.starts_with('[') => {
             (level_at(line.get(1..2)?, 1)?, token.end)
         }
-        // `[Warn#SQL] text`
+        // `[Warn#SQL] text`, `[WARN:0@0.123] text`
         shape::WordKind::Group(inner)
-            if let Some((word, scope)) = inner.split_once('#')
+            if let Some((word, scope)) = inner.split_once(['#', ':'])
                 && word.len() > 1
                 && !scope.is_empty()
+                && !scope.contains(' ')
                 && let Some(level) = level_at(word, 1) =>
         {
             (level, token.end)
@@ -140,12 +141,14 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 sketch.level(level, start, level_end);
                 sketch.component(component);
                 return Some(sketch.finish(text_after(text, end + 1), Format::Text));
-            } else if token.gap > 1
-                && word.len() > 3
-                && matches!(word, "debug" | "info" | "notice" | "warn" | "warning" | "error")
-                && shape::token(line, skip_spaces(line.as_bytes(), token.end))?.gap > 1
+            } else if matches!(word, "debug" | "info" | "notice" | "warn" | "warning" | "error")
+                && let next = shape::token(line, skip_spaces(line.as_bytes(), token.end))?
+                && let shape::WordKind::Word(text) = next.kind
+                && (token.gap > 1 && next.gap > 1
+                    || matches!(text.as_bytes(), [b'A'..=b'Z'] | [b'A'..=b'Z', b'a'..=b'z', ..])
+                    || next.mark == b':' && shape::name(text) == shape::NameShape::Surely)
             {
-                // `info     inventory        text`
+                // `info     inventory        text`, `error An error occurred`, `warning package.json: text`
                 (level_at(word, 0)?, token.end)
             } else if is_capital
                 && matches!(

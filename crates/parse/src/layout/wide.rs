@@ -26,27 +26,35 @@ const WORDS_MAX: usize = 2;
 /// Lines below the first that are searched.
 const BELOW_MAX: usize = 12;
 /// Days before the time of reading that seconds since 1970 may be: any number may be such seconds.
-const EPOCH_DAYS: i64 = 20 * 366;
+const EPOCH_DAYS: i64 = 5 * 366;
 
 /// Reads such a line.
 pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let is_open = context.is_unknown || context.habits.is_wide();
+    let may_be_timed = context.is_unknown || context.habits.is_wide();
+    // Beside lines that begin with a level, others have theirs further within.
+    let is_open = may_be_timed || context.usual == Some(Format::Text) && !context.habits.is_timed();
+    if !may_be_timed && memchr::memchr3(b':', b'[', b'!', line.as_bytes()).is_none() {
+        return None;
+    }
     // Tables have lines of their own for what they are: `#Date: …`.
-    if !is_open || line.starts_with('#') && !line.starts_with("##") {
+    if !is_open || line.starts_with('#') && !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) {
         return None;
     }
     if let Some(parsed) = labelled(text, context) {
         return Some(parsed);
     }
     let mut sketch = Sketch::default();
-    let found = stamp(line, &context.defaults).or_else(|| stamp_at_end(line, &context.defaults)).or_else(|| {
-        // What begins at midnight counts the time since the start of a program.
-        clock(line, &context.defaults)
-            .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
-            .or_else(|| attributes(line, &context.defaults))
-    });
+    let anywhere = || {
+        stamp(line, &context.defaults).or_else(|| stamp_at_end(line, &context.defaults)).or_else(|| {
+            // What begins at midnight counts the time since the start of a program.
+            clock(line, &context.defaults)
+                .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
+                .or_else(|| attributes(line, &context.defaults))
+        })
+    };
+    let found = may_be_timed.then(anywhere).flatten();
     let (later, later_level) = match found {
-        None if text.len() > line.len() => below(text, line.len(), &context.defaults),
+        None if may_be_timed && text.len() > line.len() => below(text, line.len(), &context.defaults),
         _ => (None, None),
     };
     if let Some((at, found)) = found.or(later) {
@@ -59,13 +67,21 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             .or_else(|| late::level(line, at + stamp.length))
             .or_else(|| late::level(line, 0))
             .or_else(|| late::in_angles(line, at + stamp.length))
-            .or_else(|| late::numbered(line, at + stamp.length)),
-        None => late::level(header, 0).or_else(|| behind_a_process(header)),
+            .or_else(|| late::numbered(line, at + stamp.length))
+            .or_else(|| letter_alone(line, at))
+            .or_else(|| attribute_of_type(line)),
+        None => late::level(header, 0).or_else(|| behind_a_process(header)).or_else(|| behind_names(header)),
     };
+    // `distcc[1234] (dcc_lock) ERROR: text`
+    let lead = shape::token(line, 0).filter(|first| matches!(first.kind, shape::WordKind::Tagged(..)));
+    let lead = lead.map_or(0, |first| first.end);
     let is_header = |start: usize| {
-        has_only_marks(line, start)
+        has_only_marks(&line[lead.min(start)..], start - lead.min(start))
             || is_after_a_name(line, start)
-            || behind_a_process(header).is_some()
+            // `npm ERR! text`, `CMake Warning at CMakeLists.txt:3 (message):`
+            || level.is_some_and(|(_, _, end)| line[end..].starts_with("! ") || line[end..].starts_with(" at "))
+                && ordinary_words(&line[..start]) < 2
+            || behind_a_process(header).or_else(|| behind_names(header)).is_some()
             || is_cell_of_names(line, start)
             || is_behind_a_path(line, start)
     };
@@ -74,9 +90,11 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         sketch.level(level, start, end);
     }
     (sketch.time.is_some() || level.is_some()).then(|| {
-        context.habits.note_wide();
-        // The first lines of such records have no time.
-        context.habits.note_clock(later.is_some());
+        if may_be_timed {
+            context.habits.note_wide();
+            // The first lines of such records have no time.
+            context.habits.note_clock(later.is_some());
+        }
         sketch.finish(text, Format::Text)
     })
 }
@@ -127,17 +145,19 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
     stamp(line, defaults).or_else(|| clock(line, defaults)).is_some()
 }
 
-/// Adds the time that stands further within a line: any in a source with such times, and one between bars in a new one.
+/// Adds the time that stands further within a line: any in a source with such times, and one between bars or before a colon
+/// in a new one: `ERROR: apport (pid 1234) Fri Nov 21 08:00:01 2025: text`.
 pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
     let is_wide = context.habits.is_wide();
-    if !is_wide && memchr::memchr(b'|', line.as_bytes()).is_none() {
+    let is_set_off = |at: usize, end: usize| {
+        let rest = line.get(end..).unwrap_or_default();
+        rest.starts_with(": ") || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
+    };
+    let is_number_before = |at: usize| at > 0 && line.as_bytes()[at - 1].is_ascii_digit();
+    if !is_wide && !memchr::memchr2_iter(b':', b'|', line.as_bytes()).any(is_number_before) {
         return parsed;
     }
-    let is_between_bars = |at: usize, end: usize| {
-        line.get(..at).is_some_and(|before| before.ends_with('|'))
-            && line.get(end..).is_some_and(|rest| rest.starts_with('|'))
-    };
-    let found = stamp(line, &context.defaults).filter(|(at, found)| is_wide || is_between_bars(*at, at + found.length));
+    let found = stamp(line, &context.defaults).filter(|(at, found)| is_wide || is_set_off(*at, at + found.length));
     if let Some((at, found)) = found {
         context.habits.note_wide();
         parsed.record.time = Some(found.time);
@@ -147,26 +167,30 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
     parsed
 }
 
-/// ` 8:00:01 text`
-pub(super) fn is_clock_behind_a_space(line: &str, defaults: &TimestampDefaults) -> bool {
-    matches!(line.as_bytes(), [b' ', b'0'..=b'9', b':', ..]) && clock(line, defaults).is_some()
-}
-
 /// A time of day with seconds at the very start of a line, or one that a group of its own or the mark of GLib sets off.
 fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
+    // `1234  08:00:01.123456 text`, `00000001.000 |08:00:01.123 |text`
+    let is_number_before = |before: &str| {
+        before.len() > 3 && before.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b' ' | b'.' | b'|'))
+    };
     // `NAME(4b8.1a2c) 08:00:01:123 text`
-    let is_set_off = |at: usize| at == 0 || matches!(bytes[..at], [.., b'[' | b'('] | [.., b':' | b')', b' '] | [b' ']);
+    let is_set_off = |at: usize| {
+        at == 0
+            || matches!(bytes[..at], [.., b'[' | b'('] | [.., b':' | b')', b' '] | [b' '])
+            || is_number_before(&line[..at])
+    };
     let begins = |at: usize| {
         if !bytes[at].is_ascii_digit() {
             return false;
         }
         let has_padding = bytes.get(at + 2) == Some(&b':') && bytes.get(at + 5) == Some(&b':');
         // `8:00:01 AM text`
-        let is_of_a_half = || bytes.get(1) == Some(&b':') && matches!(bytes.get(7..10), Some(b" AM" | b" PM"));
+        let is_of_a_half =
+            || bytes.get(at + 1) == Some(&b':') && matches!(bytes.get(at + 7..at + 10), Some(b" AM" | b" PM"));
         // ` 8:00:01 text`
         let is_spaced = || bytes.get(at + 1) == Some(&b':') && bytes.get(at + 4) == Some(&b':') && bytes[..at] == *b" ";
-        has_padding || at == 0 && is_of_a_half() || is_spaced()
+        has_padding || is_of_a_half() || is_spaced()
     };
     let at = (0..bytes.len().min(CLOCK_WITHIN)).find(|at| begins(*at) && is_set_off(*at))?;
     let stamp = timestamp::clock_at_start(bytes.get(at..)?, defaults)?;
@@ -234,7 +258,22 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
     let is_border = |byte: u8| {
         matches!(
             byte,
-            b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{'
+            b' ' | b'\t'
+                | b'='
+                | b'('
+                | b'['
+                | b'<'
+                | b'>'
+                | b'"'
+                | b'\''
+                | b'|'
+                | b':'
+                | b';'
+                | b','
+                | b'@'
+                | b'{'
+                | b'#'
+                | b'!'
         )
     };
     // `--2025-11-21 08:00:01--  text`
@@ -274,8 +313,10 @@ fn ordinary_words(text: &str) -> usize {
 fn has_only_marks(line: &str, start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
     // `2026-13-40 …` is not a number.
-    let digits = before.trim_ascii_start().trim_start_matches(|c: char| c.is_ascii_digit());
-    if digits.len() < before.trim_ascii_start().len() && !digits.starts_with([' ', '(', ':']) {
+    let first = before.trim_ascii_start();
+    let is_number = |text: &str| text.is_empty() || shape::is_number(text);
+    let number = first.split([' ', '(', ':', '[']).next().unwrap_or_default();
+    if first.starts_with(|c: char| c.is_ascii_digit()) && !number.splitn(2, '.').all(is_number) {
         return false;
     }
     let mut depth = 0usize;
@@ -297,7 +338,9 @@ fn has_only_marks(line: &str, start: usize) -> bool {
         |word: &str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()) && is_level_marked();
     let is_mark = |word: &str| {
         let has_letters = word.trim_end_matches(['s', ':']).contains(char::is_alphabetic);
-        word == "kern" || !has_letters || is_hexadecimal(word) || is_speaker(word) || shape::source(word).is_some()
+        // `/src/Program.cs(3,5): error CS1002: text`
+        let is_place = || word.ends_with(':') && word.contains(['/', '.']) || shape::source(word).is_some();
+        word == "kern" || !has_letters || is_hexadecimal(word) || is_speaker(word) || is_place()
     };
     // The name of a program with a colon may stand first, with more behind it.
     let is_program =
@@ -308,6 +351,30 @@ fn has_only_marks(line: &str, start: usize) -> bool {
     };
     let words = || outer.split(' ').filter(|word| !word.is_empty());
     words().all(is_mark) && words().filter(|word| is_speaker(word)).count() < 2
+}
+
+/// The number of an attribute `type` of an element in brackets, as viewers of Windows' traces read it: 1 to 3.
+fn attribute_of_type(line: &str) -> Option<LevelPlace> {
+    let start = line.starts_with("<![").then(|| line.find(" type=\""))?? + " type=\"".len();
+    let level = match line.as_bytes().get(start..start + 2)? {
+        b"1\"" => Level::Info,
+        b"2\"" => Level::Warn,
+        b"3\"" => Level::Error,
+        _ => return None,
+    };
+    Some((level, start, start + 1))
+}
+
+/// The letter of a level in a column of its own at the start, or as the word before the time at `at`:
+/// `E      hello  k3v9x1y2  2025-11-21 08:00:01.123  text`, `adb I 11-21 08:00:01 text`.
+fn letter_alone(line: &str, at: usize) -> Option<LevelPlace> {
+    let is_column = shape::token(line, 0).is_some_and(|first| first.gap > 1 && first.end == 1);
+    let start = match line.as_bytes().get(..at)? {
+        _ if is_column => 0,
+        [.., b' ', b'D' | b'I' | b'W' | b'E' | b'F', b' '] => at - 2,
+        _ => return None,
+    };
+    Some((shape::letter(line.as_bytes()[start])?, start, start + 1))
 }
 
 /// `0x55a1`
@@ -356,6 +423,15 @@ fn behind_a_process(line: &str) -> Option<LevelPlace> {
     None
 }
 
+/// The level before the first colon where all words before it are written as names: `OpenJDK 64-Bit Server VM warning: text`.
+fn behind_names(line: &str) -> Option<LevelPlace> {
+    let (before, _) = line.split_once(": ")?;
+    let (names, word) = before.rsplit_once(' ')?;
+    let is_name = |word: &str| !word.starts_with(|first: char| first.is_ascii_lowercase());
+    let is_level = word.bytes().all(|byte| byte.is_ascii_lowercase()) && names.split(' ').all(is_name);
+    Some((Level::from_word(word).filter(|_| is_level)?, names.len() + 1, before.len()))
+}
+
 /// A level in capitals behind the name of a program or a task: `nsh_main: ERROR: text`.
 pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
     let is_capital = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -363,13 +439,28 @@ pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
         .filter(|(_, start, end)| is_after_a_name(line, *start) && line.get(*start..*end).is_some_and(is_capital))
 }
 
-/// Whether the name of a program with its colon alone stands before a level: `guacd[1]: INFO: text`, `sst: [INFO] text`.
+/// Whether the name of a program with its colon alone stands before a level: `guacd[1]: INFO: text`, `sst: [INFO] text`,
+/// `x264 [info]: text`, `log4j:WARN text`.
 fn is_after_a_name(line: &str, start: usize) -> bool {
-    let before = line.get(..start).unwrap_or_default().trim_end_matches(['[', '<', '(']);
-    before.strip_suffix(": ").is_some_and(|name| {
-        let name = name.split_once('[').map_or(name, |(name, _)| name);
-        shape::name(name) != shape::NameShape::Never && !name.contains(' ')
-    })
+    let (before, rest) = line.split_at(start);
+    let is_marked_behind =
+        || before.ends_with('[') && rest.split(']').nth(1).is_some_and(|rest| rest.starts_with(": "));
+    let before = before.trim_end_matches(['[', '<', '(']);
+    let is_capital = || rest.starts_with(|first: char| first.is_ascii_uppercase());
+    let touching = before.strip_suffix(':').filter(|_| is_capital());
+    before
+        .strip_suffix(": ")
+        .or(touching)
+        .or_else(|| before.strip_suffix(' ').filter(|_| is_marked_behind()))
+        .is_some_and(|name| {
+            let name = name.split_once('[').map_or(name, |(name, _)| name);
+            // `guix build: error: text`
+            let is_small = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+            match name.split_once(' ') {
+                Some((program, command)) => is_small(program) && is_small(command),
+                None => shape::name(name) != shape::NameShape::Never,
+            }
+        })
 }
 
 /// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.

@@ -6,14 +6,15 @@
 //! 17/06/09 20:10:40            11/21/2026 8:00 AM    21.11.2026 08:00:00     two digits
 //! 03-17 16:13:38.811           10.30 16:49:06        11/21 08:00:00          month and day
 //! 20/Nov/2026:00:05:45 +0100   20-Nov-2026 00:05:45  20 Nov 2026 00:05:45
-//! 081109 203615                070716 14:10:00      251121/080001.123        six digits: year, month and day
+//! 081109 203615                070716 14:10:00      251121-08:00:01,123      six digits: year, month and day
 //! 20171223-22:15:29:606        20261121T080000Z      20261121080000          eight, fourteen
 //! Nov 20 00:05:45              Nov 20 2026 00:05:45  Sun Dec 04 04:47:44 2005  Sun, 06 Nov 1994 08:49:37 GMT
 //! ```
 //!
 //! If the digits leave the order open, `/` means what its source is known for ([`DateOrder`]), else month before day, its
-//! most common use, and `.` and `-` mean day before month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, or the last one where `.`
-//! stands between them, unless that gives no date or a future one.
+//! most common use, and `.` and `-` mean day before month. A number above 12 is always a day. Of three two-digit numbers, the
+//! first or the last is the year, whichever gives the later date that is not in the future; without a time of reading the
+//! first, or the last one where `.` stands between them.
 
 use super::clock::{DigitCursor, Seconds, since_midnight};
 use super::language;
@@ -45,6 +46,14 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (4, Some(b' ')) => {
             let digits = cursor.digits(4)?;
             cursor.at += 1;
+            // `2025 11 21 08:00:01:123`
+            if let [_, _, b' ', _, _, b' ', _, _, b':', ..] = cursor.rest() {
+                let month = cursor.digits(2)?;
+                cursor.at += 1;
+                let date = WrittenDate::Full(signed(digits)?, month, cursor.digits(2)?);
+                cursor.at += 1;
+                return clock_after(date, &mut cursor, Seconds::Required, defaults);
+            }
             // A time of day follows most such dates.
             if cursor.peek().is_some_and(|byte| !byte.is_ascii_digit())
                 && let Some(month) = month(&mut cursor)
@@ -65,7 +74,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (2, Some(b':')) => clock_first(&mut cursor, defaults),
         (2, Some(b'A'..=b'Z' | b'a'..=b'z')) => joined_name(&mut cursor, defaults),
         (1 | 2, Some(0xe6)) => from_numbered_month(bytes, defaults),
-        (6, Some(b' ' | b'/')) => {
+        (6, Some(b' ' | b'/' | b'-' | b'_')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
             clock_after(date, &mut cursor, Seconds::Required, defaults)
@@ -367,7 +376,7 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let second = cursor.number(1, 2)?;
     if !cursor.eat(between) {
         let is_joined = between == b'/' && cursor.eat(b'-') || between == b'-' && cursor.eat(b'|');
-        if !padded || !(is_joined || cursor.eat(b' ')) {
+        if !padded || !(is_joined || cursor.eat_any(b" \t").is_some()) {
             return None;
         }
         let order = if between == b'/' { defaults.order } else { DateOrder::Month };
@@ -386,9 +395,11 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let (month, day) = order.month_and_day(first, second);
     let has_comma = cursor.eat(b',');
     dashes(cursor);
-    if cursor.eat_any(b" T-:_[|;\t").is_none() && !has_comma {
+    let separator = cursor.eat_any(b" T-:_[|;\t");
+    if separator.is_none() && !has_comma {
         return None;
     }
+    let _padding = separator == Some(b' ') && cursor.eat(b' ');
     if year_digits == 4 {
         return clock_after(WrittenDate::Full(signed(third)?, month, day), cursor, Seconds::Optional, defaults);
     }
@@ -400,15 +411,19 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
         *cursor = before;
         cursor.clock(b':', Seconds::Optional).filter(|_| cursor.peek() == Some(b'\t'))
     })?;
-    let rest = *cursor;
     let [likely, other] =
         if between == b'.' { [ends_with_year, begins_with_year] } else { [begins_with_year, ends_with_year] };
-    with_zone(likely, since_midnight, cursor, Form::Other, defaults)
-        .filter(|stamp| padded && (defaults.seen.get() == 0 || stamp.time.get() <= defaults.seen.get() + TICKS_PER_DAY))
-        .or_else(|| {
-            *cursor = rest;
-            with_zone(other, since_midnight, cursor, Form::Other, defaults)
-        })
+    let stamp = |date| with_zone(date, since_midnight, &mut { *cursor }, Form::Other, defaults);
+    let is_past = |stamp: &Stamp| {
+        defaults.seen.get() == 0 || stamp.time.get() <= defaults.seen.get().saturating_add(TICKS_PER_DAY)
+    };
+    match (stamp(likely).filter(|stamp| padded && is_past(stamp)), stamp(other)) {
+        // Of two points in the past the later is meant.
+        (Some(first), Some(second)) if defaults.seen.get() > 0 && second.time > first.time && is_past(&second) => {
+            Some(second)
+        }
+        (first, second) => first.or(second),
+    }
 }
 
 /// Year, month and day of two digits each.

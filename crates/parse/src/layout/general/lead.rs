@@ -2,7 +2,8 @@
 
 use super::LineHeader;
 use crate::layout::shape::{
-    self, NameShape, Token, WordKind, closing, is_capital, is_dotted, is_number, kinds, level_word, name, token,
+    self, NameShape, Token, WordKind, closing, is_capital, is_dotted, is_number, kinds, kinds_of, level_word, name,
+    token,
 };
 use crate::pairs::{skip_spaces, typed};
 use crate::timestamp::zone::Zone;
@@ -56,7 +57,8 @@ impl<'a> LineHeader<'a> {
             let is_cell = place > 0 && lead[place - 1].is_some_and(|last| is_bar(self.line, &last));
             let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered || is_cell))?;
             // `0000-00-00 00:00:00 INFO text` has a date, but none that exists.
-            let is_digits = matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit());
+            let is_digits = matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit()
+                || word.bytes().filter(u8::is_ascii_digit).count() > 5);
             if self.by_clock && is_digits {
                 return None;
             }
@@ -312,8 +314,11 @@ impl<'a> LineHeader<'a> {
                 }
                 WordKind::Source(file, line) => self.sketch.source(file, line),
                 WordKind::Group(inner) => {
-                    // `[node-1:cardano.node.Chain:Error:35]`
-                    let level = inner.split(':').skip(1).find_map(|part| Some((Level::from_word(part)?, part)));
+                    // `[node-1:cardano.node.Chain:Error:35]`, `[INFO|trainer.py:1969]`
+                    let parts = inner.split([':', '|']).enumerate();
+                    let level = parts
+                        .filter(|(place, part)| *place > 0 || is_capital(kinds_of(part)))
+                        .find_map(|(_, part)| Some((Level::from_word(part)?, part)));
                     if let Some((level, part)) = level.filter(|_| self.sketch.level.is_none()) {
                         let start = token.start + 1 + (part.as_ptr() as usize - inner.as_ptr() as usize);
                         self.sketch.level(level, start, start + part.len());

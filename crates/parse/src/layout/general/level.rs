@@ -24,6 +24,8 @@ impl<'a> LineHeader<'a> {
             let has_pairs = before.iter().flatten().any(is_pair);
             if let Some((level, start, end)) = self.level_of(&token, may_be_small)
                 && (!has_pairs || matches!(token.kind, WordKind::Group(_)))
+                // `SERVICE ALERT: text`
+                && (level != Level::Alert || !before.iter().flatten().any(|token| is_capital(token.kinds)))
             {
                 self.sketch.level(level, start, end);
                 self.is_padded = self.mark == b',' && token.gap > 1;
@@ -66,7 +68,9 @@ impl<'a> LineHeader<'a> {
     }
 
     fn is_before_dash(&self, at: usize) -> bool {
-        self.bytes().get(skip_spaces(self.bytes(), at)..).is_some_and(|rest| rest.starts_with(b"- "))
+        self.bytes()
+            .get(skip_spaces(self.bytes(), at)..)
+            .is_some_and(|rest| matches!(rest, [b'-', b' ', ..] | [b'-', b'>', b' ', ..]))
     }
 
     /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:`.
