@@ -1,7 +1,7 @@
 //! What the columns of an answer are, from its query alone.
 
 use crate::field_name::{Column, FieldName};
-use crate::query::{GroupField, ParsedQuery, Pipe, StepSize};
+use crate::query::{GroupField, ParsedQuery, Pipe, ValueStepSize};
 use std::time::Duration;
 
 /// Which records a group of an answer has.
@@ -33,8 +33,8 @@ pub enum GroupTest {
 impl GroupFilter {
     fn of(by: &GroupField) -> GroupFilter {
         let test = match by.step.as_ref().map(|step| step.size) {
-            Some(StepSize::Number(size)) => GroupTest::Step(size),
-            Some(StepSize::AddressBits(bits)) => GroupTest::Network(bits),
+            Some(ValueStepSize::Number(size)) => GroupTest::Step(size),
+            Some(ValueStepSize::AddressBits(bits)) => GroupTest::Network(bits),
             _ => GroupTest::Value,
         };
         let name = by.field.written().to_owned();
@@ -130,11 +130,11 @@ impl ParsedQuery {
         })?;
         let time = by.iter().find(|by| by.field.column() == Column::Time)?;
         match time.step.as_ref()?.size {
-            StepSize::Number(nanos) => Duration::try_from_secs_f64(nanos / 1e9).ok(),
-            StepSize::Week => Some(7 * DAY),
-            StepSize::Month => Some(31 * DAY),
-            StepSize::Year => Some(366 * DAY),
-            StepSize::AddressBits(_) => None,
+            ValueStepSize::Number(nanos) => Duration::try_from_secs_f64(nanos / 1e9).ok(),
+            ValueStepSize::Week => Some(7 * DAY),
+            ValueStepSize::Month => Some(31 * DAY),
+            ValueStepSize::Year => Some(366 * DAY),
+            ValueStepSize::AddressBits(_) => None,
         }
     }
 }

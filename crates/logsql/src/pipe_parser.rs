@@ -11,7 +11,7 @@ use crate::number::{Number, plain};
 use crate::parser::{Parser, regexp_of_parts};
 use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FUNCTIONS, FieldPattern, Function, GroupField,
-    JoinPipe, MathFunction, ParsedQuery, Pipe, Pivot, SortKey, Span, Step, StepSize,
+    JoinPipe, MathFunction, ParsedQuery, Pipe, Pivot, SortKey, Span, ValueStep, ValueStepSize,
 };
 use crate::remark::{FieldUse, Remarks};
 use crate::scope::{ColumnScope, NameMeaning};
@@ -357,33 +357,33 @@ impl Parser<'_> {
             return Ok(GroupField { field, step: None });
         }
         let (text, at) = self.compound(&[",", "(", ")", "|"], "a step, for example 5m or 100")?;
-        let number = |n: i64| StepSize::Number(n as f64);
+        let number = |n: i64| ValueStepSize::Number(n as f64);
         let size = match text.as_str() {
-            "nanosecond" => Some(StepSize::Number(1.0)),
-            "microsecond" => Some(StepSize::Number(1e3)),
-            "millisecond" => Some(StepSize::Number(1e6)),
-            "second" => Some(StepSize::Number(1e9)),
-            "minute" => Some(StepSize::Number(60e9)),
-            "hour" => Some(StepSize::Number(3600e9)),
-            "day" => Some(StepSize::Number(86_400e9)),
-            "week" => Some(StepSize::Week),
-            "month" => Some(StepSize::Month),
-            "year" => Some(StepSize::Year),
+            "nanosecond" => Some(ValueStepSize::Number(1.0)),
+            "microsecond" => Some(ValueStepSize::Number(1e3)),
+            "millisecond" => Some(ValueStepSize::Number(1e6)),
+            "second" => Some(ValueStepSize::Number(1e9)),
+            "minute" => Some(ValueStepSize::Number(60e9)),
+            "hour" => Some(ValueStepSize::Number(3600e9)),
+            "day" => Some(ValueStepSize::Number(86_400e9)),
+            "week" => Some(ValueStepSize::Week),
+            "month" => Some(ValueStepSize::Month),
+            "year" => Some(ValueStepSize::Year),
             text => match text.strip_prefix('/') {
-                Some(bits) => bits.parse().ok().filter(|bits| *bits <= 32).map(StepSize::AddressBits),
+                Some(bits) => bits.parse().ok().filter(|bits| *bits <= 32).map(ValueStepSize::AddressBits),
                 None => plain(text)
-                    .map(|n| StepSize::Number(n.as_f64()))
+                    .map(|n| ValueStepSize::Number(n.as_f64()))
                     .or_else(|| duration_nanos(text).map(number))
                     .or_else(|| size_bytes(text).map(number)),
             },
         };
-        let is_good = |size: &StepSize| !matches!(size, StepSize::Number(n) if !n.is_finite() || *n <= 0.0);
+        let is_good = |size: &ValueStepSize| !matches!(size, ValueStepSize::Number(n) if !n.is_finite() || *n <= 0.0);
         let Some(size) = size.filter(is_good) else {
             return self
                 .error(at, "expected a step greater than zero: a number, a duration, a size, /24, week, month, year");
         };
         let offset = if self.accept("offset") { Some(self.span_or_number()?) } else { None };
-        Ok(GroupField { field, step: Some(Step { text, size, offset, clock: None }) })
+        Ok(GroupField { field, step: Some(ValueStep { text, size, offset, clock: None }) })
     }
 
     fn span_or_number(&mut self) -> Parsed<Span> {

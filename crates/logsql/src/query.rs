@@ -427,16 +427,16 @@ pub struct GroupField {
     /// The field.
     pub field: FieldName,
     /// `:1h`, `:100`, `:/24`: values of one step are one group.
-    pub step: Option<Step>,
+    pub step: Option<ValueStep>,
 }
 
 /// A step of values or times.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct ValueStep {
     /// The text in the query.
     pub text: String,
     /// The size.
-    pub size: StepSize,
+    pub size: ValueStepSize,
     /// `offset 30m`: where steps begin.
     pub offset: Option<Span>,
     /// The clocks by which days, weeks and hours begin; never of the language, whose steps are of UTC.
@@ -445,7 +445,7 @@ pub struct Step {
 
 /// The size of a [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum StepSize {
+pub enum ValueStepSize {
     /// A number; nanoseconds for times.
     Number(f64),
     /// The first bits of an IPv4 address.

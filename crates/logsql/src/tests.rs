@@ -2,7 +2,7 @@
 
 use crate::query::{
     Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, JoinPipe, Operator,
-    SortKey, Span, Step, StepSize,
+    SortKey, Span, ValueStep, ValueStepSize,
 };
 use crate::{FieldName, Fields, ParsedQuery, Pipe, Predicate, Test};
 use daytable_model::property::{OwnedValue, Property};
@@ -531,14 +531,14 @@ fn expression() -> impl Strategy<Value = Expression> {
 fn pipe() -> impl Strategy<Value = Pipe> {
     use prop::collection::vec;
     let steps = [
-        ("1h", StepSize::Number(3600e9)),
-        ("100", StepSize::Number(100.0)),
-        ("month", StepSize::Month),
-        ("/24", StepSize::AddressBits(24)),
+        ("1h", ValueStepSize::Number(3600e9)),
+        ("100", ValueStepSize::Number(100.0)),
+        ("month", ValueStepSize::Month),
+        ("/24", ValueStepSize::AddressBits(24)),
     ];
     let by = (name(), prop::option::of(prop::sample::select(steps.to_vec()))).prop_map(|(field, step)| GroupField {
         field,
-        step: step.map(|(text, size)| Step { text: text.into(), size, offset: None, clock: None }),
+        step: step.map(|(text, size)| ValueStep { text: text.into(), size, offset: None, clock: None }),
     });
     let function = prop::sample::select(
         &[

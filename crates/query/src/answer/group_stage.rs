@@ -15,7 +15,7 @@ use super::spill::{
 use super::stage::{Groups, Next, PipeStage, PipelineContext, stopped};
 use super::value_steps::step_start;
 use crate::entity::OwnedValue;
-use daytable_logsql::query::{Aggregate, GroupField, SortKey, Step, StepSize};
+use daytable_logsql::query::{Aggregate, GroupField, SortKey, ValueStep, ValueStepSize};
 use daytable_logsql::{FieldName, Fields, Predicate};
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
@@ -129,7 +129,7 @@ impl<'q> GroupStage<'q> {
         for field in &stage.by {
             if let (
                 daytable_logsql::Column::Time | daytable_logsql::Column::Arrived,
-                Some(Step { size: StepSize::Number(nanos), .. }),
+                Some(ValueStep { size: ValueStepSize::Number(nanos), .. }),
             ) = (field.field.column(), &field.step)
             {
                 stage.seconds = Some(nanos / 1e9);

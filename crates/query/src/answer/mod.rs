@@ -88,7 +88,7 @@ use columns::{
     aggregate_records, collect_sorted, select_matching,
 };
 use daytable_logsql::effect::{RowFlow, fields_of_records};
-use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
+use daytable_logsql::query::{Aggregate, Function, GroupField, ValueStep, ValueStepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
 use daytable_model::record::Level;
@@ -455,9 +455,9 @@ pub fn fold_entries<F: EntryFold>(
 /// The pipe that counts by a grouping.
 fn counting(grouping: Grouping) -> Pipe {
     let field = |name: &str, step| GroupField { field: FieldName::new(name), step };
-    let step = |every: Duration| Step {
+    let step = |every: Duration| ValueStep {
         text: String::new(),
-        size: StepSize::Number(every.as_nanos().max(100) as f64),
+        size: ValueStepSize::Number(every.as_nanos().max(100) as f64),
         offset: None,
         clock: Some(grouping.clock),
     };

@@ -4,33 +4,33 @@ use super::accumulator::number_value;
 use super::math::decimal;
 use crate::entity::OwnedValue;
 use daytable_logsql::number::{Number, ipv4, plain};
-use daytable_logsql::query::{Step, StepSize};
+use daytable_logsql::query::{ValueStep, ValueStepSize};
 use daytable_logsql::unit::{duration_nanos, show_duration, size_bytes};
 use daytable_model::property::Property;
 use daytable_model::time::{MAX_TICKS, Ticks, UNIX_EPOCH_TICKS};
 use std::time::Duration;
 
 /// The start of the step that contains a value; `None` if the value has no steps.
-pub(super) fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue> {
-    if let (Property::DateTime(time), Some(clock), StepSize::Number(nanos)) = (value, step.clock, step.size) {
+pub(super) fn step_start(value: Property<'_>, step: &ValueStep) -> Option<OwnedValue> {
+    if let (Property::DateTime(time), Some(clock), ValueStepSize::Number(nanos)) = (value, step.clock, step.size) {
         return Some(OwnedValue::DateTime(clock.step_start(time, Duration::from_nanos(nanos as u64))));
     }
     let offset = step.offset.as_ref().map_or(0, |offset| offset.nanos);
     match (value, step.size) {
         (Property::DateTime(time), size) => Some(OwnedValue::DateTime(time_step(time, size, offset)?)),
-        (Property::String(text), StepSize::AddressBits(bits)) => {
+        (Property::String(text), ValueStepSize::AddressBits(bits)) => {
             let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
             Some(OwnedValue::String(std::net::Ipv4Addr::from(ipv4(text)? & mask).to_string()))
         }
-        (Property::Int64(n), StepSize::Number(size)) => number_step(Number::Whole(n), size, offset),
-        (Property::Int32(n), StepSize::Number(size)) => number_step(Number::Whole(n.into()), size, offset),
-        (Property::Double(n), StepSize::Number(size)) => number_step(Number::Float(n), size, offset),
-        (Property::String(text), StepSize::Number(size)) => {
+        (Property::Int64(n), ValueStepSize::Number(size)) => number_step(Number::Whole(n), size, offset),
+        (Property::Int32(n), ValueStepSize::Number(size)) => number_step(Number::Whole(n.into()), size, offset),
+        (Property::Double(n), ValueStepSize::Number(size)) => number_step(Number::Float(n), size, offset),
+        (Property::String(text), ValueStepSize::Number(size)) => {
             if let Some(number) = plain(text) {
                 return number_step(number, size, offset);
             }
             if let Some(time) = time_of(text) {
-                return Some(OwnedValue::DateTime(time_step(time, StepSize::Number(size), offset)?));
+                return Some(OwnedValue::DateTime(time_step(time, ValueStepSize::Number(size), offset)?));
             }
             let truncated = |n: i64| Some(floor_to(n, size as i64, offset));
             if let Some(nanos) = duration_nanos(text) {
@@ -49,8 +49,8 @@ pub(super) fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue>
 }
 
 /// The end of the step of time that begins at `start`, if all times before it are of that step.
-pub(super) fn step_end(start: Ticks, step: &Step) -> Option<Ticks> {
-    let StepSize::Number(nanos) = step.size else { return None };
+pub(super) fn step_end(start: Ticks, step: &ValueStep) -> Option<Ticks> {
+    let ValueStepSize::Number(nanos) = step.size else { return None };
     match step.clock {
         Some(clock) => Some(clock.step_after(start, Duration::from_nanos(nanos as u64))),
         None => Some(Ticks::new(start.get().saturating_add((nanos / 100.0) as i64)).unwrap_or(Ticks::MAX)),
@@ -82,22 +82,22 @@ fn number_step(number: Number, size: f64, offset: i64) -> Option<OwnedValue> {
     Some(number_value(decimal(steps * size + offset, size)))
 }
 
-fn time_step(time: Ticks, size: StepSize, offset: i64) -> Option<Ticks> {
+fn time_step(time: Ticks, size: ValueStepSize, offset: i64) -> Option<Ticks> {
     let offset = offset / 100;
     let shifted = Ticks::new((time.get() - offset).clamp(0, MAX_TICKS))?;
     let start = match size {
-        StepSize::Number(nanos) => {
+        ValueStepSize::Number(nanos) => {
             let ticks = ((nanos / 100.0) as i64).max(1);
             shifted.get() - (shifted.get() - UNIX_EPOCH_TICKS).rem_euclid(ticks)
         }
         // The Unix epoch was a Thursday; weeks begin on Monday.
-        StepSize::Week => {
+        ValueStepSize::Week => {
             let day = daytable_model::time::TICKS_PER_DAY;
             shifted.get() - (shifted.get() - UNIX_EPOCH_TICKS + 3 * day).rem_euclid(7 * day)
         }
-        StepSize::Month => Ticks::from_date(shifted.date().year, shifted.date().month, 1)?.get(),
-        StepSize::Year => Ticks::from_date(shifted.date().year, 1, 1)?.get(),
-        StepSize::AddressBits(_) => return None,
+        ValueStepSize::Month => Ticks::from_date(shifted.date().year, shifted.date().month, 1)?.get(),
+        ValueStepSize::Year => Ticks::from_date(shifted.date().year, 1, 1)?.get(),
+        ValueStepSize::AddressBits(_) => return None,
     };
     Ticks::new((start + offset).clamp(0, MAX_TICKS))
 }

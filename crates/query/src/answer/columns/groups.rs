@@ -23,7 +23,7 @@ use crate::answer::spill_file::SpillFile;
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
 use daytable_logsql::number::Number;
-use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
+use daytable_logsql::query::{Aggregate, Function, GroupField, ValueStep, ValueStepSize};
 use daytable_logsql::{Column, FieldName, Predicate};
 use daytable_model::key::instance_of;
 use daytable_model::property::Property;
@@ -214,7 +214,7 @@ pub(super) fn counted_by(grouping: &StatsGroups<'_>) -> Option<CountedBy> {
             (Column::Level, None) => counted.minutes = true,
             (Column::Instance, None) => counted.partitions = true,
             (Column::Table, None) => {}
-            (Column::Time, Some(Step { size: StepSize::Number(nanos), offset: None, .. }))
+            (Column::Time, Some(ValueStep { size: ValueStepSize::Number(nanos), offset: None, .. }))
                 if nanos % MINUTE_NANOS == 0.0 =>
             {
                 counted.minutes = true;

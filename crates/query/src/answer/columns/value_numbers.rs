@@ -2,7 +2,7 @@
 
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
-use daytable_logsql::query::Step;
+use daytable_logsql::query::ValueStep;
 use daytable_model::property::Property;
 use daytable_store::page::{
     BLOCK_ROWS, PatternBlock, SHORT_PATTERN_BYTES, SHORT_PATTERN_NUMBERS, ShortPattern, TextSplitter, ValueReader,
@@ -110,7 +110,7 @@ impl ValueNumbers {
     }
 
     /// The number of the step that a value is in.
-    pub(super) fn step_number(&mut self, value: Property<'_>, step: Option<&Step>) -> u32 {
+    pub(super) fn step_number(&mut self, value: Property<'_>, step: Option<&ValueStep>) -> u32 {
         let Some(step) = step.filter(|_| value != Property::String("")) else { return self.number(value) };
         if let (Property::DateTime(time), Some((start, end, number))) = (value, self.last_step)
             && (start..end).contains(&time.get())

@@ -4,7 +4,7 @@ use super::arrivals::Arrivals;
 use super::computed_rows::ComputedRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
 use super::value_numbers::ValueNumbers;
-use daytable_logsql::query::Step;
+use daytable_logsql::query::ValueStep;
 use daytable_logsql::{Column, FieldName};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::instance_of;
@@ -111,7 +111,7 @@ impl<'b> Values<'b> {
         batch: &ColumnBatch,
         rows: &RowSet,
         numbers: &mut ValueNumbers,
-        step: Option<&Step>,
+        step: Option<&ValueStep>,
         mut each: impl FnMut(usize, u32),
     ) -> Result<(), StoreError> {
         match (self, step) {
