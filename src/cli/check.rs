@@ -12,7 +12,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::time::now;
 use daytable_parse::{Zone, host_zone_doubt};
 use daytable_query::{Archives, Stores};
-use daytable_store::Reader;
+use daytable_store::{Reader, private_file};
 use std::path::PathBuf;
 
 /// What to do about a doubtful zone of the host.
@@ -63,6 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 /// Refuses what the start of the daemon refuses. Whoever checks need not be who may read the secrets, so it gives the files that this
 /// user cannot look at.
 fn files_of_start(config: &Config) -> Result<Vec<String>, CliError> {
+    private_file::check_folder(&config.data_dir)?;
     let mut unseen = Vec::new();
     for StartFile { key, path, state } in start_files(config) {
         match state {

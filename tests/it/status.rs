@@ -105,6 +105,13 @@ fn check_refuses_the_files_that_the_start_refuses() {
     let http = format!("[http]\nlisten = \"127.0.0.1:0\"\ncredentials_file = \"{good}\"\n");
     let config = place.configure(&http).display().to_string();
     assert!(run(&["check", &config]).status.success());
+    // A file where the data folder is to be.
+    let config = file("of_file.toml", &format!("data_dir = \"{words}\"\n[http]\nlisten = \"off\"\n"));
+    for command in ["check", "run"] {
+        let output = run(&[command, "--config", &config]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("words: it is not a folder"), "{command}: {output:?}");
+    }
     // A credential of systemd is there for the daemon alone.
     let of_unit = http.replace(&good, "%d/credentials.toml");
     let config = place.configure(&of_unit).display().to_string();

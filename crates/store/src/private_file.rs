@@ -2,14 +2,27 @@
 //! followed.
 
 use crate::StoreError;
+use daytable_model::path_text::PathText;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Creates a folder and its missing parents.
+/// Creates a folder and its missing parents. Fails if the path is that of something else.
 pub fn create_folder(path: &Path) -> Result<(), StoreError> {
+    check_folder(path)?;
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io(path))
+}
+
+/// Fails if something that is no folder has the path of one.
+pub fn check_folder(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(there) if !there.is_dir() => Err(StoreError::Refused(format!(
+            "{}: it is not a folder: name another one, or move it away",
+            path.escaped()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Makes the entries of a folder durable.

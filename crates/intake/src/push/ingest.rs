@@ -8,6 +8,7 @@
 //! | `text/plain`, `text/csv` | lines, parsed like the lines of a file |
 //! | `application/octet-stream`, `application/x-www-form-urlencoded` (from `curl --data`), or no type | an array if the body begins with `[{`, objects if it has objects, else lines like those of a file |
 //! | any type with `charset=utf-16`, and a body that begins with the mark of UTF-16 | refused (415) |
+//! | any type with another charset than UTF-8, and a body that is not UTF-8 | refused (415). Many clients name ISO 8859-1 and send ASCII |
 //! | any other type | refused (415); so is a body of the row above that begins like an image, an archive or XML |
 //!
 //! The *instance* (whatever writes logs: a host, a service) is `?instance=`, else the field `instance` or `host` (under any of
@@ -99,20 +100,26 @@ impl BodyForm {
     }
 }
 
-/// Whether a body is UTF-16, by its content type or its first bytes.
-fn is_utf16(body: &[u8], media: &str) -> bool {
+/// The charset of a body that is not UTF-8, by its content type or its first bytes.
+fn foreign_charset(body: &[u8], media: &str) -> Option<String> {
     let charset = media.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"').to_ascii_lowercase())
     });
-    charset.is_some_and(|charset| charset.starts_with("utf-16") || charset.starts_with("utf-32"))
-        || matches!(body, [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..])
+    let is_wide = |charset: &String| charset.starts_with("utf-16") || charset.starts_with("utf-32");
+    let is_foreign =
+        |charset: &String| is_wide(charset) || charset != "utf-8" && charset != "utf8" && str::from_utf8(body).is_err();
+    let begins_wide = matches!(body, [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..]);
+    charset
+        .filter(is_foreign)
+        .map(|charset| charset.chars().take(64).collect())
+        .or_else(|| begins_wide.then(|| "utf-16".to_owned()))
 }
 
 /// Writes the records of a body.
 pub(super) fn write(body: &[u8], media: &str, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
-    if is_utf16(body, media) {
-        return Err(Refusal::Media("utf-16".into(), "bodies in UTF-8 are"));
+    if let Some(charset) = foreign_charset(body, media) {
+        return Err(Refusal::Media(charset, "bodies in UTF-8 are"));
     }
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let declared = BodyForm::of_media(media)?;
@@ -277,6 +284,10 @@ mod tests {
             ("application/json", b"\xfe\xff\0{\0}", Some(415)),
             ("text/plain; charset=\"UTF-16LE\"", b"a\0\n\0", Some(415)),
             ("text/plain; charset=utf-8", b"a\n", None),
+            ("text/plain; charset=ISO-8859-1", b"a\n", None),
+            ("text/plain; charset=ISO-8859-1", b"caf\xe9\n", Some(415)),
+            ("text/plain; charset=utf-8", b"caf\xe9\n", None),
+            ("text/plain; charset=us-ascii", "caf\u{e9}\n".as_bytes(), None),
             ("text/plain", b"<?xml version=\"1.0\"?>", None),
             ("text/csv", b"time,level", None),
             ("application/octet-stream", b"<34>Oct 11 22:14:15 host su[7]: failed", None),

@@ -83,6 +83,16 @@ fn head(bytes: &[u8]) -> Head {
     }
 }
 
+/// A datagram without the count that some senders put before it as in a stream. The count must be that of its bytes.
+pub(super) fn without_count(datagram: &[u8]) -> &[u8] {
+    match head(datagram) {
+        Head::Counted { header, length } if [datagram.len(), trimmed(datagram).len()].contains(&(header + length)) => {
+            &datagram[header..]
+        }
+        _ => datagram,
+    }
+}
+
 fn is_end(byte: u8) -> bool {
     matches!(byte, b'\n' | 0)
 }
@@ -371,6 +381,21 @@ mod tests {
 
         /// Any bytes give messages within the limit, in bounded memory (see `framed`).
         #[test]
+    fn a_datagram_may_begin_with_its_count() {
+        for (datagram, expected) in [
+            ("9 <13>1 - x", "<13>1 - x"),
+            ("9 <13>1 - x\n", "<13>1 - x\n"),
+            ("10 <13>1 - x\n", "<13>1 - x\n"),
+            ("8 <13>1 - x", "8 <13>1 - x"),
+            ("9 bottles x", "9 bottles x"),
+            ("<13>1 - x", "<13>1 - x"),
+            ("", ""),
+        ] {
+            assert_eq!(without_count(datagram.as_bytes()), expected.as_bytes(), "{datagram}");
+        }
+    }
+
+    #[test]
         fn any_bytes_give_messages(bytes in proptest::collection::vec(any::<u8>(), 0..2000), size in 1usize..200) {
             let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
             framed(&pieces, 64);
