@@ -12,12 +12,13 @@ mod told;
 
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, wait_for};
+use crate::server::free_port;
 use crate::syslog::Authority;
 use crate::trouble::{SmallDisk, lines_of_noise};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -33,8 +34,7 @@ pub(crate) struct Central {
 
 impl Central {
     pub(crate) fn new() -> Central {
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Central { place: Place::new(), port, more: "" }
+        Central { place: Place::new(), port: free_port(), more: "" }
     }
 
     fn config(&self) -> String {

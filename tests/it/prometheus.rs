@@ -3,11 +3,12 @@
 
 use crate::client::{self, Answer};
 use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
+use crate::server::free_port;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -66,10 +67,8 @@ impl Prometheus {
         let config = config.replace("127.0.0.1:7878", &target.to_string()).replace("_interval: 15s", "_interval: 1s");
         fs::write(place.path("prometheus.yml"), config).expect("written");
         fs::copy(ops("prometheus/daytable.rules.yml"), place.path("daytable.rules.yml")).expect("copied");
-        // Prometheus cannot choose a free port and report it. The port is unlikely to be taken within this moment.
-        let free = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let address = free.local_addr().expect("an address");
-        drop(free);
+        // Prometheus cannot choose a free port and report it.
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let log = fs::File::create(place.path("prometheus.log")).expect("a file");
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", place.path("prometheus.yml").display()))

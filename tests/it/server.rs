@@ -1,10 +1,10 @@
 //! Servers that a test starts beside the daemon. Each has its own port, and ends with the test.
 
 use crate::place::{PATIENCE, wait_for};
+pub(crate) use daytable_torture::free_port;
 use std::io::BufRead;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A running server.
 pub(crate) struct Server(Child);
@@ -51,20 +51,4 @@ pub(crate) fn next_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok().map(|()| (head, body))
-}
-
-/// A port that is free. The kernel gives none of this range to a listener without a port or to a client, and each call
-/// of this process gets another one, so a port stays free until its server has it.
-pub(crate) fn free_port() -> u16 {
-    static CALLS: AtomicU32 = AtomicU32::new(0);
-    const FIRST: u32 = 12_000;
-    const COUNT: u32 = 20_000;
-    // Test processes that run at the same time begin at different places.
-    let begin = std::process::id().wrapping_mul(331);
-    let free = (0..COUNT).find_map(|_| {
-        let call = CALLS.fetch_add(1, Ordering::Relaxed);
-        let port = u16::try_from(FIRST + begin.wrapping_add(call) % COUNT).ok()?;
-        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
-    });
-    free.expect("a port")
 }

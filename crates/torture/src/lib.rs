@@ -38,6 +38,7 @@ mod cuts;
 mod doubts;
 mod fleet;
 mod found;
+mod free_port;
 mod intruders;
 mod kills;
 mod line;
@@ -55,6 +56,7 @@ mod troubles;
 mod world;
 
 use found::{Found, Tally};
+pub use free_port::free_port;
 use options::Options;
 use std::path::PathBuf;
 use std::process::ExitCode;

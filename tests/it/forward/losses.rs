@@ -140,9 +140,10 @@ fn the_central_tells_what_was_lost_on_a_host_and_why() {
     assert!(host.join(&central.invite("web-1"), &[]).status.success());
     let quiet = Host::joined(&central, "web-2");
     let [daemon, other] = [&host, &quiet].map(Host::start);
-    // A line that is cut, and a file that is truncated while its last line is being written.
+    // A line that is cut, and a file that is truncated while a last line is being written that is too long to be kept meanwhile.
     host.write("app.log", &[format!("2026-11-27T10:00:00Z INFO {}", "x".repeat(5000))]);
-    append(&host.place.log("cut.log"), b"2026-11-27T10:00:01Z INFO one\nunfinished");
+    let unfinished = "x".repeat(20_000);
+    append(&host.place.log("cut.log"), format!("2026-11-27T10:00:01Z INFO one\n{unfinished}").as_bytes());
     quiet.write("app.log", &lines("request", 0..5));
     wait_for("the records are there", PATIENCE, || (central.place.records().len() == 7).then_some(()));
     fs::File::create(host.place.log("cut.log")).expect("truncated");
@@ -151,14 +152,14 @@ fn the_central_tells_what_was_lost_on_a_host_and_why() {
         let sources = host.place.json("sources", &[]);
         sources.iter().filter(|source| source["path"] == path).filter_map(|source| source["lost_bytes"].as_u64()).sum()
     };
-    wait_for("the loss is counted", PATIENCE, || (lost() == 10).then_some(()));
+    wait_for("the loss is counted", PATIENCE, || (lost() == 20_000).then_some(()));
     append(&host.place.log("cut.log"), b"2026-11-27T10:00:02Z INFO two\n");
     wait_for("the record is there", PATIENCE, || (central.place.records().len() == 8).then_some(()));
     // A host counts its losses once a minute, and when it starts.
     daemon.stop();
     let daemon = host.start();
     let expected = BTreeMap::from([
-        ("tail: lost_bytes".to_owned(), (None, Some(10))),
+        ("tail: lost_bytes".to_owned(), (None, Some(20_000))),
         ("tail: truncated_bytes".to_owned(), (None, Some(5000 + 26 - 1024))),
         ("tail: truncated_records".to_owned(), (Some(1), None)),
     ]);
@@ -166,14 +167,14 @@ fn the_central_tells_what_was_lost_on_a_host_and_why() {
     let said = hosts(&central, &["losses"]);
     let words: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(words.contains(&vec!["web-1", "1", "tail:", "truncated_records"]), "{said}");
-    assert!(words.contains(&vec!["web-1", "10", "B", "tail:", "lost_bytes"]), "{said}");
+    assert!(words.contains(&vec!["web-1", "20000", "B", "tail:", "lost_bytes"]), "{said}");
     assert!(!said.contains("web-2"), "{said}");
     assert_eq!(hosts(&central, &["losses", "web-2"]), "nothing was lost, as far as the hosts have said\n");
     let unknown = central.place.ask("hosts", &["losses", "web-3"]);
     assert!(!unknown.status.success());
     // The page has what the list has, and so has a central that does not run.
     let listed = client::over_unix(running.socket(), "GET", "/api/hosts", "").expect("an answer");
-    assert!(listed.body.contains("\"tail: lost_bytes\":10"), "{}", listed.body);
+    assert!(listed.body.contains("\"tail: lost_bytes\":20000"), "{}", listed.body);
     for daemon in [daemon, other, running] {
         daemon.stop();
     }

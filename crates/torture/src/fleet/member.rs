@@ -4,6 +4,7 @@ use super::proxy::Proxy;
 use super::small_disk::SmallDisk;
 use crate::Options;
 use crate::collector::Daytable;
+use crate::free_port;
 use crate::run;
 use crate::troubles::at_another_time;
 use daytable_crash::random::Random;
@@ -11,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -291,7 +292,7 @@ pub(super) struct Central {
 impl Central {
     pub(super) fn new(options: &Options, folder: &Path) -> io::Result<Central> {
         // The port stays the same over restarts.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let home = folder.join("central");
         let config = format!(
             "data_dir = \"{}\"\n[http]\nlisten = \"{address}\"\npush = \"off\"\n[log]\nlevel = \"debug\"\n{}{DAYS}",
