@@ -443,7 +443,7 @@ pub struct ValueStep {
     pub clock: Option<ZoneClock>,
 }
 
-/// The size of a [`Step`].
+/// The size of a [`ValueStep`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueStepSize {
     /// A number; nanoseconds for times.
