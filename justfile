@@ -25,7 +25,7 @@ properties cases="4096":
 slowest count="20":
     tests/slowest {{count}}
 
-# Measure one benchmark: parse, page, seal, end_to_end, edges, asking, azure or fleet. benches/lake and benches/drilldown are scripts.
+# Measure one benchmark: parse, page, seal, end_to_end, edges, asking, azure or fleet. benches/lake, benches/drilldown and benches/events are scripts.
 bench name="end_to_end" *args:
     cargo bench --bench {{name}} -- {{args}}
 
