@@ -1,7 +1,7 @@
 //! Datagrams, with one message each. A socket has its own thread, because the kernel drops datagrams that are not read
 //! in time. Datagrams beyond the rate or quota of a peer are dropped and counted here.
 
-use super::framing::{SyslogMessage, without_count};
+use super::framing::{SyslogMessage, trimmed, without_count};
 use super::message_sink::{KeySequence, ListenerContext, MessageSink, PeerState, SUBMIT_AFTER};
 use crate::counters::{SourceEvent, count};
 use crate::rate_limit::{Now, RateLimiter, network_of};
@@ -83,12 +83,11 @@ impl Datagrams {
                 profile: SourceProfile::default(),
             });
             count(&block.counters.bytes, bytes.len() as u64);
-            let bytes = without_count(bytes);
-            let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);
-            let kept = end.min(block.limit);
-            if end > 0 {
+            let text = trimmed(without_count(bytes));
+            let kept = text.len().min(block.limit);
+            if !text.is_empty() {
                 let mut sender = PeerState { counter: &mut counter, profile: &mut peer.profile, peer: &peer.name };
-                let message = SyslogMessage { bytes: &bytes[..kept], cut: end - kept };
+                let message = SyslogMessage { bytes: &text[..kept], cut: text.len() - kept };
                 sink.write(&block, &mut routes, &mut sender, message, now.ticks);
             }
         };

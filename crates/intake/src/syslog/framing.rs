@@ -98,7 +98,7 @@ fn is_end(byte: u8) -> bool {
 }
 
 /// A line without its end.
-fn trimmed(bytes: &[u8]) -> &[u8] {
+pub(super) fn trimmed(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);
     &bytes[..end]
 }

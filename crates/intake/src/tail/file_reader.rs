@@ -8,10 +8,10 @@
 //! from which its writer takes the line back is read on as if the line had not been read.
 //!
 //! Before that, an unfinished last line, and a last record that may continue in more lines ([`daytable_parse::Assembler`]), are left
-//! and read again with the bytes after them. Their bytes are kept meanwhile: if the file loses them, they are final. A line or record that is longer than a chunk is read in one piece, up to
-//! the limit. A line over the limit is skipped, chunk by chunk, up to its newline, and then becomes a record of its
-//! first bytes. Until then the position stays at the start of the line, so a kill in between changes nothing. The
-//! profile of the source changes only together with the position.
+//! and read again with the bytes after them. Their bytes are kept meanwhile: if the file loses them, they are final. A line or
+//! record that is longer than a chunk is read in one piece, up to the limit. A line over the limit is skipped, chunk by chunk,
+//! up to its newline, and then becomes a record of its first bytes. Until then the position stays at the start of the line, so a
+//! kill in between changes nothing. The profile of the source changes only together with the position.
 //!
 //! Zeros end what is read: those that may still be written, and holes (`holes`). Behind a hole, a line begins.
 //!
