@@ -56,7 +56,7 @@ impl FirstGroups {
         self.others[at] = group + 1;
     }
 
-    fn empty(&mut self) {
+    fn reset(&mut self) {
         self.in_a_row = 0;
         self.others.clear();
     }
@@ -132,8 +132,8 @@ impl GroupStep {
 
 impl GroupStep {
     /// Forgets all groups, and keeps the memory for others.
-    pub(super) fn empty(&mut self) {
-        self.firsts.iter_mut().for_each(FirstGroups::empty);
+    pub(super) fn reset(&mut self) {
+        self.firsts.iter_mut().for_each(FirstGroups::reset);
         self.absent = 0;
         self.numbers.clear();
         self.recent.clear();

@@ -46,7 +46,7 @@ const NO_GROUP_YET: u32 = NO_NUMBER - 1;
 const NUMBERS_MAX: u32 = 4096;
 
 /// Groups that a thread keeps where most are new to it: those of a table that the processor caches cost less to find than
-/// more of them save in the file.
+/// a larger one would combine.
 const NEW_GROUPS_BYTES: usize = 1 << 20;
 
 /// The same where different values are counted, which are sorted before they go to the file.
@@ -739,7 +739,7 @@ impl Aggregation<'_> {
         // The next groups are as many, and need the same memory.
         state.full = (!is_short && bytes <= 2 * of_new && !state.has_uniq()).then_some(kept);
         match state.full {
-            Some(_) => state.empty(),
+            Some(_) => state.reset(),
             None => state.clear(),
         }
         let left = state.memory().min(state.bytes);
@@ -1040,9 +1040,9 @@ impl ThreadGroups {
     }
 
     /// Forgets all groups, and keeps the memory for others.
-    fn empty(&mut self) {
-        self.values.iter_mut().for_each(ValueNumbers::empty);
-        self.steps.iter_mut().for_each(GroupStep::empty);
+    fn reset(&mut self) {
+        self.values.iter_mut().for_each(ValueNumbers::reset);
+        self.steps.iter_mut().for_each(GroupStep::reset);
         self.levels.iter_mut().for_each(|levels| levels.fill(NO_NUMBER));
         self.last_fixed = None;
         let groups = usize::from(self.values.is_empty());
@@ -1057,7 +1057,7 @@ impl ThreadGroups {
         }
     }
 
-    /// Forgets all groups.
+    /// Forgets all groups, and gives their memory back.
     fn clear(&mut self) {
         let fields = self.values.len();
         self.values = (0..fields).map(|_| ValueNumbers::default()).collect();

@@ -448,6 +448,16 @@ proptest! {
     }
 }
 
+/// Commits batches at once.
+fn submit(store: &Store, batches: Vec<Batch>) {
+    let (done, is_done) = std::sync::mpsc::channel();
+    let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
+    let queue = store.commit_queue();
+    let submission = Submission { batches, epoch: queue.epoch(), ack, ..Submission::default() };
+    queue.submit(submission).expect("taken");
+    assert!(is_done.recv().expect("an answer"));
+}
+
 /// A store with the same 500 users in each of six days, two records of each user a day.
 fn days_of_users(folder: &std::path::Path) -> Reader {
     let store = Store::open(folder, StoreOptions::default()).expect("opened");
@@ -470,12 +480,7 @@ fn days_of_users(folder: &std::path::Path) -> Reader {
         }
         batch
     });
-    let (done, is_done) = std::sync::mpsc::channel();
-    let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
-    let queue = store.commit_queue();
-    let submission = Submission { batches: batches.collect(), epoch: queue.epoch(), ack, ..Submission::default() };
-    queue.submit(submission).expect("taken");
-    assert!(is_done.recv().expect("an answer"));
+    submit(&store, batches.collect());
     Reader::open(folder).expect("opened")
 }
 
@@ -507,13 +512,7 @@ fn page_of_traces(folder: &std::path::Path) -> Reader {
         let key = RowKey::new(day().plus(Duration::from_secs(n)), 7, n);
         daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
     }
-    let (done, is_done) = std::sync::mpsc::channel();
-    let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
-    let queue = store.commit_queue();
-    queue
-        .submit(Submission { batches: vec![batch], epoch: queue.epoch(), ack, ..Submission::default() })
-        .expect("taken");
-    assert!(is_done.recv().expect("an answer"));
+    submit(&store, vec![batch]);
     Reader::open(folder).expect("opened")
 }
 
@@ -575,12 +574,7 @@ fn sealed_parts(folder: &std::path::Path, are_late: bool) -> Reader {
             }
             batch
         });
-        let (done, is_done) = std::sync::mpsc::channel();
-        let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
-        let queue = store.commit_queue();
-        let batches = batches.collect();
-        queue.submit(Submission { batches, epoch: queue.epoch(), ack, ..Submission::default() }).expect("taken");
-        assert!(is_done.recv().expect("an answer"));
+        submit(&store, batches.collect());
     };
     commit(&[("web-1", 0..400), ("web-2", 0..3), ("web-3", 1..3), ("web-4", 100..103), ("web-5", 50..450)]);
     let executor = Executor::new(store.steps(), folder.into(), Access::default(), Arc::default());
@@ -734,12 +728,7 @@ fn day_of_clients(folder: &std::path::Path) -> Reader {
         }
         batch
     });
-    let (done, is_done) = std::sync::mpsc::channel();
-    let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
-    let queue = store.commit_queue();
-    let submission = Submission { batches: batches.collect(), epoch: queue.epoch(), ack, ..Submission::default() };
-    queue.submit(submission).expect("taken");
-    assert!(is_done.recv().expect("an answer"));
+    submit(&store, batches.collect());
     Reader::open(folder).expect("opened")
 }
 

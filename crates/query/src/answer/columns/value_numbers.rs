@@ -48,10 +48,10 @@ impl ValueNumbers {
     }
 
     /// Forgets all values, and keeps the memory for others.
-    pub(super) fn empty(&mut self) {
-        self.texts.empty();
-        self.packed.empty();
-        self.printed.empty();
+    pub(super) fn reset(&mut self) {
+        self.texts.reset();
+        self.packed.reset();
+        self.printed.reset();
         self.of_printed.clear();
         self.typed.clear();
         self.whole.clear();
@@ -359,8 +359,8 @@ struct PackedTexts {
 }
 
 impl PackedTexts {
-    /// Forgets all texts, and keeps their patterns.
-    fn empty(&mut self) {
+    /// Forgets all texts, and keeps their patterns and the memory for others.
+    fn reset(&mut self) {
         self.keys.clear();
         self.slots.fill(FREE);
     }
@@ -504,9 +504,8 @@ impl PackedTexts {
 
 /// The whole number that is printed as this text.
 fn printed_whole(text: &str) -> Option<i64> {
-    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
-    let is_printed = digits.iter().all(u8::is_ascii_digit) && (digits != b"0" || text == "0");
-    text.parse().ok().filter(|_| is_printed && (digits.len() == 1 || digits[0] != b'0'))
+    // `+7`, `007` and `-0` are read as numbers, too.
+    text.parse().ok().filter(|n: &i64| n.to_string() == text)
 }
 
 /// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most identifiers, whose patterns do not repeat.
@@ -532,7 +531,8 @@ struct TextTable {
 }
 
 impl TextTable {
-    fn empty(&mut self) {
+    /// Forgets all texts, and keeps the memory for others.
+    fn reset(&mut self) {
         self.text.clear();
         self.ends.clear();
         self.hashes.clear();
