@@ -2,7 +2,7 @@
 //! would keep its journal from beginning again.
 
 use super::day_file;
-use super::page_rows::{HEADER_COLUMNS, PageRow, read_header};
+use super::page_rows::{HEADER_COLUMNS, PageRow, SECTION_OF_PAGE, read_header};
 use super::shared_pages::{self, SHARED};
 use crate::StoreError;
 use crate::private_file;
@@ -46,25 +46,29 @@ pub(crate) fn copy_pages(
     find().map_err(StoreError::sqlite(path))?;
     partitions.remove(&SHARED);
     let partitions: Vec<i64> = partitions.into_iter().collect();
-    for (table, key, wanted) in
-        [("page", "id", &ids), ("body", "page", &ids), ("shared_page", "page", &ids), ("partition", "id", &partitions)]
-    {
-        let select = from.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"));
+    for (table, condition, wanted) in [
+        ("page", "id = ?1", &ids),
+        ("body", "page = ?1", &ids),
+        ("section", SECTION_OF_PAGE, &ids),
+        ("shared_page", "page = ?1", &ids),
+        ("partition", "id = ?1", &partitions),
+    ] {
+        let select = from.prepare(&format!("SELECT * FROM {table} WHERE {condition}"));
         let mut select = select.map_err(StoreError::sqlite(path))?;
         let places = vec!["?"; select.column_count()].join(", ");
         let insert = copy.prepare(&format!("INSERT INTO {table} VALUES ({places})"));
         let mut insert = insert.map_err(StoreError::sqlite(to))?;
         for id in wanted {
-            let Some(row) = row_of(&mut select, *id).map_err(StoreError::sqlite(path))? else { continue };
-            insert.execute(params_from_iter(row)).map_err(StoreError::sqlite(to))?;
+            for row in rows_of(&mut select, *id).map_err(StoreError::sqlite(path))? {
+                insert.execute(params_from_iter(row)).map_err(StoreError::sqlite(to))?;
+            }
         }
     }
     copy.execute_batch("COMMIT").map_err(StoreError::sqlite(to))?;
     Ok(copy)
 }
 
-fn row_of(select: &mut Statement<'_>, id: i64) -> rusqlite::Result<Option<Vec<Value>>> {
+fn rows_of(select: &mut Statement<'_>, id: i64) -> rusqlite::Result<Vec<Vec<Value>>> {
     let columns = select.column_count();
-    let mut rows = select.query([id])?;
-    rows.next()?.map(|row| (0..columns).map(|column| row.get(column)).collect()).transpose()
+    select.query_map([id], |row| (0..columns).map(|column| row.get(column)).collect())?.collect()
 }

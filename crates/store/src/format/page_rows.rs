@@ -1,7 +1,7 @@
 //! Rows of the table `page`: headers, read and written, and their bodies.
 
 use super::commit_range::CommitRange;
-use super::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections};
+use super::page::{self, APART_MAX, EncodedPage, Page, PageAddress, PageError, PageHeader, PageSections, PartialPage};
 use super::shared_partitions::SharedPartitions;
 use crate::StoreError;
 use daytable_model::key::RowKey;
@@ -107,34 +107,85 @@ impl PageRow {
 #[derive(Default)]
 pub(crate) struct BodyReader {
     body: Vec<u8>,
+    section: Vec<u8>,
+}
+
+/// Reads what a page has apart, into memory that the reader of bodies keeps.
+pub(crate) struct SectionReader<'b> {
+    connection: &'b Connection,
+    page: i64,
+    section: &'b mut Vec<u8>,
+}
+
+impl SectionReader<'_> {
+    /// A section; empty if it is missing.
+    pub(crate) fn read(&mut self, number: usize) -> rusqlite::Result<&[u8]> {
+        self.section.clear();
+        let mut statement = self.connection.prepare_cached("SELECT bytes FROM section WHERE id = ?1")?;
+        let id = section_id(self.page, number);
+        let read = statement.query_row([id], |row| Ok(self.section.extend_from_slice(row.get_ref(0)?.as_blob()?)));
+        read.optional()?;
+        Ok(self.section)
+    }
+}
+
+/// How many rows of `section` have ids of one page: its own number times this, and the next ones.
+const SECTIONS: i64 = 4096;
+const _: () = assert!(APART_MAX < SECTIONS as usize);
+
+/// The page of a row of `section`.
+pub(crate) const PAGE_OF_SECTION: &str = "id / 4096";
+/// Whether a row of `section` is of the page `?1`.
+pub(crate) const SECTION_OF_PAGE: &str = "id >= ?1 * 4096 AND id < (?1 + 1) * 4096";
+
+/// The id of the row of a section.
+fn section_id(page: i64, number: usize) -> i64 {
+    // A page has fewer than SECTIONS; only a damaged file has such numbers of pages.
+    page.saturating_mul(SECTIONS).saturating_add(number as i64)
+}
+
+/// Removes the body of a page.
+pub(crate) fn delete_body(connection: &Connection, page: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([page])?;
+    connection.prepare_cached(&format!("DELETE FROM section WHERE {SECTION_OF_PAGE}"))?.execute([page]).map(drop)
 }
 
 impl BodyReader {
     /// The body of a page; `None` if it is missing.
     pub(crate) fn read(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
-        self.read_columns(connection, page, "SELECT bytes, wide FROM body WHERE page = ?1")
+        if !self.take_front(connection, page)? {
+            return Ok(None);
+        }
+        if page::count_apart(&self.body) > 0 {
+            let select = format!("SELECT bytes FROM section WHERE {SECTION_OF_PAGE} ORDER BY id");
+            let mut statement = connection.prepare_cached(&select)?;
+            let mut sections = statement.query([page])?;
+            while let Some(section) = sections.next()? {
+                self.body.extend_from_slice(section.get_ref(0)?.as_blob()?);
+            }
+        }
+        Ok(Some(&self.body))
     }
 
-    /// The front of the body of a page; `None` if it is missing.
-    pub(crate) fn read_front(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
-        // SQLite does not read the columns after the last one that is asked for.
-        self.read_columns(connection, page, "SELECT bytes FROM body WHERE page = ?1")
+    /// The front of the body of a page, and a reader of what is apart; `None` if it is missing.
+    pub(crate) fn read_front<'b>(
+        &'b mut self,
+        connection: &'b Connection,
+        page: i64,
+    ) -> rusqlite::Result<Option<(&'b [u8], SectionReader<'b>)>> {
+        if !self.take_front(connection, page)? {
+            return Ok(None);
+        }
+        Ok(Some((&self.body, SectionReader { connection, page, section: &mut self.section })))
     }
 
-    /// The columns of a row, one after the other. The first one has bytes in every row.
-    fn read_columns(&mut self, connection: &Connection, page: i64, select: &str) -> rusqlite::Result<Option<&[u8]>> {
-        let mut statement = connection.prepare_cached(select)?;
-        let columns = statement.column_count();
+    /// Reads the front of a body. False if it is missing.
+    fn take_front(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<bool> {
         let body = &mut self.body;
         body.clear();
-        let found = statement.query_row([page], |row| {
-            body.extend_from_slice(row.get_ref(0)?.as_blob()?);
-            for column in 1..columns {
-                body.extend_from_slice(row.get_ref(column)?.as_blob_or_null()?.unwrap_or_default());
-            }
-            Ok(())
-        });
-        Ok(found.optional()?.map(|()| self.body.as_slice()))
+        let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
+        let found = statement.query_row([page], |row| Ok(body.extend_from_slice(row.get_ref(0)?.as_blob()?)));
+        Ok(found.optional()?.is_some())
     }
 }
 
@@ -190,8 +241,12 @@ pub(crate) fn put_page(
     let header = &page.header;
     let checksum = home.stored_checksum(header, seq);
     put_header(connection, id, partition, seq, header, checksum)?;
-    let (front, wide) = page.front_and_wide();
-    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2, ?3)")?.execute(params![id, front, wide])?;
+    let (front, apart) = page.front_and_apart();
+    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, front])?;
+    for (number, section) in apart.enumerate() {
+        let insert = "INSERT INTO section VALUES (?1, ?2)";
+        connection.prepare_cached(insert)?.execute(params![section_id(id, number), section])?;
+    }
     Ok(checksum)
 }
 
@@ -299,17 +354,26 @@ pub(crate) fn decode_wanted(
     decoded.map(|decoded| check_owners(path, page, decoded)).transpose()
 }
 
-/// Checks the front of a page; `None` if `needs` accepts a column that is apart.
-pub(crate) fn decode_front(
+/// Reads the columns of a page that `needs` accepts, without its keys, and checks them. `None` if its body is missing.
+pub(crate) fn read_columns(
+    connection: &Connection,
     path: &Path,
     home: PageAddress,
     page: &PageRow,
-    front: &[u8],
-    needs: impl Fn(&str, PropertyKind) -> bool,
+    bodies: &mut BodyReader,
+    needs: &dyn Fn(&str, PropertyKind) -> bool,
 ) -> Result<Option<Page>, StoreError> {
-    let decoded = Page::decode_front(home, page.seq, &page.header, front, needs);
-    let decoded = decoded.map_err(|error| damaged(path, page, error.to_string()))?;
-    decoded.map(|decoded| check_owners(path, page, decoded)).transpose()
+    let sql = |error| StoreError::sqlite(path)(error);
+    let wrong = |error: PageError| damaged(path, page, error.to_string());
+    let Some((front, mut sections)) = bodies.read_front(connection, page.place.page()).map_err(sql)? else {
+        return Ok(None);
+    };
+    let mut partial = PartialPage::decode_front(home, page.seq, &page.header, front, needs).map_err(wrong)?;
+    for section in partial.wanted() {
+        partial.read(section, sections.read(section).map_err(sql)?).map_err(wrong)?;
+    }
+    let decoded = partial.finish().map_err(wrong)?;
+    check_owners(path, page, decoded).map(Some)
 }
 
 /// The error of a page whose partition has no name.

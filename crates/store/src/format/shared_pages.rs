@@ -11,8 +11,8 @@
 
 use super::page::{EncodedPage, Page, PageBuilder, PageError, PageHeader, TableAddress, build_rest};
 use super::page_rows::{
-    BodyReader, HEADER_COLUMNS, HEADER_COLUMNS_COUNT, PageLocation, PageRow, damaged, decode, partition_name, put_page,
-    read_body, read_header,
+    BodyReader, HEADER_COLUMNS, HEADER_COLUMNS_COUNT, PageLocation, PageRow, damaged, decode, delete_body,
+    partition_name, put_page, read_body, read_header,
 };
 use super::shared_partitions::{SharedPartitions, has_any, stored_list};
 use crate::StoreError;
@@ -44,9 +44,8 @@ pub(crate) fn put(connection: &Connection, page: i64, stored: &[u8]) -> rusqlite
 pub(crate) fn delete(connection: &Connection, id: i64) -> rusqlite::Result<Option<u64>> {
     let delete = "DELETE FROM page WHERE id = ?1 RETURNING entities";
     let entities = connection.prepare_cached(delete)?.query_row([id], |row| row.get::<_, i64>(0)).optional()?;
-    for delete in ["DELETE FROM body WHERE page = ?1", "DELETE FROM shared_page WHERE page = ?1"] {
-        connection.prepare_cached(delete)?.execute([id])?;
-    }
+    delete_body(connection, id)?;
+    connection.prepare_cached("DELETE FROM shared_page WHERE page = ?1")?.execute([id])?;
     Ok(entities.map(i64::cast_unsigned))
 }
 

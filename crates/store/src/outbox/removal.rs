@@ -5,7 +5,7 @@ use crate::StoreError;
 use crate::format::day_file::{self, DayFile};
 use crate::format::page::TableAddress;
 use crate::format::page_headers;
-use crate::format::page_rows::{PageLocation, PageRow};
+use crate::format::page_rows::{PageLocation, PageRow, delete_body};
 use crate::format::shared_pages::{self, SHARED};
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -202,7 +202,7 @@ fn remove_page(connection: &Connection, id: i64, seq: i64, checksum: u64) -> rus
     let mut delete = connection.prepare_cached(&delete)?;
     let entities = delete.query_row(params![id, seq, checksum.cast_signed()], |row| row.get::<_, i64>(0)).optional()?;
     if entities.is_some() {
-        connection.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
+        delete_body(connection, id)?;
     }
     Ok(entities.map(i64::cast_unsigned))
 }

@@ -153,15 +153,23 @@ impl OpenDayFile {
         page_rows::decode_wanted(&self.path, self.address_of(partition, page), page, body, wants)
     }
 
-    /// Checks the front of a page of `partition`, or of a shared one; `None` if `needs` accepts a column that is apart.
-    pub(crate) fn decode_front(
+    /// Reads the columns of a page of `partition`, or of a shared one, that `needs` accepts, without its keys. `None` if its
+    /// body is missing.
+    pub(crate) fn read_columns(
         &self,
         partition: &str,
         page: &PageRow,
-        front: &[u8],
-        needs: impl Fn(&str, PropertyKind) -> bool,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
     ) -> Result<Option<Page>, StoreError> {
-        page_rows::decode_front(&self.path, self.address_of(partition, page), page, front, needs)
+        let mut bodies = self.bodies.borrow_mut();
+        page_rows::read_columns(
+            &self.connection,
+            &self.path,
+            self.address_of(partition, page),
+            page,
+            &mut bodies,
+            needs,
+        )
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

@@ -110,7 +110,7 @@ fn repair_keeps_the_rows_that_a_page_has_alone() {
     // The originals are gone, as after the first of two merges.
     for id in originals {
         file.connection().execute("DELETE FROM page WHERE id = ?1", [id]).expect("removed");
-        file.connection().execute("DELETE FROM body WHERE page = ?1", [id]).expect("removed");
+        crate::format::page_rows::delete_body(file.connection(), id).expect("removed");
     }
     crate::format::day_file::forget(file.connection(), 1..=ROWS.cast_signed()).expect("removed");
     let dropped = drop_copies(&mut file).expect("dropped");

@@ -1,16 +1,12 @@
 //! Whole numbers at their exact width, and bounds-checked readers.
 
-use super::words::WordGatherer;
-use super::{PageError, VALUE_BYTES};
+use super::PageError;
 
 /// Zero bytes after the packed section in memory, so that [`Bits::get`] always reads a whole window.
 pub(super) const PADDING: usize = 16;
 
 /// Numbers that are unpacked at once: those of a word of a set of rows.
 pub const BLOCK_ROWS: usize = u64::BITS as usize;
-
-/// How many times longer than its texts the estimate of a column of patterns may be: a number has one digit or twenty.
-const PRINTED_MAX: usize = 20;
 
 /// The bits of `n`: 0 for 0, at most 64.
 pub(super) fn width_of(n: u64) -> u32 {
@@ -38,8 +34,8 @@ pub(super) fn pack(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u
 /// An array of numbers in the packed section.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits {
-    start: usize,
-    width: u32,
+    pub(super) start: usize,
+    pub(super) width: u32,
 }
 
 impl Bits {
@@ -195,133 +191,6 @@ impl<'a> ByteReader<'a> {
     pub(crate) fn count(&mut self, most: usize) -> Result<usize, PageError> {
         let n = usize::try_from(self.varint()?).ok().filter(|&n| n <= most);
         n.ok_or(PageError::Damaged("a count exceeds the remaining bytes"))
-    }
-}
-
-/// The sections of a page while it is built.
-#[derive(Default)]
-pub(super) struct Sections {
-    /// Numbers at their exact width: compression gains nothing on them.
-    pub(super) packed: Vec<u8>,
-    /// Random bytes, which few questions need.
-    pub(super) wide: Vec<u8>,
-    /// Names, dictionaries and texts, one after the other.
-    pub(super) strings: Vec<u8>,
-    /// The layout of the columns, and everything that is neither number nor text.
-    pub(super) meta: Vec<u8>,
-    /// The words of the texts that are written.
-    pub(super) words: WordGatherer,
-}
-
-impl Sections {
-    pub(super) fn clear(&mut self) {
-        self.packed.clear();
-        self.wide.clear();
-        self.strings.clear();
-        self.meta.clear();
-    }
-}
-
-/// The sections while they are read, each from its front.
-pub(super) struct SectionCursor<'a> {
-    pub(super) meta: ByteReader<'a>,
-    /// Followed by the wide bytes, if they were read, and [`PADDING`].
-    pub(super) packed: &'a [u8],
-    packed_at: usize,
-    packed_end: usize,
-    wide_at: usize,
-    wide_end: usize,
-    /// The strings.
-    pub(super) text: Vec<u8>,
-    strings_at: usize,
-    strings_end: usize,
-    /// Remaining bytes of texts that are printed from packed numbers, derived from the size that the page claims before
-    /// encoding: a byte of a text is at most [`PRINTED_MAX`] bytes when its length is estimated.
-    text_left: usize,
-    /// Values that columns may still have: each had some bytes before encoding.
-    values_left: usize,
-}
-
-impl<'a> SectionCursor<'a> {
-    /// `packed` ends in [`PADDING`]. In front of that are `wide` bytes of another section, or would be if they were read.
-    /// `raw_bytes` is the page's size before encoding, which bounds its texts and values.
-    pub(super) fn new(
-        (packed, packed_end, wide): (&'a [u8], usize, usize),
-        strings: Vec<u8>,
-        meta: &'a [u8],
-        raw_bytes: usize,
-    ) -> SectionCursor<'a> {
-        let strings_end = strings.len();
-        SectionCursor {
-            meta: ByteReader::new(meta),
-            packed,
-            packed_at: 0,
-            packed_end,
-            wide_at: packed_end,
-            wide_end: packed_end + wide,
-            text: strings,
-            strings_at: 0,
-            strings_end,
-            text_left: raw_bytes.saturating_mul(PRINTED_MAX),
-            values_left: raw_bytes / VALUE_BYTES,
-        }
-    }
-
-    /// Charges `count` values to the page's limit.
-    pub(super) fn take_values(&mut self, count: usize) -> Result<(), PageError> {
-        let left = self.values_left.checked_sub(count);
-        self.values_left = left.ok_or(PageError::Damaged("it has more values than it claims"))?;
-        Ok(())
-    }
-
-    /// Whether every section was read to its end.
-    pub(super) fn at_end(&self) -> bool {
-        self.meta.rest().is_empty()
-            && (self.packed_at, self.wide_at) == (self.packed_end, self.wide_end)
-            && self.strings_at == self.strings_end
-    }
-
-    /// The start of the next `length` bytes of the packed section.
-    pub(super) fn packed(&mut self, length: usize) -> Result<usize, PageError> {
-        let start = self.packed_at;
-        let end = start.checked_add(length).filter(|&end| end <= self.packed_end);
-        self.packed_at = end.ok_or(PageError::Damaged("its packed section ends too early"))?;
-        Ok(start)
-    }
-
-    /// The start of the next `length` wide bytes, counted from the start of the packed section.
-    pub(super) fn wide(&mut self, length: usize) -> Result<usize, PageError> {
-        let start = self.wide_at;
-        let end = start.checked_add(length).filter(|&end| end <= self.wide_end);
-        self.wide_at = end.ok_or(PageError::Damaged("its wide bytes end too early"))?;
-        Ok(start)
-    }
-
-    /// Bytes of values that a column may have at most.
-    pub(super) fn bytes(&self) -> usize {
-        self.wide_end
-    }
-
-    /// The next `count` numbers of `width` bits.
-    pub(super) fn bits(&mut self, count: usize, width: u32) -> Result<Bits, PageError> {
-        let bits = count.checked_mul(width as usize).ok_or(PageError::Damaged("a column is too long"))?;
-        Ok(Bits { start: self.packed(bits.div_ceil(8))?, width })
-    }
-
-    /// The next `length` bytes of the strings.
-    pub(super) fn string(&mut self, length: usize) -> Result<TextSpan, PageError> {
-        let end = self.strings_at.checked_add(length).filter(|&end| end <= self.strings_end);
-        let end = end.ok_or(PageError::Damaged("its strings end too early"))?;
-        let span = TextSpan::new(self.strings_at, end)?;
-        self.strings_at = end;
-        Ok(span)
-    }
-
-    /// Charges `length` bytes of texts, which are printed later, to the page's limit.
-    pub(super) fn reserve_text(&mut self, length: usize) -> Result<(), PageError> {
-        let left = self.text_left.checked_sub(length);
-        self.text_left = left.ok_or(PageError::Damaged("it has more text than it claims"))?;
-        Ok(())
     }
 }
 

@@ -1,14 +1,14 @@
 //! Builds pages of the rows that wait for one partition.
 
 use super::super::commit_range::CommitRange;
-use super::bits::{Sections, put_varint};
+use super::bits::put_varint;
 use super::columns_builder::ColumnsBuilder;
 use super::read::Page;
+use super::sections::{ClosedBody, Sections};
 use super::source_row::{RowSource, SourceRow};
 use super::value_counts::COUNTED_MIN;
 use super::{
-    CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column,
-    extents, ints, keys, levels,
+    EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column, extents, ints, keys, levels,
 };
 use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
@@ -17,13 +17,6 @@ use daytable_model::stream::STREAM;
 use daytable_platform::in_parallel::on_cores;
 use std::cell::RefCell;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
-
-/// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
-const FRAME_COMPRESSED_MIN: usize = 512;
-
-/// Fewer wide bytes are not apart: a question then reads all of a page, which takes little longer.
-const WIDE_APART_MIN: usize = 1 << 10;
 
 /// The pages of all pushed rows.
 #[derive(Debug)]
@@ -316,16 +309,9 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Buffers that a thread reuses for every page: creating a compression context costs more than using it.
-#[derive(Default)]
-struct Scratch {
-    sections: Sections,
-    compressor: Option<zstd::bulk::Compressor<'static>>,
-    frame: Vec<u8>,
-}
-
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Buffers that a thread reuses for every page.
+    static SCRATCH: RefCell<Sections> = RefCell::default();
 }
 
 /// Frees the buffers of this thread until it builds the next page.
@@ -337,10 +323,9 @@ fn encode<'a>(
     rows: &[SourceRow<'a>],
     raw_bytes: usize,
     columns: &mut ColumnsBuilder<'_, 'a>,
-    scratch: &mut Scratch,
+    out: &mut Sections,
     owners: Option<&[i64]>,
 ) -> EncodedPage {
-    let out = &mut scratch.sections;
     out.clear();
     let keys: Vec<RowKey> = rows.iter().map(|row| row.key()).collect();
     keys::encode(&keys, out);
@@ -364,7 +349,7 @@ fn encode<'a>(
     if has_streams {
         levels::add_streams(&mut levels);
     }
-    EncodedPage { counts, words, ..scratch.close(&keys, levels, raw_bytes) }
+    EncodedPage { counts, words, ..close(out, &keys, levels, raw_bytes) }
 }
 
 /// Builds the page of a batch with a single row: the same page as from a [`PageBuilder`], without the work of merging
@@ -372,8 +357,7 @@ fn encode<'a>(
 pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
     let mut rows = batch.rows();
     let (Some(row), None) = (rows.next(), rows.next()) else { return None };
-    SCRATCH.with_borrow_mut(|scratch| {
-        let out = &mut scratch.sections;
+    SCRATCH.with_borrow_mut(|out| {
         out.clear();
         keys::encode(&[row.key], out);
         ints::encode(&[level_code(row.level)], out);
@@ -387,7 +371,7 @@ pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
             }
         }
         let raw_bytes = ROW_BYTES + row.bytes();
-        Some(scratch.close(&[row.key], levels, raw_bytes))
+        Some(close(out, &[row.key], levels, raw_bytes))
     })
 }
 
@@ -395,60 +379,20 @@ fn level_code(level: Option<Level>) -> i64 {
     level.map_or(0, |level| i64::from(level.code()))
 }
 
-impl Scratch {
-    /// Builds the page from the written sections.
-    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
-        let out = &mut self.sections;
-        let (packed, wide, strings, meta) = (out.packed.len(), out.wide.len(), out.strings.len(), out.meta.len());
-        let is_apart = wide >= WIDE_APART_MIN;
-        out.strings.append(&mut out.meta);
-        let codec = self.compress();
-        let frame = if codec == CODEC_ZSTD { &self.frame } else { &self.sections.strings };
-        let mut body = Vec::with_capacity(packed + wide + frame.len() + 24);
-        for length in [packed, wide << 1 | usize::from(is_apart), strings, meta] {
-            put_varint(&mut body, length as u64);
-        }
-        let wide = &self.sections.wide;
-        if is_apart {
-            body.extend_from_slice(&xxh3_64(wide).to_le_bytes());
-        }
-        body.extend_from_slice(&self.sections.packed);
-        body.extend_from_slice(if is_apart { &[] } else { wide });
-        body.extend_from_slice(frame);
-        let front = body.len();
-        body.extend_from_slice(if is_apart { wide } else { &[] });
-
-        let mut header = PageHeader {
-            first: keys[0],
-            last: keys[keys.len() - 1],
-            entities: count(keys.len()),
-            records: count(keys.iter().filter(|key| key.item() == 0).count()),
-            levels,
-            codec,
-            raw_bytes: count(raw_bytes.max(strings + meta)),
-            commits: CommitRange::default(),
-            checksum: 0,
-        };
-        header.checksum = header.checksum_of_front(&body[..front]);
-        EncodedPage { header, body, counts: None, words: None }
-    }
-
-    /// Compresses strings and meta into `frame` if that saves space.
-    fn compress(&mut self) -> u8 {
-        let text = &self.sections.strings;
-        if text.len() < FRAME_COMPRESSED_MIN {
-            return CODEC_STORED;
-        }
-        if self.compressor.is_none() {
-            self.compressor = zstd::bulk::Compressor::new(1).ok();
-        }
-        // Without memory for a context or the output, the text is stored uncompressed.
-        let Some(compressor) = &mut self.compressor else { return CODEC_STORED };
-        self.frame.clear();
-        self.frame.reserve(zstd::zstd_safe::compress_bound(text.len()));
-        match compressor.compress_to_buffer(text.as_slice(), &mut self.frame) {
-            Ok(length) if length < text.len() => CODEC_ZSTD,
-            _ => CODEC_STORED,
-        }
-    }
+/// Builds the page of the written sections.
+fn close(sections: &mut Sections, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
+    let ClosedBody { body, front, codec, text_bytes } = sections.close();
+    let mut header = PageHeader {
+        first: keys[0],
+        last: keys[keys.len() - 1],
+        entities: count(keys.len()),
+        records: count(keys.iter().filter(|key| key.item() == 0).count()),
+        levels,
+        codec,
+        raw_bytes: count(raw_bytes.max(text_bytes)),
+        commits: CommitRange::default(),
+        checksum: 0,
+    };
+    header.checksum = header.checksum_of_front(&body[..front]);
+    EncodedPage { header, body, counts: None, words: None }
 }

@@ -1,11 +1,13 @@
 //! One column: the values of one name and kind, and the rows that have one.
 //!
 //! ```text
-//! column := head u8           kind | 8 if some rows lack it | form << 4 | 128 if it lists its rows
+//! column := head u8           kind | 8 if some rows lack it | form << 4 | 64 if its values are apart
+//!                             | 128 if it lists its rows
 //!           name length varint                      the name lies in the strings
 //!           [present]         only if some rows lack it: a bit a row, the lowest first; or, where few rows have it,
 //!                             their number varint, and for each the number of rows between it and the one before, varint
-//!           values            ints               Boolean, Int32, Int64, DateTime
+//!           [values]          here, or in a section of their own:
+//! values := ints               Boolean, Int32, Int64, DateTime
 //!                             strings            String, see `strings`
 //!                             exponent u8, ints  Double of form 1: value = int / 10^exponent
 //!                             [8 bytes]*         Double of form 0
@@ -14,9 +16,11 @@
 //! ```
 
 use super::PageError;
-use super::bits::{SectionCursor, Sections, TextSpan, put_varint};
+use super::bits::{TextSpan, put_varint};
 use super::entries::Fingerprint;
 use super::ints::{self, Ints, IntsPlan};
+use super::section_cursor::SectionCursor;
+use super::sections::Sections;
 use super::strings::{self, StringForm, Strings};
 use super::value_counts::{ColumnCounts, CountedValue, count_few, counted_bytes_max, is_filled};
 use daytable_model::line::LAYOUT;
@@ -26,10 +30,14 @@ use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 
 const SPARSE: u8 = 8;
+/// The values are in a section of their own.
+const APART: u8 = 64;
 /// The column lists its rows. It is [`SPARSE`], too.
 const LISTED: u8 = 128;
 /// A column lists its rows if at most one row of this many has a value. The list is then shorter than bits.
 const LISTED_SHARE: usize = 32;
+/// The form of a column is none that is known.
+const UNKNOWN_FORM: PageError = PageError::Damaged("a column has an unknown form");
 const DECIMAL: u8 = 1;
 /// Maximum decimal places of a [`DECIMAL`] column.
 const EXPONENT_MAX: u8 = 9;
@@ -216,7 +224,10 @@ impl<'a> ColumnBuilder<'a> {
             ColumnValues::Guids(values) => ValueSlice::Guids(values),
             ColumnValues::Binaries(values) => ValueSlice::Binaries(values),
         };
-        out.meta[head] |= values.encode(out) << 4;
+        let start = out.mark();
+        let form = values.encode(out) << 4;
+        let apart = if out.close_apart(&start) { APART } else { 0 };
+        out.meta[head] |= form | apart;
     }
 }
 
@@ -343,54 +354,24 @@ pub(super) enum EncodedValues {
     Skipped,
 }
 
-/// A bit for each row, and the count of values before each group of 64 rows.
-#[derive(Debug)]
-struct PresenceBits {
-    words: Vec<u64>,
-    before: Vec<u32>,
+/// What the front tells of values that are apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ApartValues {
+    /// Whether the column is needed.
+    pub(super) is_wanted: bool,
+    form: u8,
+    count: usize,
 }
 
-impl PageColumn {
-    /// Reads a column, or passes over it if `needs` does not accept its name and kind.
-    pub(super) fn decode(
-        rows: usize,
+impl EncodedValues {
+    /// Reads the values of a column.
+    fn decode(
+        kind: PropertyKind,
+        form: u8,
+        count: usize,
         cursor: &mut SectionCursor<'_>,
-        needs: &dyn Fn(&str, PropertyKind) -> bool,
-    ) -> Result<PageColumn, PageError> {
-        let head = cursor.meta.byte()?;
-        let kind = PropertyKind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
-        let name = cursor.meta.count(usize::MAX)?;
-        let name = cursor.string(name)?;
-        let (present, count) = match head & (SPARSE | LISTED) {
-            0 => (Presence::All, rows),
-            SPARSE => PresenceBits::decode(rows, cursor)?,
-            LISTED => return Err(PageError::Damaged("a column lists rows that it does not lack")),
-            _ => listed_rows(rows, cursor)?,
-        };
-        cursor.take_values(count)?;
-        let form = (head & !LISTED) >> 4;
-        let unknown = PageError::Damaged("a column has an unknown form");
-        let is_needed = str::from_utf8(&cursor.text[name.range()]).is_ok_and(|name| needs(name, kind));
-        let values = match (kind, form) {
-            (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0)
-                if !is_needed =>
-            {
-                Ints::locate(count, cursor)?;
-                EncodedValues::Skipped
-            }
-            (PropertyKind::String, form) if !is_needed => {
-                Strings::skip(StringForm::from_code(form).ok_or(unknown)?, count, cursor)?;
-                EncodedValues::Skipped
-            }
-            (PropertyKind::Guid, 0) if !is_needed => {
-                cursor.wide(count.saturating_mul(16))?;
-                EncodedValues::Skipped
-            }
-            (PropertyKind::Double, DECIMAL) if !is_needed => {
-                cursor.meta.byte()?;
-                Ints::locate(count, cursor)?;
-                EncodedValues::Skipped
-            }
+    ) -> Result<EncodedValues, PageError> {
+        Ok(match (kind, form) {
             (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0) => {
                 let ints = Ints::decode(count, cursor)?;
                 match kind {
@@ -402,7 +383,8 @@ impl PageColumn {
                 EncodedValues::Ints(ints)
             }
             (PropertyKind::String, form) => {
-                EncodedValues::Strings(Strings::decode(StringForm::from_code(form).ok_or(unknown)?, count, cursor)?)
+                let form = StringForm::from_code(form).ok_or(UNKNOWN_FORM)?;
+                EncodedValues::Strings(Strings::decode(form, count, cursor)?)
             }
             (PropertyKind::Double, DECIMAL) => {
                 let exponent = cursor.meta.byte()?;
@@ -424,9 +406,78 @@ impl PageColumn {
                 }
                 EncodedValues::Binaries(values)
             }
-            _ => return Err(unknown),
+            _ => return Err(UNKNOWN_FORM),
+        })
+    }
+
+    /// Passes over the values of a column, where that is less work than to read them.
+    fn skip(
+        kind: PropertyKind,
+        form: u8,
+        count: usize,
+        cursor: &mut SectionCursor<'_>,
+    ) -> Result<EncodedValues, PageError> {
+        match (kind, form) {
+            (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0) => {
+                Ints::locate(count, cursor)?;
+            }
+            (PropertyKind::String, form) => {
+                Strings::skip(StringForm::from_code(form).ok_or(UNKNOWN_FORM)?, count, cursor)?;
+            }
+            (PropertyKind::Double, DECIMAL) => {
+                cursor.meta.byte()?;
+                Ints::locate(count, cursor)?;
+            }
+            _ => return EncodedValues::decode(kind, form, count, cursor),
+        }
+        Ok(EncodedValues::Skipped)
+    }
+}
+
+/// A bit for each row, and the count of values before each group of 64 rows.
+#[derive(Debug)]
+struct PresenceBits {
+    words: Vec<u64>,
+    before: Vec<u32>,
+}
+
+impl PageColumn {
+    /// Reads a column, or passes over it if `needs` does not accept its name and kind. Values that are apart are read later.
+    pub(super) fn decode(
+        rows: usize,
+        cursor: &mut SectionCursor<'_>,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<(PageColumn, Option<ApartValues>), PageError> {
+        let head = cursor.meta.byte()?;
+        let kind = PropertyKind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
+        let name = cursor.meta.count(usize::MAX)?;
+        let name = cursor.string(name)?;
+        let (present, count) = match head & (SPARSE | LISTED) {
+            0 => (Presence::All, rows),
+            SPARSE => PresenceBits::decode(rows, cursor)?,
+            LISTED => return Err(PageError::Damaged("a column lists rows that it does not lack")),
+            _ => listed_rows(rows, cursor)?,
         };
-        Ok(PageColumn { name, kind, present, values })
+        cursor.take_values(count)?;
+        let form = (head & !(LISTED | APART)) >> 4;
+        let is_needed = str::from_utf8(&cursor.text[name.range()]).is_ok_and(|name| needs(name, kind));
+        let apart = (head & APART != 0).then_some(ApartValues { is_wanted: is_needed, form, count });
+        let values = match (apart, is_needed) {
+            (Some(_), _) => EncodedValues::Skipped,
+            (None, true) => EncodedValues::decode(kind, form, count, cursor)?,
+            (None, false) => EncodedValues::skip(kind, form, count, cursor)?,
+        };
+        Ok((PageColumn { name, kind, present, values }, apart))
+    }
+
+    /// Reads its values, which are apart.
+    pub(super) fn read_values(
+        &mut self,
+        values: &ApartValues,
+        cursor: &mut SectionCursor<'_>,
+    ) -> Result<(), PageError> {
+        self.values = EncodedValues::decode(self.kind, values.form, values.count, cursor)?;
+        Ok(())
     }
 
     /// The index of the value of `row`.
@@ -506,11 +557,6 @@ impl PageColumn {
     /// The rows that it lists, if it does.
     pub(super) fn listed(&self) -> Option<&[u32]> {
         if let Presence::Listed(rows) = &self.present { Some(rows) } else { None }
-    }
-
-    /// Whether its values are wide bytes.
-    pub(super) fn is_wide(&self) -> bool {
-        matches!(self.values, EncodedValues::Guids(_) | EncodedValues::Strings(Strings::Hex(_)))
     }
 
     /// Whether its values were not needed.

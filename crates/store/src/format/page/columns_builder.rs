@@ -1,7 +1,8 @@
 //! Sorts the values of a page's rows into columns, with one table look-up per value and no hash.
 
-use super::bits::{Sections, put_varint};
+use super::bits::put_varint;
 use super::column::ColumnBuilder;
+use super::sections::Sections;
 use super::source_row::{RowSource, SourceRow};
 use super::value_counts::ValueCounts;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;

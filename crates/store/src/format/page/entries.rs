@@ -1,7 +1,9 @@
 //! A dictionary of texts, and indices into it.
 
 use super::PageError;
-use super::bits::{Bits, SectionCursor, Sections, TextSpan, pack, put_varint, width_of};
+use super::bits::{Bits, TextSpan, pack, put_varint, width_of};
+use super::section_cursor::SectionCursor;
+use super::sections::Sections;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Maximum number of texts of a dictionary.

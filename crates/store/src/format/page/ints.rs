@@ -9,7 +9,9 @@
 //! are multiples of 10. A constant column has width 0. No numbers take no bytes at all.
 
 use super::PageError;
-use super::bits::{BLOCK_ROWS, Bits, SectionCursor, Sections, pack, put_signed, put_varint, width_of};
+use super::bits::{BLOCK_ROWS, Bits, pack, put_signed, put_varint, width_of};
+use super::section_cursor::SectionCursor;
+use super::sections::Sections;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 
@@ -281,7 +283,7 @@ mod tests {
         let bytes = out.meta.len() + out.packed.len();
         let packed = out.packed.len();
         out.packed.extend([0; PADDING]);
-        let mut cursor = SectionCursor::new((&out.packed, packed, 0), Vec::new(), &out.meta, 0);
+        let mut cursor = SectionCursor::of_only((&out.packed, packed, 0), Vec::new(), &out.meta, 0);
         let ints = Ints::decode(values.len(), &mut cursor).expect("what was encoded");
         assert!(cursor.at_end());
         let single: Vec<i64> = (0..values.len()).map(|at| ints.get(&out.packed, at)).collect();

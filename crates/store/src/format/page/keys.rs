@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! keys := ints                              ticks to the key before, all but the first
+//!         are apart u8                      whether the rest is apart: few questions need more than times
 //!         count varint                      sources
 //!         [source, position varint]*        all but the first, with their newest position
 //!         source := start signed | host u16, if it is another than that before | hash u64
@@ -15,8 +16,10 @@
 //! smaller than their positions.
 
 use super::PageError;
-use super::bits::{BLOCK_ROWS, Bits, ByteReader, SectionCursor, Sections, pack, put_signed, put_varint, width_of};
+use super::bits::{BLOCK_ROWS, Bits, ByteReader, pack, put_signed, put_varint, width_of};
 use super::ints::{self, Ints};
+use super::section_cursor::SectionCursor;
+use super::sections::Sections;
 use daytable_model::key::RowKey;
 use daytable_model::source_id::SourceId;
 use daytable_model::time::Ticks;
@@ -34,7 +37,15 @@ pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
     }
     let ticks: Vec<i64> = keys.windows(2).map(|pair| pair[0].time().get() - pair[1].time().get()).collect();
     ints::encode(&ticks, out);
+    let head = out.meta.len();
+    out.meta.push(0);
+    let rest = out.mark();
+    encode_rest(keys, out);
+    out.meta[head] = out.close_apart(&rest).into();
+}
 
+/// Writes what else than their times tells the keys.
+fn encode_rest(keys: &[RowKey], out: &mut Sections) {
     let mut sources: Vec<(SourceId, i64)> = Vec::new();
     let mut by_source = SourceIndex::default();
     let mut indices = Vec::with_capacity(keys.len());
@@ -100,6 +111,7 @@ fn read_source(meta: &mut ByteReader<'_>, before: SourceId) -> Result<SourceId, 
 
 /// Writes a single key, which the header contains: only the count and the item number.
 fn encode_only(key: RowKey, out: &mut Sections) {
+    out.meta.push(0);
     put_varint(&mut out.meta, 1);
     out.meta.push(u8::from(key.item() > 0));
     if key.item() > 0 {
@@ -141,6 +153,19 @@ pub(super) struct EncodedKeys {
     count: usize,
     first: RowKey,
     ticks: Ints,
+    rest: EncodedRest,
+}
+
+/// What else than their times tells the keys.
+#[derive(Debug)]
+enum EncodedRest {
+    Here(Box<EncodedPositions>),
+    /// In a section of its own, which was not read.
+    Apart,
+}
+
+#[derive(Debug)]
+struct EncodedPositions {
     /// Each source, and the position of its newest row.
     sources: Vec<(SourceId, i64)>,
     indices: Bits,
@@ -152,6 +177,82 @@ impl EncodedKeys {
     /// Reads where `count` keys are that begin with `first`.
     pub(super) fn parse(count: usize, first: RowKey, cursor: &mut SectionCursor<'_>) -> Result<EncodedKeys, PageError> {
         let ticks = Ints::decode(count.saturating_sub(1), cursor)?;
+        let rest = match cursor.meta.byte()? {
+            0 => EncodedRest::Here(Box::new(EncodedPositions::parse(count, first, cursor)?)),
+            1 => EncodedRest::Apart,
+            _ => return Err(PageError::Damaged("its keys are neither here nor apart")),
+        };
+        Ok(EncodedKeys { count, first, ticks, rest })
+    }
+
+    /// Whether all but their times is in a section of its own.
+    pub(super) fn are_apart(&self) -> bool {
+        matches!(self.rest, EncodedRest::Apart)
+    }
+
+    /// Reads that section.
+    pub(super) fn parse_rest(&mut self, cursor: &mut SectionCursor<'_>) -> Result<(), PageError> {
+        let positions = EncodedPositions::parse(self.count, self.first, cursor)?;
+        self.rest = EncodedRest::Here(Box::new(positions));
+        Ok(())
+    }
+
+    /// Passes the time of each row, newest first.
+    pub(super) fn each_time(&self, packed: &[u8], mut each: impl FnMut(usize, Ticks)) -> Result<(), PageError> {
+        let mut time = self.first.time().get();
+        each(0, self.first.time());
+        let mut block = [0; BLOCK_ROWS];
+        for from in (1..self.count).step_by(BLOCK_ROWS) {
+            let block = &mut block[..BLOCK_ROWS.min(self.count - from)];
+            self.ticks.unpack(packed, from - 1, block);
+            for (row, ticks) in (from..).zip(block) {
+                time = time.checked_sub(*ticks).ok_or(OUT_OF_RANGE)?;
+                each(row, Ticks::new(time).ok_or(OUT_OF_RANGE)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys. Keys that do not ascend are an error.
+    pub(super) fn decode(&self, packed: &[u8]) -> Result<Vec<RowKey>, PageError> {
+        let EncodedRest::Here(rest) = &self.rest else { return Err(PageError::Damaged("its keys were not read")) };
+        let mut sources: Vec<(SourceId, i64, bool)> = rest.sources.iter().map(|of| (of.0, of.1, true)).collect();
+        let mut keys: Vec<RowKey> = Vec::with_capacity(self.count);
+        let mut time = self.first.time().get();
+        let mut distances = InOrder::new(&rest.distances, packed, self.count.saturating_sub(rest.sources.len()));
+        let mut ticks = InOrder::new(&self.ticks, packed, self.count.saturating_sub(1));
+        let mut indices = [0; BLOCK_ROWS];
+        for at in 0..self.count {
+            if at > 0 {
+                time = time.checked_sub(ticks.next()).ok_or(OUT_OF_RANGE)?;
+            }
+            if at.is_multiple_of(BLOCK_ROWS) {
+                rest.indices.unpack(packed, at, &mut indices[..BLOCK_ROWS.min(self.count - at)]);
+            }
+            let index = usize::try_from(indices[at % BLOCK_ROWS]).map_err(|_| OUT_OF_RANGE)?;
+            let (source, position, is_first) = sources.get_mut(index).ok_or(OUT_OF_RANGE)?;
+            if !std::mem::take(is_first) {
+                *position = position.checked_sub(distances.next()).ok_or(OUT_OF_RANGE)?;
+            }
+            let position = u64::try_from(*position)
+                .ok()
+                .filter(|&p| p <= daytable_model::key::POSITION_MAX)
+                .ok_or(OUT_OF_RANGE)?;
+            let mut key = RowKey::new(Ticks::new(time).ok_or(OUT_OF_RANGE)?, *source, position);
+            if let Some(items) = &rest.items {
+                key = key.with_item(u16::try_from(items.get(packed, at)).map_err(|_| OUT_OF_RANGE)?);
+            }
+            if keys.last().is_some_and(|before| *before >= key) {
+                return Err(PageError::Damaged("its keys are out of order"));
+            }
+            keys.push(key);
+        }
+        Ok(keys)
+    }
+}
+
+impl EncodedPositions {
+    fn parse(count: usize, first: RowKey, cursor: &mut SectionCursor<'_>) -> Result<EncodedPositions, PageError> {
         let number = cursor.meta.count(count)?;
         let mut sources = Vec::with_capacity(number);
         let is_only = (count, number) == (1, 1);
@@ -176,58 +277,6 @@ impl EncodedKeys {
             1 => Some(Ints::decode(count, cursor)?),
             _ => return Err(PageError::Damaged("its items are neither there nor not there")),
         };
-        Ok(EncodedKeys { count, first, ticks, sources, indices, distances, items })
-    }
-
-    /// Passes the time of each row, newest first.
-    pub(super) fn each_time(&self, packed: &[u8], mut each: impl FnMut(usize, Ticks)) -> Result<(), PageError> {
-        let mut time = self.first.time().get();
-        each(0, self.first.time());
-        let mut block = [0; BLOCK_ROWS];
-        for from in (1..self.count).step_by(BLOCK_ROWS) {
-            let block = &mut block[..BLOCK_ROWS.min(self.count - from)];
-            self.ticks.unpack(packed, from - 1, block);
-            for (row, ticks) in (from..).zip(block) {
-                time = time.checked_sub(*ticks).ok_or(OUT_OF_RANGE)?;
-                each(row, Ticks::new(time).ok_or(OUT_OF_RANGE)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// The keys. Keys that do not ascend are an error.
-    pub(super) fn decode(&self, packed: &[u8]) -> Result<Vec<RowKey>, PageError> {
-        let mut sources: Vec<(SourceId, i64, bool)> = self.sources.iter().map(|of| (of.0, of.1, true)).collect();
-        let mut keys: Vec<RowKey> = Vec::with_capacity(self.count);
-        let mut time = self.first.time().get();
-        let mut distances = InOrder::new(&self.distances, packed, self.count.saturating_sub(self.sources.len()));
-        let mut ticks = InOrder::new(&self.ticks, packed, self.count.saturating_sub(1));
-        let mut indices = [0; BLOCK_ROWS];
-        for at in 0..self.count {
-            if at > 0 {
-                time = time.checked_sub(ticks.next()).ok_or(OUT_OF_RANGE)?;
-            }
-            if at.is_multiple_of(BLOCK_ROWS) {
-                self.indices.unpack(packed, at, &mut indices[..BLOCK_ROWS.min(self.count - at)]);
-            }
-            let index = usize::try_from(indices[at % BLOCK_ROWS]).map_err(|_| OUT_OF_RANGE)?;
-            let (source, position, is_first) = sources.get_mut(index).ok_or(OUT_OF_RANGE)?;
-            if !std::mem::take(is_first) {
-                *position = position.checked_sub(distances.next()).ok_or(OUT_OF_RANGE)?;
-            }
-            let position = u64::try_from(*position)
-                .ok()
-                .filter(|&p| p <= daytable_model::key::POSITION_MAX)
-                .ok_or(OUT_OF_RANGE)?;
-            let mut key = RowKey::new(Ticks::new(time).ok_or(OUT_OF_RANGE)?, *source, position);
-            if let Some(items) = &self.items {
-                key = key.with_item(u16::try_from(items.get(packed, at)).map_err(|_| OUT_OF_RANGE)?);
-            }
-            if keys.last().is_some_and(|before| *before >= key) {
-                return Err(PageError::Damaged("its keys are out of order"));
-            }
-            keys.push(key);
-        }
-        Ok(keys)
+        Ok(EncodedPositions { sources, indices, distances, items })
     }
 }

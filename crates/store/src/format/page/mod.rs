@@ -6,14 +6,17 @@
 //! keeps headers as columns of a table of their own.
 //!
 //! ```text
-//! body     := front | wide, if it is apart   stored one after the other, so the front can be read without the wide bytes
-//! front    := packed length varint | wide length << 1 | is apart varint | strings length varint | meta length varint
-//!             | checksum of wide u64, if it is apart | packed | wide, unless it is apart | frame
+//! body     := front | apart*                     each a row of a table of its own: a question reads what it needs
+//! front    := directory | section                 with the meta of a page; the codec is in the header
+//! directory := count varint | [length varint | checksum u64] *count         what is apart, in its order
+//! apart    := codec u8 | section                  of the keys, or of one column
+//! section  := packed length varint | wide length varint | strings length varint | meta length varint
+//!             | packed | wide | frame
 //! frame    := strings | meta                 codec 1: as they are        codec 2: one zstd frame
 //! packed   := numbers at their exact width: compression gains nothing on them
 //! wide     := random bytes: identifiers of fixed length
 //! strings  := names, dictionaries, texts, one after the other
-//! meta     := keys | levels ints | count varint | column *count | owners
+//! meta     := keys | levels ints | count varint | column *count | owners        of a page
 //! owners   := ints       of a page of many partitions: for each row, the number of its partition in the page
 //! ```
 //!
@@ -39,14 +42,18 @@ mod encoded;
 mod entries;
 mod extents;
 mod columns_builder;
+mod frame;
 mod hex;
 mod address;
 mod ints;
 mod keys;
 mod levels;
+mod partial;
 mod pattern;
 mod read;
 mod prefilter;
+mod section_cursor;
+mod sections;
 mod source_row;
 mod strings;
 mod value_counts;
@@ -63,13 +70,16 @@ pub use build::{BuiltPages, PageBuilder};
 pub(crate) use build::{BuiltSharedPage, RowOfMany, WaitingRows, build_only, build_rest, build_shared, release_memory};
 pub use encoded::{PatternBlock, ValueReader};
 pub(crate) use extents::KeyExtents;
+pub use frame::PageSections;
+pub(crate) use frame::{count_apart, unpack};
 pub use levels::{LevelMinute, LevelNumbers, has_streams, level_minutes, level_numbers};
 pub(crate) use levels::{add_streams, encode_minutes, may_have_minute, share_minute};
+pub(crate) use partial::PartialPage;
 pub use pattern::{SHORT_PATTERN_BYTES, SHORT_PATTERN_NUMBERS, ShortPattern, TextSplitter};
 pub(crate) use prefilter::Prefilter;
 pub use prefilter::TextPrefilter;
-pub(crate) use read::unpack;
-pub use read::{ColumnRef, Page, PageSections};
+pub use read::{ColumnRef, Page};
+pub(crate) use sections::APART_MAX;
 pub use value_counts::ValueCounts;
 pub(crate) use value_counts::{
     ColumnCounts, CountedValue, LEVELS, VALUES_MAX, counted_bytes_max, is_filled, is_repeated,
@@ -100,6 +110,9 @@ const RAW_BYTES_MAX: usize = 1 << 28;
 const ROW_BYTES: usize = RowKey::BYTES;
 /// Bytes of the name and kind of a value in a batch.
 const VALUE_BYTES: usize = 3;
+
+/// What is wrong with a page that has more, or other keys.
+const WRONG_END: &str = "it does not end where it should";
 
 /// The frame is stored as it is.
 pub(crate) const CODEC_STORED: u8 = 1;
@@ -164,10 +177,10 @@ pub enum PageError {
 }
 
 impl EncodedPage {
-    /// The front of the body, and the rest if there is one.
-    pub(crate) fn front_and_wide(&self) -> (&[u8], Option<&[u8]>) {
-        let (front, wide) = read::split(&self.body);
-        (front, wide.map(|(_, wide)| wide))
+    /// The front of the body, and the sections that are apart.
+    pub(crate) fn front_and_apart(&self) -> (&[u8], impl Iterator<Item = &[u8]>) {
+        let frame::SplitBody { front, apart } = frame::split(&self.body);
+        (front, apart.into_iter().map(|(_, section)| section))
     }
 }
 
@@ -179,7 +192,7 @@ impl PageHeader {
 
     /// The checksum of this header and of the front of `body`.
     fn checksum_of(&self, body: &[u8]) -> u64 {
-        self.checksum_of_front(read::split(body).0)
+        self.checksum_of_front(frame::split(body).front)
     }
 
     /// The checksum of this header and the front of a body.

@@ -5,9 +5,11 @@
 //! 2021](https://www.usenix.org/conference/osdi21/presentation/rodrigues)).
 
 use super::PageError;
-use super::bits::{SectionCursor, Sections, TextSpan};
+use super::bits::TextSpan;
 use super::entries::{self, DictionaryColumn, ENTRIES_MAX};
 use super::ints::{Ints, IntsPlan};
+use super::section_cursor::SectionCursor;
+use super::sections::Sections;
 use super::words::{PatternWords, WordGatherer};
 use daytable_model::decimal::{self, digits};
 use std::sync::OnceLock;

@@ -6,9 +6,10 @@
 //! the text may be hexadecimal, or part of a value that is not a string: then every page is decoded. The header contains
 //! the levels of a page.
 
+use super::frame::{PageFrame, PageSections, check};
 use super::hex;
 use super::pattern::{NUMBERS_MAX, without_numbers};
-use super::read::{Page, PageFrame, PageSections, check};
+use super::read::Page;
 use super::{LevelMinute, PageAddress, PageError, PageHeader, level_minutes};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::line::{LAYOUT, TIGHT};

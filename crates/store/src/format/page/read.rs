@@ -1,10 +1,12 @@
-//! Reads a page: checks it and decompresses its texts. Numbers stay packed until they are used.
+//! A page as it was read. Numbers stay packed until they are used.
 
-use super::bits::{BLOCK_ROWS, ByteReader, PADDING, SectionCursor};
+use super::bits::BLOCK_ROWS;
 use super::column::{EncodedValues, PageColumn};
+use super::frame::{PageFrame, PageSections, check};
 use super::ints::Ints;
 use super::keys::EncodedKeys;
-use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES};
+use super::partial::PartialPage;
+use super::{PageAddress, PageError, PageHeader, WRONG_END};
 use crate::format::listed_rows::ListedRows;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
@@ -12,17 +14,10 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
-use std::borrow::Cow;
-use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use xxhash_rust::xxh3::xxh3_64;
 
-/// Columns for which memory is reserved at first: a damaged page may claim more than it has.
-const COLUMNS_AT_ONCE: usize = 32;
-/// What is wrong with a page that has more, or other keys.
-const WRONG_END: &str = "it does not end where it should";
 /// The share of a page's rows that are printed alone. More rows are printed faster all together.
 const ALONE_SHARE: usize = 32;
 
@@ -33,7 +28,7 @@ pub struct Page {
     rows: usize,
     first: RowKey,
     last: RowKey,
-    encoded_keys: Box<EncodedKeys>,
+    encoded_keys: EncodedKeys,
     /// The keys, once they were decoded.
     keys: OnceLock<Vec<RowKey>>,
     levels: Ints,
@@ -46,11 +41,48 @@ pub struct Page {
     text: String,
     /// Rows that were asked for alone.
     alone: AtomicUsize,
-    /// Whether columns were not read.
+    /// Whether columns or keys were not read.
     is_front: bool,
 }
 
+/// What a page is made of.
+pub(super) struct PageParts {
+    pub(super) rows: usize,
+    /// The first and the last key.
+    pub(super) ends: (RowKey, RowKey),
+    pub(super) encoded_keys: EncodedKeys,
+    pub(super) levels: Ints,
+    pub(super) columns: Vec<PageColumn>,
+    pub(super) owners: Option<Ints>,
+    pub(super) packed: Vec<u8>,
+    pub(super) text: Vec<u8>,
+}
+
 impl Page {
+    /// A page of what was read.
+    pub(super) fn of_parts(parts: PageParts) -> Result<Page, PageError> {
+        let PageParts { rows, ends: (first, last), encoded_keys, levels, columns, owners, packed, text } = parts;
+        let text = String::from_utf8(text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
+        let is_front = encoded_keys.are_apart() || columns.iter().any(PageColumn::is_skipped);
+        let page = Page {
+            rows,
+            first,
+            last,
+            encoded_keys,
+            keys: OnceLock::new(),
+            levels,
+            columns,
+            listed: OnceLock::new(),
+            owners,
+            packed,
+            text,
+            alone: AtomicUsize::new(0),
+            is_front,
+        };
+        page.check_texts()?;
+        Ok(page)
+    }
+
     /// Reads a page that was just built. An error if a byte of header or body changed.
     pub fn decode(header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
         Page::decode_checked(header, body, header.checksum)
@@ -85,24 +117,6 @@ impl Page {
         if wants(&frame.sections()) { Page::without_keys(header, frame).map(Some) } else { Ok(None) }
     }
 
-    /// The same of the front of a page, and of the columns that `needs` accepts; `None` if one of them is apart.
-    pub(crate) fn decode_front(
-        address: PageAddress,
-        seq: i64,
-        header: &PageHeader,
-        front: &[u8],
-        needs: impl Fn(&str, PropertyKind) -> bool,
-    ) -> Result<Option<Page>, PageError> {
-        let (expected, found) = (address.stored_checksum(header, seq), header.checksum_of_front(front));
-        if found != expected {
-            return Err(PageError::Checksum { expected, found });
-        }
-        let mut page = Page::with_columns(header, PageFrame::open_front(header, front)?, &needs)?;
-        let is_apart = page.is_front && page.columns.iter().any(PageColumn::is_wide);
-        page.is_front |= page.columns.iter().any(PageColumn::is_skipped);
-        Ok((!is_apart).then_some(page))
-    }
-
     fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
         check(header, body, expected)?;
         Page::decode_unchecked(header, body)
@@ -113,6 +127,7 @@ impl Page {
         Page::of(header, PageFrame::open(header, body)?)
     }
 
+    /// Reads a page of all its sections.
     pub(super) fn of(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
         let page = Page::without_keys(header, frame)?;
         page.read_keys()?;
@@ -120,50 +135,7 @@ impl Page {
     }
 
     fn without_keys(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
-        Page::with_columns(header, frame, &|_, _| true)
-    }
-
-    /// Reads those columns that `needs` accepts.
-    fn with_columns(
-        header: &PageHeader,
-        frame: PageFrame<'_>,
-        needs: &dyn Fn(&str, PropertyKind) -> bool,
-    ) -> Result<Page, PageError> {
-        let damaged = |what| Err(PageError::Damaged(what));
-        let PageFrame { rows, raw_bytes, packed, packed_length, wide, is_front, strings, meta } = frame;
-        let mut cursor = SectionCursor::new((&packed, packed_length, wide), strings, &meta, raw_bytes);
-        let encoded_keys = Box::new(EncodedKeys::parse(rows, header.first, &mut cursor)?);
-        let levels = Ints::decode(rows, &mut cursor)?;
-        let known = |code| code == 0 || u8::try_from(code).ok().and_then(Level::from_code).is_some();
-        levels.check(rows, &packed, known)?;
-        let count = cursor.meta.count(meta.len())?;
-        let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
-        for _ in 0..count {
-            columns.push(PageColumn::decode(rows, &mut cursor, needs)?);
-        }
-        let owners = if cursor.at_end() { None } else { Some(Ints::decode(rows, &mut cursor)?) };
-        if !cursor.at_end() {
-            return damaged(WRONG_END);
-        }
-        let text = String::from_utf8(cursor.text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
-        let PageHeader { first, last, .. } = *header;
-        let page = Page {
-            rows,
-            first,
-            last,
-            encoded_keys,
-            keys: OnceLock::new(),
-            levels,
-            columns,
-            listed: OnceLock::new(),
-            owners,
-            packed,
-            text,
-            alone: AtomicUsize::new(0),
-            is_front,
-        };
-        page.check_texts()?;
-        Ok(page)
+        PartialPage::of(header, frame, true, &|_, _| true)?.finish()
     }
 
     /// Checks that every text begins and ends at a character boundary.
@@ -222,7 +194,7 @@ impl Page {
         self.packed.len() + self.text.len() + keys + self.columns.len() * size_of::<PageColumn>()
     }
 
-    /// Whether columns were not read: those that a question does not need.
+    /// Whether columns or keys were not read: those that a question does not need.
     pub(crate) fn is_front(&self) -> bool {
         self.is_front
     }
@@ -442,153 +414,4 @@ impl<'p> ColumnRef<'p> {
         let index = if row < self.page.len() { self.column().index(row)? } else { return None };
         self.column().value(index, &self.page.packed, &self.page.text)
     }
-}
-
-pub(super) fn check(header: &PageHeader, body: &[u8], expected: u64) -> Result<(), PageError> {
-    let (front, wide) = split(body);
-    let found = header.checksum_of_front(front);
-    if found != expected {
-        return Err(PageError::Checksum { expected, found });
-    }
-    match wide.map(|(expected, wide)| (expected, xxh3_64(wide))) {
-        Some((expected, found)) if found != expected => Err(PageError::Checksum { expected, found }),
-        _ => Ok(()),
-    }
-}
-
-/// The lengths of the sections of a body, at its beginning.
-struct SectionLengths {
-    packed: usize,
-    wide: usize,
-    strings: usize,
-    meta: usize,
-    /// The checksum of the wide bytes, if they are apart.
-    apart: Option<u64>,
-}
-
-impl SectionLengths {
-    fn read(reader: &mut ByteReader<'_>) -> Result<SectionLengths, PageError> {
-        let packed = reader.count(RAW_BYTES_MAX)?;
-        let wide = reader.count(2 * RAW_BYTES_MAX)?;
-        let strings = reader.count(RAW_BYTES_MAX)?;
-        let meta = reader.count(RAW_BYTES_MAX)?;
-        let apart = if wide & 1 == 1 { Some(u64::from_le_bytes(reader.array()?)) } else { None };
-        Ok(SectionLengths { packed, wide: wide >> 1, strings, meta, apart })
-    }
-}
-
-/// The front of a body, and the wide bytes that are apart with their checksum. Any bytes have a front.
-pub(super) fn split(body: &[u8]) -> (&[u8], Option<(u64, &[u8])>) {
-    let Ok(SectionLengths { wide, apart: Some(checksum), .. }) = SectionLengths::read(&mut ByteReader::new(body))
-    else {
-        return (body, None);
-    };
-    match body.len().checked_sub(wide).and_then(|front| body.split_at_checked(front)) {
-        Some((front, wide)) => (front, Some((checksum, wide))),
-        None => (body, None),
-    }
-}
-
-/// The sections of a page before its columns are read.
-#[derive(Clone, Copy, Debug)]
-pub struct PageSections<'p> {
-    pub(super) packed: &'p [u8],
-    pub(super) strings: &'p [u8],
-    pub(super) meta: &'p [u8],
-}
-
-/// The sections of a page before they are parsed.
-pub(super) struct PageFrame<'a> {
-    rows: usize,
-    raw_bytes: usize,
-    /// Followed by the wide bytes, if they were read, and [`PADDING`].
-    packed: Vec<u8>,
-    packed_length: usize,
-    wide: usize,
-    /// Whether the wide bytes were not read.
-    is_front: bool,
-    strings: Vec<u8>,
-    meta: Cow<'a, [u8]>,
-}
-
-impl<'a> PageFrame<'a> {
-    pub(super) fn sections(&self) -> PageSections<'_> {
-        PageSections { packed: &self.packed, strings: &self.strings, meta: &self.meta }
-    }
-
-    /// The sections of a body.
-    pub(super) fn open(header: &PageHeader, body: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
-        let (front, apart) = split(body);
-        match PageFrame::of(header, front, apart.map(|(_, wide)| wide))? {
-            PageFrame { is_front: true, .. } => Err(PageError::Damaged("its wide bytes are missing")),
-            frame => Ok(frame),
-        }
-    }
-
-    /// The sections of the front of a body.
-    pub(super) fn open_front(header: &PageHeader, front: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
-        PageFrame::of(header, front, None)
-    }
-
-    fn of(header: &PageHeader, front: &'a [u8], apart: Option<&[u8]>) -> Result<PageFrame<'a>, PageError> {
-        let damaged = |what| Err(PageError::Damaged(what));
-        let (Ok(rows), Ok(raw_bytes)) = (usize::try_from(header.entities), usize::try_from(header.raw_bytes)) else {
-            return damaged("it is larger than memory can be");
-        };
-        if rows == 0 || raw_bytes > RAW_BYTES_MAX || rows > raw_bytes / ROW_BYTES {
-            return damaged("it claims a size that no page has");
-        }
-        let mut reader = ByteReader::new(front);
-        let lengths = SectionLengths::read(&mut reader)?;
-        let SectionLengths { packed: packed_length, wide, strings: strings_length, meta: meta_length, .. } = lengths;
-        if strings_length.saturating_add(meta_length) > raw_bytes {
-            return damaged("it claims more text than it has");
-        }
-        let numbers = reader.take(packed_length)?;
-        let wide_bytes = match (lengths.apart, apart) {
-            (Some(_), apart) => apart.unwrap_or_default(),
-            (None, _) => reader.take(wide)?,
-        };
-        let is_front = wide_bytes.len() < wide;
-        let mut packed = Vec::with_capacity(packed_length + wide_bytes.len() + PADDING);
-        packed.extend_from_slice(numbers);
-        packed.extend_from_slice(wide_bytes);
-        packed.resize(packed.len() + PADDING, 0);
-        let (strings, meta) = match decompress(header.codec, reader.rest(), strings_length + meta_length)? {
-            Cow::Borrowed(stored) => {
-                let (strings, meta) = stored.split_at(strings_length);
-                (strings.to_vec(), Cow::Borrowed(meta))
-            }
-            Cow::Owned(mut strings) => {
-                let meta = strings.split_off(strings_length);
-                (strings, Cow::Owned(meta))
-            }
-        };
-        Ok(PageFrame { rows, raw_bytes, packed, packed_length, wide, is_front, strings, meta })
-    }
-}
-
-/// Decompresses a frame of zstd to exactly `length` bytes, which the caller has bounded.
-pub(crate) fn unpack(frame: &[u8], length: usize) -> Result<Cow<'_, [u8]>, PageError> {
-    decompress(CODEC_ZSTD, frame, length)
-}
-
-/// Decompresses a frame to exactly `length` bytes, which the caller has bounded.
-fn decompress(codec: u8, frame: &[u8], length: usize) -> Result<Cow<'_, [u8]>, PageError> {
-    thread_local! {
-        static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-    }
-    let damaged = |_| PageError::Damaged("its text cannot be decompressed");
-    let bytes = match codec {
-        CODEC_STORED => Cow::Borrowed(frame),
-        CODEC_ZSTD => DECOMPRESSOR.with_borrow_mut(|kept| {
-            if kept.is_none() {
-                *kept = Some(zstd::bulk::Decompressor::new().map_err(damaged)?);
-            }
-            let decompressor = kept.as_mut().ok_or(PageError::Damaged("there is no memory to decompress it"))?;
-            decompressor.decompress(frame, length).map(Cow::Owned).map_err(damaged)
-        })?,
-        _ => return Err(PageError::Codec(codec)),
-    };
-    if bytes.len() == length { Ok(bytes) } else { Err(PageError::Damaged("its text has another length")) }
 }

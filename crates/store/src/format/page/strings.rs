@@ -13,11 +13,13 @@
 //! and [`super::pattern`] for patterns.
 
 use super::PageError;
-use super::bits::{BLOCK_ROWS, Bits, SectionCursor, Sections, TextSpan, put_varint};
+use super::bits::{BLOCK_ROWS, Bits, TextSpan, put_varint};
 use super::entries::{self, DictionaryColumn};
 use super::hex;
 use super::ints::{Ints, IntsPlan};
 use super::pattern::{PatternColumn, PatternTexts};
+use super::section_cursor::SectionCursor;
+use super::sections::Sections;
 use std::sync::OnceLock;
 
 /// The shortest text that is tried as hexadecimal.
@@ -179,7 +181,7 @@ impl Strings {
                 Ok(Strings::Dictionary { entries, indices })
             }
             StringForm::Hex => {
-                let width = cursor.meta.count(cursor.bytes())?;
+                let width = cursor.meta.count(cursor.wide_left())?;
                 let all = width.checked_mul(count).ok_or(PageError::Damaged("a column is too long"))?;
                 let start = cursor.wide(all)?;
                 cursor.reserve_text(2 * all)?;
@@ -306,7 +308,7 @@ mod tests {
         out.packed.append(&mut out.wide);
         out.packed.extend([0; PADDING]);
         let growth = values.iter().map(|value| value.len()).sum();
-        let mut cursor = SectionCursor::new((&out.packed, packed, wide), out.strings, &out.meta, growth);
+        let mut cursor = SectionCursor::of_only((&out.packed, packed, wide), out.strings, &out.meta, growth);
         let strings = Strings::decode(form, values.len(), &mut cursor).expect("what was encoded");
         assert!(cursor.at_end());
         let text = String::from_utf8(cursor.text).expect("text");

@@ -321,7 +321,7 @@ impl<'p> PatternWords<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::page::bits::Sections;
+    use crate::format::page::sections::Sections;
     use crate::format::page::strings;
     use proptest::prelude::*;
     use std::collections::BTreeSet;

@@ -169,11 +169,11 @@ impl Part<'_> {
     ) -> Result<Option<ColumnBatch>, StoreError> {
         if let PartSource::Page(task) = &self.source
             && !self.is_taken
-            && self.walker.reads_fronts()
-            && let Some(batch) = self.walker.front(task, &needs)?
+            && self.walker.reads_columns()
+            && let Some(batch) = self.walker.columns(task, &needs)?
         {
             let is_enough = !batch.is_front() || is_enough(&batch)?;
-            self.walker.note_front(is_enough);
+            self.walker.note_columns(is_enough);
             if is_enough {
                 return Ok(Some(batch));
             }

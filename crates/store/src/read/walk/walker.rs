@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// Pages whose keys a thread caches for the pages that may have them, too.
 const KEYS_KEPT: usize = 32;
-/// Fronts of pages that are read before those that are not enough are counted.
-const FRONTS_TRIED: u32 = 8;
+/// Pages of which columns alone are read before those that are not enough are counted.
+const COLUMNS_TRIED: u32 = 8;
 
 /// A page of an open file, as a walk plans it.
 #[derive(Clone, Copy)]
@@ -52,25 +52,25 @@ pub(super) struct Walker<'w> {
     keys: RefCell<VecDeque<(usize, PageLocation, Arc<PageKeys>)>>,
     /// Whether the walk was planned in this thread's snapshot.
     is_first: bool,
-    /// How many fronts of pages were read, and how many of them were not enough.
-    fronts: Cell<(u32, u32)>,
+    /// Of how many pages columns alone were read, and of how many these were not enough.
+    alone: Cell<(u32, u32)>,
 }
 
 impl<'w> Walker<'w> {
     pub(super) fn new(plan: &'w WalkPlan<'w>, connections: Connections, is_first: bool) -> Walker<'w> {
-        Walker { plan, connections, keys: RefCell::default(), is_first, fronts: Cell::default() }
+        Walker { plan, connections, keys: RefCell::default(), is_first, alone: Cell::default() }
     }
 
-    /// Whether the front of a page may be enough: if most were not, each would be read in vain.
-    pub(super) fn reads_fronts(&self) -> bool {
-        let (read, short) = self.fronts.get();
-        short < FRONTS_TRIED || short <= read / 2
+    /// Whether columns alone may be enough: if mostly they were not, each would be read in vain.
+    pub(super) fn reads_columns(&self) -> bool {
+        let (read, short) = self.alone.get();
+        short < COLUMNS_TRIED || short <= read / 2
     }
 
-    /// Notes whether the front of a page was enough.
-    pub(super) fn note_front(&self, is_enough: bool) {
-        let (read, short) = self.fronts.get();
-        self.fronts.set((read + 1, short + u32::from(!is_enough)));
+    /// Notes whether the columns of a page were enough.
+    pub(super) fn note_columns(&self, are_enough: bool) {
+        let (read, short) = self.alone.get();
+        self.alone.set((read + 1, short + u32::from(!are_enough)));
     }
 
     /// The records of each wanted partition of a shared page, if its rows are records.
@@ -88,9 +88,8 @@ impl<'w> Walker<'w> {
         Ok(numbers.map(|(name, (_, records))| (name, u64::from(records))).collect())
     }
 
-    /// The front of a page: its columns that are stored together, without keys. `None` if it is not enough, or the page has to
-    /// be read as others are.
-    pub(super) fn front(
+    /// The columns of a page that `needs` accepts, without its keys. `None` if the page has to be read as others are.
+    pub(super) fn columns(
         &self,
         task: &PageTask<'_>,
         needs: &dyn Fn(&str, PropertyKind) -> bool,
@@ -100,17 +99,11 @@ impl<'w> Walker<'w> {
         }
         let Some(Some(opened)) = self.connections.get(task.file) else { return Ok(None) };
         let name = self.plan.files[task.file].names.get(&task.page.partition);
-        let mut bodies = opened.bodies.borrow_mut();
         // The reader of the whole page says what is wrong, and knows that another snapshot may have other rows.
-        let Ok(Some(front)) = bodies.read_front(&opened.connection, task.page.place.page()) else { return Ok(None) };
-        let front = opened.decode_front(name.map_or("", |name| name), task.page, front, needs);
-        drop(bodies);
-        let Ok(Some(front)) = front else {
-            self.note_front(false);
-            return Ok(None);
-        };
-        let records = RowSet::all(front.len());
-        self.batch(task, (front.into(), records)).map(Some)
+        let read = opened.read_columns(name.map_or("", |name| name), task.page, needs);
+        let Ok(Some(page)) = read else { return Ok(None) };
+        let records = RowSet::all(page.len());
+        self.batch(task, (page.into(), records)).map(Some)
     }
 
     /// The records of a page.

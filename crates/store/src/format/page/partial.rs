@@ -1,0 +1,136 @@
+//! A page whose front was read, and of what is apart in it as much as is wanted.
+
+use super::column::{ApartValues, PageColumn};
+use super::frame::{PageFrame, check_front};
+use super::ints::Ints;
+use super::keys::EncodedKeys;
+use super::read::{Page, PageParts};
+use super::section_cursor::{PageLimits, SectionCursor};
+use super::{PageAddress, PageError, PageHeader};
+use daytable_model::key::RowKey;
+use daytable_model::property::PropertyKind;
+use daytable_model::record::Level;
+
+/// Columns for which memory is reserved at first: a damaged page may claim more than it has.
+const COLUMNS_AT_ONCE: usize = 32;
+
+/// A page whose front was read. The sections that are apart, and wanted, are read before it becomes a [`Page`].
+pub(crate) struct PartialPage<'a> {
+    frame: PageFrame<'a>,
+    ends: (RowKey, RowKey),
+    encoded_keys: EncodedKeys,
+    levels: Ints,
+    columns: Vec<PageColumn>,
+    owners: Option<Ints>,
+    wanted: Vec<WantedSection>,
+    limits: PageLimits,
+}
+
+/// A section that is wanted.
+struct WantedSection {
+    section: usize,
+    of: SectionOwner,
+}
+
+/// What a section has.
+enum SectionOwner {
+    /// What else than their times tells the keys.
+    Keys,
+    /// The values of a column.
+    Column(usize, ApartValues),
+}
+
+/// Numbers the sections of a page that are apart, in their order.
+struct SectionCounter {
+    next: usize,
+    wanted: Vec<WantedSection>,
+}
+
+impl SectionCounter {
+    /// The next section, of which `of` says whose it is if it is wanted.
+    fn add(&mut self, of: Option<SectionOwner>) {
+        self.wanted.extend(of.map(|of| WantedSection { section: self.next, of }));
+        self.next += 1;
+    }
+}
+
+impl<'a> PartialPage<'a> {
+    /// Reads the front of a page as a page of `address` that commit `seq` wrote, and of its columns those that `needs`
+    /// accepts. Its keys are not wanted.
+    pub(crate) fn decode_front(
+        address: PageAddress,
+        seq: i64,
+        header: &PageHeader,
+        front: &'a [u8],
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<PartialPage<'a>, PageError> {
+        check_front(header, front, address.stored_checksum(header, seq))?;
+        PartialPage::of(header, PageFrame::open_front(header, front)?, false, needs)
+    }
+
+    /// The same of the sections that were read.
+    pub(super) fn of(
+        header: &PageHeader,
+        mut frame: PageFrame<'a>,
+        needs_keys: bool,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<PartialPage<'a>, PageError> {
+        let rows = frame.rows;
+        let mut sections = SectionCounter { next: 0, wanted: Vec::new() };
+        let text = std::mem::take(&mut frame.strings);
+        let limits = PageLimits::of(frame.raw_bytes);
+        let mut cursor = SectionCursor::new(&frame.front, (&frame.packed, text, &frame.meta), limits);
+        let encoded_keys = EncodedKeys::parse(rows, header.first, &mut cursor)?;
+        if encoded_keys.are_apart() {
+            sections.add(needs_keys.then_some(SectionOwner::Keys));
+        }
+        let levels = Ints::decode(rows, &mut cursor)?;
+        let known = |code| code == 0 || u8::try_from(code).ok().and_then(Level::from_code).is_some();
+        levels.check(rows, &frame.packed, known)?;
+        let count = cursor.meta.count(frame.meta.len())?;
+        let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
+        for number in 0..count {
+            let (column, apart) = PageColumn::decode(rows, &mut cursor, needs)?;
+            if let Some(values) = apart {
+                sections.add(values.is_wanted.then_some(SectionOwner::Column(number, values)));
+            }
+            columns.push(column);
+        }
+        let owners = if cursor.at_end() { None } else { Some(Ints::decode(rows, &mut cursor)?) };
+        let (text, limits) = cursor.finish()?;
+        if sections.next != frame.apart.len() {
+            return Err(PageError::Damaged(super::WRONG_END));
+        }
+        frame.strings = text;
+        let ends = (header.first, header.last);
+        let wanted = sections.wanted;
+        Ok(PartialPage { frame, ends, encoded_keys, levels, columns, owners, wanted, limits })
+    }
+
+    /// The sections that are wanted, by their numbers.
+    pub(crate) fn wanted(&self) -> Vec<usize> {
+        self.wanted.iter().map(|wanted| wanted.section).collect()
+    }
+
+    /// Adds a section.
+    pub(crate) fn read(&mut self, section: usize, bytes: &[u8]) -> Result<(), PageError> {
+        self.frame.read_apart(section, bytes)
+    }
+
+    /// The page, of what was read. An error if a section is missing that is wanted.
+    pub(crate) fn finish(self) -> Result<Page, PageError> {
+        let PartialPage { mut frame, ends, mut encoded_keys, levels, mut columns, owners, wanted, mut limits } = self;
+        let mut text = std::mem::take(&mut frame.strings);
+        for WantedSection { section, of } in wanted {
+            let section = frame.apart[section].as_ref().ok_or(PageError::Damaged("a section was not read"))?;
+            let mut cursor = SectionCursor::new(section, (&frame.packed, text, &frame.meta), limits);
+            match of {
+                SectionOwner::Keys => encoded_keys.parse_rest(&mut cursor)?,
+                SectionOwner::Column(number, values) => columns[number].read_values(&values, &mut cursor)?,
+            }
+            (text, limits) = cursor.finish()?;
+        }
+        let (rows, packed) = (frame.rows, frame.packed);
+        Page::of_parts(PageParts { rows, ends, encoded_keys, levels, columns, owners, packed, text })
+    }
+}
