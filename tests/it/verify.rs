@@ -176,12 +176,12 @@ fn what_is_whole_is_said_to_be_in_one_line() {
 fn a_page_that_is_not_what_was_written_is_named() {
     let place = filled();
     let file = live(&place, "open");
-    sql(&file, "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = (SELECT min(page) FROM body)");
+    sql(&file, "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE id = (SELECT min(id) FROM body)");
     assert_found(&place, &[], "page", "page ", &[]);
     let said = String::from_utf8(place.ask("verify", &[]).stdout).expect("text");
     let last = said.lines().last().expect("a line");
     assert_eq!(last, format!("not whole: 1 finding; {}", filled_is(&place)));
-    sql(&file, "DELETE FROM body WHERE page = (SELECT min(page) FROM body)");
+    sql(&file, "DELETE FROM body WHERE id = (SELECT min(id) FROM body)");
     assert_found(&place, &[], "page", "its body is missing", &[]);
 }
 
@@ -364,7 +364,7 @@ fn a_folder_without_a_catalog_that_can_be_read_is_looked_at_all_the_same() {
     }
     fs::write(&catalog, b"this is no database").expect("written");
     assert_found(&place, &[], "catalog", "catalog.db", &[]);
-    sql(&open, "DELETE FROM body WHERE page = (SELECT min(page) FROM body)");
+    sql(&open, "DELETE FROM body WHERE id = (SELECT min(id) FROM body)");
     assert_found(&place, &[], "page", "its body is missing", &["catalog"]);
     fs::remove_file(&catalog).expect("removed");
     assert_found(&place, &[], "catalog", "no catalog.db", &["page"]);

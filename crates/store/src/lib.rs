@@ -75,7 +75,9 @@ pub use read::counts::CountBy;
 pub use read::held::release_snapshots;
 pub use read::scan::Scan;
 pub use read::slices::{DayMinutes, MinuteRows, SliceJob, WrittenSlice};
-pub use read::walk::{ColumnTest, CountedRecords, EveryPart, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf};
+pub use read::walk::{
+    ColumnTest, CountedRecords, EveryPart, NeedsKeys, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf,
+};
 pub use read::{FollowPosition, MinuteCount, Range, Reader, Row, SnapshotTimes, TableSummary};
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 pub use state_file::StateFile;

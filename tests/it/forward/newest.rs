@@ -340,7 +340,8 @@ fn a_page_that_is_damaged_at_the_host_does_not_stop_the_others() {
     let file = rusqlite::Connection::open(&day).expect("a day");
     // Pages may have been merged meanwhile, so their numbers have gaps.
     let damage = "UPDATE body SET bytes = zeroblob(length(bytes))
-         WHERE page = (SELECT id FROM page ORDER BY id LIMIT 1 OFFSET (SELECT count(*) / 2 FROM page)) RETURNING page";
+         WHERE id = 4096 * (SELECT id FROM page ORDER BY id LIMIT 1 OFFSET (SELECT count(*) / 2 FROM page))
+         RETURNING id / 4096";
     let page: i64 = file.query_row(damage, [], |row| row.get(0)).expect("damaged");
     let records: u32 =
         file.query_row("SELECT records FROM page WHERE id = ?1", [page], |row| row.get(0)).expect("a page");

@@ -87,8 +87,7 @@ const TABLES: &str = "
     );
     CREATE INDEX page_of_partition ON page(partition, first);
     CREATE INDEX page_by_time ON page(first, partition);
-    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);      -- the front of it
-    CREATE TABLE section(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);     -- what is apart: see page_rows.rs
+    CREATE TABLE body(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);        -- its front, and what is apart: page_rows.rs
 ";
 
 /// The tables of pages, for a file with copies of some.

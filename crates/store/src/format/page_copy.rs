@@ -2,7 +2,7 @@
 //! would keep its journal from beginning again.
 
 use super::day_file;
-use super::page_rows::{HEADER_COLUMNS, PageRow, SECTION_OF_PAGE, read_header};
+use super::page_rows::{HEADER_COLUMNS, PART_OF_PAGE, PageRow, read_header};
 use super::shared_pages::{self, SHARED};
 use crate::StoreError;
 use crate::private_file;
@@ -48,8 +48,7 @@ pub(crate) fn copy_pages(
     let partitions: Vec<i64> = partitions.into_iter().collect();
     for (table, condition, wanted) in [
         ("page", "id = ?1", &ids),
-        ("body", "page = ?1", &ids),
-        ("section", SECTION_OF_PAGE, &ids),
+        ("body", PART_OF_PAGE, &ids),
         ("shared_page", "page = ?1", &ids),
         ("partition", "id = ?1", &partitions),
     ] {

@@ -1,7 +1,7 @@
 //! Rows of the table `page`: headers, read and written, and their bodies.
 
 use super::commit_range::CommitRange;
-use super::page::{self, APART_MAX, EncodedPage, Page, PageAddress, PageError, PageHeader, PageSections, PartialPage};
+use super::page::{APART_MAX, EncodedPage, Page, PageAddress, PageError, PageHeader, PageSections, PartialPage};
 use super::shared_partitions::SharedPartitions;
 use crate::StoreError;
 use daytable_model::key::RowKey;
@@ -120,51 +120,52 @@ pub(crate) struct SectionReader<'b> {
 impl SectionReader<'_> {
     /// A section; empty if it is missing.
     pub(crate) fn read(&mut self, number: usize) -> rusqlite::Result<&[u8]> {
-        self.section.clear();
-        let mut statement = self.connection.prepare_cached("SELECT bytes FROM section WHERE id = ?1")?;
-        let id = section_id(self.page, number);
-        let read = statement.query_row([id], |row| Ok(self.section.extend_from_slice(row.get_ref(0)?.as_blob()?)));
-        read.optional()?;
+        read_part(self.connection, part_id(self.page, number + 1), self.section)?;
         Ok(self.section)
     }
 }
 
-/// How many rows of `section` have ids of one page: its own number times this, and the next ones.
-const SECTIONS: i64 = 4096;
-const _: () = assert!(APART_MAX < SECTIONS as usize);
+/// How many ids of the table `body` are those of one page: its own number times this, and the next ones.
+const PARTS: i64 = 4096;
+const _: () = assert!(APART_MAX < PARTS as usize);
 
-/// The page of a row of `section`.
-pub(crate) const PAGE_OF_SECTION: &str = "id / 4096";
-/// Whether a row of `section` is of the page `?1`.
-pub(crate) const SECTION_OF_PAGE: &str = "id >= ?1 * 4096 AND id < (?1 + 1) * 4096";
+/// The page of a row of `body`.
+pub(crate) const PAGE_OF_PART: &str = "id / 4096";
+/// Whether a row of `body` is of the page `?1`.
+pub(crate) const PART_OF_PAGE: &str = "id >= ?1 * 4096 AND id < (?1 + 1) * 4096";
 
-/// The id of the row of a section.
-fn section_id(page: i64, number: usize) -> i64 {
-    // A page has fewer than SECTIONS; only a damaged file has such numbers of pages.
-    page.saturating_mul(SECTIONS).saturating_add(number as i64)
+/// The id of the row of a part of a body: its front is 0.
+fn part_id(page: i64, part: usize) -> i64 {
+    // A page has fewer than PARTS; only a damaged file has such numbers of pages.
+    page.saturating_mul(PARTS).saturating_add(part as i64)
+}
+
+/// Reads a part of a body. False if it is missing.
+fn read_part(connection: &Connection, id: i64, into: &mut Vec<u8>) -> rusqlite::Result<bool> {
+    into.clear();
+    let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE id = ?1")?;
+    let found = statement.query_row([id], |row| Ok(into.extend_from_slice(row.get_ref(0)?.as_blob()?)));
+    Ok(found.optional()?.is_some())
 }
 
 /// Removes the body of a page.
 pub(crate) fn delete_body(connection: &Connection, page: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([page])?;
-    connection.prepare_cached(&format!("DELETE FROM section WHERE {SECTION_OF_PAGE}"))?.execute([page]).map(drop)
+    connection.prepare_cached(&format!("DELETE FROM body WHERE {PART_OF_PAGE}"))?.execute([page]).map(drop)
 }
 
 impl BodyReader {
     /// The body of a page; `None` if it is missing.
     pub(crate) fn read(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
-        if !self.take_front(connection, page)? {
-            return Ok(None);
+        self.body.clear();
+        let select = format!("SELECT bytes FROM body WHERE {PART_OF_PAGE} ORDER BY id");
+        let mut statement = connection.prepare_cached(&select)?;
+        let mut parts = statement.query([page])?;
+        let mut is_missing = true;
+        while let Some(part) = parts.next()? {
+            self.body.extend_from_slice(part.get_ref(0)?.as_blob()?);
+            is_missing = false;
         }
-        if page::count_apart(&self.body) > 0 {
-            let select = format!("SELECT bytes FROM section WHERE {SECTION_OF_PAGE} ORDER BY id");
-            let mut statement = connection.prepare_cached(&select)?;
-            let mut sections = statement.query([page])?;
-            while let Some(section) = sections.next()? {
-                self.body.extend_from_slice(section.get_ref(0)?.as_blob()?);
-            }
-        }
-        Ok(Some(&self.body))
+        Ok(if is_missing { None } else { Some(&self.body) })
     }
 
     /// The front of the body of a page, and a reader of what is apart; `None` if it is missing.
@@ -173,19 +174,10 @@ impl BodyReader {
         connection: &'b Connection,
         page: i64,
     ) -> rusqlite::Result<Option<(&'b [u8], SectionReader<'b>)>> {
-        if !self.take_front(connection, page)? {
+        if !read_part(connection, part_id(page, 0), &mut self.body)? {
             return Ok(None);
         }
         Ok(Some((&self.body, SectionReader { connection, page, section: &mut self.section })))
-    }
-
-    /// Reads the front of a body. False if it is missing.
-    fn take_front(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<bool> {
-        let body = &mut self.body;
-        body.clear();
-        let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
-        let found = statement.query_row([page], |row| Ok(body.extend_from_slice(row.get_ref(0)?.as_blob()?)));
-        Ok(found.optional()?.is_some())
     }
 }
 
@@ -242,10 +234,9 @@ pub(crate) fn put_page(
     let checksum = home.stored_checksum(header, seq);
     put_header(connection, id, partition, seq, header, checksum)?;
     let (front, apart) = page.front_and_apart();
-    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, front])?;
-    for (number, section) in apart.enumerate() {
-        let insert = "INSERT INTO section VALUES (?1, ?2)";
-        connection.prepare_cached(insert)?.execute(params![section_id(id, number), section])?;
+    for (number, part) in std::iter::once(front).chain(apart).enumerate() {
+        let insert = "INSERT INTO body VALUES (?1, ?2)";
+        connection.prepare_cached(insert)?.execute(params![part_id(id, number), part])?;
     }
     Ok(checksum)
 }
@@ -354,21 +345,21 @@ pub(crate) fn decode_wanted(
     decoded.map(|decoded| check_owners(path, page, decoded)).transpose()
 }
 
-/// Reads the columns of a page that `needs` accepts, without its keys, and checks them. `None` if its body is missing.
+/// Reads the columns of a page that `needs` accepts, and its keys if `needs_keys`, and checks them. `None` if its body is missing.
 pub(crate) fn read_columns(
-    connection: &Connection,
-    path: &Path,
+    (connection, path): (&Connection, &Path),
     home: PageAddress,
     page: &PageRow,
     bodies: &mut BodyReader,
-    needs: &dyn Fn(&str, PropertyKind) -> bool,
+    (needs_keys, needs): (bool, &dyn Fn(&str, PropertyKind) -> bool),
 ) -> Result<Option<Page>, StoreError> {
     let sql = |error| StoreError::sqlite(path)(error);
     let wrong = |error: PageError| damaged(path, page, error.to_string());
     let Some((front, mut sections)) = bodies.read_front(connection, page.place.page()).map_err(sql)? else {
         return Ok(None);
     };
-    let mut partial = PartialPage::decode_front(home, page.seq, &page.header, front, needs).map_err(wrong)?;
+    let mut partial =
+        PartialPage::decode_front(home, page.seq, &page.header, front, (needs_keys, needs)).map_err(wrong)?;
     for section in partial.wanted() {
         partial.read(section, sections.read(section).map_err(sql)?).map_err(wrong)?;
     }

@@ -23,7 +23,7 @@
 use crate::StoreError;
 use crate::format::commit_range::CommitRange;
 use crate::format::day_file::{DayFile, PageMerge, TINY_BYTES, WrittenPages};
-use crate::format::page::{PAGE_SPAN, Page, PageBuilder, PageHeader, earliest_first_key};
+use crate::format::page::{PAGE_BYTES, PAGE_SPAN, Page, PageBuilder, PageHeader, earliest_first_key};
 use crate::format::page_rows::{self, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED, SharedPage, SharedRow};
 use crate::maintain::thresholds::Thresholds;
@@ -38,7 +38,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Raw bytes from which a page is full enough to be left alone.
-const FULL_BYTES: u32 = 128 << 10;
+const FULL_BYTES: u32 = PAGE_BYTES as u32 / 4;
 /// Pages of a partition that one merge considers, the newest first. It begins up to the span of a page before the small pages,
 /// so it has to reach over as many full pages as an instance may have meanwhile.
 const CONSIDERED_PAGES_MAX: usize = 1536;
@@ -965,7 +965,8 @@ mod tests {
             file.connection().query_row(select, [], |row| row.get(0)).expect("read")
         };
         compactor.force(&day, &mut file, 8, StepPart::Merge);
-        let remove = "DELETE FROM page WHERE id = 3; DELETE FROM body WHERE page = 3; UPDATE total SET entities = 7";
+        let remove =
+            "DELETE FROM page WHERE id = 3; DELETE FROM body WHERE id / 4096 = 3; UPDATE total SET entities = 7";
         file.connection().execute_batch(remove).expect("removed");
         let finish = |compactor: &mut Compactor, file: &mut DayFile| {
             let files = HashMap::from([(&day, file)]);

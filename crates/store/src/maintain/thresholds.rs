@@ -1,5 +1,6 @@
 //! When compaction does its work.
 
+use crate::format::page::PAGE_BYTES;
 use std::time::Duration;
 
 /// Sizes and ages from which compaction acts. Tests use small ones, so that little data goes through every step.
@@ -34,8 +35,8 @@ impl Default for Thresholds {
         Thresholds {
             settled_after: Duration::from_secs(5),
             run_pages_min: 48,
-            run_bytes_min: crate::format::page::PAGE_BYTES as u64 * 9 / 10,
-            merge_bytes_max: 1 << 20,
+            run_bytes_min: PAGE_BYTES as u64 * 9 / 10,
+            merge_bytes_max: 2 * PAGE_BYTES as u64,
             split_after: Duration::from_secs(30),
             split_pages_min: 8,
             split_at_last: Duration::from_secs(500),

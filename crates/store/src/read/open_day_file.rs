@@ -153,23 +153,16 @@ impl OpenDayFile {
         page_rows::decode_wanted(&self.path, self.address_of(partition, page), page, body, wants)
     }
 
-    /// Reads the columns of a page of `partition`, or of a shared one, that `needs` accepts, without its keys. `None` if its
-    /// body is missing.
+    /// Reads the columns of a page of `partition`, or of a shared one, that the second of `wanted` accepts, and its keys if
+    /// the first says so. `None` if its body is missing.
     pub(crate) fn read_columns(
         &self,
         partition: &str,
         page: &PageRow,
-        needs: &dyn Fn(&str, PropertyKind) -> bool,
+        wanted: (bool, &dyn Fn(&str, PropertyKind) -> bool),
     ) -> Result<Option<Page>, StoreError> {
-        let mut bodies = self.bodies.borrow_mut();
-        page_rows::read_columns(
-            &self.connection,
-            &self.path,
-            self.address_of(partition, page),
-            page,
-            &mut bodies,
-            needs,
-        )
+        let (mut bodies, home) = (self.bodies.borrow_mut(), self.address_of(partition, page));
+        page_rows::read_columns((&self.connection, &self.path), home, page, &mut bodies, wanted)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

@@ -96,7 +96,7 @@ fn what_is_behind_a_damaged_page_is_sent() {
     }
     store.close().expect("closed");
     let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
-    let damage = "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = 4";
+    let damage = "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE id / 4096 = 4";
     assert_eq!(file.connection().execute(damage, []).expect("damaged"), 1);
     file.close().expect("closed");
     let reader = OutboxReader::open(&folder.path()).expect("opened");

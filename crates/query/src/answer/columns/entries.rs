@@ -34,7 +34,7 @@ use daytable_platform::budget::OverBudget;
 use daytable_platform::lock;
 use daytable_store::page::{PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{ColumnBatch, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
+use daytable_store::{ColumnBatch, NeedsKeys, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -266,7 +266,7 @@ impl<F: EntryFold> EntryFolding<'_, F> {
                 || name == "Source" && needs.source
                 || self.columns.is_field(name)
         };
-        part.batch_of(is_needed, |front| {
+        part.batch_of(is_needed, NeedsKeys::No, |front| {
             // A stream may need other columns.
             Ok(front.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?.is_empty()
                 && front.spread()?.is_empty()

@@ -33,7 +33,9 @@ use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
 use daytable_store::page::{LevelMinute, LevelNumbers};
-use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError};
+use daytable_store::{
+    ColumnBatch, ColumnTest, NeedsKeys, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError,
+};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
@@ -554,7 +556,7 @@ impl Aggregation<'_> {
         let of_filters = || filters().filter_map(ColumnFilter::fields).flatten();
         let needs = |name: &str, kind| is_needed_for(self.fields().chain(of_filters()), name, kind);
         let mut decided = None;
-        let batch = part.batch_of(needs, |front| {
+        let batch = part.batch_of(needs, NeedsKeys::No, |front| {
             decided = self.decide(front)?;
             Ok(decided.is_some())
         })?;

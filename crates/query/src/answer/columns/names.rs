@@ -10,7 +10,7 @@ use crate::tables::TableError;
 use daytable_logsql::FieldUse;
 use daytable_model::property::PropertyKind;
 use daytable_platform::lock;
-use daytable_store::{EveryPart, Part, PartFilter, PartVisitor, StoreError};
+use daytable_store::{EveryPart, NeedsKeys, Part, PartFilter, PartVisitor, StoreError};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -73,8 +73,10 @@ impl PartVisitor for NameVisitor {
     }
 
     fn read(&self, (): &mut (), part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
-        // Names are in the front of a page, also those of columns that are not.
-        let Some(batch) = part.batch_of(|_, _| false, |_| Ok(true))? else { return Ok(ControlFlow::Continue(())) };
+        // The front of a page has the names of all columns.
+        let Some(batch) = part.batch_of(|_, _| false, NeedsKeys::No, |_| Ok(true))? else {
+            return Ok(ControlFlow::Continue(()));
+        };
         let names = batch.names()?;
         let found = &mut *lock(&self.0);
         found.has_records = true;

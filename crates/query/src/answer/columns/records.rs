@@ -5,10 +5,11 @@
 //! and grow. A window whose records need too much memory is cut.
 
 use super::counted::{CountedFields, cannot_match};
-use super::filter::ColumnFilter;
+use super::filter::{ColumnFilter, is_column_of};
 use super::kept::bytes_of;
 use super::matching::{self, Made};
 use super::place::TablePlace;
+use super::values::is_needed_for;
 use crate::answer::item::{FullRecord, value_bytes};
 use crate::bounds::{Bounds, tables_of};
 use crate::entity::{OwnedRow, OwnedValue};
@@ -19,7 +20,7 @@ use daytable_logsql::{FieldName, Predicate};
 use daytable_model::key::RowKey;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
-use daytable_store::{ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, Range, StoreError};
+use daytable_store::{ColumnBatch, ColumnTest, NeedsKeys, Part, PartFilter, PartVisitor, Range, StoreError};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -205,14 +206,15 @@ impl PartVisitor for Finding<'_> {
             return Ok(ControlFlow::Continue(()));
         }
         part.take_values(|counted| cannot_match(self.columns, self.counted_fields, &counted))?;
-        let Some(batch) = &part.batch()? else { return Ok(ControlFlow::Continue(())) };
+        let Some((batch, decided)) = &self.batch(part)? else { return Ok(ControlFlow::Continue(())) };
         let (found, is_cut) = state;
         self.rows.fetch_add(batch.records().count(), Ordering::Relaxed);
         // Then each row that matches becomes a whole record.
         let is_all = self.few.is_none() && self.fields.is_none();
-        let decided = match is_all {
-            true => matching::decide_and_make(self.columns, batch, batch.records())?,
-            false => matching::decide(self.columns, batch, batch.records())?,
+        let decided = match decided {
+            Some(rows) => Some((rows.clone(), Vec::new())),
+            None if is_all => matching::decide_and_make(self.columns, batch, batch.records())?,
+            None => matching::decide(self.columns, batch, batch.records())?,
         };
         let Some((mut rows, records)) = decided else { return Ok(self.fall_back_to_rows()) };
         records.iter().for_each(|(row, _)| rows.remove(*row));
@@ -248,6 +250,24 @@ impl PartVisitor for Finding<'_> {
 }
 
 impl Finding<'_> {
+    /// The columns that the filter and the wanted fields need, with the rows that match, where these are enough, and else all.
+    fn batch(&self, part: &mut Part<'_>) -> Result<Option<(ColumnBatch, Option<RowSet>)>, StoreError> {
+        let (None, Some(fields), Some(of_filter)) = (self.few, self.fields, self.columns.fields()) else {
+            return Ok(part.batch()?.map(|batch| (batch, None)));
+        };
+        let needs = |name: &str, kind| {
+            is_needed_for(of_filter.iter(), name, kind) || fields.iter().any(|field| is_column_of(field, name, kind))
+        };
+        let mut decided = None;
+        let batch = part.batch_of(needs, NeedsKeys::Yes, |columns| {
+            if columns.spread()?.is_empty() {
+                decided = self.columns.decide_all(columns, columns.records())?;
+            }
+            Ok(decided.is_some())
+        })?;
+        Ok(batch.map(|batch| (batch, decided)))
+    }
+
     /// Adds records that were made. Breaks if they need too much memory.
     fn add(&self, found: &mut Vec<FoundRecord>, records: impl Iterator<Item = (usize, FullRecord)>) -> ControlFlow<()> {
         let mut bytes = 0;

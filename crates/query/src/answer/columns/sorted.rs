@@ -22,7 +22,7 @@ use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
-use daytable_store::{BatchColumn, ColumnBatch, ColumnTest, Part, PartFilter, PartVisitor, StoreError};
+use daytable_store::{BatchColumn, ColumnBatch, ColumnTest, NeedsKeys, Part, PartFilter, PartVisitor, StoreError};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
@@ -203,7 +203,7 @@ impl Sorting<'_> {
         };
         let needs = |name: &str, kind| is_needed_for(self.fields().chain(of_filter), name, kind);
         let mut behind = None;
-        let batch = part.batch_of(needs, |front| {
+        let batch = part.batch_of(needs, NeedsKeys::No, |front| {
             let Some(rows) = self.columns.decide_all(front, front.records())? else { return Ok(false) };
             let are_behind = self.by_record(front, &rows)?.is_empty()
                 && self.within_bound(front, &rows, &ComputedBatch::default())?.is_empty();

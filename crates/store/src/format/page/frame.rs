@@ -26,11 +26,6 @@ fn read_directory(reader: &mut ByteReader<'_>) -> Result<Vec<ApartSection>, Page
     Ok(directory)
 }
 
-/// How many sections the page of a front has apart. None if the bytes are not a front.
-pub(crate) fn count_apart(front: &[u8]) -> usize {
-    ByteReader::new(front).count(APART_MAX).unwrap_or(0)
-}
-
 /// A body, taken apart.
 pub(super) struct SplitBody<'a> {
     pub(super) front: &'a [u8],

@@ -71,7 +71,7 @@ pub(crate) use build::{BuiltSharedPage, RowOfMany, WaitingRows, build_only, buil
 pub use encoded::{PatternBlock, ValueReader};
 pub(crate) use extents::KeyExtents;
 pub use frame::PageSections;
-pub(crate) use frame::{count_apart, unpack};
+pub(crate) use frame::unpack;
 pub use levels::{LevelMinute, LevelNumbers, has_streams, level_minutes, level_numbers};
 pub(crate) use levels::{add_streams, encode_minutes, may_have_minute, share_minute};
 pub(crate) use partial::PartialPage;

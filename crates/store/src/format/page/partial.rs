@@ -56,16 +56,16 @@ impl SectionCounter {
 
 impl<'a> PartialPage<'a> {
     /// Reads the front of a page as a page of `address` that commit `seq` wrote, and of its columns those that `needs`
-    /// accepts. Its keys are not wanted.
+    /// accepts.
     pub(crate) fn decode_front(
         address: PageAddress,
         seq: i64,
         header: &PageHeader,
         front: &'a [u8],
-        needs: &dyn Fn(&str, PropertyKind) -> bool,
+        (needs_keys, needs): (bool, &dyn Fn(&str, PropertyKind) -> bool),
     ) -> Result<PartialPage<'a>, PageError> {
         check_front(header, front, address.stored_checksum(header, seq))?;
-        PartialPage::of(header, PageFrame::open_front(header, front)?, false, needs)
+        PartialPage::of(header, PageFrame::open_front(header, front)?, needs_keys, needs)
     }
 
     /// The same of the sections that were read.

@@ -7,8 +7,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
 const FRAME_COMPRESSED_MIN: usize = 512;
-/// Fewer bytes are not apart: what the row of a table costs would be a large part of them.
-const APART_BYTES_MIN: usize = 2 << 10;
+/// Fewer bytes are not apart. The row of a table leaves some hundred bytes of SQLite's pages unused, and whoever reads whole
+/// pages pays for each.
+const APART_BYTES_MIN: usize = 8 << 10;
 /// Sections that a page has apart at most.
 pub(crate) const APART_MAX: usize = 1024;
 

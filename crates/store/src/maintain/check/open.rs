@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::format::day_file::{Total, read_total};
 use crate::format::page::TableAddress;
 use crate::format::page_headers;
-use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PAGE_OF_SECTION, PageRow, read_header};
+use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PAGE_OF_PART, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED};
 use crate::layout::parse_file_name;
 use daytable_model::key::DayTable;
@@ -203,34 +203,31 @@ fn count(connection: &Connection, total: Total, committed: i64, checked: &mut Fi
     }
 }
 
-/// Counts bodies and sections without a page. Most of the file is bodies, so they are read in small steps, each in a new snapshot:
+/// Counts parts of bodies without a page. Most of the file is bodies, so they are read in small steps, each in a new snapshot:
 /// an old one prevents checkpoints of the journal. One transaction writes or deletes a page together with its body.
 fn count_bodies(connection: &Connection, checked: &mut FileReport, on: OnBytes<'_>) {
-    for (table, key, page, what) in [("body", "page", "page", "bodies"), ("section", "id", PAGE_OF_SECTION, "sections")]
-    {
-        let some = format!(
-            "SELECT max({key}), coalesce(sum(NOT EXISTS (SELECT 1 FROM page WHERE page.id = of_page)), 0)
-             FROM (SELECT {key}, {page} AS of_page FROM {table} WHERE {key} > ?1 ORDER BY {key} LIMIT ?2)"
-        );
-        let (mut after, mut strange) = (i64::MIN, 0);
-        loop {
-            let found = connection.prepare_cached(&some).and_then(|mut some| {
-                some.query_row(params![after, BODIES_AT_A_TIME], |row| {
-                    Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(1)?))
-                })
-            });
-            match found {
-                Ok((Some(last), more)) => (after, strange) = (last, strange + more),
-                Ok((None, _)) => break,
-                Err(error) => return checked.faults.push(FileFault::Unreadable(error.to_string())),
-            }
-            if on(0).is_break() {
-                return;
-            }
+    let some = format!(
+        "SELECT max(id), coalesce(sum(NOT EXISTS (SELECT 1 FROM page WHERE page.id = of_page)), 0)
+         FROM (SELECT id, {PAGE_OF_PART} AS of_page FROM body WHERE id > ?1 ORDER BY id LIMIT ?2)"
+    );
+    let (mut after, mut strange) = (i64::MIN, 0);
+    loop {
+        let found = connection.prepare_cached(&some).and_then(|mut some| {
+            some.query_row(params![after, BODIES_AT_A_TIME], |row| {
+                Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(1)?))
+            })
+        });
+        match found {
+            Ok((Some(last), more)) => (after, strange) = (last, strange + more),
+            Ok((None, _)) => break,
+            Err(error) => return checked.faults.push(FileFault::Unreadable(error.to_string())),
         }
-        if strange > 0 {
-            checked.count(format!("{strange} of its {what} are of no page"));
+        if on(0).is_break() {
+            return;
         }
+    }
+    if strange > 0 {
+        checked.count(format!("{strange} parts of its bodies are of no page"));
     }
 }
 

@@ -123,7 +123,7 @@ fn no_partition_waits_for_shared_pages_that_stay() {
     for key in 0..4 {
         of.write(shared(&["web-1", "web-2"], 2 * key, "tiny"));
     }
-    let damage = "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = 2";
+    let damage = "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE id / 4096 = 2";
     of.file.connection().execute(damage, []).expect("damaged");
     let until = Instant::now() + Duration::from_secs(60);
     of.day.work(&day(), &mut of.file, 99, until, true).expect("damage is no error");

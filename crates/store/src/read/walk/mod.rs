@@ -20,7 +20,7 @@ mod plan;
 mod walker;
 
 pub use filter::{ColumnTest, EveryPart, PartFilter, RecordNumbers, RowsOf};
-pub use part::{CountedRecords, Part, PartVisitor};
+pub use part::{CountedRecords, NeedsKeys, Part, PartVisitor};
 
 use super::{OpenDayFile, Range, Reader, SnapshotTimes, begin, end};
 use crate::StoreError;

@@ -78,6 +78,15 @@ struct GroupPart<'w> {
     runs: Cow<'w, [PartitionRun]>,
 }
 
+/// Whether columns alone are enough, or the keys of the rows as well. Their times are always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeedsKeys {
+    /// Keys are needed.
+    Yes,
+    /// Times are enough.
+    No,
+}
+
 /// Numbers of records by level and by value: of a page, or of a part of a row group.
 #[derive(Clone, Copy)]
 pub struct CountedRecords<'n> {
@@ -156,8 +165,8 @@ impl Part<'_> {
         }
     }
 
-    /// The same, where these columns may be enough. If they can be read alone, and `is_enough` finds that they are, the batch
-    /// has no others, and no rows.
+    /// The same, where these columns may be enough, with or without the keys. If they can be read alone, and `is_enough` finds
+    /// that they are, the batch has no others, and no rows.
     ///
     /// # Errors
     ///
@@ -165,12 +174,13 @@ impl Part<'_> {
     pub fn batch_of(
         &mut self,
         needs: impl Fn(&str, PropertyKind) -> bool,
+        keys: NeedsKeys,
         is_enough: impl FnOnce(&ColumnBatch) -> Result<bool, StoreError>,
     ) -> Result<Option<ColumnBatch>, StoreError> {
         if let PartSource::Page(task) = &self.source
             && !self.is_taken
             && self.walker.reads_columns()
-            && let Some(batch) = self.walker.columns(task, &needs)?
+            && let Some(batch) = self.walker.columns(task, keys, &needs)?
         {
             let is_enough = !batch.is_front() || is_enough(&batch)?;
             self.walker.note_columns(is_enough);

@@ -1,6 +1,7 @@
 //! A thread of a walk: reads the pages and row groups of its tasks, without rows that others replace.
 
 use super::filter::RowsOf;
+use super::part::NeedsKeys;
 use super::plan::{Connections, FileSource, LateKeys, Task, WalkFile, WalkPlan};
 use crate::StoreError;
 use crate::format::page::{Page, PageSections};
@@ -88,10 +89,11 @@ impl<'w> Walker<'w> {
         Ok(numbers.map(|(name, (_, records))| (name, u64::from(records))).collect())
     }
 
-    /// The columns of a page that `needs` accepts, without its keys. `None` if the page has to be read as others are.
+    /// The columns of a page that `needs` accepts. `None` if the page has to be read as others are.
     pub(super) fn columns(
         &self,
         task: &PageTask<'_>,
+        keys: NeedsKeys,
         needs: &dyn Fn(&str, PropertyKind) -> bool,
     ) -> Result<Option<ColumnBatch>, StoreError> {
         if !task.is_exact || task.page.header.records != task.page.header.entities {
@@ -100,7 +102,7 @@ impl<'w> Walker<'w> {
         let Some(Some(opened)) = self.connections.get(task.file) else { return Ok(None) };
         let name = self.plan.files[task.file].names.get(&task.page.partition);
         // The reader of the whole page says what is wrong, and knows that another snapshot may have other rows.
-        let read = opened.read_columns(name.map_or("", |name| name), task.page, needs);
+        let read = opened.read_columns(name.map_or("", |name| name), task.page, (keys == NeedsKeys::Yes, needs));
         let Ok(Some(page)) = read else { return Ok(None) };
         let records = RowSet::all(page.len());
         self.batch(task, (page.into(), records)).map(Some)
