@@ -1,8 +1,8 @@
 //! Compaction: merges the small pages of quiet sources into full ones, as
 //! [log-structured merge trees](https://www.cs.umb.edu/~poneil/lsmtree.pdf) do.
 //!
-//! Partitions with few rows in a commit have them in shared pages. Every half minute or so, the shared pages of a day are
-//! **split**: all rows of a partition in them become one page, and the shared pages are deleted. Pages that are still
+//! Partitions with few rows in a commit have them in shared pages. Every half minute or so, if that is worthwhile or partitions wait
+//! for it, the shared pages of a day are **split**: all rows of a partition in them become one page, and the shared pages are deleted. Pages that are still
 //! small are merged again: tiny pages when [`Thresholds::run_pages_min`] are in a row, others when together they fill a
 //! page. Each record is rewritten two or three times.
 //!
@@ -51,6 +51,9 @@ const SHARED_BYTES_KEPT: u64 = 128 << 20;
 const TRANSACTION_PAGES: usize = 1000;
 /// Refused merges of a day after which its small pages stay as they are.
 const REFUSED_MAX: u64 = 3;
+/// Shared pages are split once one of this many of their partitions waits for that to be merged: what few records it had in
+/// some commit would keep all its later pages small.
+const WAITING_SHARE: u64 = 4;
 /// How long one step may occupy the committer.
 const STEP_TIME: Duration = Duration::from_millis(20);
 
@@ -85,6 +88,8 @@ struct Day {
     ready: VecDeque<(Instant, i64)>,
     /// The partitions in `ready`, and those with merges in `prepared`.
     queued: HashSet<i64>,
+    /// Partitions that could be merged if the shared pages were split.
+    waiting: HashSet<i64>,
     /// Merged pages that are not written yet.
     prepared: Vec<PageMerge>,
     prepared_pages: usize,
@@ -380,7 +385,10 @@ impl Day {
     fn is_split_due(&self) -> bool {
         let age = self.oldest_shared();
         let is_large = age > self.thresholds.settled_after && self.shared_bytes >= self.thresholds.shared_bytes_max;
+        let is_awaited = age >= self.thresholds.split_after
+            && self.waiting.len() as u64 * WAITING_SHARE >= self.partitions.count.max(1);
         self.is_split_overdue()
+            || is_awaited
             || (is_large || age >= self.thresholds.split_after && self.shared.len() >= SHARED_PAGES_MIN)
                 && self.is_split_worthwhile()
     }
@@ -447,6 +455,7 @@ impl Day {
         // Those that are no longer in any page stay in the set until then: a split is less urgent.
         if self.shared.is_empty() {
             self.partitions = PartitionSet::default();
+            self.waiting.clear();
         }
         // A split also merges pages of one partition, and counts its shared pages from the front.
         let is_in = |splitting: &Split| {
@@ -554,6 +563,7 @@ impl Day {
                 }
                 self.splitting = None;
                 self.partitions = PartitionSet::default();
+                self.waiting.clear();
                 self.add(written);
                 return Ok(merged_pages);
             };
@@ -593,6 +603,7 @@ impl Day {
             self.prepare(merges);
         } else if limit < settled && waits_for_split {
             // Repeat after its shared pages were split.
+            self.waiting.insert(partition);
             self.ready.push_back((Instant::now(), partition));
             return Ok(());
         } else {

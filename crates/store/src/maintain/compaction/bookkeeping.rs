@@ -169,3 +169,31 @@ fn a_removal_of_rows_makes_no_split_worthwhile() {
     of.day.removed(&removed);
     assert!(!of.day.is_split_worthwhile(), "each partition has one row");
 }
+
+/// A partition had few records in one commit. Its later pages are not kept small by that for long, unless only few of the
+/// partitions with rows in shared pages wait.
+#[test]
+fn shared_pages_are_split_when_their_partitions_wait() {
+    let thresholds = Thresholds {
+        settled_after: Duration::ZERO,
+        split_after: Duration::ZERO,
+        split_pages_min: 9,
+        ..Thresholds::small()
+    };
+    for (others, is_split) in [(3, true), (4, false)] {
+        let mut of = Fixture::new(thresholds);
+        let names: Vec<String> = (1..=others).map(|n| format!("other-{n}")).collect();
+        let partitions: Vec<&str> = std::iter::once("web-1").chain(names.iter().map(String::as_str)).collect();
+        of.write(shared(&partitions, 0, "tiny"));
+        for key in 20..32 {
+            of.write(own("web-1", key, "tiny"));
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        for _ in 0..3 {
+            of.day.work(&day(), &mut of.file, 99, until, false).expect("worked");
+        }
+        assert_eq!(of.day.shared.is_empty(), is_split, "{others} others");
+        let prepared = of.day.prepared.iter().map(|merge| merge.old.len()).sum::<usize>();
+        assert_eq!(prepared > 0, is_split, "{others} others");
+    }
+}
