@@ -37,8 +37,8 @@ use std::time::{Duration, Instant};
 
 mod session_credential;
 
-/// How often a host says that it is there.
-const HELLO_EVERY: Duration = Duration::from_secs(10);
+/// How often a host says that it is there: before the receiver ends an idle connection, which it does after ten seconds.
+const HELLO_EVERY: Duration = Duration::from_secs(8);
 /// How often the position is written while it moves.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How often losses are counted for the report.
