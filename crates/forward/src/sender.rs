@@ -396,7 +396,7 @@ impl Work {
                 FeedStep::Compare(common) => compare = Some(self.comparison(&feed.reader, common, &answer)?),
                 FeedStep::OpenHead(begin) => {
                     let from = answer.received.position;
-                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::OpenHead, from, begin), &[])?;
+                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::OpenHead, from, begin), Vec::new())?;
                     is_news = true;
                     tracing::info!(
                         to = self.options.to,
@@ -417,7 +417,7 @@ impl Work {
                 FeedStep::Pages { from, pages: CommitPages { pages, to, is_all, .. } } => {
                     let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
                     let had_head = answer.received.head.is_some();
-                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::Commits, from, to), &pages)?;
+                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::Commits, from, to), pages)?;
                     self.status.records.fetch_add(records, Ordering::Relaxed);
                     self.note(answer.received.position, false)?;
                     let is_one = answer.received.head.is_none();
@@ -650,7 +650,7 @@ impl Work {
                 let from = answer.received.position;
                 let to = from.after_copy(sum);
                 comparison.unanswered = Some((to, cursor.clone()));
-                self.send(runtime, client, answer, (AdvanceKind::Compare, from, to), &copied.pages)?;
+                self.send(runtime, client, answer, (AdvanceKind::Compare, from, to), copied.pages)?;
             }
             (comparison.cursor, comparison.at) = (cursor, (answer.received.epoch, answer.received.position));
             comparison.unanswered = None;
@@ -662,7 +662,7 @@ impl Work {
         let last = comparison.last;
         let to = ForwardPosition { commit: last.committed, checksum: last.checksum, ..ForwardPosition::default() };
         let from = answer.received.position;
-        self.send(runtime, client, answer, (AdvanceKind::Adopt, from, to), &[])?;
+        self.send(runtime, client, answer, (AdvanceKind::Adopt, from, to), Vec::new())?;
         self.note(to, true)?;
         lock(&self.status.state).is_comparing = false;
         Ok(())
@@ -674,7 +674,7 @@ impl Work {
         client: &ReceiverClient,
         answer: &mut HelloAnswer,
         (mode, from, to): (AdvanceKind, ForwardPosition, ForwardPosition),
-        pages: &[WirePage],
+        pages: Vec<WirePage>,
     ) -> Result<(), SessionEnd> {
         // A comparison ends in the next epoch.
         let epoch = answer.received.epoch.saturating_add(i64::from(mode == AdvanceKind::Adopt));
@@ -687,7 +687,9 @@ impl Work {
         if is_joining {
             daytable_platform::failpoint!("forward-before-join");
         }
-        let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), pages);
+        let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), &pages);
+        // The body has them, while the receiver works.
+        drop(pages);
         let bytes = body.len() as u64;
         daytable_platform::failpoint!("forward-before-send");
         let stored = self.request(runtime, client.rows(body))?;
