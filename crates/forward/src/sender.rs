@@ -23,6 +23,7 @@ use daytable_store::accounting::counts_bytes;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HeadInterval, ReceivedCommits};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::reader::{Behind, CommitPages, CopyCursor, ForwardError, ForwardReader};
+use daytable_store::forward::receive::SenderName;
 use daytable_store::forward::wire::{self, WirePage};
 use daytable_store::forward::{inventory, repeated_keys};
 use daytable_store::{
@@ -529,7 +530,8 @@ impl Work {
         // Whatever comes of it: a question is answered once.
         self.counted = answer.asked;
         let reader = Reader::open(&self.data_dir)?;
-        let days = match inventory::count_sent(&reader, &answer.name, up_to.commit, &|| !self.is_stopping()) {
+        let sender = SenderName { log_host: &answer.name, in_keys: &answer.name_in_keys };
+        let days = match inventory::count_sent(&reader, sender, up_to.commit, &|| !self.is_stopping()) {
             Ok(Some(days)) => days,
             Ok(None) => return Err(SessionEnd::Stopped),
             Err(error) => {
