@@ -4,7 +4,7 @@ use super::changes::Changes;
 use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, optional_text, texts};
 use super::section::Section;
 use super::table::TableConfig;
-use super::values::{name, secret_file};
+use super::values::{host_pattern, name, secret_file};
 use daytable_intake::glob::{GlobError, Pattern};
 use std::path::PathBuf;
 
@@ -17,6 +17,8 @@ pub struct TenantConfig {
     pub tables: Vec<String>,
     /// Patterns of its instances; every instance if empty.
     pub instances: Vec<String>,
+    /// Patterns of the hosts that forwarded its records; records of every host, and of none, if empty.
+    pub hosts: Vec<String>,
     /// The file with a token that reads this tenant alone.
     pub token_file: Option<PathBuf>,
 }
@@ -38,9 +40,13 @@ pub(super) fn read(file: &mut Section<'_>, tables: &[TableConfig]) -> Vec<Tenant
     for mut section in file.sections("tenant", "[[tenant]]") {
         let tenant_name = section.text("name", name);
         section.require("name", "name = \"acme\"");
+        let has_hosts = section.has("hosts");
         let tenant = key::read(&keys, &mut section, TenantConfig::default());
-        if tenant.tables.is_empty() && tenant.instances.is_empty() {
-            section.problem("needs `tables` or `instances`: which records are its own");
+        if tenant.tables.is_empty() && tenant.instances.is_empty() && !has_hosts {
+            section.problem("needs `tables`, `instances` or `hosts`: which records are its own");
+        }
+        if has_hosts && tenant.hosts.is_empty() {
+            section.problem("`hosts` names none: [\"*\"] are all of them");
         }
         for unknown in tenant.tables.iter().filter(|name| tables.iter().all(|table| table.name.as_str() != **name)) {
             section.problem(format_args!("`tables` has {unknown:?}, which no [[table]] is called"));
@@ -76,7 +82,11 @@ fn keys() -> Vec<ConfigKey<TenantConfig>> {
         texts("instances", "a list of patterns", 0, |tenant: &mut TenantConfig| &mut tenant.instances, pattern)
             .shown(|_| None)
             .example("[\"web-*\"]")
-            .live("Patterns of the instances whose records are its own, like [\"web-*\"]; without this key, every instance. A sender may call itself what it likes, so only `tables` are a boundary between senders."),
+            .live("Patterns of the instances whose records are its own, like [\"web-*\"]; without this key, every instance. A sender may call itself what it likes, so only `tables` and `hosts` are a boundary between senders."),
+        texts("hosts", "a list of names", 0, |tenant: &mut TenantConfig| &mut tenant.hosts, host_pattern)
+            .shown(|_| None)
+            .example("[\"web-*\"]")
+            .live("Names of hosts that forward here, with `*` for any characters: the records that they sent are its own. Without this key, those of every host, and those of this daytable. Each record is looked at, so a [[table]] with `hosts` is faster where most records are those of others."),
         optional_text("token_file", "an absolute path, or \"%d/NAME\"", |tenant: &mut TenantConfig| &mut tenant.token_file, secret_file)
             .example("\"/run/credentials/daytable.service/acme\"")
             .live("A file with a token that reads this tenant alone, and nothing else of daytable. With it, the header is not needed. daytable reads a changed file again."),

@@ -135,8 +135,8 @@ fn the_sample_with_every_key() {
         token_file: token_file.map(Into::into),
         ..TenantConfig::default()
     };
-    expected.tenants =
-        vec![tenant("shop", "shop-*", None), tenant("acme", "web-*", Some("/run/credentials/daytable.service/acme"))];
+    let acme = tenant("acme", "web-*", Some("/run/credentials/daytable.service/acme"));
+    expected.tenants = vec![tenant("shop", "shop-*", None), TenantConfig { hosts: vec!["web-*".into()], ..acme }];
     let saved = |name: &str, query: &str| SavedQuery {
         name: name.into(),
         query: query.into(),

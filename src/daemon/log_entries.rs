@@ -150,14 +150,19 @@ impl EntryMaker {
     }
 
     fn sees(&mut self, record: &StoredRecord) -> bool {
-        match &self.last_seen {
+        let sees = match &self.last_seen {
             Some((table, partition, sees)) if *table == record.table && *partition == record.partition_key => *sees,
             _ => {
                 let sees = self.seen.sees(&table_name(&record.table), &record.instance());
                 self.last_seen = Some((record.table.clone(), record.partition_key.clone(), sees));
                 sees
             }
-        }
+        };
+        let has_host = || {
+            let host = field_of(record, LOG_HOST);
+            self.seen.sees_record(&table_name(&record.table), &record.instance(), host.as_deref())
+        };
+        sees && (self.seen.by_host().is_none() || has_host())
     }
 
     /// The entry of a record; `None` if the client does not see it, or the selector does not select its stream.
@@ -458,7 +463,7 @@ impl<'s> StoredEntries<'s> {
 
     /// What the stores can decide about the wanted entries. A count relies on it for lines.
     fn entries_of(&self, wanted: &EntrySelection<'_>) -> EntryFilter {
-        let predicate = predicate_of(wanted);
+        let predicate = predicate_of(wanted, &self.seen);
         EntryFilter {
             filter: Filter { days: days_with(&predicate), ..self.filter_of(wanted) },
             predicate: predicate.into(),

@@ -115,7 +115,7 @@ pub use response::ResponseWriter;
 pub use routes::router;
 pub use serve::serve;
 pub use session::Sessions;
-pub use tenants::{Tenants, Visibility};
+pub use tenants::{TenantRecords, Tenants, Visibility};
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
 use daytable_platform::budget::MemoryBudget;

@@ -8,6 +8,7 @@ use super::read_token::{ReadToken, ReadTokenError, ReadTokenFile};
 use crate::config::TenantConfig;
 use axum::http::{HeaderMap, StatusCode};
 use daytable_intake::glob::Pattern;
+use daytable_store::catalog::name_pattern::fits;
 use std::sync::Arc;
 
 const HEADER: &str = "x-scope-orgid";
@@ -26,9 +27,27 @@ struct Tenant {
 
 /// The records of a tenant.
 #[derive(Debug)]
-struct TenantRecords {
+pub struct TenantRecords {
     tables: Vec<String>,
     instances: Vec<Pattern>,
+    hosts: Vec<String>,
+}
+
+impl TenantRecords {
+    /// Whether it has records of a configured table.
+    pub fn has_table(&self, table: &str) -> bool {
+        self.tables.is_empty() || self.tables.iter().any(|known| known == table)
+    }
+
+    /// Whether it has records of an instance.
+    pub fn has_instance(&self, instance: &str) -> bool {
+        self.instances.is_empty() || self.instances.iter().any(|known| known.matches(instance))
+    }
+
+    /// Whether it has records that this host forwarded, or none did.
+    pub fn has_host(&self, host: Option<&str>) -> bool {
+        self.hosts.is_empty() || host.is_some_and(|host| self.hosts.iter().any(|pattern| fits(pattern, host)))
+    }
 }
 
 /// Which records a client sees: those of some tenants, or all.
@@ -36,10 +55,10 @@ struct TenantRecords {
 pub struct Visibility(Option<Arc<[Arc<TenantRecords>]>>);
 
 impl Visibility {
-    /// The records of one tenant.
+    /// The records of these tenants.
     #[cfg(test)]
-    pub(crate) fn of(tenant: &TenantConfig) -> Result<Visibility, ReadTokenError> {
-        let tenants = Tenants::new(std::slice::from_ref(tenant))?;
+    pub(crate) fn of(tenants: &[TenantConfig]) -> Result<Visibility, ReadTokenError> {
+        let tenants = Tenants::new(tenants)?;
         Ok(Visibility(Some(tenants.0.iter().map(|tenant| tenant.records.clone()).collect())))
     }
 
@@ -48,13 +67,21 @@ impl Visibility {
         self.0.is_none()
     }
 
-    /// Whether the records of an instance in a configured table are seen.
+    /// Whether records of an instance in a configured table are seen: all of them, unless [hosts](Visibility::by_host) decide.
     pub fn sees(&self, table: &str, instance: &str) -> bool {
         let Some(tenants) = &self.0 else { return true };
-        tenants.iter().any(|tenant| {
-            let has_table = tenant.tables.is_empty() || tenant.tables.iter().any(|known| known == table);
-            has_table && (tenant.instances.is_empty() || tenant.instances.iter().any(|known| known.matches(instance)))
-        })
+        tenants.iter().any(|tenant| tenant.has_table(table) && tenant.has_instance(instance))
+    }
+
+    /// Whether a record is seen that this host forwarded, or none did.
+    pub fn sees_record(&self, table: &str, instance: &str, host: Option<&str>) -> bool {
+        let Some(tenants) = &self.0 else { return true };
+        tenants.iter().any(|tenant| tenant.has_table(table) && tenant.has_instance(instance) && tenant.has_host(host))
+    }
+
+    /// The tenants, if the hosts of records decide whether they are seen.
+    pub fn by_host(&self) -> Option<&[Arc<TenantRecords>]> {
+        self.0.as_deref().filter(|tenants| tenants.iter().any(|tenant| !tenant.hosts.is_empty()))
     }
 }
 
@@ -79,7 +106,11 @@ impl Tenants {
             let token = options.token_file.as_deref().map(ReadTokenFile::open).transpose()?;
             Ok(Tenant {
                 name: options.name.clone(),
-                records: Arc::new(TenantRecords { tables: options.tables.clone(), instances }),
+                records: Arc::new(TenantRecords {
+                    tables: options.tables.clone(),
+                    instances,
+                    hosts: options.hosts.clone(),
+                }),
                 configured: token.as_ref().map(ReadTokenFile::token),
                 token,
             })
@@ -154,7 +185,12 @@ mod tests {
     fn tenants() -> Tenants {
         let tenant = |name: &str, tables: &[&str], instances: &[&str]| {
             let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-            TenantConfig { name: name.into(), tables: texts(tables), instances: texts(instances), token_file: None }
+            TenantConfig {
+                name: name.into(),
+                tables: texts(tables),
+                instances: texts(instances),
+                ..TenantConfig::default()
+            }
         };
         let all = [tenant("acme", &["Acme"], &[]), tenant("web", &[], &["web-*"]), tenant("ops", &["Log"], &["db-?"])];
         Tenants::new(&all).expect("no tokens")
@@ -162,6 +198,31 @@ mod tests {
 
     fn headers(value: &str) -> HeaderMap {
         HeaderMap::from_iter([(HEADER.parse().expect("a name"), value.parse().expect("a value"))])
+    }
+
+    #[test]
+    fn a_tenant_with_hosts_has_what_they_forwarded() {
+        let tenant = |name: &str, tables: &[&str], hosts: &[&str]| {
+            let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+            TenantConfig { name: name.into(), tables: texts(tables), hosts: texts(hosts), ..TenantConfig::default() }
+        };
+        let all = [tenant("pay", &[], &["pay-*", "bank"]), tenant("audit", &["Audit"], &[])];
+        let tenants = Tenants::new(&all).expect("no tokens");
+        let seen = |names: &str| tenants.visibility(TenantReader::Any, &headers(names)).expect("known");
+        let (pay, audit, both) = (seen("pay"), seen("audit"), seen("pay|audit"));
+        for (table, host, expected) in [
+            ("Log", Some("pay-1"), [true, false, true]),
+            ("Log", Some("bank"), [true, false, true]),
+            ("Log", Some("web-1"), [false; 3]),
+            ("Log", None, [false; 3]),
+            ("Audit", Some("web-1"), [false, true, true]),
+            ("Audit", None, [false, true, true]),
+        ] {
+            let found = [&pay, &audit, &both].map(|seen| seen.sees_record(table, "app", host));
+            assert_eq!(found, expected, "{table} {host:?}");
+        }
+        assert!(pay.sees("Log", "app") && pay.by_host().is_some() && audit.by_host().is_none());
+        assert!(both.by_host().is_some() && Visibility::default().by_host().is_none());
     }
 
     #[test]

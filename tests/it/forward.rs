@@ -4,6 +4,7 @@ mod certificates;
 mod chart;
 mod credentials;
 mod gate;
+mod keys;
 mod losses;
 mod newest;
 mod refused;
@@ -15,6 +16,7 @@ use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, wait_f
 use crate::server::free_port;
 use crate::syslog::Authority;
 use crate::trouble::{SmallDisk, lines_of_noise};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -481,6 +483,68 @@ fn a_copied_folder_is_refused_until_it_has_an_origin_of_its_own() {
     central.place.assert_no_key_twice();
     copied.stop();
     original.stop();
+    running.stop();
+}
+
+/// A copy that was refused stays refused when the central is started again, also if it is heard of before the original.
+#[test]
+fn a_copy_stays_refused_when_the_central_is_started_again() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines("first", 0..50));
+    wait_for_all(&central, &[&host], 50);
+    daemon.stop();
+    let copy = Host::new("web-1");
+    copy_folder(&host.place.data(), &copy.place.data());
+    fs::copy(host.place.path("forward"), copy.place.path("forward")).expect("the credential");
+    let forward = copy.place.path("forward");
+    let block = format!("\n[[forward]]\nto = \"{}\"\ncredential_file = \"{}\"\n", central.url(), forward.display());
+    fs::write(copy.file(), copy.base() + &block).expect("a configuration");
+    let original = host.start();
+    host.write("app.log", &lines("second", 0..50));
+    wait_for_all(&central, &[&host], 100);
+    let copied = copy.start();
+    let refusals = || copied.said().matches("is a copy of another one").count();
+    wait_for("the copy is refused", 2 * PATIENCE, || (refusals() > 0).then_some(()));
+    running.stop();
+    wait_for("the copy notices", 2 * PATIENCE, || copied.said().contains("Connection refused").then_some(()));
+    let before = refusals();
+    original.signal(Signal::STOP);
+    copy.write("other.log", &lines("copied", 0..50));
+    let running = central.start();
+    let has = |what: &str| central.place.json("query", &["--contains", what, "-n", "1000"]).len();
+    wait_for("the copy is refused again", 2 * PATIENCE, || {
+        assert_eq!(has("copied number"), 0, "the copy is listened to");
+        (refusals() > before).then_some(())
+    });
+    original.signal(Signal::CONT);
+    host.write("app.log", &lines("third", 0..50));
+    wait_for("the records of the original", 2 * PATIENCE, || (has("third number") == 50).then_some(()));
+    assert_eq!(has("copied number"), 0);
+    assert!(!original.said().contains("is a copy of another one"));
+    for daemon in [copied, original, running] {
+        daemon.stop();
+    }
+}
+
+/// A host with nothing to send says so on the connection that is there, and none of its requests fails.
+#[test]
+fn a_host_without_news_keeps_its_connection() {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines("first", 0..10));
+    wait_for_all(&central, &[&host], 10);
+    let hellos =
+        || running.metric("daytable_http_requests_total{code=\"200\",route=\"/forward/v1/hello\"}").unwrap_or(0.0);
+    let before = hellos();
+    wait_for("three messages", PATIENCE, || (hellos() >= before + 3.0).then_some(()));
+    let failures = format!("daytable_forward_failures_total{{to=\"{}\"}}", central.url());
+    assert_eq!((daemon.metric(&failures), daemon.said().matches(" forwarding to=").count()), (Some(0.0), 1));
+    daemon.stop();
     running.stop();
 }
 

@@ -17,6 +17,8 @@ use std::time::Duration;
 /// Time limits of a connection and of a request.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const REQUEST_MAX: Duration = Duration::from_secs(60);
+/// For how long a connection is used again after a request: a receiver ends an idle one after ten seconds.
+const IDLE_MAX: Duration = Duration::from_secs(9);
 /// Bytes of a file with a certificate.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a refusal that is shown.
@@ -213,7 +215,7 @@ impl ReceiverClient {
 
 /// A client that trusts the authorities of a receiver beside those of the system, and shows the certificate for it.
 pub(crate) fn http_client(options: &ForwardOptions) -> Result<reqwest::Client, ClientError> {
-    let mut builder = http_client::client(CONNECT_MAX, REQUEST_MAX);
+    let mut builder = http_client::client(CONNECT_MAX, REQUEST_MAX).pool_idle_timeout(IDLE_MAX);
     if let Some(file) = &options.ca_file {
         builder = http_client::trust(builder, file, FILE_BYTES_MAX).map_err(ClientError::Options)?;
     }

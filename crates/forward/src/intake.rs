@@ -19,7 +19,7 @@ use daytable_store::catalog::table_bounds::TableBounds;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HostAdvance, ReceivedCommits};
 use daytable_store::forward::inventory::{self, DayCount, WholeTime};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
-use daytable_store::forward::receive::{self, Existing, ReceiveError, ReceivedRows, Receiver, StoredTable};
+use daytable_store::forward::receive::{self, Existing, ReceiveError, ReceivedRows, Receiver, SenderName, StoredTable};
 use daytable_store::forward::wire::{self, BodyError, BodyLimits, WirePage};
 use daytable_store::{Ack, CommitOutcome, CommitQueue, ForwardSteps, Reader, SourceReceipt, StoreError, Submission};
 use std::collections::{BTreeMap, HashMap};
@@ -353,7 +353,7 @@ impl ListedHost {
         };
         ListedHost {
             report: crate::protocol::HostReport::at(report, received(&host)),
-            silent: activity.map(|activity| activity.seen.elapsed()),
+            silent: activity.and_then(|activity| activity.seen).map(|seen| seen.elapsed()),
             forbidden: activity.map(|activity| activity.forbidden.clone()).unwrap_or_default(),
             host,
         }
@@ -574,6 +574,11 @@ impl ForwardIntake {
         mut request: HelloRequest,
     ) -> Result<HelloAnswer, IntakeError> {
         let origin = request.origin;
+        let is_known = lock(&self.activity).knows(&origin);
+        let host = if is_known { None } else { self.read(|reader| reader.catalog().forwarding_host(&origin))? };
+        if let Some(host) = host {
+            lock(&self.activity).load(origin, &host.processes, Instant::now());
+        }
         // The first use of a credential ends the older ones of its folder. A copy of a folder that is alive must not do that.
         if credential.origin.is_none()
             && lock(&self.activity).is_owned_by_other(&origin, request.instance, Instant::now())
@@ -598,14 +603,15 @@ impl ForwardIntake {
             let is_due = host.noted.is_none_or(|noted| now.saturating_duration_since(noted) >= NOTE_EVERY);
             let HostReport { lost: records, lost_bytes: bytes, .. } = &host.report;
             let is_other = lost.is_some_and(|(lost, lost_bytes)| lost != *records || lost_bytes != *bytes);
-            (is_due || is_other).then(|| {
+            (is_due || is_other || host.has_other_processes()).then(|| {
                 host.noted = Some(now);
-                serde_json::to_string(&host.report).unwrap_or_default()
+                (serde_json::to_string(&host.report).unwrap_or_default(), host.note_processes())
             })
         };
         self.succeed(hash, &credential, origin)?;
-        if let Some(report) = note {
-            self.steps.note_report(origin, report)?;
+        if let Some((report, processes)) = note {
+            let noted = self.steps.note_report(origin, report, processes);
+            noted.inspect_err(|_| lock(&self.activity).forget_note(&origin))?;
         }
         let (host, history) = self
             .read(|reader| Ok((reader.catalog().forwarding_host(&origin)?, reader.catalog().host_history(&origin)?)))?;
@@ -614,7 +620,8 @@ impl ForwardIntake {
         let asked = lock(&self.question).as_ref().map_or(0, |question| question.number);
         let is_own = !credential.is_successor && !is_certificate(&hash, &credential);
         let renew = is_own && credential.given.plus(self.rules.load().renew_after) <= time::now();
-        Ok(HelloAnswer { name: host.name, received: host.received, history, asked, renew })
+        let ForwardingHost { name, name_in_keys, received, .. } = host;
+        Ok(HelloAnswer { name, name_in_keys, received, history, asked, renew })
     }
 
     /// Stores the rows of a request, and returns once they are on disk. `charge` reserves so much more memory before it is used;
@@ -700,8 +707,10 @@ impl ForwardIntake {
             return Err(IntakeError::Credential);
         }
         let place_of = |table: &DayTable, key: RowKey| places.of(&host.name, table, key);
+        let day_of = |table: &DayTable| places.day_of(&host.name, table);
         let receive = |existing: Existing<'_>| -> Result<_, ReceiveError> {
-            let mut receiver = Receiver::new(&host.name, &place_of, existing);
+            let sender = SenderName { log_host: &host.name, in_keys: &host.name_in_keys };
+            let mut receiver = Receiver::new(sender, &place_of, existing).with_days(&day_of);
             body.pages.iter().try_for_each(|page| receiver.add(page))?;
             Ok(receiver.finish())
         };

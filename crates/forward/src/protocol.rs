@@ -126,6 +126,9 @@ pub struct HelloRequest {
 pub struct HelloAnswer {
     /// The name under which its records are stored.
     pub name: String,
+    /// The one in their keys there.
+    #[serde(default)]
+    pub name_in_keys: String,
     /// The commits that were received, with the epoch.
     #[serde(flatten)]
     pub received: ReceivedCommits,

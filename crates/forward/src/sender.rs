@@ -23,6 +23,7 @@ use daytable_store::accounting::counts_bytes;
 use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HeadInterval, ReceivedCommits};
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::reader::{Behind, CommitPages, CopyCursor, ForwardError, ForwardReader};
+use daytable_store::forward::receive::SenderName;
 use daytable_store::forward::wire::{self, WirePage};
 use daytable_store::forward::{inventory, repeated_keys};
 use daytable_store::{
@@ -37,8 +38,8 @@ use std::time::{Duration, Instant};
 
 mod session_credential;
 
-/// How often a host says that it is there.
-const HELLO_EVERY: Duration = Duration::from_secs(10);
+/// How often a host says that it is there: before the receiver ends an idle connection, which it does after ten seconds.
+const HELLO_EVERY: Duration = Duration::from_secs(8);
 /// How often the position is written while it moves.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How often losses are counted for the report.
@@ -396,7 +397,7 @@ impl Work {
                 FeedStep::Compare(common) => compare = Some(self.comparison(&feed.reader, common, &answer)?),
                 FeedStep::OpenHead(begin) => {
                     let from = answer.received.position;
-                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::OpenHead, from, begin), &[])?;
+                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::OpenHead, from, begin), Vec::new())?;
                     is_news = true;
                     tracing::info!(
                         to = self.options.to,
@@ -417,7 +418,7 @@ impl Work {
                 FeedStep::Pages { from, pages: CommitPages { pages, to, is_all, .. } } => {
                     let records: u64 = pages.iter().map(|page| u64::from(page.records())).sum();
                     let had_head = answer.received.head.is_some();
-                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::Commits, from, to), &pages)?;
+                    self.send(runtime, &shown.client, &mut answer, (AdvanceKind::Commits, from, to), pages)?;
                     self.status.records.fetch_add(records, Ordering::Relaxed);
                     self.note(answer.received.position, false)?;
                     let is_one = answer.received.head.is_none();
@@ -529,7 +530,8 @@ impl Work {
         // Whatever comes of it: a question is answered once.
         self.counted = answer.asked;
         let reader = Reader::open(&self.data_dir)?;
-        let days = match inventory::count_sent(&reader, &answer.name, up_to.commit, &|| !self.is_stopping()) {
+        let sender = SenderName { log_host: &answer.name, in_keys: &answer.name_in_keys };
+        let days = match inventory::count_sent(&reader, sender, up_to.commit, &|| !self.is_stopping()) {
             Ok(Some(days)) => days,
             Ok(None) => return Err(SessionEnd::Stopped),
             Err(error) => {
@@ -650,7 +652,7 @@ impl Work {
                 let from = answer.received.position;
                 let to = from.after_copy(sum);
                 comparison.unanswered = Some((to, cursor.clone()));
-                self.send(runtime, client, answer, (AdvanceKind::Compare, from, to), &copied.pages)?;
+                self.send(runtime, client, answer, (AdvanceKind::Compare, from, to), copied.pages)?;
             }
             (comparison.cursor, comparison.at) = (cursor, (answer.received.epoch, answer.received.position));
             comparison.unanswered = None;
@@ -662,7 +664,7 @@ impl Work {
         let last = comparison.last;
         let to = ForwardPosition { commit: last.committed, checksum: last.checksum, ..ForwardPosition::default() };
         let from = answer.received.position;
-        self.send(runtime, client, answer, (AdvanceKind::Adopt, from, to), &[])?;
+        self.send(runtime, client, answer, (AdvanceKind::Adopt, from, to), Vec::new())?;
         self.note(to, true)?;
         lock(&self.status.state).is_comparing = false;
         Ok(())
@@ -674,7 +676,7 @@ impl Work {
         client: &ReceiverClient,
         answer: &mut HelloAnswer,
         (mode, from, to): (AdvanceKind, ForwardPosition, ForwardPosition),
-        pages: &[WirePage],
+        pages: Vec<WirePage>,
     ) -> Result<(), SessionEnd> {
         // A comparison ends in the next epoch.
         let epoch = answer.received.epoch.saturating_add(i64::from(mode == AdvanceKind::Adopt));
@@ -687,7 +689,9 @@ impl Work {
         if is_joining {
             daytable_platform::failpoint!("forward-before-join");
         }
-        let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), pages);
+        let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), &pages);
+        // The body has them, while the receiver works.
+        drop(pages);
         let bytes = body.len() as u64;
         daytable_platform::failpoint!("forward-before-send");
         let stored = self.request(runtime, client.rows(body))?;

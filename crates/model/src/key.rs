@@ -300,6 +300,13 @@ impl RowKey {
         RowKey { item, ..self }
     }
 
+    /// The key with another source.
+    #[inline]
+    #[must_use]
+    pub fn with_source(self, source: SourceId) -> RowKey {
+        RowKey { source, ..self }
+    }
+
     /// The record's time.
     pub fn time(&self) -> Ticks {
         // Every constructor checks that the ticks are in range.

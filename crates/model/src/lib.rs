@@ -7,6 +7,7 @@
 //! * [`record`]: a parsed line, borrowed from the line.
 //! * [`source_id`]: the identity of a source: when it began, its host, a hash.
 //! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
+//! * [`sender_keys`]: the keys of records that another host sent.
 //! * [`column_name`]: the names that properties have as columns of a Parquet file.
 //! * [`property`]: the values of a row and the names that properties may have.
 //! * [`field_properties`]: which property each field of a record has, also where names collide.
@@ -32,6 +33,7 @@ pub mod level;
 pub mod record;
 pub mod source_id;
 pub mod key;
+pub mod sender_keys;
 pub mod stream;
 pub mod arrival;
 pub mod line;

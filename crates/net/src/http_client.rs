@@ -8,6 +8,10 @@ use reqwest::{Certificate, Client, ClientBuilder, Identity};
 use std::path::Path;
 use std::time::Duration;
 
+/// For how long a connection is used again after a request. Servers end idle ones after five seconds and more, and a client that runs
+/// during requests only does not notice: the next request would fail.
+const IDLE_MAX: Duration = Duration::from_secs(4);
+
 /// A client with limits for a connection, and for a request as a whole.
 pub fn client(connect_max: Duration, request_max: Duration) -> ClientBuilder {
     // reqwest uses the default cryptography provider of the process. An existing default provider stays.
@@ -16,6 +20,7 @@ pub fn client(connect_max: Duration, request_max: Duration) -> ClientBuilder {
         .http1_only()
         .connect_timeout(connect_max)
         .timeout(request_max)
+        .pool_idle_timeout(IDLE_MAX)
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .user_agent(concat!("daytable/", env!("CARGO_PKG_VERSION")))

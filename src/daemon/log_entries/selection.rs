@@ -14,6 +14,7 @@ use super::{
     DETECTED_LEVEL, KnownStream, LOG_HOST, NO_FIELDS, OWN_LABELS, SELECTED, SERVICE_FIELDS, shown, shown_level,
     table_name,
 };
+use crate::http::{TenantRecords, Visibility};
 use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
 use daytable_logql::labels::label_name;
 use daytable_logql::source::{EntrySelection, LabelCondition, LabelOrigin};
@@ -21,10 +22,12 @@ use daytable_logsql::query::Test;
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
 use daytable_model::property::{OwnedValue, Property};
 use daytable_model::record::Level;
+use std::sync::Arc;
 
 /// The conditions of a selection, as a predicate that each wanted record satisfies. It decides about lines alone.
-pub(super) fn predicate_of(wanted: &EntrySelection<'_>) -> Predicate {
+pub(super) fn predicate_of(wanted: &EntrySelection<'_>, seen: &Visibility) -> Predicate {
     let mut nodes: Vec<PredicateNode> = wanted.lines.iter().flat_map(|filter| of_line(filter)).collect();
+    nodes.extend(seen.by_host().map(of_tenants));
     let restricting: Vec<&LabelMatcher> = wanted.selector.0.iter().filter(|matcher| restricts(matcher)).collect();
     if !restricting.is_empty() || !wanted.labels.is_empty() {
         let is_own = of_stream(|note| note.is_none_or(|note| KnownStream::parse(note).is_none()));
@@ -45,6 +48,24 @@ pub(super) fn predicate_of(wanted: &EntrySelection<'_>) -> Predicate {
         nodes.push(PredicateNode::Or(vec![own, pushed]));
     }
     PredicateNode::And(nodes).reduced(&|_| None).into()
+}
+
+/// What the records of these tenants satisfy.
+fn of_tenants(tenants: &[Arc<TenantRecords>]) -> PredicateNode {
+    let of_one = |tenant: &Arc<TenantRecords>| {
+        let of_text = |name: &str, test: fn(&TenantRecords, &str) -> bool| {
+            let tenant = tenant.clone();
+            let passes = move |value: Option<Property<'_>>| {
+                test(&tenant, &value.map(|value| value.text().into_owned()).unwrap_or_default())
+            };
+            PredicateNode::Field(FieldName::new(name), Matcher::accepting(passes).into())
+        };
+        let table = of_text("table", |tenant, table| tenant.has_table(&table_name(table)));
+        let instance = of_text("instance", TenantRecords::has_instance);
+        let tenant = tenant.clone();
+        PredicateNode::And(vec![table, instance, host_is(move |host| tenant.has_host(host))])
+    };
+    PredicateNode::Or(tenants.iter().map(of_one).collect())
 }
 
 /// Whether a matcher excludes records of a partition that is selected. A matcher of the instance does not, as an instance is a

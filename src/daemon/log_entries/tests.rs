@@ -259,7 +259,7 @@ proptest! {
             (0..SELECTORS.len(), 0..STAGES.len(), 0..GROUPS.len(), 0usize..6, any::<u64>()), 60),
         plain in any::<bool>(),
         is_sealed in any::<bool>(),
-        is_tenant in any::<bool>(),
+        tenants in 0usize..4,
     ) {
         let dir = tempfile::tempdir().expect("a folder");
         let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
@@ -279,7 +279,13 @@ proptest! {
         let reader = Reader::open(dir.path()).expect("opened");
         let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::start());
         let web = TenantConfig { name: "web".into(), instances: vec!["web-*".into()], ..TenantConfig::default() };
-        let seen = if is_tenant { Visibility::of(&web).expect("no token") } else { Visibility::default() };
+        let of_hosts = TenantConfig { name: "hosts".into(), hosts: vec!["*a*".into()], ..TenantConfig::default() };
+        let seen = match tenants {
+            0 => Visibility::default(),
+            1 => Visibility::of(&[web]).expect("no token"),
+            2 => Visibility::of(&[of_hosts]).expect("no token"),
+            _ => Visibility::of(&[web, of_hosts]).expect("no token"),
+        };
         let few = StoredEntries::new(&stores, &clock, seen.clone());
         let by_columns = StoredEntries { oldest_max: 3, partitions_at_once: 2, ..few };
         let by_entries = OneByOne(StoredEntries::new(&stores, &clock, seen));

@@ -18,7 +18,7 @@ fn records_are(place: &Place, expected: &[(&str, u64)]) {
     assert_eq!(found, expected);
 }
 
-fn verdict(central: &Central) -> (Option<i32>, String) {
+pub(super) fn verdict(central: &Central) -> (Option<i32>, String) {
     let output = central.place.ask("verify", &["--fleet"]);
     (output.status.code(), String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
@@ -241,6 +241,85 @@ fn a_tenant_with_the_table_of_hosts_sees_their_records_alone() {
     for daemon in [first, second, running] {
         daemon.stop();
     }
+}
+
+/// A tenant of some hosts sees what these forwarded, in a table and an instance that others have, too, whatever is asked.
+#[test]
+fn a_tenant_of_hosts_sees_their_records_alone() {
+    let central = Central::new();
+    let token = central.place.path("token");
+    fs::write(&token, "p4y").expect("written");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("set");
+    let tenant = format!("[[tenant]]\nname = \"pay\"\nhosts = [\"pay-*\"]\ntoken_file = \"{}\"\n", token.display());
+    let running = central.place.start_with(&(central.config() + &tenant));
+    let hosts = [Host::joined(&central, "pay-1"), Host::joined(&central, "web-1"), Host::joined(&central, "pay-2")];
+    let daemons = [&hosts[0], &hosts[1], &hosts[2]].map(Host::start);
+    hosts[0].write("app.log", &lines("paid", 0..30));
+    hosts[1].write("app.log", &lines("seen", 0..40));
+    let own = |n: usize| {
+        format!(
+            "{{\"time\":\"2026-11-27T10:00:{n:02}Z\",\"level\":\"fatal\",\"message\":\"own {n}\",\"webonly\":\"hidden{n}\"}}"
+        )
+    };
+    hosts[1].write("own.log", &(0..20).map(own).collect::<Vec<_>>());
+    hosts[2].write("app.log", &lines("paid", 0..30));
+    wait_for_all(&central, &[&hosts[0], &hosts[1], &hosts[2]], 120);
+    // A record of the central itself is none of theirs, whatever it says of its host.
+    let stream = std::net::TcpStream::connect(("127.0.0.1", central.port)).expect("a connection");
+    let own = b"{\"time\":\"2026-11-27T10:00:00Z\",\"host\":\"pay-1\",\"message\":\"hidden\"}\n";
+    let pushed = client::over(stream, "POST", "/ingest?instance=app", "Content-Type: application/x-ndjson\r\n", own);
+    assert_eq!(pushed.expect("an answer").status, 200);
+    let asked = |path: &str| {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", central.port)).expect("a connection");
+        let day = "start=2026-11-27T00:00:00Z&end=2026-11-28T00:00:00Z&limit=1000";
+        let path = format!("/loki/api/v1/{path}&{day}");
+        let answer = client::over(stream, "GET", &path, "Authorization: Bearer p4y\r\n", b"").expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.body
+    };
+    let json = |path: &str| serde_json::from_str::<Value>(&asked(path)).expect("JSON");
+    let app = "%7Binstance%3D%22app%22%7D";
+    for sealed in [false, true] {
+        if sealed {
+            central.place.said("archive", &["Log20261127"]);
+        }
+        let entries = asked(&format!("query_range?query={app}"));
+        assert_eq!(entries.matches("paid number").count(), 60, "{entries}");
+        let number =
+            |query: &str| json(&format!("query?time=2026-11-28T00:00:00Z&query={query}"))["data"]["result"].clone();
+        let counted = number(&format!("sum(count_over_time({app}[1d]))"));
+        assert_eq!(counted[0]["value"][1], "60", "{counted}");
+        let levels = number(&format!("sum%20by%20(level)(count_over_time({app}[1d]))"));
+        assert_eq!((levels.as_array().map(Vec::len), &levels[0]["value"][1]), (Some(1), &"60".into()), "{levels}");
+        assert_eq!(json(&format!("index/stats?query={app}"))["entries"], 60);
+        assert_eq!(json("label/log_host/values?")["data"], serde_json::json!(["pay-1", "pay-2"]));
+        assert_eq!(json("label/level/values?")["data"], serde_json::json!(["info"]));
+        for path in [
+            format!("query_range?query={app}"),
+            format!("series?match[]={app}"),
+            format!("index/volume?query={app}"),
+            format!("index/volume_range?step=3600&query={app}"),
+            format!("detected_fields?query={app}"),
+            format!("detected_labels?query={app}"),
+            format!("detected_field/webonly/values?query={app}"),
+            format!("patterns?query={app}"),
+            format!("query_range?query={app}%20|%3D%20%22seen%22"),
+            format!("query_range?query=%7Blog_host%3D%22web-1%22%7D"),
+            "labels?".to_owned(),
+            "label/host/values?".to_owned(),
+            "label/webonly/values?".to_owned(),
+        ] {
+            let answer = asked(&path);
+            let shown = answer.replace("webonly/values", "");
+            for secret in ["web-1", "seen number", "hidden", "fatal"] {
+                assert!(!shown.contains(secret), "{path}: {answer}");
+            }
+        }
+    }
+    for daemon in daemons {
+        daemon.stop();
+    }
+    running.stop();
 }
 
 /// A credential for other tables does not write that of its hosts.

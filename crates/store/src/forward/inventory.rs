@@ -3,13 +3,14 @@
 //! A checksum is the sum of hashes of records, so neither the order of records nor the pages that they are in matter. A host
 //! computes those of its records as they are received ([`receive`](super::receive)). Of a record of several rows, the first counts.
 
-use super::receive::{as_received, is_of_host, tables_with_later_rows};
+use super::receive::{SenderName, as_received, is_of_host, tables_with_later_rows};
 use crate::StoreError;
 use crate::format::catalog::{DayState, FileRole, LiveFile};
 use crate::format::sealed::ContentChecksum;
 use crate::read::{Range, Reader, Row};
-use daytable_model::key::DayTable;
+use daytable_model::key::{DayTable, RowKey};
 use daytable_model::property::Property;
+use daytable_model::sender_keys::SenderKeys;
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -48,13 +49,14 @@ impl DayCount {
 ///
 /// The folder cannot be read, or pages were merged or sealed with rows of later commits. They are not while a receiver is noted
 /// to lack these.
-pub fn count_sent(
+pub fn count_sent<'a>(
     reader: &Reader,
-    log_host: &str,
+    sender: impl Into<SenderName<'a>>,
     commit: i64,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<DayCount>>, StoreError> {
-    let mut tables = BTreeSet::new();
+    let SenderName { log_host, in_keys } = sender.into();
+    let (mut sender_keys, mut tables) = (SenderKeys::of(in_keys), BTreeSet::new());
     for day in reader.catalog().days()? {
         // Restored days are copies.
         if day.state == DayState::Open && !day.files.is_empty() {
@@ -65,8 +67,9 @@ pub fn count_sent(
     let mut counts = Vec::with_capacity(tables.len());
     for table in &tables {
         let counted = count(reader, table, &range, goes_on, &mut |row, sum| {
-            let properties: Vec<(&str, Property<'_>)> = row.properties().collect();
-            as_received(properties, log_host, true, |properties| sum.add(row, properties));
+            let mut properties: Vec<(&str, Property<'_>)> = row.properties().collect();
+            let key = sender_keys.key(row.key());
+            as_received(&mut properties, log_host, true, |properties| sum.add(row, key, properties));
         })?;
         match counted {
             Some(count) if count.records > 0 => counts.push(count),
@@ -192,7 +195,7 @@ fn count_of_host(reader: &Reader, table: &DayTable, range: Range, log_host: &str
     let range = Range { contains: Some(log_host.to_owned()), ..range };
     let counted = count(reader, table, &range, &|| true, &mut |row, sum| {
         if is_of_host(row, log_host) {
-            sum.add(row, &row.properties().collect::<Vec<_>>());
+            sum.add(row, row.key(), &row.properties().collect::<Vec<_>>());
         }
     })?;
     Ok(counted.unwrap_or_default())
@@ -202,9 +205,9 @@ fn count_of_host(reader: &Reader, table: &DayTable, range: Range, log_host: &str
 struct Sum(DayCount);
 
 impl Sum {
-    fn add(&mut self, row: &Row, properties: &[(&str, Property<'_>)]) {
+    fn add(&mut self, row: &Row, key: RowKey, properties: &[(&str, Property<'_>)]) {
         let mut one = ContentChecksum::default();
-        one.add_row(&row.partition, row.key(), row.level(), properties.iter().copied());
+        one.add_row(&row.partition, key, row.level(), properties.iter().copied());
         self.0.records += 1;
         self.0.checksum = self.0.checksum.wrapping_add(one.value());
     }

@@ -25,8 +25,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Headers of pages that one look at a file reads at first. More are read if one commit has more.
+/// Headers of pages that one look at a file reads at first, and of how many requests the rows are. More are read if one commit has more.
 const HEADERS_AT_ONCE: usize = 512;
+const REQUESTS_AT_ONCE: usize = 4;
 
 /// Why commits cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +145,7 @@ impl ForwardReader {
         until: i64,
         limits: RequestLimits,
     ) -> Result<CommitPages, ForwardError> {
-        let taken = self.with_headers_after((from, until), limits.pages, |reader, opened, headers, horizon| {
+        let taken = self.with_headers_after((from, until), limits, |reader, opened, headers, horizon| {
             reader.take(opened, headers, horizon, from, limits)
         })?;
         Ok(taken.unwrap_or(CommitPages { pages: Vec::new(), to: from, damaged: 0, is_all: true }))
@@ -153,7 +154,8 @@ impl ForwardReader {
     /// The checksum after this many pages of the next commit, if it has as many.
     pub fn checksum_within(&mut self, from: ForwardPosition, pages: u32) -> Result<Option<u64>, ForwardError> {
         let count = pages as usize;
-        let found = self.with_headers_after((from, i64::MAX), count, |_, _, headers, _| {
+        let limits = RequestLimits { bytes: usize::MAX, raw_bytes: usize::MAX, pages: count };
+        let found = self.with_headers_after((from, i64::MAX), limits, |_, _, headers, _| {
             let of_one =
                 headers.len() >= count && headers.iter().take(count).all(|(_, page)| page.seq == headers[0].1.seq);
             let sum = |sum, (_, page): &(usize, PageRow)| checksum_with(sum, page.header.checksum);
@@ -162,12 +164,12 @@ impl ForwardReader {
         found.map(Option::flatten)
     }
 
-    /// Passes the headers of pages after `from`, this many at least if there are as many, with the last commit that
+    /// Passes the headers of pages after `from`, those of a request at least if there are as many, with the last commit that
     /// they have as a whole, and the last one that there is up to `until`. `None` without a later commit.
     fn with_headers_after<T>(
         &mut self,
         (from, until): (ForwardPosition, i64),
-        pages: usize,
+        limits: RequestLimits,
         pass: impl Fn(&ForwardReader, &[OpenDayFile], Vec<(usize, PageRow)>, (i64, i64)) -> Result<T, ForwardError>,
     ) -> Result<Option<T>, ForwardError> {
         // Before the files, so that their snapshots have all of these commits.
@@ -177,7 +179,8 @@ impl ForwardReader {
             return Ok(None);
         }
         let files = self.files_after(from.commit)?;
-        let mut limit = HEADERS_AT_ONCE.max(pages);
+        let (pages, raw_bytes) = (HEADERS_AT_ONCE.max(limits.pages), limits.raw_bytes.saturating_mul(REQUESTS_AT_ONCE));
+        let mut limit = (pages, raw_bytes);
         loop {
             let mut opened = Vec::with_capacity(files.len());
             let found = self.headers_after(&files, (&committed, last), from, limit, &mut opened);
@@ -189,7 +192,7 @@ impl ForwardReader {
             match result? {
                 Some(passed) => return Ok(Some(passed)),
                 // One commit has more pages in a file.
-                None => limit *= 4,
+                None => limit = (limit.0 * 4, limit.1.saturating_mul(4)),
             }
         }
     }
@@ -213,7 +216,7 @@ impl ForwardReader {
         files: &[LiveFile],
         (committed, last): (&Committed, i64),
         from: ForwardPosition,
-        limit: usize,
+        (pages, raw_bytes): (usize, usize),
         opened: &mut Vec<OpenDayFile>,
     ) -> Result<Option<(Vec<(usize, PageRow)>, i64)>, ForwardError> {
         let (mut headers, mut horizon) = (Vec::new(), last);
@@ -228,18 +231,23 @@ impl ForwardReader {
             let open = &opened[opened.len() - 1];
             begin(open)?;
             let read_to = self.read.get(&file.name).copied().unwrap_or(0);
-            let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 AND seq > ?2 ORDER BY id LIMIT ?3");
-            let read = || {
+            let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 AND seq > ?2 ORDER BY id");
+            let mut read = || {
                 let mut statement = open.connection.prepare_cached(&select)?;
-                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-                let rows = statement.query_map(params![read_to, from.commit, limit], read_header)?;
-                rows.collect::<rusqlite::Result<Vec<PageRow>>>()
+                let (mut found, mut raw) = (Vec::new(), 0usize);
+                for row in statement.query_map(params![read_to, from.commit], read_header)? {
+                    let row: PageRow = row?;
+                    if found.len() >= pages || raw >= raw_bytes {
+                        // Its commit may have pages before it.
+                        horizon = horizon.min(row.seq - 1);
+                        break;
+                    }
+                    raw = raw.saturating_add(row.header.raw_bytes as usize);
+                    found.push(row);
+                }
+                Ok(found)
             };
-            let found = read().map_err(StoreError::sqlite(&open.path))?;
-            let is_limited = found.len() == limit;
-            if let (true, Some(last)) = (is_limited, found.last()) {
-                horizon = horizon.min(last.seq - 1);
-            }
+            let found: Vec<PageRow> = read().map_err(StoreError::sqlite(&open.path))?;
             // What is behind the first page after the position is not read again.
             if let Some(first) = found.iter().filter_map(PageRow::id).min() {
                 self.read.insert(file.name.clone(), first - 1);

@@ -1,6 +1,7 @@
 //! Pages that arrived become rows of this folder.
 //!
-//! Keys, values, layouts and their types stay as they are. Each record gets the field `log_host`, the name of its sender,
+//! Values, layouts and their types stay as they are. Keys get the name of the sender into them ([`SenderKeys`]), so no host has the
+//! key of a record of another one, whatever it sends. Each record gets the field `log_host`, the name of its sender,
 //! and `host` as well where it has none. A record that has a field `log_host` of its own keeps it as `log_host#2`, and its
 //! layout then names that field.
 //!
@@ -22,6 +23,7 @@ use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::line::{LAYOUT, renamed_layout};
 use daytable_model::property::{PROPERTY_NAME_UNITS_MAX, Property};
 use daytable_model::record::Level;
+use daytable_model::sender_keys::SenderKeys;
 use daytable_model::time::Ticks;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -59,6 +61,9 @@ pub struct ReceivedRows {
 /// Where the rows of a sender's day-table go, by their key; `None` if that day is gone.
 pub type PlaceOf<'a> = &'a dyn Fn(&DayTable, RowKey) -> Option<DayTable>;
 
+/// Where all rows of a sender's day-table go, if they go to one table.
+pub type DayOf<'a> = &'a dyn Fn(&DayTable) -> Option<DayTable>;
+
 /// Which rows that are here are looked for before a row is stored.
 #[derive(Clone, Copy)]
 pub enum Existing<'a> {
@@ -73,10 +78,27 @@ pub enum Existing<'a> {
 /// Whether a table has records of the host.
 pub type HasRows<'a> = &'a dyn Fn(&DayTable) -> Result<bool, StoreError>;
 
+/// What a host is called.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderName<'a> {
+    /// The name of now, which its records get.
+    pub log_host: &'a str,
+    /// The one in its keys: that of before stays, so that records which come again are those that are here.
+    pub in_keys: &'a str,
+}
+
+impl<'a> From<&'a str> for SenderName<'a> {
+    fn from(name: &'a str) -> SenderName<'a> {
+        SenderName { log_host: name, in_keys: name }
+    }
+}
+
 /// Turns pages into rows.
 pub struct Receiver<'a> {
     log_host: &'a str,
+    sender_keys: SenderKeys,
     place_of: PlaceOf<'a>,
+    day_of: DayOf<'a>,
     /// Rows that are here already are left out.
     existing: Existing<'a>,
     /// The tables here, with the times of their rows, once they are needed.
@@ -85,15 +107,46 @@ pub struct Receiver<'a> {
     record: Option<(RowKey, DayTable, bool)>,
     /// Keys that have another content here, and in an earlier page: the row that is here counts no more.
     replaced: HashSet<(DayTable, Arc<str>, RowKey)>,
-    open: HashMap<(DayTable, Arc<str>), Batch>,
+    open: OpenBatches,
     rows: ReceivedRows,
+}
+
+/// A batch for each table and partition.
+#[derive(Default)]
+struct OpenBatches {
+    batches: Vec<Batch>,
+    numbers: HashMap<(DayTable, Arc<str>), usize>,
+    /// The number of the last one: the rows of a page mostly go to one.
+    last: usize,
+}
+
+impl OpenBatches {
+    fn of(&mut self, table: &DayTable, partition: &Arc<str>) -> &mut Batch {
+        let is_it = |batch: &Batch| batch.partition == *partition && batch.table == *table;
+        if !self.batches.get(self.last).is_some_and(is_it) {
+            let batches = &mut self.batches;
+            self.last = *self.numbers.entry((table.clone(), partition.clone())).or_insert_with(|| {
+                batches.push(Batch::new(table.clone(), partition.clone()));
+                batches.len() - 1
+            });
+        }
+        &mut self.batches[self.last]
+    }
 }
 
 impl<'a> Receiver<'a> {
     /// A receiver of pages of the host with this name.
-    pub fn new(log_host: &'a str, place_of: PlaceOf<'a>, existing: Existing<'a>) -> Receiver<'a> {
-        let (open, rows) = (HashMap::new(), ReceivedRows::default());
-        Receiver { log_host, place_of, existing, tables: None, record: None, replaced: HashSet::new(), open, rows }
+    pub fn new(sender: impl Into<SenderName<'a>>, place_of: PlaceOf<'a>, existing: Existing<'a>) -> Receiver<'a> {
+        let SenderName { log_host, in_keys } = sender.into();
+        let sender_keys = SenderKeys::of(in_keys);
+        let (replaced, open, rows) = (HashSet::new(), OpenBatches::default(), ReceivedRows::default());
+        let day_of = &|_: &DayTable| None;
+        Receiver { log_host, sender_keys, place_of, day_of, existing, tables: None, record: None, replaced, open, rows }
+    }
+
+    /// The same with what spares a look at each row.
+    pub fn with_days(self, day_of: DayOf<'a>) -> Receiver<'a> {
+        Receiver { day_of, ..self }
     }
 
     /// Adds the rows of a page.
@@ -105,14 +158,17 @@ impl<'a> Receiver<'a> {
         let page = wire.decode()?;
         let ambiguous = check_names(&page)?;
         // A decoded page has keys.
-        let keys = page.keys();
+        let keys: Vec<RowKey> = page.keys().iter().map(|key| self.sender_keys.key(*key)).collect();
+        let key_of = |row: usize| keys.get(row).map(|key| (*key, row));
         match &wire.owner {
-            WireOwner::One(partition) => self.add_rows(wire, &page, keys, partition, &mut (0..page.len()), &ambiguous),
+            WireOwner::One(partition) => {
+                self.add_rows(wire, &page, (0..page.len()).map(key_of).collect(), partition, &ambiguous)
+            }
             WireOwner::Many(_, names) => {
-                let mut rows: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
-                page.each_owner(|row, owner| rows[owner].push(row));
+                let mut rows = vec![Vec::new(); names.len()];
+                page.each_owner(|row, owner| rows[owner].push(key_of(row)));
                 names.iter().zip(rows).try_for_each(|(partition, rows)| {
-                    self.add_rows(wire, &page, keys, partition, &mut rows.into_iter(), &ambiguous)
+                    self.add_rows(wire, &page, rows.into_iter().collect(), partition, &ambiguous)
                 })
             }
         }
@@ -122,27 +178,43 @@ impl<'a> Receiver<'a> {
         &mut self,
         wire: &WirePage,
         page: &Page,
-        keys: &[RowKey],
+        rows: Option<Vec<(RowKey, usize)>>,
         partition: &Arc<str>,
-        rows: &mut dyn Iterator<Item = usize>,
         ambiguous: &HashSet<String>,
     ) -> Result<(), ReceiveError> {
+        let mut rows = rows.ok_or_else(|| BodyError::Damaged("a row has no key".into()))?;
+        // They are in this order, but where sources of one time have other hashes here.
+        rows.sort_by_key(|(key, _)| *key);
+        let (Some((newest, _)), Some((oldest, _))) = (rows.first(), rows.last()) else { return Ok(()) };
+        let times = (oldest.time(), newest.time());
         let mut known: Option<KnownRows<'a>> = None;
+        let day_of_all = (self.day_of)(&wire.table);
         let mut place: Option<(RowKey, Option<DayTable>)> = None;
-        for row in rows {
-            let key = *keys.get(row).ok_or_else(|| BodyError::Damaged("a row has no key".into()))?;
+        let mut properties: Vec<(&str, Property<'_>)> = Vec::new();
+        for (key, row) in rows {
             let is_record = key.item() == 0;
-            // The rows of a record stay together.
-            let day = match &place {
-                Some((of, day)) if of.with_item(0) == key.with_item(0) => day.clone(),
-                _ => (self.place_of)(&wire.table, key),
+            let of_row;
+            let day = match (&day_of_all, &place) {
+                (Some(day), _) => Some(day),
+                // The rows of a record stay together.
+                (None, Some((of, _))) if of.with_item(0) == key.with_item(0) => {
+                    of_row = place.take().and_then(|(_, day)| day);
+                    of_row.as_ref()
+                }
+                (None, _) => {
+                    of_row = (self.place_of)(&wire.table, key);
+                    of_row.as_ref()
+                }
             };
-            place = Some((key, day.clone()));
+            if day_of_all.is_none() {
+                place = Some((key, day.cloned()));
+            }
             let Some(day) = day else {
                 self.rows.expired += u64::from(is_record);
                 continue;
             };
-            let properties: Vec<(&str, Property<'_>)> = page.properties(row).collect();
+            properties.clear();
+            properties.extend(page.properties(row));
             if properties.len() > PROPERTIES_MAX {
                 return Err(BodyError::Damaged("a row has too many properties".into()).into());
             }
@@ -153,8 +225,8 @@ impl<'a> Receiver<'a> {
                 }
             }
             let log_host = self.log_host;
-            as_received(properties, log_host, is_record, |properties| {
-                self.add_row((day, partition), (keys, row), page.level(row), properties, &mut known)
+            as_received(&mut properties, log_host, is_record, |properties| {
+                self.add_row((day, partition), (key, times), page.level(row), properties, &mut known)
             })?;
         }
         Ok(())
@@ -162,74 +234,86 @@ impl<'a> Receiver<'a> {
 
     fn add_row(
         &mut self,
-        (day, partition): (DayTable, &Arc<str>),
-        (keys, row): (&[RowKey], usize),
+        (day, partition): (&DayTable, &Arc<str>),
+        (key, times): (RowKey, (Ticks, Ticks)),
         level: Option<Level>,
         properties: &[(&str, Property<'_>)],
         known: &mut Option<KnownRows<'a>>,
     ) -> Result<(), StoreError> {
-        let Some(key) = keys.get(row).copied() else { return Ok(()) };
         let is_record = key.item() == 0;
-        let mut place = day;
-        // The rows of a record are in one table.
-        let of_record = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
-        let of_record = of_record.map(|(_, table, is_known)| (table.clone(), *is_known));
-        match (self.existing, of_record) {
-            (Existing::Unread, _) => {}
-            // Rows of other tables are found by their first one.
-            (Existing::Elsewhere(..), Some((_, true))) => return Ok(()),
-            (Existing::Elsewhere(..), Some((table, false))) => place = table,
-            (Existing::Elsewhere(..) | Existing::All(_), of_record) => {
-                if known.as_ref().is_none_or(|known| known.table != place) {
-                    *known = Some(self.known_rows(&place, partition, (keys, row))?);
-                }
-                let only = of_record.as_ref().map(|(table, _)| table);
-                let found = match known.as_mut() {
-                    Some(known) => known.find(key, level, properties, (self.log_host, only))?,
-                    None => KnownRow::Absent,
-                };
-                match (&found, only) {
-                    (KnownRow::Same(table) | KnownRow::Other(table), _) | (KnownRow::Absent, Some(table)) => {
-                        place = table.clone();
-                    }
-                    (KnownRow::Absent, None) => {}
-                }
-                let is_replaced =
-                    !self.replaced.is_empty() && self.replaced.contains(&(place.clone(), partition.clone(), key));
-                let is_known = matches!(found, KnownRow::Same(_)) && !is_replaced;
-                if is_record {
-                    self.record = Some((key, place.clone(), is_known));
-                }
-                if is_known {
-                    self.rows.known += u64::from(is_record);
-                    return Ok(());
-                }
-                if matches!(found, KnownRow::Other(_)) {
-                    self.replaced.insert((place.clone(), partition.clone(), key));
+        let elsewhere = match self.existing {
+            Existing::Unread => None,
+            Existing::Elsewhere(..) | Existing::All(_) => {
+                match self.look_up((day, partition), (key, times), level, properties, known)? {
+                    Some(table) => Some(table),
+                    None => return Ok(()),
                 }
             }
-        }
-        self.write((place, partition.clone()), key, level, properties);
+        };
+        self.write((elsewhere.as_ref().unwrap_or(day), partition), key, level, properties);
         self.rows.records += u64::from(is_record);
         Ok(())
     }
 
-    /// The rows that are here of the range of a page, in the table that they go to now and in others.
+    /// The table that a row goes to, by what is here of it; `None` if it is here already.
+    fn look_up(
+        &mut self,
+        (day, partition): (&DayTable, &Arc<str>),
+        (key, times): (RowKey, (Ticks, Ticks)),
+        level: Option<Level>,
+        properties: &[(&str, Property<'_>)],
+        known: &mut Option<KnownRows<'a>>,
+    ) -> Result<Option<DayTable>, StoreError> {
+        let is_record = key.item() == 0;
+        let mut place = day.clone();
+        // The rows of a record are in one table.
+        let of_record = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
+        let of_record = of_record.map(|(_, table, is_known)| (table.clone(), *is_known));
+        // Rows of other tables are found by their first one.
+        if let (Existing::Elsewhere(..), Some((table, is_known))) = (self.existing, &of_record) {
+            return Ok((!is_known).then(|| table.clone()));
+        }
+        if known.as_ref().is_none_or(|known| known.table != place) {
+            *known = Some(self.known_rows(&place, partition, (times.0, key.time()))?);
+        }
+        let only = of_record.as_ref().map(|(table, _)| table);
+        let found = match known.as_mut() {
+            Some(known) => known.find(key, level, properties, (self.log_host, only))?,
+            None => KnownRow::Absent,
+        };
+        match (&found, only) {
+            (KnownRow::Same(table) | KnownRow::Other(table), _) | (KnownRow::Absent, Some(table)) => {
+                place = table.clone();
+            }
+            (KnownRow::Absent, None) => {}
+        }
+        let of_key = (place.clone(), partition.clone(), key);
+        let is_known = matches!(found, KnownRow::Same(_)) && !self.replaced.contains(&of_key);
+        if is_record {
+            self.record = Some((key, place.clone(), is_known));
+        }
+        if is_known {
+            self.rows.known += u64::from(is_record);
+            return Ok(None);
+        }
+        if matches!(found, KnownRow::Other(_)) {
+            self.replaced.insert(of_key);
+        }
+        Ok(Some(place))
+    }
+
+    /// The rows that are here of the times of a page, in the table that they go to now and in others.
     fn known_rows(
         &mut self,
         table: &DayTable,
         partition: &Arc<str>,
-        (keys, from): (&[RowKey], usize),
+        (oldest, newest): (Ticks, Ticks),
     ) -> Result<KnownRows<'a>, StoreError> {
-        let (Some(newest), Some(oldest)) = (keys.get(from).map(RowKey::time), keys.last().map(RowKey::time)) else {
-            return Ok(KnownRows { table: table.clone(), scans: Vec::new() });
-        };
         let range = Range { partitions: Some(vec![partition.to_string()]), from: oldest, to: newest, ..Range::all() };
         match self.existing {
             Existing::Unread => Ok(KnownRows { table: table.clone(), scans: Vec::new() }),
             Existing::Elsewhere(reader, tables, has_rows) => {
-                let mut others = Vec::new();
-                let times = (oldest, newest);
+                let (mut others, times) = (Vec::new(), (oldest, newest));
                 for other in tables.iter().filter(|o| o.may_have_moved(table.table(), table.period(), times)) {
                     if has_rows(&other.table)? {
                         others.push(&other.table);
@@ -252,7 +336,7 @@ impl<'a> Receiver<'a> {
 
     fn write(
         &mut self,
-        place: (DayTable, Arc<str>),
+        (table, partition): (&DayTable, &Arc<str>),
         key: RowKey,
         level: Option<Level>,
         properties: &[(&str, Property<'_>)],
@@ -262,8 +346,7 @@ impl<'a> Receiver<'a> {
             ("Items", Property::Int32(items)) => usize::try_from(*items).ok(),
             _ => None,
         });
-        let (table, partition) = (place.0.clone(), place.1.clone());
-        let batch = self.open.entry(place).or_insert_with(|| Batch::new(table, partition));
+        let batch = self.open.of(table, partition);
         // All rows of a record are in one batch, as their source wrote them.
         let rows = 1 + items.unwrap_or(0).min(usize::from(daytable_model::key::ITEMS_MAX));
         if key.item() == 0 && !batch.has_room(rows, bytes) {
@@ -280,7 +363,7 @@ impl<'a> Receiver<'a> {
     /// All rows.
     pub fn finish(self) -> ReceivedRows {
         let Receiver { open, mut rows, .. } = self;
-        rows.batches.extend(open.into_values().filter(|batch| !batch.is_empty()));
+        rows.batches.extend(open.batches.into_iter().filter(|batch| !batch.is_empty()));
         rows
     }
 }
@@ -316,30 +399,35 @@ fn is_property_name(name: &str) -> bool {
 
 /// Passes the properties of a row as they are received of a host: those of a record with its name, and a field `log_host` of
 /// its own under another one.
-pub(super) fn as_received<T>(
-    properties: Vec<(&str, Property<'_>)>,
-    log_host: &str,
+pub(super) fn as_received<'p, T>(
+    properties: &mut Vec<(&'p str, Property<'p>)>,
+    log_host: &'p str,
     is_record: bool,
     pass: impl FnOnce(&[(&str, Property<'_>)]) -> T,
 ) -> T {
-    let own = rename_own(&properties);
-    let layout = own.as_ref().and_then(|own| layout_of_own(&properties, own));
-    let mut properties = properties;
-    if let Some(own) = &own {
-        properties.retain(|(name, _)| *name != LOG_HOST);
-        properties.push((&own.name, own.value()));
-    }
+    let Some(own) = rename_own(properties) else {
+        add_names(properties, log_host, is_record);
+        return pass(properties);
+    };
+    let layout = layout_of_own(properties, &own);
+    let mut renamed: Vec<(&str, Property<'_>)> =
+        properties.iter().filter(|(name, _)| *name != LOG_HOST).copied().collect();
+    renamed.push((&own.name, own.value()));
     if let Some(layout) = &layout {
-        let layouts = properties.iter_mut().filter(|(name, _)| *name == LAYOUT);
+        let layouts = renamed.iter_mut().filter(|(name, _)| *name == LAYOUT);
         layouts.for_each(|(_, value)| *value = Property::String(layout));
     }
+    add_names(&mut renamed, log_host, is_record);
+    pass(&renamed)
+}
+
+fn add_names<'p>(properties: &mut Vec<(&'p str, Property<'p>)>, log_host: &'p str, is_record: bool) {
     if is_record {
         if !properties.iter().any(|(name, _)| *name == HOST) {
             properties.push((HOST, Property::String(log_host)));
         }
         properties.push((LOG_HOST, Property::String(log_host)));
     }
-    pass(&properties)
 }
 
 /// A field `log_host` of the record itself, under its other name.

@@ -7,6 +7,7 @@ use crate::forward::position::ForwardPosition;
 use crate::forward::reader::{CopyCursor, ForwardError, ForwardReader, RequestLimits};
 use crate::forward::receive::{Existing, Receiver};
 use crate::forward::wire::WirePage;
+use daytable_model::property::Property;
 
 fn limits(bytes: usize, pages: usize) -> RequestLimits {
     RequestLimits { bytes, raw_bytes: bytes, pages }
@@ -254,6 +255,38 @@ fn rows_that_come_again_stay_in_the_table_of_before() {
             rows.batches.iter().filter(|batch| batch.table.table().as_str() == name).map(Batch::records).sum()
         };
         assert_eq!((in_table("Pay"), in_table("Log") > 0, rows.known > 0), expected, "{name} {looked_for}");
+    }
+    [sender, receiver].into_iter().for_each(|store| store.close().expect("closed"));
+}
+
+/// Sources of one time have other hashes at the receiver, and so another order. Their rows are known none the less when they come again,
+/// and equal keys of two hosts are two records.
+#[test]
+fn equal_keys_of_two_hosts_are_two_records_in_whatever_order() {
+    let (host, central) = (Folder::new(), Folder::new());
+    let (sender, receiver) = (host.open(), central.open());
+    let mut sent = Batch::new(table(day(0)), "web-1".into());
+    for n in 0..90u64 {
+        let mut row = sent.begin(RowKey::new(day(0).plus(seconds(n / 30)), n % 30, n), None);
+        row.add("Message", Property::String("equal"));
+        row.finish();
+    }
+    assert!(commit(&sender, vec![sent], 1));
+    let pages = reader_rewound(&host).0;
+    let here = |table: &DayTable, _: RowKey| Some(table.clone());
+    for (number, name, expected) in
+        [(1, "web-1", (90, 0)), (2, "web-2", (90, 0)), (3, "web-1", (0, 90)), (4, "web-2", (0, 90))]
+    {
+        let reader = Reader::open(&central.path()).expect("opened");
+        let mut rows = Receiver::new(name, &here, Existing::All(&reader));
+        pages.iter().for_each(|page| rows.add(page).expect("rows"));
+        let rows = rows.finish();
+        assert_eq!((rows.records, rows.known), expected, "{name}");
+        assert!(commit(&receiver, rows.batches, number));
+    }
+    let reader = Reader::open(&central.path()).expect("opened");
+    for name in ["web-1", "web-2"] {
+        assert_eq!(inventory::count_received(&reader, &table(day(0)), name).expect("counted").records, 90);
     }
     [sender, receiver].into_iter().for_each(|store| store.close().expect("closed"));
 }

@@ -77,9 +77,9 @@ impl ForwardSteps {
         self.queue.take(|answer| CommitStep::AdmitCertificate((name, tables), credential, answer))
     }
 
-    /// Records the report of a host.
-    pub fn note_report(&self, origin: FolderOrigin, report: String) -> Result<(), StoreError> {
-        self.queue.take(|answer| CommitStep::NoteReport(origin, report, answer))
+    /// Records the report of a host, and the processes that speak for it.
+    pub fn note_report(&self, origin: FolderOrigin, report: String, processes: String) -> Result<(), StoreError> {
+        self.queue.take(|answer| CommitStep::NoteReport(origin, (report, processes), answer))
     }
 
     /// Ends all credentials of a host. Returns whether there were any.

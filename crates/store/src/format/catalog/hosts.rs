@@ -11,6 +11,7 @@ pub use super::values::SecretHash;
 use crate::StoreError;
 use crate::format::forward_intervals::{HeadInterval, HostAdvance, ReceivedCommits};
 use crate::format::forward_position::{FolderOrigin, ForwardPosition};
+use daytable_model::property::to_hex;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -56,6 +57,10 @@ pub struct HostCredential {
 pub struct ForwardingHost {
     /// The name: the value of `log_host`. Empty fields are those of an invited host that was not heard of.
     pub name: String,
+    /// The name that its keys have in them.
+    pub name_in_keys: String,
+    /// The processes that spoke for the folder last, as the receiver noted them; empty before the first.
+    pub processes: String,
     /// Its folder; `None` if it was not heard of yet.
     pub origin: Option<FolderOrigin>,
     /// What was received of it.
@@ -192,7 +197,8 @@ fn entries_of(history: &[u8]) -> Vec<(i64, u64)> {
 
 const HOSTS: &str = "
     SELECT host.name, host.origin, epoch, commits, pages, checksum, copies, copied, records, expired, report, seen,
-           head_after, head_after_checksum, head_commits, head_pages, head_checksum, credential.given, credential.tables
+           head_after, head_after_checksum, head_commits, head_pages, head_checksum, credential.given, credential.tables,
+           name_in_keys, processes
     FROM host LEFT JOIN host_credential AS credential ON credential.origin = host.origin AND NOT credential.is_successor";
 
 fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
@@ -200,6 +206,8 @@ fn read_host(row: &Row<'_>) -> rusqlite::Result<ForwardingHost> {
     let given: Option<i64> = row.get(17)?;
     Ok(ForwardingHost {
         name: row.get(0)?,
+        name_in_keys: row.get(19)?,
+        processes: row.get(20)?,
         origin: Some(FolderOrigin(row.get(1)?)),
         received: ReceivedCommits {
             epoch: row.get(2)?,
@@ -274,7 +282,9 @@ impl Catalog {
             let is_known = hosts.iter().any(|host: &ForwardingHost| host.name == name);
             if !is_known {
                 hosts.push(ForwardingHost {
+                    name_in_keys: name.clone(),
                     name,
+                    processes: String::new(),
                     origin: None,
                     received: ReceivedCommits::default(),
                     records: 0,
@@ -377,9 +387,10 @@ impl Catalog {
             if let Some(other) = other.filter(|_| !may_rename) {
                 return Ok(OriginBinding::OfHost(other));
             }
-            let insert = "INSERT INTO host(origin, name, seen) VALUES (?1, ?2, ?3)
+            let insert = "INSERT INTO host(origin, name, seen, name_in_keys) VALUES (?1, ?2, ?3, ?4)
                           ON CONFLICT (origin) DO UPDATE SET name = ?2, seen = ?3";
-            transaction.execute(insert, params![origin.0, name, now.get()])?;
+            let in_keys = name_in_keys(transaction, &name, origin)?;
+            transaction.execute(insert, params![origin.0, name, now.get(), in_keys])?;
             super::host_renewal::end_others(transaction, credential, origin)?;
             let bind = "UPDATE host_credential SET origin = ?2 WHERE hash = ?1";
             transaction.execute(bind, params![credential, origin.0])?;
@@ -387,10 +398,17 @@ impl Catalog {
         })
     }
 
-    /// Records the report of a host, and when it came.
-    pub(crate) fn note_report(&mut self, origin: &FolderOrigin, report: &str, now: Ticks) -> Result<(), StoreError> {
-        let update = "UPDATE host SET report = ?2, seen = ?3 WHERE origin = ?1";
-        self.change(|transaction| transaction.execute(update, params![origin.0, report, now.get()]).map(drop))
+    /// Records the report of a host, when it came, and the processes that speak for it.
+    pub(crate) fn note_report(
+        &mut self,
+        origin: &FolderOrigin,
+        (report, processes): (&str, &str),
+        now: Ticks,
+    ) -> Result<(), StoreError> {
+        let update = "UPDATE host SET report = ?2, processes = ?3, seen = ?4 WHERE origin = ?1";
+        self.change(|transaction| {
+            transaction.execute(update, params![origin.0, report, processes, now.get()]).map(drop)
+        })
     }
 
     /// The credential of a host that shows a certificate with this name, for these tables. It is made at the first time.
@@ -445,6 +463,18 @@ fn is_revoked(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     connection.query_row(select, [name], |row| row.get(0))
 }
 
+/// The name in the keys of a folder that is new: that of an earlier one of this host, whose records may come again. A name that was
+/// given to a host which is called otherwise since is not that of another one.
+fn name_in_keys(connection: &Connection, name: &str, origin: &FolderOrigin) -> rusqlite::Result<String> {
+    let select = "SELECT name_in_keys FROM host WHERE name = ?1 ORDER BY name_in_keys <> ?1, seen DESC LIMIT 1";
+    if let Some(known) = connection.query_row(select, [name], |row| row.get(0)).optional()? {
+        return Ok(known);
+    }
+    let select = "SELECT EXISTS (SELECT 1 FROM host WHERE name_in_keys = ?1)";
+    let is_given: bool = connection.query_row(select, [name], |row| row.get(0))?;
+    Ok(if is_given { format!("{name} {}", to_hex(&origin.0)) } else { name.to_owned() })
+}
+
 fn are_many(connection: &Connection) -> rusqlite::Result<bool> {
     let count = "SELECT max((SELECT count(*) FROM host_credential), (SELECT count(*) FROM host))";
     Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))? >= HOSTS_MAX)
@@ -454,6 +484,38 @@ fn are_many(connection: &Connection) -> rusqlite::Result<bool> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Which name the keys of a folder have, by the folders and names that were bound before: a host keeps the one that it had.
+    #[test]
+    fn keys_have_the_first_name_of_their_host() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut catalog = Catalog::open_to_repair(folder.path()).expect("made");
+        let (mut bound, now) = (0u8, Ticks::MIN);
+        let mut bind = |catalog: &mut Catalog, origin: u8, name: &str| {
+            bound += 1;
+            let (code, expires) = ([bound; 32], now.plus(std::time::Duration::from_secs(60)));
+            let tables = TableBounds::default();
+            let invitation = Invitation { code, name: name.into(), expires, is_reusable: false, tables };
+            catalog.invite(&invitation, now).expect("invited");
+            catalog.join(&code, None, &[100 + bound; 32], now).expect("written").expect("joined");
+            let origin = FolderOrigin([origin; 16]);
+            let binding = catalog.bind_origin(&[100 + bound; 32], &origin, true, now).expect("written");
+            assert_eq!(binding, OriginBinding::Bound);
+            let host = catalog.forwarding_host(&origin).expect("read").expect("a host");
+            assert_eq!(host.name, name);
+            host.name_in_keys
+        };
+        assert_eq!(bind(&mut catalog, 1, "web-1"), "web-1");
+        assert_eq!(bind(&mut catalog, 2, "web-1"), "web-1", "its folder was lost");
+        assert_eq!(bind(&mut catalog, 2, "db-1"), "web-1", "it was renamed");
+        assert_eq!(bind(&mut catalog, 3, "db-1"), "web-1", "and lost its folder afterwards");
+        assert_eq!(bind(&mut catalog, 1, "db-2"), "web-1");
+        let other = bind(&mut catalog, 4, "web-1");
+        assert!(other.starts_with("web-1 0404"), "another host has the name now: {other}");
+        assert_eq!(bind(&mut catalog, 5, "web-1"), other);
+        assert!(catalog.forget_host("web-1").expect("forgotten"));
+        assert_eq!(bind(&mut catalog, 6, "db-3"), "db-3");
+    }
 
     proptest! {
         /// The history is bounded, ascends, has the newest entry, and reaches back to the first one.

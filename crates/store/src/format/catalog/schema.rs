@@ -193,6 +193,8 @@ const FORWARDING: &str = "
     CREATE TABLE host(                       -- how far hosts were received
         origin BLOB PRIMARY KEY,
         name TEXT NOT NULL,
+        name_in_keys TEXT NOT NULL,          -- the first one, or that of an earlier folder of the host
+        processes TEXT NOT NULL DEFAULT '',  -- those that spoke for the folder last, JSON
         epoch INTEGER NOT NULL DEFAULT 1,    -- raised whenever both sides went back to a common commit
         commits INTEGER NOT NULL DEFAULT 0,  -- the position (forward/position.rs)
         pages INTEGER NOT NULL DEFAULT 0,

@@ -75,7 +75,8 @@ pub enum CommitStep {
     UseSuccessor(SecretHash, FolderOrigin, StepAnswer<bool>),
     /// The name of the certificate with its tables, and its credential.
     AdmitCertificate((String, TableBounds), SecretHash, StepAnswer<Result<(), JoinRefusal>>),
-    NoteReport(FolderOrigin, String, StepAnswer<()>),
+    /// The origin, its report, and its processes.
+    NoteReport(FolderOrigin, (String, String), StepAnswer<()>),
     RevokeHost(String, StepAnswer<bool>),
     ForgetHost(String, StepAnswer<bool>),
 

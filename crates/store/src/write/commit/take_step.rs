@@ -56,7 +56,9 @@ impl Committer {
             AdmitCertificate((name, tables), credential, answer) => {
                 answer.give(self.catalog.admit_certificate((&name, &tables), &credential, time::now()));
             }
-            NoteReport(origin, report, answer) => answer.give(self.catalog.note_report(&origin, &report, time::now())),
+            NoteReport(origin, (report, processes), answer) => {
+                answer.give(self.catalog.note_report(&origin, (&report, &processes), time::now()));
+            }
             RevokeHost(name, answer) => answer.give(self.catalog.revoke_host(&name)),
             ForgetHost(name, answer) => answer.give(self.catalog.forget_host(&name)),
 
