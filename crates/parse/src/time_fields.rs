@@ -118,8 +118,8 @@ fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
 /// The best field, and its time.
 fn find(fields: &[Field<'_>], defaults: &TimestampDefaults) -> Option<(String, Ticks)> {
     let points = fields.iter().filter_map(|field| {
-        let rank = rank_of(&field.name)?;
-        Some((rank, field, timestamp::read_with(&field.value, defaults)?))
+        let time = timestamp::read_with(&field.value, defaults)?;
+        Some((rank_of(&field.name)?, field, time))
     });
     if let Some((_, field, time)) = points.min_by_key(|(rank, ..)| *rank) {
         return Some((field.name.clone().into_owned(), time));

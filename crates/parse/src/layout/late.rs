@@ -11,6 +11,8 @@
 use super::shape::letter;
 use crate::level_names::foreign;
 use daytable_model::record::Level;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// Bytes of a line that are searched.
 const WITHIN: usize = 160;
@@ -33,6 +35,9 @@ fn of_sign(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         ("ℹ", Level::Info),
     ];
     let text = line.get(from..)?.trim_ascii_start();
+    if text.as_bytes().first()?.is_ascii() {
+        return None;
+    }
     let (sign, level) = SIGNS.iter().find(|(sign, _)| text.starts_with(sign))?;
     let start = line.len() - text.len();
     Some((*level, start, start + sign.len()))
@@ -48,10 +53,15 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let end = (from + WITHIN).min(bytes.len());
     let (mut at, mut plain, mut is_in_group) = (from, 0, false);
     while at < end {
-        let start = at + bytes[at..end].iter().position(|byte| is_letter(*byte))?;
-        if let Some(bracket) = bytes[at..start].iter().rfind(|byte| matches!(byte, b'[' | b']')) {
-            is_in_group = *bracket == b'[';
+        match bytes[at] {
+            letter if is_letter(letter) => {}
+            sign => {
+                is_in_group = sign == b'[' || is_in_group && sign != b']';
+                at += 1;
+                continue;
+            }
         }
+        let start = at;
         if let Some(length) = symbol(&bytes[start..]) {
             at = start + length;
             continue;
@@ -73,9 +83,10 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         {
             return Some((level, start, stop));
         }
-        if (may_be_level(before, after, stop - start) || is_set_off())
-            && let Some(word) = line.get(start..stop)
-            && let Some(level) = level_of(word, plain == 0)
+        let may_be = may_be_level(before, after, stop - start);
+        if let Some(word) = line.get(start..stop)
+            && let Some(level) = level_of(word, plain == 0 && (may_be || is_cell(bytes, start, stop)))
+            && (may_be || is_set_off())
             // `SERVICE ALERT: text`
             && (level != Level::Alert || plain == 0)
             && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
@@ -152,7 +163,7 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
 pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     const WITHIN: usize = 64;
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
-    let start = from + memchr::memmem::find(text, b" [")? + 2;
+    let start = from + memchr::memchr_iter(b'[', text).find(|at| *at > 0 && text[at - 1] == b' ')? + 1;
     let length = line.as_bytes()[start..].iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     let word =
         line.get(start..start + length).filter(|word| word.len() > 2 && line[start + length..].starts_with("] "))?;
@@ -161,9 +172,10 @@ pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usiz
 
 /// The level that a pair behind another pair names: `service(O): time="…" level=warning msg="text"`.
 pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" level="));
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
     let first = memchr::memchr(b'=', text)?;
-    let start = from + first + memchr::memmem::find(&text[first..], b" level=")? + " level=".len();
+    let start = from + first + NAME.find(&text[first..])? + NAME.needle().len();
     let value = line.get(start..)?;
     let start = start + usize::from(value.starts_with('"'));
     let word = line.get(start..)?.split([' ', '"']).next()?;

@@ -129,9 +129,16 @@ pub(super) fn full_time(text: &str, defaults: &TimestampDefaults) -> FullTime {
     super::timestamp::at_start(bytes, defaults).map(FullTime::of).unwrap_or_default()
 }
 
-/// Whether an open record may be a stack trace: it begins with neither a time nor an object.
+/// Whether an open record may be a stack trace: it begins with neither a time, a priority nor an object.
 pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
-    !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), defaults).is_none()
+    match open.as_bytes() {
+        [b'{', ..] => false,
+        // Most lines need no closer look.
+        [_, _, b':', b'0'..=b'9', _, b':', ..] | [_, _, _, _, b'-' | b'/', b'0'..=b'9', _, b'-' | b'/', ..] => false,
+        [_, _, _, b' ', b' ' | b'0'..=b'9', b'0'..=b'9', b' ', _, _, b':', ..] => false,
+        [b'<', b'0'..=b'9', ..] => syslog::priority(open).is_none(),
+        bytes => super::timestamp::at_start(bytes, defaults).is_none(),
+    }
 }
 
 /// Whether a line begins with a level and has no time.

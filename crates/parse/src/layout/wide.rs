@@ -209,6 +209,7 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
 /// sign are minutes west of UTC. The time counts as read where the clock stands.
 #[cold]
 fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    line.starts_with('<').then_some(())?;
     let value = |name: &str| {
         let start = line.find(name)? + name.len();
         Some((start, line.get(start..)?.split('"').next()?))
@@ -255,32 +256,13 @@ pub(crate) fn likely<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
 /// The first point in time with at most this many ordinary words before it.
 fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
-    let is_border = |byte: u8| {
-        matches!(
-            byte,
-            b' ' | b'\t'
-                | b'='
-                | b'('
-                | b'['
-                | b'<'
-                | b'>'
-                | b'"'
-                | b'\''
-                | b'|'
-                | b':'
-                | b';'
-                | b','
-                | b'@'
-                | b'{'
-                | b'#'
-                | b'!'
-        )
-    };
+    let is_border = |byte: u8| b" \t=([<>\"'|:;,@{#!".contains(&byte);
     // `--2025-11-21 08:00:01--  text`
     let is_ruled = |at: usize| at == 2 && bytes.starts_with(b"--");
-    (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at)).find_map(|at| {
-        let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
-        let found = begins.then(|| timestamp::at_start(bytes.get(at..)?, defaults)).flatten()?;
+    let begins = |at: &usize| bytes[*at].is_ascii_digit() || bytes[*at].is_ascii_uppercase();
+    let is_set_off = |at: &usize| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at);
+    (0..bytes.len().min(WITHIN)).filter(|at| begins(at) && is_set_off(at)).find_map(|at| {
+        let found = timestamp::at_start(bytes.get(at..)?, defaults)?;
         let is_in_element = at > 0 && bytes[at - 1] == b'>';
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric()) || is_in_element;
         let seen = defaults.seen.get();

@@ -183,6 +183,7 @@ pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Optio
 
 /// Minutes east of UTC of a word that is only an offset: `+0100`.
 pub(super) fn whole_offset(word: &str) -> Option<i64> {
+    word.starts_with(['+', '-']).then_some(())?;
     offset::offset(word.as_bytes())
         .filter(|(_, length)| *length == word.len() && length > &3)
         .map(|(minutes, _)| minutes)

@@ -57,9 +57,11 @@ impl<'a> LineHeader<'a> {
             let is_cell = place > 0 && lead[place - 1].is_some_and(|last| is_bar(self.line, &last));
             let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered || is_cell))?;
             // `0000-00-00 00:00:00 INFO text` has a date, but none that exists.
-            let is_digits = matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit()
-                || word.bytes().filter(u8::is_ascii_digit).count() > 5);
-            if self.by_clock && is_digits {
+            let is_digits = || {
+                matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit()
+                    || word.bytes().filter(u8::is_ascii_digit).count() > 5)
+            };
+            if self.by_clock && is_digits() {
                 return None;
             }
             lead[place] = Some(token);

@@ -21,9 +21,9 @@ impl<'a> LineHeader<'a> {
             // `PHP Warning: text`: capitals before the level name the source of the warning.
             let is_named = place == 1 && token.mark == b':' && before[0].is_some_and(|first| is_capital(first.kinds));
             let may_be_small = plain == 0 && (place == 0 || dash || is_named);
-            let has_pairs = before.iter().flatten().any(is_pair);
+            let has_pairs = || before.iter().flatten().any(is_pair);
             if let Some((level, start, end)) = self.level_of(&token, may_be_small)
-                && (!has_pairs || matches!(token.kind, WordKind::Group(_)))
+                && (!has_pairs() || matches!(token.kind, WordKind::Group(_)))
                 // `SERVICE ALERT: text`
                 && (level != Level::Alert || !before.iter().flatten().any(|token| is_capital(token.kinds)))
             {
@@ -246,7 +246,10 @@ impl<'a> LineHeader<'a> {
 /// Whether a word is a pair without quotes, as loggers write what belongs to a record before its level.
 fn is_pair(token: &Token<'_>) -> bool {
     let WordKind::Word(word) = token.kind else { return false };
-    let Some((name, value)) = word.split_once('=').filter(|_| token.kinds & kinds::PROSE != 0) else { return false };
+    if token.kinds & kinds::PROSE == 0 {
+        return false;
+    }
+    let Some((name, value)) = word.split_once('=') else { return false };
     let is_name = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     is_name(name) && !value.is_empty() && kinds_of(value) & kinds::PROSE == 0
 }
