@@ -10,12 +10,16 @@
 
 use super::shape::letter;
 use crate::level_names::foreign;
+use crate::pairs::skip_spaces;
+use crate::scan;
 use daytable_model::record::Level;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
 /// Bytes of a line that are searched.
 const WITHIN: usize = 160;
+/// Words in which the number of a message is looked for.
+const NUMBER_WORDS_MAX: usize = 3;
 /// Bytes of the longest word for a level.
 const LEVEL_BYTES_MAX: usize = 40;
 
@@ -159,6 +163,29 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
     Some((level, start, start + word.len()))
 }
 
+/// The letter that ends the number of a message as IBM's programs write it, within the first words: `BIP2228E: text`.
+pub(super) fn of_number(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let bytes = line.as_bytes();
+    let mut at = from;
+    for _ in 0..NUMBER_WORDS_MAX {
+        at = skip_spaces(bytes, at);
+        let word = bytes.get(at..)?;
+        let letters = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+        let digits = word[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if (3..=6).contains(&letters) && (4..=6).contains(&digits) {
+            let level = match word[letters + digits..] {
+                [b'I', b':' | b' ', ..] => Level::Info,
+                [b'W', b':' | b' ', ..] => Level::Warn,
+                [b'E' | b'S', b':' | b' ', ..] => Level::Error,
+                _ => return None,
+            };
+            return Some((level, at, at + letters + digits + 1));
+        }
+        at = scan::space(bytes, at);
+    }
+    None
+}
+
 /// A level in capitals alone in brackets within the first words of a message: `(?@192.0.2.4) [WARNING] text`.
 pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     const WITHIN: usize = 64;
@@ -269,7 +296,11 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
     if word.len() == 1 {
         return letter(word.as_bytes()[0]);
     }
-    Level::from_word(word).or_else(|| foreign(word, is_first))
+    // `DeprecationWarning: text`
+    let is_kind_of_warning = || word.len() > 7 && word.ends_with("Warning") && word.as_bytes()[0].is_ascii_uppercase();
+    Level::from_word(word)
+        .or_else(|| foreign(word, is_first))
+        .or_else(|| (is_first && is_kind_of_warning()).then_some(Level::Warn))
 }
 
 /// Whether the signs around a word show that it is a level.
@@ -281,7 +312,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     let is_bordered = before.is_none_or(|byte| {
         !byte.is_ascii_alphanumeric()
             && !matches!(byte, b'-' | b'_' | b'.' | b'"' | b'\'')
-            && (byte != b'=' || start == 1)
+            // `=ERROR REPORT====`
+            && (byte != b'=' || is_alone(bytes, start))
     });
     if !is_bordered {
         return matches!(after, [] | [b' ', ..]) && is_named(bytes, start);
@@ -303,6 +335,10 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || bytes[..start] == *b"[ " && after.starts_with(b" |")
                 // `[Parent 1234: Main Thread]: D/nsHttp text`
                 || plain < 2 && word != "A" && matches!(bytes[..start], [.., b']', b':', b' '] | [.., b']', b' ']) && is_tag(after)
+                // `app/shop.rb:3:5: W: text`
+                || plain == 0 && matches!(bytes[..start], [.., b'0'..=b'9', b':', b' ']) && after.starts_with(b": ") && matches!(word, "I" | "W" | "E" | "F")
+                // `0.00.123.456 I main: text`
+                || plain == 0 && word != "A" && is_spaced && is_uptime(&bytes[..start]) && is_before_colon(after)
                 // `[TASK_MANAGER    ]I: text`
                 || plain == 0 && before == Some(b']') && after.starts_with(b": ") && matches!(word, "D" | "I" | "W" | "E" | "F")
                 // A column of letters: `T-140   E BROKER`.
@@ -396,6 +432,17 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     }
 }
 
+/// Whether digits with dots between them are all that stands before a letter.
+fn is_uptime(before: &[u8]) -> bool {
+    let before = before.trim_ascii();
+    before.len() > 6 && before.contains(&b'.') && before.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+}
+
+/// Whether the next word ends in a colon.
+fn is_before_colon(after: &[u8]) -> bool {
+    after.split(|byte| *byte == b' ').nth(1).is_some_and(|word| word.len() > 2 && word.ends_with(b":"))
+}
+
 /// Whether a slash and a name of three characters or more follow a letter: not in `I/O`.
 fn is_tag(after: &[u8]) -> bool {
     matches!(after, [b'/', rest @ ..] if rest.iter().take(3).filter(|byte| byte.is_ascii_alphanumeric()).count() == 3)
@@ -479,7 +526,11 @@ fn is_message_of_glib(bytes: &[u8], start: usize, stop: usize) -> bool {
 
 /// Whether a word stands at the start, after a space, or after the `=` that begins an Erlang report.
 fn is_alone(bytes: &[u8], start: usize) -> bool {
-    start.checked_sub(1).is_none_or(|before| matches!(bytes[before], b' ' | b'\t') || before == 0)
+    let is_space = |at: usize| matches!(bytes[at], b' ' | b'\t');
+    match start {
+        0 | 1 => true,
+        _ => is_space(start - 1) || bytes[start - 1] == b'=' && is_space(start - 2),
+    }
 }
 
 #[cfg(test)]
@@ -492,6 +543,16 @@ mod tests {
         assert_eq!(level("1.2 Some Large Product GE 14 <Warning> (thread=main): late"), Some(Level::Warn));
         assert_eq!(level("the page has an <error> in it"), None);
         assert_eq!(level("a < b"), None);
+    }
+
+    #[test]
+    fn the_letter_behind_the_number_of_a_message_is_its_level() {
+        let level = |line| of_number(line, 0).map(|found| found.0);
+        assert_eq!(level(" BIP2228E: late"), Some(Level::Error));
+        assert_eq!(level(" 1A2B main CWWKF0011I: ready"), Some(Level::Info));
+        assert_eq!(level(" one two three BIP2228E: late"), None);
+        assert_eq!(level(" ABC1234X late"), None);
+        assert_eq!(level(" ISO8601 late"), None);
     }
 
     #[test]
@@ -567,6 +628,13 @@ mod tests {
             (" ⚠ late", Some(Level::Warn)),
             ("⨯ error: late", Some(Level::Error)),
             ("a ⚠ sign", None),
+            ("app/shop.rb:3:5: W: late", Some(Level::Warn)),
+            ("0.00.123.456 W main: late", Some(Level::Warn)),
+            ("3.5 I think: late", None),
+            ("(node:7) [DEP0040] DeprecationWarning: late", Some(Level::Warn)),
+            ("a DeprecationWarning was written", None),
+            (" =ERROR REPORT==== late", Some(Level::Error)),
+            ("x=ERROR late", None),
             ("ERROR in ./src/x.js 3:5", Some(Level::Error)),
             ("bdev.c:12:register: *ERROR*: late", Some(Level::Error)),
             ("catalog info Late", Some(Level::Info)),

@@ -138,8 +138,22 @@ pub(crate) fn goes_on_with_level(open: &str, line: &str, is_usual: bool) -> bool
     }
 }
 
+/// Whether a line goes on with the open document of YAML, which `---` begins; `None` where no document is open, or where the
+/// line is of none.
+pub(crate) fn goes_on_with_document(open: &str, line: &str) -> Option<bool> {
+    matches!(open.as_bytes(), b"---" | [b'-', b'-', b'-', b'\n', ..]).then_some(())?;
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    let is_inner =
+        is_inner(line) || line.starts_with("- ") || line.split_once(':').is_some_and(|(name, _)| is_name(name));
+    (is_inner || line == "---").then_some(is_inner)
+}
+
 /// Whether a line without an indent continues an open record without a header.
 pub(crate) fn goes_on(open: &str, line: &str) -> bool {
+    // Most lines of programs that write no date begin with a clock, and no line of a trace does.
+    if matches!(line.as_bytes(), [b'0'..=b'2', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9', b':', ..]) {
+        return false;
+    }
     if line.is_empty() || WITHIN.iter().any(|words| line.starts_with(words)) {
         return true;
     }

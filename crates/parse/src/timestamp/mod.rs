@@ -57,15 +57,17 @@ pub struct TimestampDefaults {
 impl Default for TimestampDefaults {
     /// UTC, a time of reading that gives no year, and months first.
     fn default() -> TimestampDefaults {
-        TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN, order: DateOrder::Month }
+        TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN, order: DateOrder::default() }
     }
 }
 
 /// What comes first in a date such as `05/11/2026`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DateOrder {
-    /// The month, unless its number is above 12.
+    /// As [`DateOrder::Month`], unless the day first alone gives about the time of reading: nothing is known of the source.
     #[default]
+    Unknown,
+    /// The month, unless its number is above 12.
     Month,
     /// The day, unless the other number is above 12.
     Day,
@@ -79,7 +81,7 @@ impl DateOrder {
     /// The month and the day of two numbers.
     fn month_and_day(self, first: u32, second: u32) -> (u32, u32) {
         let is_month_first = match self {
-            DateOrder::Month => first <= 12,
+            DateOrder::Unknown | DateOrder::Month => first <= 12,
             DateOrder::Day => second > 12,
             DateOrder::OnlyMonth => true,
             DateOrder::OnlyDay => false,
@@ -166,7 +168,8 @@ pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Optio
     let since_midnight = cursor.clock(b':', clock::Seconds::Optional)?;
     let has_seconds = text.get(..cursor.at)?.iter().filter(|byte| **byte == b':').count() > 1;
     let has_half = text.get(..cursor.at)?.ends_with(b"M");
-    (has_seconds || has_half).then_some(())?;
+    // `08:00 [Warning] text`
+    (has_seconds || has_half || matches!(cursor.rest(), [b' ', b'[', b'A'..=b'Z' | b'a'..=b'z', ..])).then_some(())?;
     let (zone, length) = written_zone::zone(cursor.rest())?;
     cursor.at += length;
     // No record is of a year that no clock shows.

@@ -73,10 +73,11 @@ impl<'a> LineHeader<'a> {
             .is_some_and(|rest| matches!(rest, [b'-', b' ', ..] | [b'-', b'>', b' ', ..]))
     }
 
-    /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:`.
+    /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:` or `name.INFO`.
     fn joined_level(&mut self, token: &Token<'a>) -> bool {
         let WordKind::Word(joined) = token.kind else { return false };
-        if token.mark == b':'
+        if token.mark != b','
+            && token.kinds & kinds::DOT != 0
             && let Some((channel, word)) = joined.rsplit_once('.')
             && let Some(level) = Level::from_word(word).filter(|_| is_capital(kinds_of(word)))
         {
