@@ -207,7 +207,7 @@ pub(super) fn tells_time(name: &str) -> bool {
 }
 
 /// How much a name speaks of the time of its record, 0 most.
-fn rank_of(name: &str) -> Option<usize> {
+pub(super) fn rank_of(name: &str) -> Option<usize> {
     let lower = name.to_ascii_lowercase();
     let last = lower.rsplit('.').next().unwrap_or(&lower).trim_start_matches('_');
     let has = |words: &[&str]| words.iter().any(|word| last.contains(word));

@@ -412,7 +412,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', rest @ ..] if is_named_large && is_from(rest) => start == 0 || bytes[..start].ends_with(b": "),
         // `Error in <File::open>: text`, `ERROR in ./src/x.js 3:5`
         [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => {
-            is_place_of_error(rest) || is_capital && rest.starts_with(b"./")
+            is_place_of_error(rest) || rest.starts_with(b"/") || is_capital && rest.starts_with(b"./")
         }
         // `warn  - text`
         rest if plain == 0 && is_spaced && is_before_a_sign(rest) => true,
@@ -609,6 +609,7 @@ mod tests {
             ("(P1234-T5678)Error( 456): late", Some(Level::Error)),
             ("Warning 1: late", Some(Level::Warn)),
             ("Error in the file", None),
+            ("warning in /etc/local.zeek, line 12: late", Some(Level::Warn)),
             ("[DISK    ]E: late", Some(Level::Error)),
             ("a[i]E: late", Some(Level::Error)),
             ("a[i]X: late", None),

@@ -175,6 +175,7 @@ pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDef
     let begins = |line: &str| {
         is_column(line)
             || is_starred(line)
+            || is_counted(line)
             || is_timed(line)
             || wide::is_timed(line, defaults)
             || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
@@ -200,6 +201,11 @@ fn is_column(line: &str) -> bool {
 fn is_listed(line: &str) -> bool {
     let sign = line.trim_start().split_once(' ').and_then(|(_, rest)| rest.chars().next());
     sign.is_some_and(|sign| !sign.is_ascii() && !sign.is_alphanumeric())
+}
+
+/// `   1.234 Info main.cpp:12: text`: a time since the start, and a level.
+fn is_counted(line: &str) -> bool {
+    line.trim_start().starts_with(|first: char| first.is_ascii_digit()) && wide::level_alone(line).is_some()
 }
 
 /// ` ***WARNING: text`
@@ -368,6 +374,14 @@ fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Opti
             let level = (open == 1 || is_capital || bytes[letters] == b':').then(|| Level::from_word(word)).flatten();
             if let Some(level) = level.filter(|_| is_capital && letters > 2) {
                 return Some((level, at, at + letters));
+            }
+            // `JS ERROR: text`, but `SERVICE ALERT: text`
+            let second = line.get(at + letters + 1..).filter(|_| is_capital && bytes[letters] == b' ');
+            if let Some((word, _)) = second.and_then(|rest| rest.split_once(": "))
+                && word.bytes().all(|byte| byte.is_ascii_uppercase())
+                && let Some(level) = Level::from_word(word).filter(|level| *level != Level::Alert)
+            {
+                return Some((level, at + letters + 1, at + letters + 1 + word.len()));
             }
             level.is_some()
         }

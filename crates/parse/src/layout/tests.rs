@@ -57,6 +57,12 @@ fn times_in_braces_and_behind_a_word_are_those_of_their_line() {
         assert_eq!((parsed.record.level, parsed.record.time.is_some()), (level, has_time), "{line}");
     }
     assert!(first("Note: some files are old").is_none());
+    for (message, level) in
+        [("JS ERROR: late", Some(Level::Error)), ("SERVICE ALERT: late", None), ("A ERRORS: late", None)]
+    {
+        let line = format!("Nov 20 00:05:45 web-1 app[7]: {message}");
+        assert_eq!(first(&line).expect("a header").record.level, level, "{message}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! line counts. The message is the whole line, because nothing says what the rest means.
 
 use super::sketch::Sketch;
-use super::{LayoutContext, is_column, late, shape, trace};
+use super::{LayoutContext, is_column, is_counted, late, shape, trace};
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use crate::{Format, Parsed, json};
@@ -33,7 +33,8 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     let may_be_timed = context.is_unknown || context.habits.is_wide();
     // Beside lines that begin with a level, others have theirs further within. Few lines without a time are records of their
     // own beside lines with one.
-    let is_open = may_be_timed || context.usual == Some(Format::Text) && (!trace::is_inner(line) || is_column(line));
+    let is_open = may_be_timed
+        || context.usual == Some(Format::Text) && (!trace::is_inner(line) || is_column(line) || is_counted(line));
     let is_rare = may_be_timed || context.habits.is_timed();
     if !is_rare && memchr::memchr3(b':', b'[', b'!', line.as_bytes()).is_none() {
         return None;

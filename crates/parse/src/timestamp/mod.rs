@@ -32,7 +32,7 @@ pub(crate) mod zone;
 pub(super) use epoch::read as epoch;
 
 use daytable_model::record::Value;
-use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_MINUTE, Ticks};
+use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
 use std::ops::RangeInclusive;
 use written_zone::WrittenZone;
 use zone::Zone;
@@ -204,7 +204,7 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
     match value {
         Value::String(text) => match at_start(text.as_bytes(), defaults) {
             Some(stamp) if stamp.length == text.len() => Some(stamp.time),
-            _ => epoch::read(text).or_else(|| epoch::wrapped(text)),
+            _ => epoch::read(text).or_else(|| epoch::wrapped(text)).or_else(|| of_parts(text, defaults)),
         },
         Value::Int64(number) => epoch::of_whole(u64::try_from(*number).ok()?),
         // The shortest digits of this number are the written digits, up to microseconds. Arithmetic on the number
@@ -212,6 +212,22 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
         Value::Double(number) => epoch::read(&number.to_string()),
         Value::Boolean(_) | Value::Binary(_) => None,
     }
+}
+
+/// `[2025,11,21,8,0,1,123000000]`: the parts of a time of day from the year on, as Jackson writes them; seconds and nanoseconds
+/// may be left out.
+fn of_parts(text: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    let mut parts = [0u32; 7];
+    let mut count = 0;
+    for part in inner.split(',') {
+        *parts.get_mut(count)? = part.trim_ascii().parse().ok()?;
+        count += 1;
+    }
+    let [year, month, day, hour, minute, second, nanos] = parts;
+    (count >= 5 && hour < 24 && minute < 60 && second < 60 && nanos < 1_000_000_000).then_some(())?;
+    let since_midnight = i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + i64::from(nanos / 100);
+    point((i32::try_from(year).ok()?, month, day), since_midnight, WrittenZone::Unwritten, defaults)
 }
 
 /// The point in time at which clocks show this. `zone` is the zone in the timestamp.

@@ -163,6 +163,18 @@ fn dates_with_slashes_are_in_the_order_of_their_source() {
 }
 
 #[test]
+fn a_list_of_the_parts_of_a_time() {
+    let read = |text: &'static str| read_with(&Value::String(text.into()), &defaults()).map(|time| time.to_string());
+    assert_eq!(read("[2026,11,21,8,0,1,123000000]").as_deref(), Some("2026-11-21T08:00:01.123Z"));
+    assert_eq!(read("[2026, 11, 21, 8, 0]").as_deref(), Some("2026-11-21T08:00:00Z"));
+    for other in
+        ["[2026,11,21]", "[2026,13,21,8,0]", "[2026,11,21,24,0]", "[1,2,3,4,5]", "[]", "[2026,11,21,8,0,1,2,3]"]
+    {
+        assert_eq!(read(other), None, "{other}");
+    }
+}
+
+#[test]
 fn a_date_of_an_unknown_order_is_the_one_near_the_time_of_reading() {
     use super::DateOrder::{Month, Unknown};
     let [november, may] = ["2026-11-05T10:00:00Z", "2026-05-11T10:00:00Z"];
