@@ -265,11 +265,13 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a text is a counter, a host or a task, each with a colon after it or with digits or marks in it.
 fn is_origin(text: &str) -> bool {
-    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/*".contains(&byte);
-    let words = text.split(' ').filter(|word| !word.is_empty());
-    pieces(text).all(|piece| piece.bytes().all(in_name))
-        && words.clone().count() <= 4
-        && words.clone().all(|word| word.ends_with([':', '*', '.']) || word.bytes().any(|byte| byte.is_ascii_digit()))
+    let in_name = |byte: &u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'.'..=b':' | b'_' | b'-' | b'*');
+    let is_of_origin = |word: &[u8]| {
+        (matches!(word.last(), Some(b':' | b'*' | b'.')) || word.iter().any(u8::is_ascii_digit))
+            && word.iter().all(in_name)
+    };
+    let mut words = text.as_bytes().split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    words.by_ref().take(4).all(is_of_origin) && words.next().is_none()
 }
 
 /// Adds the host and the other names before the time of a device. Counters tell nothing.
@@ -414,9 +416,9 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
 
 /// The place after a word like `local0.info` at `at`, which says the priority of a datagram again.
 fn named_again(line: &str, at: usize) -> Option<usize> {
-    let token = token(line, at)?;
-    let is_again = matches!(token.kind, WordKind::Word(word) if named_severity(word).is_some());
-    is_again.then(|| skip_spaces(line.as_bytes(), token.end))
+    let end = scan::space(line.as_bytes(), at);
+    named_severity(line.get(at..end)?.trim_end_matches([':', ',']))?;
+    Some(skip_spaces(line.as_bytes(), end))
 }
 
 fn take_severity(header: &mut LineHeader<'_>, (level, start, end): (Level, usize, usize)) {
