@@ -52,16 +52,14 @@ pub(super) struct Calendar {
     order: DateOrder,
 }
 
-/// The last part of what [`Calendar::save`] writes, where days come first.
-const DAYS_FIRST: &str = " day";
+/// The last parts of what [`Calendar::save`] writes, where it is known what comes first.
+const ORDERS: [(&str, DateOrder); 2] = [(" day", DateOrder::Day), (" month", DateOrder::Month)];
 
 impl Calendar {
     /// Reads what [`Calendar::save`] wrote.
     pub(super) fn restore(saved: &str) -> Calendar {
-        let (saved, order) = match saved.strip_suffix(DAYS_FIRST) {
-            Some(saved) => (saved, DateOrder::Day),
-            None => (saved, DateOrder::Month),
-        };
+        let known = ORDERS.iter().find_map(|(name, order)| Some((saved.strip_suffix(name)?, *order)));
+        let (saved, order) = known.unwrap_or((saved, DateOrder::Unknown));
         let (missing, until) = saved.split_once(' ').unwrap_or_default();
         let missing = match missing {
             "year" => Missing::Year,
@@ -73,7 +71,7 @@ impl Calendar {
 
     /// What is known, as text; none where nothing is.
     pub(super) fn save(&self) -> Option<String> {
-        let order = if self.order == DateOrder::Day { DAYS_FIRST } else { "" };
+        let order = ORDERS.iter().find(|(_, order)| *order == self.order).map_or("", |(name, _)| name);
         let name = match self.missing {
             Missing::Nothing if order.is_empty() => return None,
             Missing::Nothing => "nothing",
@@ -176,7 +174,7 @@ impl Calendar {
                 return Ok(calendar);
             }
         }
-        calendar.order = dates.map_or(DateOrder::Month, |dates| dates.order(written));
+        calendar.order = dates.map_or(DateOrder::Unknown, |dates| dates.order(written));
         calendar.begin(&times, written);
         Ok(calendar)
     }

@@ -19,6 +19,7 @@ use super::builder::RecordBuilder;
 use super::csv_fields::CsvFields;
 use super::names::{self, Role, role_of};
 use super::pairs;
+use super::time_fields;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Record, Value};
 use daytable_model::time::Ticks;
@@ -80,6 +81,13 @@ impl CsvHeader {
                 _ => None,
             };
             columns.push(Column { role: role(&name, &english), part, name: name.into_owned() });
+        }
+        // Where no name is known for the time, the column is it whose name speaks of one most: `created_at,actor,action`.
+        if !columns.iter().any(|column| column.part.is_some() || matches!(column.role, Some((Role::Time, _)))) {
+            let speaking = columns.iter_mut().filter_map(|column| Some((time_fields::rank_of(&column.name)?, column)));
+            if let Some((_, column)) = speaking.min_by_key(|(rank, _)| *rank) {
+                column.role = Some((Role::Time, names::TABLE_TIME));
+            }
         }
         if cells.is_open || cells.is_broken || columns.len() < 2 || columns.iter().all(|column| column.role.is_none()) {
             return None;
@@ -207,6 +215,20 @@ fn joined_time(date: &str, clock: &str, defaults: &TimestampDefaults) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_whose_name_speaks_of_a_time_is_the_time_of_a_table() {
+        let time = |head: &str, line: &str| {
+            let record = CsvHeader::read(head)?.record(line, &TimestampDefaults::default())?;
+            record.time.map(|time| time.to_string())
+        };
+        assert_eq!(
+            time("created_at,actor,action", "2026-11-21T08:00:01Z,error,a").as_deref(),
+            Some("2026-11-21T08:00:01Z")
+        );
+        assert_eq!(time("actor,action", "2026-11-21T08:00:01Z,a"), None);
+        assert_eq!(CsvHeader::read("created by, the next, one"), None);
+    }
     use daytable_model::record::{Field, Level};
     use proptest::prelude::*;
 

@@ -48,16 +48,16 @@ const FIRST: [(&str, Level); 2] = [("success", Level::Info), ("log", Level::Info
 
 /// The level of a word of another language, in any case.
 fn of_language(word: &str) -> Option<Level> {
-    // Most words are none, and each costs an allocation.
-    let lower = (4..=40).contains(&word.len()).then(|| word.to_lowercase())?;
-    FOREIGN.iter().find(|(known, _)| *known == lower).map(|(_, level)| *level)
+    // Most words are none, and small letters of other alphabets cost an allocation.
+    let lower = ((4..=40).contains(&word.len()) && !word.is_ascii()).then(|| word.to_lowercase());
+    let word = lower.as_deref().unwrap_or(word);
+    FOREIGN.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, level)| *level)
 }
 
 /// The level of a word of another language, or of one that is a level only where nothing else stands before it.
 pub(super) fn foreign(word: &str, is_first: bool) -> Option<Level> {
-    let is_written_large =
-        word.chars().next().is_some_and(|first| first.is_uppercase() || !first.is_alphabetic()) || !word.is_ascii();
-    (is_first && (is_written_large && word.len() > 3 || word == "LOG")).then_some(())?;
+    let is_small = || word.as_bytes()[0].is_ascii_lowercase() && word.is_ascii();
+    (is_first && (word.len() > 3 && !is_small() || word == "LOG")).then_some(())?;
     let first = || FIRST.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, level)| *level);
     of_language(word).or_else(first)
 }

@@ -70,6 +70,7 @@ fn is_code(code: &str) -> bool {
 
 /// Whether a line continues the slow query `open`; `None` if `open` is not a slow query.
 pub(super) fn goes_on(open: &str, line: &str) -> Option<bool> {
+    open.starts_with("# ").then_some(())?;
     let (first, rest) = open.split_once('\n').unwrap_or((open, ""));
     let has_user = is_user(first) || is_user(rest);
     let is_slow = is_time(first) || is_user(first);

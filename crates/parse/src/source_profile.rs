@@ -16,7 +16,7 @@ use super::line_templates::{self, LayoutCache, LineReader, ReadLayout};
 use super::lines::LineCut;
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
-use super::time_fields::{self, TimeFields};
+use super::time_fields::{self, LevelField, TimeFields};
 use super::timestamp::zone::Zone;
 use super::timestamp::{DateOrder, FullTime, TimestampDefaults};
 use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
@@ -246,6 +246,10 @@ impl SourceProfile {
         if let Some(goes_on) = structured::goes_on(open, text, &self.headers) {
             return goes_on && options.format != FormatChoice::Only(Format::Plain);
         }
+        if let Some(goes_on) = trace::goes_on_with_document(open, text).filter(|_| options.format == FormatChoice::Auto)
+        {
+            return goes_on;
+        }
         if trace::is_inner(text) && layout::begins_with_indent(layout::first_line(open), text, &defaults) {
             return false;
         }
@@ -260,7 +264,8 @@ impl SourceProfile {
             known => known,
         };
         if !self.begins_as(usual, habits, text, options) {
-            return true;
+            // A record that has its level already does not go on with another one.
+            return !(layout::has_level_alone(text) && layout::has_level(open, &defaults));
         }
         if options.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
             return false;
@@ -382,7 +387,7 @@ impl SourceProfile {
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
         let cut = raw.filter(|raw| raw.is_cut());
         let rest = cut.and_then(|raw| raw.cut.as_ref()?.rest.as_ref()).map(|rest| &*rest.object);
-        let knew_time = self.headers.time.name().is_some();
+        let (knew_time, knew_level) = (self.headers.time.name().is_some(), self.headers.level.is_known());
         let (mut parsed, read) = if let Some(record) = cut.and_then(|_| cut_object(text, rest, options, &defaults)) {
             let parsed = Parsed::of(record, Format::Json);
             self.learn(&parsed);
@@ -417,6 +422,9 @@ impl SourceProfile {
                     if !knew_time {
                         // A name that was learned from this record may be, or contain, the secret, and is saved as well.
                         self.headers.time = TimeFields::default();
+                    }
+                    if !knew_level {
+                        self.headers.level = LevelField::default();
                     }
                     self.layouts.clean(clean, text, raw, &self.gap)
                 }
@@ -553,6 +561,9 @@ impl SourceProfile {
         if parsed.record.time.is_none() {
             self.find_time(parsed, defaults);
         }
+        if parsed.record.level.is_none() && self.headers.level.is_open() {
+            self.find_level(parsed);
+        }
     }
 
     #[cold]
@@ -564,6 +575,14 @@ impl SourceProfile {
         parsed.record.time = time_fields::of_audit(&parsed.record.message);
         if parsed.record.time.is_none() {
             self.headers.time.settle(&mut parsed.record, defaults);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_level(&mut self, parsed: &mut Parsed<'_>) {
+        if has_named_fields(parsed.format) && parsed.format != Format::Syslog {
+            self.headers.level.settle(&mut parsed.record);
         }
     }
 

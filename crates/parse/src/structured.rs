@@ -6,7 +6,7 @@
 
 use super::calendar::Calendar;
 use super::time_doubt::TimeDoubt;
-use super::time_fields::TimeFields;
+use super::time_fields::{LevelField, TimeFields};
 use super::timestamp::TimestampDefaults;
 use super::{
     Format, access, apache_error, csv, haproxy, ltsv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c,
@@ -21,6 +21,8 @@ pub(super) struct Headers {
     csv: Option<Table>,
     /// The field that is the time, where no name is known for it.
     pub(super) time: TimeFields,
+    /// The field that is the level, likewise.
+    pub(super) level: LevelField,
     /// What looks like a time, where no record has one.
     pub(super) doubt: TimeDoubt,
     /// The year and the day that times leave out.
@@ -36,6 +38,8 @@ struct Table {
 
 /// What stands before the saved name of a field that is the time.
 const TIME_MARK: char = '=';
+/// What stands before the saved name of a field that is the level.
+const LEVEL_MARK: char = '^';
 /// What stands before what looks like a time.
 const DOUBT_MARK: char = '!';
 /// What stands before what is known about missing years and days.
@@ -58,6 +62,8 @@ impl Headers {
                 headers.doubt = TimeDoubt::restore(doubt);
             } else if let Some(name) = line.strip_prefix(TIME_MARK) {
                 headers.time = TimeFields::restore(name);
+            } else if let Some(name) = line.strip_prefix(LEVEL_MARK) {
+                headers.level = LevelField::restore(name);
             } else if !headers.w3c.learn(line) {
                 let (mark, line) = line.split_at_checked(1).unwrap_or_default();
                 headers.csv = csv::CsvHeader::read(line).map(|header| Table { header, is_confirmed: mark == "+" });
@@ -76,8 +82,12 @@ impl Headers {
             saved.push(if table.is_confirmed { '+' } else { '?' });
             saved.push_str(table.header.save());
         }
-        let known =
-            [(TIME_MARK, self.time.save()), (DOUBT_MARK, self.doubt.save()), (CALENDAR_MARK, self.calendar.save())];
+        let known = [
+            (TIME_MARK, self.time.save()),
+            (LEVEL_MARK, self.level.save()),
+            (DOUBT_MARK, self.doubt.save()),
+            (CALENDAR_MARK, self.calendar.save()),
+        ];
         for (mark, line) in known {
             let Some(line) = line else { continue };
             if !saved.is_empty() {

@@ -83,6 +83,61 @@ impl TimeFields {
     }
 }
 
+/// The field whose words are the levels of a source's records, where no field has a known name for them: `status`, `label` and
+/// names that speak of a level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LevelField {
+    name: Option<Box<str>>,
+    /// Records without a level that had no such field, up to [`TRIES_MAX`].
+    tries: u8,
+}
+
+impl LevelField {
+    /// Reads what [`LevelField::save`] wrote.
+    pub(super) fn restore(saved: &str) -> LevelField {
+        let TimeFields { name, tries } = TimeFields::restore(saved);
+        LevelField { name, tries }
+    }
+
+    /// What is known, as text of one line.
+    pub(super) fn save(&self) -> Option<String> {
+        TimeFields { name: self.name.clone(), tries: self.tries }.save()
+    }
+
+    /// Whether the field is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Whether a record may have its level in such a field.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_known() || self.tries < TRIES_MAX
+    }
+
+    /// Gives a record without a level that of its field, and keeps the choice.
+    pub(super) fn settle(&mut self, record: &mut Record<'_>) {
+        let level_of = |field: &Field<'_>| text(&field.value).and_then(Level::from_word);
+        let fields = record.fields.iter().take(FIELDS_MAX);
+        if let Some(known) = &self.name {
+            record.level = fields.clone().find(|field| *field.name == **known).and_then(level_of);
+        } else if self.tries < TRIES_MAX {
+            let found =
+                fields.clone().find_map(|field| Some((field, level_of(field).filter(|_| tells_level(&field.name))?)));
+            match found.filter(|(field, _)| !field.name.contains('\n')) {
+                Some((field, level)) => (self.name, record.level) = (Some((*field.name).into()), Some(level)),
+                None => self.tries += 1,
+            }
+        }
+    }
+}
+
+/// Whether a name speaks of the level of its record.
+fn tells_level(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let last = lower.rsplit('.').next().unwrap_or(&lower);
+    matches!(last, "status" | "label") || last.contains("level") || last.contains("severity")
+}
+
 /// The time and the level of the first object in an array that is all that a record has: `{"Records":[{"eventTime":…}]}`.
 fn of_array(value: &Value<'_>, defaults: &TimestampDefaults, depth: usize) -> Option<(Ticks, Option<Level>)> {
     let inner = text(value)?.strip_prefix('[').filter(|inner| inner.starts_with('{') && depth < ARRAYS_MAX)?;
@@ -118,8 +173,8 @@ fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
 /// The best field, and its time.
 fn find(fields: &[Field<'_>], defaults: &TimestampDefaults) -> Option<(String, Ticks)> {
     let points = fields.iter().filter_map(|field| {
-        let rank = rank_of(&field.name)?;
-        Some((rank, field, timestamp::read_with(&field.value, defaults)?))
+        let time = timestamp::read_with(&field.value, defaults)?;
+        Some((rank_of(&field.name)?, field, time))
     });
     if let Some((_, field, time)) = points.min_by_key(|(rank, ..)| *rank) {
         return Some((field.name.clone().into_owned(), time));
@@ -152,7 +207,7 @@ pub(super) fn tells_time(name: &str) -> bool {
 }
 
 /// How much a name speaks of the time of its record, 0 most.
-fn rank_of(name: &str) -> Option<usize> {
+pub(super) fn rank_of(name: &str) -> Option<usize> {
     let lower = name.to_ascii_lowercase();
     let last = lower.rsplit('.').next().unwrap_or(&lower).trim_start_matches('_');
     let has = |words: &[&str]| words.iter().any(|word| last.contains(word));
@@ -193,6 +248,25 @@ mod tests {
         ] {
             assert_eq!(chosen(&members).map(|found| found.0).as_deref(), name, "{members:?}");
         }
+    }
+
+    #[test]
+    fn a_level_has_the_field_that_had_one_first() {
+        let mut known = LevelField::default();
+        let mut level = |members: &[(&'static str, &'static str)]| {
+            let fields = members
+                .iter()
+                .map(|(name, value)| Field { name: (*name).into(), value: Value::String((*value).into()) });
+            let mut record = Record { fields: fields.collect(), ..Record::default() };
+            known.settle(&mut record);
+            known = LevelField::restore(&known.save().expect("something is known"));
+            record.level
+        };
+        assert_eq!(level(&[("kind", "error"), ("message", "info")]), None);
+        assert_eq!(level(&[("status", "200"), ("state", "error")]), None);
+        assert_eq!(level(&[("label", "Warning"), ("status", "ok")]), Some(Level::Warn));
+        assert_eq!(level(&[("status", "error"), ("label", "System")]), None);
+        assert_eq!(level(&[("status", "info"), ("label", "Error")]), Some(Level::Error));
     }
 
     #[test]

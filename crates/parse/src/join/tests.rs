@@ -79,6 +79,36 @@ fn indented_lines_continue_the_record_before_them() {
 }
 
 #[test]
+fn a_level_set_off_at_the_margin_begins_a_record_below_one_with_a_level() {
+    for (input, expected) in [
+        ("@ INFO a\nERROR: b\n@ INFO c\n", &["@ INFO a", "ERROR: b", "@ INFO c"][..]),
+        ("@ INFO a\n[error] b\n", &["@ INFO a", "[error] b"]),
+        ("@ INFO  a\n                    WARNING  b\n", &["@ INFO  a", "                    WARNING  b"]),
+        ("@ ERROR a\nError: b\n    at c (/a.js:1:2)\n", &["@ ERROR a\nError: b\n    at c (/a.js:1:2)"]),
+        ("@ ERROR a\nerror: b\n    at c (/a.js:1:2)\n", &["@ ERROR a\nerror: b\n    at c (/a.js:1:2)"]),
+        ("@ 192.0.2.4 GET /a\n[ ERROR ] b\n", &["@ 192.0.2.4 GET /a\n[ ERROR ] b"]),
+        ("@ org.example.A b\nSEVERE: c\n", &["@ org.example.A b\nSEVERE: c"]),
+        ("@ INFO a\n\tpanic: b\n", &["@ INFO a\n\tpanic: b"]),
+    ] {
+        assert_eq!(texts(input), expected, "{input:?}");
+    }
+}
+
+#[test]
+fn a_document_of_yaml_is_one_record() {
+    let document = "---\nid: a\nlabels:\n  x: y\nitems:\n- z\ntime: '@'";
+    assert_eq!(texts(&format!("{document}\n{document}\n")), [document, document]);
+    assert_eq!(texts("---\nwords alone\n---\n"), ["---", "words alone", "---"]);
+}
+
+#[test]
+fn a_trace_belongs_to_the_record_above_it_where_times_have_no_date() {
+    let failed =
+        "08:00:02.123 | ERROR | it failed\nTraceback (most recent call last):\n  File \"a.py\", line 1\nValueError: b";
+    assert_eq!(texts(&format!("08:00:01.123 | INFO | a\n{failed}\n")), ["08:00:01.123 | INFO | a", failed]);
+}
+
+#[test]
 fn an_unchanged_record_is_borrowed() {
     let (profile, options) = (SourceProfile::default(), options(1000));
     for (input, is_borrowed) in

@@ -19,8 +19,10 @@ pub(super) fn is_facility(word: &str) -> bool {
 
 /// The severity of `local0.err` and `auth|security:info`, which daemons write into files in place of the priority.
 pub(super) fn named_severity(word: &str) -> Option<Level> {
-    let (facility, severity) = word.split_once(['.', ':'])?;
-    facility.split('|').any(is_facility).then(|| Level::from_word(severity))?
+    let sign = word.bytes().position(|byte| matches!(byte, b'.' | b':'))?;
+    // Many words have such a sign, and few end in a level.
+    let level = Level::from_word(word.get(sign + 1..)?)?;
+    word.get(..sign)?.split('|').any(is_facility).then_some(level)
 }
 
 /// The facility beside a named severity.

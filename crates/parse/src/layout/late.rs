@@ -10,10 +10,16 @@
 
 use super::shape::letter;
 use crate::level_names::foreign;
+use crate::pairs::skip_spaces;
+use crate::scan;
 use daytable_model::record::Level;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// Bytes of a line that are searched.
 const WITHIN: usize = 160;
+/// Words in which the number of a message is looked for.
+const NUMBER_WORDS_MAX: usize = 3;
 /// Bytes of the longest word for a level.
 const LEVEL_BYTES_MAX: usize = 40;
 
@@ -33,6 +39,9 @@ fn of_sign(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         ("ℹ", Level::Info),
     ];
     let text = line.get(from..)?.trim_ascii_start();
+    if text.as_bytes().first()?.is_ascii() {
+        return None;
+    }
     let (sign, level) = SIGNS.iter().find(|(sign, _)| text.starts_with(sign))?;
     let start = line.len() - text.len();
     Some((*level, start, start + sign.len()))
@@ -48,10 +57,15 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let end = (from + WITHIN).min(bytes.len());
     let (mut at, mut plain, mut is_in_group) = (from, 0, false);
     while at < end {
-        let start = at + bytes[at..end].iter().position(|byte| is_letter(*byte))?;
-        if let Some(bracket) = bytes[at..start].iter().rfind(|byte| matches!(byte, b'[' | b']')) {
-            is_in_group = *bracket == b'[';
+        match bytes[at] {
+            letter if is_letter(letter) => {}
+            sign => {
+                is_in_group = sign == b'[' || is_in_group && sign != b']';
+                at += 1;
+                continue;
+            }
         }
+        let start = at;
         if let Some(length) = symbol(&bytes[start..]) {
             at = start + length;
             continue;
@@ -73,9 +87,10 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         {
             return Some((level, start, stop));
         }
-        if (may_be_level(before, after, stop - start) || is_set_off())
-            && let Some(word) = line.get(start..stop)
-            && let Some(level) = level_of(word, plain == 0)
+        let may_be = may_be_level(before, after, stop - start);
+        if let Some(word) = line.get(start..stop)
+            && let Some(level) = level_of(word, plain == 0 && (may_be || is_cell(bytes, start, stop)))
+            && (may_be || is_set_off())
             // `SERVICE ALERT: text`
             && (level != Level::Alert || plain == 0)
             && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
@@ -148,11 +163,34 @@ pub(super) fn in_angles(line: &str, from: usize) -> Option<(Level, usize, usize)
     Some((level, start, start + word.len()))
 }
 
+/// The letter that ends the number of a message as IBM's programs write it, within the first words: `BIP2228E: text`.
+pub(super) fn of_number(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let bytes = line.as_bytes();
+    let mut at = from;
+    for _ in 0..NUMBER_WORDS_MAX {
+        at = skip_spaces(bytes, at);
+        let word = bytes.get(at..)?;
+        let letters = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+        let digits = word[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if (3..=6).contains(&letters) && (4..=6).contains(&digits) {
+            let level = match word[letters + digits..] {
+                [b'I', b':' | b' ', ..] => Level::Info,
+                [b'W', b':' | b' ', ..] => Level::Warn,
+                [b'E' | b'S', b':' | b' ', ..] => Level::Error,
+                _ => return None,
+            };
+            return Some((level, at, at + letters + digits + 1));
+        }
+        at = scan::space(bytes, at);
+    }
+    None
+}
+
 /// A level in capitals alone in brackets within the first words of a message: `(?@192.0.2.4) [WARNING] text`.
 pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     const WITHIN: usize = 64;
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
-    let start = from + memchr::memmem::find(text, b" [")? + 2;
+    let start = from + memchr::memchr_iter(b'[', text).find(|at| *at > 0 && text[at - 1] == b' ')? + 1;
     let length = line.as_bytes()[start..].iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     let word =
         line.get(start..start + length).filter(|word| word.len() > 2 && line[start + length..].starts_with("] "))?;
@@ -161,9 +199,10 @@ pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usiz
 
 /// The level that a pair behind another pair names: `service(O): time="…" level=warning msg="text"`.
 pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" level="));
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
     let first = memchr::memchr(b'=', text)?;
-    let start = from + first + memchr::memmem::find(&text[first..], b" level=")? + " level=".len();
+    let start = from + first + NAME.find(&text[first..])? + NAME.needle().len();
     let value = line.get(start..)?;
     let start = start + usize::from(value.starts_with('"'));
     let word = line.get(start..)?.split([' ', '"']).next()?;
@@ -257,7 +296,11 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
     if word.len() == 1 {
         return letter(word.as_bytes()[0]);
     }
-    Level::from_word(word).or_else(|| foreign(word, is_first))
+    // `DeprecationWarning: text`
+    let is_kind_of_warning = || word.len() > 7 && word.ends_with("Warning") && word.as_bytes()[0].is_ascii_uppercase();
+    Level::from_word(word)
+        .or_else(|| foreign(word, is_first))
+        .or_else(|| (is_first && is_kind_of_warning()).then_some(Level::Warn))
 }
 
 /// Whether the signs around a word show that it is a level.
@@ -269,7 +312,8 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
     let is_bordered = before.is_none_or(|byte| {
         !byte.is_ascii_alphanumeric()
             && !matches!(byte, b'-' | b'_' | b'.' | b'"' | b'\'')
-            && (byte != b'=' || start == 1)
+            // `=ERROR REPORT====`
+            && (byte != b'=' || is_alone(bytes, start))
     });
     if !is_bordered {
         return matches!(after, [] | [b' ', ..]) && is_named(bytes, start);
@@ -291,6 +335,10 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || bytes[..start] == *b"[ " && after.starts_with(b" |")
                 // `[Parent 1234: Main Thread]: D/nsHttp text`
                 || plain < 2 && word != "A" && matches!(bytes[..start], [.., b']', b':', b' '] | [.., b']', b' ']) && is_tag(after)
+                // `app/shop.rb:3:5: W: text`
+                || plain == 0 && matches!(bytes[..start], [.., b'0'..=b'9', b':', b' ']) && after.starts_with(b": ") && matches!(word, "I" | "W" | "E" | "F")
+                // `0.00.123.456 I main: text`
+                || plain == 0 && word != "A" && is_spaced && is_uptime(&bytes[..start]) && is_before_colon(after)
                 // `[TASK_MANAGER    ]I: text`
                 || plain == 0 && before == Some(b']') && after.starts_with(b": ") && matches!(word, "D" | "I" | "W" | "E" | "F")
                 // A column of letters: `T-140   E BROKER`.
@@ -364,7 +412,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', rest @ ..] if is_named_large && is_from(rest) => start == 0 || bytes[..start].ends_with(b": "),
         // `Error in <File::open>: text`, `ERROR in ./src/x.js 3:5`
         [b' ', b'i', b'n', b' ', rest @ ..] if start == 0 => {
-            is_place_of_error(rest) || is_capital && rest.starts_with(b"./")
+            is_place_of_error(rest) || rest.starts_with(b"/") || is_capital && rest.starts_with(b"./")
         }
         // `warn  - text`
         rest if plain == 0 && is_spaced && is_before_a_sign(rest) => true,
@@ -382,6 +430,17 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
         _ => false,
     }
+}
+
+/// Whether digits with dots between them are all that stands before a letter.
+fn is_uptime(before: &[u8]) -> bool {
+    let before = before.trim_ascii();
+    before.len() > 6 && before.contains(&b'.') && before.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+}
+
+/// Whether the next word ends in a colon.
+fn is_before_colon(after: &[u8]) -> bool {
+    after.split(|byte| *byte == b' ').nth(1).is_some_and(|word| word.len() > 2 && word.ends_with(b":"))
 }
 
 /// Whether a slash and a name of three characters or more follow a letter: not in `I/O`.
@@ -467,7 +526,11 @@ fn is_message_of_glib(bytes: &[u8], start: usize, stop: usize) -> bool {
 
 /// Whether a word stands at the start, after a space, or after the `=` that begins an Erlang report.
 fn is_alone(bytes: &[u8], start: usize) -> bool {
-    start.checked_sub(1).is_none_or(|before| matches!(bytes[before], b' ' | b'\t') || before == 0)
+    let is_space = |at: usize| matches!(bytes[at], b' ' | b'\t');
+    match start {
+        0 | 1 => true,
+        _ => is_space(start - 1) || bytes[start - 1] == b'=' && is_space(start - 2),
+    }
 }
 
 #[cfg(test)]
@@ -480,6 +543,16 @@ mod tests {
         assert_eq!(level("1.2 Some Large Product GE 14 <Warning> (thread=main): late"), Some(Level::Warn));
         assert_eq!(level("the page has an <error> in it"), None);
         assert_eq!(level("a < b"), None);
+    }
+
+    #[test]
+    fn the_letter_behind_the_number_of_a_message_is_its_level() {
+        let level = |line| of_number(line, 0).map(|found| found.0);
+        assert_eq!(level(" BIP2228E: late"), Some(Level::Error));
+        assert_eq!(level(" 1A2B main CWWKF0011I: ready"), Some(Level::Info));
+        assert_eq!(level(" one two three BIP2228E: late"), None);
+        assert_eq!(level(" ABC1234X late"), None);
+        assert_eq!(level(" ISO8601 late"), None);
     }
 
     #[test]
@@ -536,6 +609,7 @@ mod tests {
             ("(P1234-T5678)Error( 456): late", Some(Level::Error)),
             ("Warning 1: late", Some(Level::Warn)),
             ("Error in the file", None),
+            ("warning in /etc/local.zeek, line 12: late", Some(Level::Warn)),
             ("[DISK    ]E: late", Some(Level::Error)),
             ("a[i]E: late", Some(Level::Error)),
             ("a[i]X: late", None),
@@ -555,6 +629,13 @@ mod tests {
             (" ⚠ late", Some(Level::Warn)),
             ("⨯ error: late", Some(Level::Error)),
             ("a ⚠ sign", None),
+            ("app/shop.rb:3:5: W: late", Some(Level::Warn)),
+            ("0.00.123.456 W main: late", Some(Level::Warn)),
+            ("3.5 I think: late", None),
+            ("(node:7) [DEP0040] DeprecationWarning: late", Some(Level::Warn)),
+            ("a DeprecationWarning was written", None),
+            (" =ERROR REPORT==== late", Some(Level::Error)),
+            ("x=ERROR late", None),
             ("ERROR in ./src/x.js 3:5", Some(Level::Error)),
             ("bdev.c:12:register: *ERROR*: late", Some(Level::Error)),
             ("catalog info Late", Some(Level::Info)),

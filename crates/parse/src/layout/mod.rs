@@ -106,7 +106,8 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
         | Format::Cri
         | Format::Docker => true,
         Format::Dotnet => dotnet::read(text).is_some() || timed_format(line, defaults).is_some(),
-        Format::Kernel => kernel::read(line, 0, &mut Sketch::default()).is_some() || line.starts_with('<'),
+        // `[  OK  ] Started a service.` stands between lines of the kernel on a console.
+        Format::Kernel => line.starts_with(['[', '<']),
         Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, defaults).is_some(),
         _ if !habits.is_timed() => true,
         _ if habits.is_wide() && wide::is_timed(line, defaults) => true,
@@ -129,9 +130,16 @@ pub(super) fn full_time(text: &str, defaults: &TimestampDefaults) -> FullTime {
     super::timestamp::at_start(bytes, defaults).map(FullTime::of).unwrap_or_default()
 }
 
-/// Whether an open record may be a stack trace: it begins with neither a time nor an object.
+/// Whether an open record may be a stack trace: it begins with neither a time, a priority nor an object.
 pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
-    !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), defaults).is_none()
+    match open.as_bytes() {
+        [b'{', ..] => false,
+        // Most lines need no closer look.
+        [_, _, _, _, b'-' | b'/', b'0'..=b'9', _, b'-' | b'/', b'0'..=b'9', ..] => false,
+        [_, _, _, b' ', b' ' | b'0'..=b'9', b'0'..=b'9', b' ', _, _, b':', ..] => false,
+        [b'<', b'0'..=b'9', ..] => syslog::priority(open).is_none(),
+        bytes => super::timestamp::at_start(bytes, defaults).is_none(),
+    }
 }
 
 /// Whether a line begins with a level and has no time.
@@ -163,19 +171,11 @@ pub(super) fn is_untimed(line: &str) -> bool {
 ///  8:00:01 text
 /// ```
 pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDefaults) -> bool {
-    // `WARN  text`, and ` INFO text` beside `DEBUG text`.
-    let is_column = |line: &str| {
-        let word = line.trim_start_matches(' ');
-        let (word, rest) = word.split_once(' ').unwrap_or((word, ""));
-        let is_right = || line.len() - word.len() - rest.len() == 2 && word.len() == 4;
-        let is_set_off = (rest.starts_with(' ') || is_right()) && shape::is_capital(shape::kinds_of(word));
-        (is_set_off || rest.starts_with(": "))
-            && (Level::from_word(word).is_some() || crate::level_names::foreign(word, true).is_some())
-    };
     let is_timed = |line: &str| timed_format(line, defaults).is_some();
     let begins = |line: &str| {
         is_column(line)
             || is_starred(line)
+            || is_counted(line)
             || is_timed(line)
             || wide::is_timed(line, defaults)
             || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
@@ -184,14 +184,51 @@ pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDef
     let is_by_one = |line: &str| matches!(line.as_bytes(), [b' ', second, ..] if !second.is_ascii_whitespace());
     match trace::is_inner(open) {
         true => begins(text) && begins(open) || is_by_one(text) && is_by_one(open),
-        false => !text.starts_with("  ") && is_column(text) && !is_timed(open),
+        false => (!text.starts_with("  ") || is_listed(text)) && is_column(text) && !is_timed(open),
     }
+}
+
+/// Whether a line begins with a column of levels: `WARN  text`, ` INFO text` beside `DEBUG text`, `  error • text`.
+fn is_column(line: &str) -> bool {
+    let (word, rest) = line.trim_start_matches(' ').split_once(' ').unwrap_or_default();
+    let is_right = || line.len() - word.len() - rest.len() == 2 && word.len() == 4;
+    let is_set_off = (rest.starts_with(' ') || is_right()) && shape::is_capital(shape::kinds_of(word));
+    (is_set_off || rest.starts_with(": ") || is_listed(line))
+        && (Level::from_word(word).is_some() || crate::level_names::foreign(word, true).is_some())
+}
+
+/// Whether a sign that is no letter follows the first word: `  error • text`.
+fn is_listed(line: &str) -> bool {
+    let sign = line.trim_start().split_once(' ').and_then(|(_, rest)| rest.chars().next());
+    sign.is_some_and(|sign| !sign.is_ascii() && !sign.is_alphanumeric())
+}
+
+/// `   1.234 Info main.cpp:12: text`: a time since the start, and a level.
+fn is_counted(line: &str) -> bool {
+    line.trim_start().starts_with(|first: char| first.is_ascii_digit()) && wide::level_alone(line).is_some()
 }
 
 /// ` ***WARNING: text`
 fn is_starred(line: &str) -> bool {
     let word = line.trim_start().strip_prefix("***").and_then(|rest| rest.trim_start().split(':').next());
     word.is_some_and(|word| shape::is_capital(shape::kinds_of(word)) && Level::from_word(word).is_some())
+}
+
+/// Whether the first line of a record has a time and a level.
+pub(super) fn has_level(record: &str, defaults: &TimestampDefaults) -> bool {
+    let (mut habits, full_time) = (Habits::default(), FullTime::default());
+    let mut context =
+        LayoutContext { defaults: *defaults, usual: None, is_unknown: false, habits: &mut habits, full_time };
+    read_plain(first_line(record), &mut context).is_some_and(|parsed| parsed.record.level.is_some())
+}
+
+/// Whether a line without a time has a level in capitals or brackets in its header, or in a column. In a trace `Error: text` is the
+/// name of what was thrown.
+pub(super) fn has_level_alone(line: &str) -> bool {
+    let is_set_off = |(_, start, end): (Level, usize, usize)| {
+        line[start..end].bytes().all(|byte| byte.is_ascii_uppercase()) || line[..start].ends_with('[')
+    };
+    if trace::is_inner(line) { is_column(line) } else { wide::level_alone(line).is_some_and(is_set_off) }
 }
 
 /// The time in the header of a line.
@@ -338,6 +375,14 @@ fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Opti
             if let Some(level) = level.filter(|_| is_capital && letters > 2) {
                 return Some((level, at, at + letters));
             }
+            // `JS ERROR: text`, but `SERVICE ALERT: text`
+            let second = line.get(at + letters + 1..).filter(|_| is_capital && bytes[letters] == b' ');
+            if let Some((word, _)) = second.and_then(|rest| rest.split_once(": "))
+                && word.bytes().all(|byte| byte.is_ascii_uppercase())
+                && let Some(level) = Level::from_word(word).filter(|level| *level != Level::Alert)
+            {
+                return Some((level, at + letters + 1, at + letters + 1 + word.len()));
+            }
             level.is_some()
         }
         _ => false,
@@ -369,6 +414,8 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
             .or_else(|| late::in_angles(header.line, header.after_time))
             .or_else(|| late::numbered(header.line, header.after_time))
             .or_else(|| late::paired(header.line, header.after_time))
+            .or_else(|| late::in_brackets(header.line, header.after_time))
+            .or_else(|| late::of_number(header.line, header.after_time))
     {
         sketch.level(level, start, end);
     }

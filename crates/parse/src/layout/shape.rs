@@ -234,6 +234,7 @@ pub(super) fn letter(letter: u8) -> Option<Level> {
 pub(super) fn level_word(word: &str) -> Option<Level> {
     match word.as_bytes() {
         [byte] => letter(*byte),
+        b"NOTE" | b"Note" => Some(Level::Notice),
         _ => Level::from_word(word),
     }
 }

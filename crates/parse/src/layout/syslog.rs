@@ -21,7 +21,7 @@ use crate::pairs::{skip_spaces, typed};
 use crate::scan;
 use crate::timestamp::{self, Form, TimestampDefaults};
 use daytable_model::record::{Field, Level, Value};
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 use std::borrow::Cow;
 
 /// Bytes of a tag. RFC 3164 allows 32, which programs ignore.
@@ -46,7 +46,8 @@ pub(super) fn add_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
 /// The severity of a device's mark among the first words after a time, and its place.
 pub(super) fn mark_severity(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let rest = line.get(from..)?;
-    let start = rest.bytes().take(ORIGIN_BYTES_MAX).position(|byte| byte == b'%').filter(|at| *at > 0)?;
+    let head = rest.as_bytes().get(..rest.len().min(ORIGIN_BYTES_MAX))?;
+    let start = memchr(b'%', head).filter(|at| *at > 0)?;
     let mark = rest.get(start..)?.split([':', ' ']).next()?;
     let is_mark = rest.as_bytes()[start - 1] == b' ' && rest[start + mark.len()..].starts_with(':');
     Some((marked_severity(mark).filter(|_| is_mark)?, from + start, from + start + mark.len()))
@@ -71,22 +72,20 @@ pub(super) fn tag_severity(line: &str, from: usize, until: usize) -> Option<(Lev
 
 /// A severity at `at`, perhaps in brackets, with its place and the place after it.
 fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
+    let first = *line.as_bytes().get(at)?;
     // The priority that a relay left behind its own header.
-    if let Some((priority, length)) = line.get(at..).and_then(priority) {
+    if first == b'<'
+        && let Some((priority, length)) = priority(line.get(at..)?)
+    {
         return Some((level_names::of_priority(priority), at, at + length));
     }
-    // Nearly each line is asked, and few have the sign between a facility and its severity.
-    let word = line.as_bytes().get(at..scan::space(line.as_bytes(), at))?;
-    let (first, last) = (word.first()?, word.len() - 1);
-    if !matches!(first, b'[' | b'(' | b'{' | b'<') && !word[..last].iter().any(|byte| matches!(byte, b'.' | b':')) {
-        return None;
+    if matches!(first, b'[' | b'(' | b'{' | b'<') {
+        let token = token(line, at).filter(|token| token.mark == 0)?;
+        let WordKind::Group(word) = token.kind else { return None };
+        return Some((named_severity(word)?, token.start, token.end));
     }
-    let token = token(line, at)?;
-    let word = match token.kind {
-        WordKind::Word(word) | WordKind::Group(word) if token.mark == 0 => word,
-        _ => return None,
-    };
-    Some((named_severity(word)?, token.start, token.end))
+    let end = scan::space(line.as_bytes(), at);
+    Some((named_severity(line.get(at..end)?)?, at, end))
 }
 
 /// Reads the header after `VERSION `. Returns the place of the message, or `None` if the line is not RFC 5424.
@@ -219,9 +218,10 @@ pub(super) fn before_the_time<'a>(header: &mut LineHeader<'a>, defaults: &Timest
         return false;
     }
     let begins = |at: &usize| *at == from || matches!(bytes[*at - 1], b' ' | b':' | b'*' | b'.');
-    // Each piece before the time must be a name or a number.
+    // Each piece before the time must be a name or a number: behind another word none is searched.
+    let may_follow = |at: usize| at == from || bytes[at - 1] != b' ' || line.get(from..at).is_some_and(is_origin);
     let found = (from..bytes.len().min(from + ORIGIN_BYTES_MAX))
-        .take_while(|at| bytes[*at] != b'%')
+        .take_while(|at| bytes[*at] != b'%' && may_follow(*at))
         .filter(begins)
         .find_map(|at| {
             let stamp = header.stamp_at(at, defaults).filter(|stamp| stamp.form != Form::Epoch || at > from)?;
@@ -237,18 +237,13 @@ pub(super) fn before_the_time<'a>(header: &mut LineHeader<'a>, defaults: &Timest
         Some(_) => return false,
         None => {
             // A counter, or the time since the start of the device, before a mark.
-            let mark =
-                bytes.iter().take(from + ORIGIN_BYTES_MAX).position(|byte| *byte == b'%').filter(|at| *at > from);
-            let Some(mark) = mark else { return false };
-            let before = line.get(from..mark).unwrap_or_default();
-            if !before.ends_with(": ")
-                || !before.starts_with(|first: char| first.is_ascii_digit())
-                || !is_origin(before)
-            {
-                return false;
-            }
+            let head = line.get(from..line.floor_char_boundary(from + ORIGIN_BYTES_MAX)).unwrap_or_default();
+            let before = head.split_once('%').map(|(before, _)| before).filter(|before| {
+                before.starts_with(|first: char| first.is_ascii_digit()) && before.ends_with(": ") && is_origin(before)
+            });
+            let Some(before) = before else { return false };
             header.sketch.text("origin", before.trim_end_matches([':', ' ']));
-            header.at = mark;
+            header.at = from + before.len();
             return true;
         }
     }
@@ -270,11 +265,13 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a text is a counter, a host or a task, each with a colon after it or with digits or marks in it.
 fn is_origin(text: &str) -> bool {
-    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/*".contains(&byte);
-    let words = text.split(' ').filter(|word| !word.is_empty());
-    pieces(text).all(|piece| piece.bytes().all(in_name))
-        && words.clone().count() <= 4
-        && words.clone().all(|word| word.ends_with([':', '*', '.']) || word.bytes().any(|byte| byte.is_ascii_digit()))
+    let in_name = |byte: &u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'.'..=b':' | b'_' | b'-' | b'*');
+    let is_of_origin = |word: &[u8]| {
+        (matches!(word.last(), Some(b':' | b'*' | b'.')) || word.iter().any(u8::is_ascii_digit))
+            && word.iter().all(in_name)
+    };
+    let mut words = text.as_bytes().split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    words.by_ref().take(4).all(is_of_origin) && words.next().is_none()
 }
 
 /// Adds the host and the other names before the time of a device. Counters tell nothing.
@@ -324,7 +321,9 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         return true;
     }
     let has_priority = header.sketch.level.is_some();
-    if let Some(severity) = severity_at(header.line, header.at).filter(|_| !has_priority) {
+    let severity = severity_at(header.line, header.at).filter(|_| !has_priority);
+    let is_marked = severity.is_some();
+    if let Some(severity) = severity {
         take_severity(header, severity);
         header.at = severity.2;
         header.skip();
@@ -332,7 +331,7 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
         header.at = end;
     }
     let (line, at) = (header.line, header.at);
-    if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
+    if header.form != Form::Bsd && !is_usual && !is_marked && !has_tag_nearby(line, at) {
         return false;
     }
     let is_tag = |tag: &Tag<'_>| !is_level(tag.name) && (tag.pid.is_some() || header.form == Form::Bsd);
@@ -417,9 +416,9 @@ pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool, defaul
 
 /// The place after a word like `local0.info` at `at`, which says the priority of a datagram again.
 fn named_again(line: &str, at: usize) -> Option<usize> {
-    let token = token(line, at)?;
-    let is_again = matches!(token.kind, WordKind::Word(word) if named_severity(word).is_some());
-    is_again.then(|| skip_spaces(line.as_bytes(), token.end))
+    let end = scan::space(line.as_bytes(), at);
+    named_severity(line.get(at..end)?.trim_end_matches([':', ',']))?;
+    Some(skip_spaces(line.as_bytes(), end))
 }
 
 fn take_severity(header: &mut LineHeader<'_>, (level, start, end): (Level, usize, usize)) {
@@ -439,7 +438,7 @@ fn take_severity(header: &mut LineHeader<'_>, (level, start, end): (Level, usize
 fn of_device<'a>(header: &mut LineHeader<'a>, host: &'a str, at: usize, defaults: &TimestampDefaults) -> bool {
     let before = header.at;
     let rest = bytes_at(header.line, at);
-    if !rest.iter().take(ORIGIN_BYTES_MAX + 32).any(|byte| *byte == b'%') {
+    if memchr(b'%', &rest[..rest.len().min(ORIGIN_BYTES_MAX + 32)]).is_none() {
         return false;
     }
     let is_spaced = rest.starts_with(b": ");
@@ -465,15 +464,15 @@ fn is_named_pairs(line: &str, name: &str, at: usize) -> bool {
     is_host && line.get(at..).is_some_and(|rest| super::is_pair(rest) && rest.matches('=').nth(2).is_some())
 }
 
-/// Whether one of the next two words ends like a tag with a process, or names a severity. A time that is not in syslog's
-/// form needs one of them, or the mark of a device. This quick test runs before the full rules.
+/// Whether one of the next two words ends like a tag with a process, or the second names a severity. A time that is not in
+/// syslog's form needs one of them, or the mark of a device. This quick test runs before the full rules.
 fn has_tag_nearby(line: &str, at: usize) -> bool {
     let bytes = line.as_bytes();
     let first = scan::space(bytes, at);
     let second = scan::space(bytes, skip_spaces(bytes, first));
-    let is_device = || bytes.get(second..).is_some_and(|rest| rest.iter().take(48).any(|byte| *byte == b'%'));
+    let is_device = || memchr(b'%', &bytes[second..bytes.len().min(second + 48)]).is_some();
     [first, second].iter().any(|end| bytes.get(..*end).is_some_and(|text| text.ends_with(b"]:")))
-        || severity_at(line, at).or_else(|| severity_at(line, skip_spaces(bytes, first))).is_some()
+        || severity_at(line, skip_spaces(bytes, first)).is_some()
         || bytes.get(first + 1).is_some_and(|next| next.is_ascii_digit() || *next == b'%') && is_device()
 }
 

@@ -44,6 +44,28 @@ fn a_time_without_a_header_leaves_the_line_whole() {
 }
 
 #[test]
+fn times_in_braces_and_behind_a_word_are_those_of_their_line() {
+    for (line, level) in [
+        ("{2026-11-20 00:05:45 ERROR} late", Some(Level::Error)),
+        ("cluster 2026-11-20T00:05:45.123+0000 mon.a [WRN] late", Some(Level::Warn)),
+        ("08:05 [Warning] late", Some(Level::Warn)),
+        ("NOTE: late", Some(Level::Notice)),
+        ("console.warn: late", Some(Level::Warn)),
+    ] {
+        let parsed = first(line).expect("a header");
+        let has_time = !line.starts_with(['N', 'c']) || line.starts_with("cl");
+        assert_eq!((parsed.record.level, parsed.record.time.is_some()), (level, has_time), "{line}");
+    }
+    assert!(first("Note: some files are old").is_none());
+    for (message, level) in
+        [("JS ERROR: late", Some(Level::Error)), ("SERVICE ALERT: late", None), ("A ERRORS: late", None)]
+    {
+        let line = format!("Nov 20 00:05:45 web-1 app[7]: {message}");
+        assert_eq!(first(&line).expect("a header").record.level, level, "{message}");
+    }
+}
+
+#[test]
 fn levels_end_at_word_borders() {
     for (rest, level, message) in [
         ("", None, ""),
@@ -53,6 +75,8 @@ fn levels_end_at_word_borders() {
         ("  info   up ", Some(Level::Info), "up "),
         ("\tWarning: low", Some(Level::Warn), "low"),
         (" [ERROR] bad", Some(Level::Error), "bad"),
+        (" [Note] [main] up", Some(Level::Notice), "up"),
+        (" main.INFO up", Some(Level::Info), "up"),
         (" [WARN ] bad", Some(Level::Warn), "bad"),
         (" [debug]: bad", Some(Level::Debug), "bad"),
         (" [info][main] up", Some(Level::Info), "up"),

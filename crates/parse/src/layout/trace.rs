@@ -138,8 +138,22 @@ pub(crate) fn goes_on_with_level(open: &str, line: &str, is_usual: bool) -> bool
     }
 }
 
+/// Whether a line goes on with the open document of YAML, which `---` begins; `None` where no document is open, or where the
+/// line is of none.
+pub(crate) fn goes_on_with_document(open: &str, line: &str) -> Option<bool> {
+    matches!(open.as_bytes(), b"---" | [b'-', b'-', b'-', b'\n', ..]).then_some(())?;
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    let is_inner =
+        is_inner(line) || line.starts_with("- ") || line.split_once(':').is_some_and(|(name, _)| is_name(name));
+    (is_inner || line == "---").then_some(is_inner)
+}
+
 /// Whether a line without an indent continues an open record without a header.
 pub(crate) fn goes_on(open: &str, line: &str) -> bool {
+    // Most lines of programs that write no date begin with a clock, and no line of a trace does.
+    if matches!(line.as_bytes(), [b'0'..=b'2', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9', b':', ..]) {
+        return false;
+    }
     if line.is_empty() || WITHIN.iter().any(|words| line.starts_with(words)) {
         return true;
     }
@@ -173,7 +187,7 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
         return true;
     }
     // Ruby: the error that was handled when another one was raised. Only then a frame above is in a `rescue` or `ensure`.
-    if is_ruby_error(line) && last.starts_with("\tfrom ") {
+    if last.starts_with("\tfrom ") && is_ruby_error(line) {
         let is_frame = |above: &&str| above.starts_with('\t');
         let above: Vec<&str> = open.lines().rev().skip_while(is_frame).take(1).collect();
         let frames = open.lines().rev().take_while(is_frame);
@@ -186,20 +200,22 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     if first.starts_with(LOGGING_ERROR) && WITHIN_LOGGING_ERROR.iter().any(|words| line.starts_with(words)) {
         return true;
     }
-    if head.contains(PYTHON) && !line.starts_with(PYTHON) {
-        // Nim has its frames at the margin.
-        if is_call(line) && !last.starts_with([' ', '\t']) || is_call(last) && line.starts_with("Error: ") {
-            return true;
-        }
-        // The frame around the exceptions of a group closes the trace.
-        return last.starts_with([' ', '\t']) && !last.ends_with("----");
+    // Nim has its frames at the margin. The frame around the exceptions of a group closes the trace.
+    let is_frame = last.starts_with([' ', '\t']);
+    let may_follow_python = match is_frame {
+        true => !last.ends_with("----"),
+        false => is_call(line) || line.starts_with("Error: ") && is_call(last),
+    };
+    if may_follow_python && !line.starts_with(PYTHON) && head.contains(PYTHON) {
+        return true;
     }
+    let is_single = open.len() == first.len();
     // A trace below a line that says that something failed.
-    if is_logged(line) && open.len() == first.len() && announces(first) {
+    if is_logged(line) && is_single && announces(first) {
         return true;
     }
     // Go: functions at the margin, with their places indented.
-    if GO.iter().any(|words| first.starts_with(words)) || head.contains("\ngoroutine ") {
+    if GO.iter().any(|words| first.starts_with(words)) || !is_single && head.contains("\ngoroutine ") {
         return WITHIN_GO.iter().any(|words| line.starts_with(words))
             || line.ends_with(')')
             || line.ends_with("...")
@@ -207,7 +223,7 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     }
     if first == RACE_FRAME {
         let is_report = open[first.len()..].trim_start().starts_with(RACE);
-        return line == RACE && open.len() == first.len() || is_report && last != RACE_FRAME;
+        return line == RACE && is_single || is_report && last != RACE_FRAME;
     }
     // Frames by their number: `0    libswiftCore.so    0x00007f0000001000 main + 112`
     if is_numbered(line) {
@@ -220,9 +236,9 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
             inner.is_some_and(super::shape::is_number)
         };
         let is_report = open.lines().nth(1).is_some_and(of_process) && !last.ends_with("==ABORTING");
-        return is_report || open.len() == first.len() && of_process(line);
+        return is_report || is_single && of_process(line);
     }
-    if open.len() == first.len() {
+    if is_single {
         // Dart and Clojure write the message on the second line.
         if first == "Unhandled exception:" || first.starts_with("Execution error (") {
             return true;
@@ -233,14 +249,14 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
         return line.contains(": 0x") && line.contains(" in ");
     }
     if first == "Warning message:" {
-        return open.len() == first.len();
+        return is_single;
     }
     if first.starts_with("Error in ") {
         return line.starts_with("Calls: ") || line == "Execution halted";
     }
     // Rust since 1.73 writes the message on the second line.
     if first.starts_with("thread '") && first.contains(" panicked at ") {
-        return open.len() == first.len() && first.ends_with(':');
+        return is_single && first.ends_with(':');
     }
     if first.ends_with(OVERFLOW) {
         return line.starts_with("fatal runtime error: ");
@@ -250,7 +266,7 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
         return open.contains("\nRequire stack:");
     }
     // Node: the place, its source line, a caret below it, then the error.
-    is_caret(last) || is_place(first) && (open.len() == first.len() || is_caret(line))
+    is_caret(last) || is_place(first) && (is_single || is_caret(line))
 }
 
 /// ``a.rb:3:in `foo': text (ArgumentError)``

@@ -127,7 +127,12 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
             {
                 // `error[E0425]: text`
                 (level_at(word, 0)?, token.end)
-            } else if token.mark == b':' {
+            } else if token.mark == b':'
+                && let Some((channel, level)) = word.rsplit_once('.')
+            {
+                // `console.warn: text`
+                (level_at(level, channel.len() + 1)?, token.end)
+            } else if token.mark == b':' && word != "Note" {
                 (level_at(word, 0)?, token.end)
             } else if let Some((word, rest)) = word.split_once(':').filter(|(word, _)| is_name_of_level(word)) {
                 // Python: `WARNING:root:text`

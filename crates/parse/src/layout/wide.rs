@@ -5,7 +5,7 @@
 //! line counts. The message is the whole line, because nothing says what the rest means.
 
 use super::sketch::Sketch;
-use super::{LayoutContext, late, shape};
+use super::{LayoutContext, is_column, is_counted, late, shape, trace};
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use crate::{Format, Parsed, json};
@@ -24,16 +24,19 @@ const LEVEL_WITHIN: usize = 80;
 /// Words of letters alone that may stand before a time.
 const WORDS_MAX: usize = 2;
 /// Lines below the first that are searched.
-const BELOW_MAX: usize = 12;
+const BELOW_MAX: usize = 40;
 /// Days before the time of reading that seconds since 1970 may be: any number may be such seconds.
 const EPOCH_DAYS: i64 = 5 * 366;
 
 /// Reads such a line.
 pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let may_be_timed = context.is_unknown || context.habits.is_wide();
-    // Beside lines that begin with a level, others have theirs further within.
-    let is_open = may_be_timed || context.usual == Some(Format::Text) && !context.habits.is_timed();
-    if !may_be_timed && memchr::memchr3(b':', b'[', b'!', line.as_bytes()).is_none() {
+    // Beside lines that begin with a level, others have theirs further within. Few lines without a time are records of their
+    // own beside lines with one.
+    let is_open = may_be_timed
+        || context.usual == Some(Format::Text) && (!trace::is_inner(line) || is_column(line) || is_counted(line));
+    let is_rare = may_be_timed || context.habits.is_timed();
+    if !is_rare && memchr::memchr3(b':', b'[', b'!', line.as_bytes()).is_none() {
         return None;
     }
     // Tables have lines of their own for what they are: `#Date: …`.
@@ -60,9 +63,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     if let Some((at, found)) = found.or(later) {
         sketch.stamp(at, found);
     }
-    let header =
-        if found.is_some() { line } else { line.get(..line.floor_char_boundary(LEVEL_WITHIN)).unwrap_or(line) };
-    let level = match found {
+    let level = later_level.or_else(|| match found {
         Some((at, stamp)) => late::level(line.get(..at)?, 0)
             .or_else(|| late::level(line, at + stamp.length))
             .or_else(|| late::level(line, 0))
@@ -70,22 +71,9 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             .or_else(|| late::numbered(line, at + stamp.length))
             .or_else(|| letter_alone(line, at))
             .or_else(|| attribute_of_type(line)),
-        None => late::level(header, 0).or_else(|| behind_a_process(header)).or_else(|| behind_names(header)),
-    };
-    // `distcc[1234] (dcc_lock) ERROR: text`
-    let lead = shape::token(line, 0).filter(|first| matches!(first.kind, shape::WordKind::Tagged(..)));
-    let lead = lead.map_or(0, |first| first.end);
-    let is_header = |start: usize| {
-        has_only_marks(&line[lead.min(start)..], start - lead.min(start))
-            || is_after_a_name(line, start)
-            // `npm ERR! text`, `CMake Warning at CMakeLists.txt:3 (message):`
-            || level.is_some_and(|(_, _, end)| line[end..].starts_with("! ") || line[end..].starts_with(" at "))
-                && ordinary_words(&line[..start]) < 2
-            || behind_a_process(header).or_else(|| behind_names(header)).is_some()
-            || is_cell_of_names(line, start)
-            || is_behind_a_path(line, start)
-    };
-    let level = later_level.or(level.filter(|(_, start, _)| sketch.time.is_some() || is_header(*start)));
+        None if later.is_some() => late::level(line, 0),
+        None => level_alone(line),
+    });
     if let Some((level, start, end)) = level {
         sketch.level(level, start, end);
     }
@@ -99,12 +87,34 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     })
 }
 
+/// The level of a line without a time, and its place, if no more than a header stands before it.
+pub(super) fn level_alone(line: &str) -> Option<LevelPlace> {
+    let header = line.get(..line.floor_char_boundary(LEVEL_WITHIN))?;
+    let named = || behind_a_process(header).or_else(|| behind_names(header));
+    let level = late::level(header, 0).or_else(named)?;
+    let (_, start, end) = level;
+    // `distcc[1234] (dcc_lock) ERROR: text`
+    let lead = shape::token(line, 0).filter(|first| matches!(first.kind, shape::WordKind::Tagged(..)));
+    let lead = lead.map_or(0, |first| first.end).min(start);
+    let is_header = has_only_marks(&line[lead..], start - lead)
+        || is_after_a_name(line, start)
+        // `npm ERR! text`, `CMake Warning at CMakeLists.txt:3 (message):`
+        || (line[end..].starts_with("! ") || line[end..].starts_with(" at ")) && ordinary_words(&line[..start]) < 2
+        || named().is_some()
+        || is_cell_of_names(line, start)
+        || is_behind_a_path(line, start);
+    is_header.then_some(level)
+}
+
 /// The time and the level in the lines below the first: alone, behind a name, or in an element.
 ///
 /// ```text
 /// Event[0]:                          <record>
 ///   Date: 2025-11-21T08:00:01.123      <date>2025-11-21T08:00:01Z</date>
 ///   Level: Error                       <level>WARNING</level>
+/// ---
+/// severity: ERROR
+/// timestamp: '2025-11-21T08:00:01Z'
 /// ```
 #[cold]
 fn below(text: &str, first: usize, defaults: &TimestampDefaults) -> (Option<(usize, Stamp)>, Option<LevelPlace>) {
@@ -121,14 +131,13 @@ fn below(text: &str, first: usize, defaults: &TimestampDefaults) -> (Option<(usi
         };
         let named = named.filter(|(name, _)| !name.is_empty() && is_name(name));
         let (name, value) = named.unwrap_or(("", inner));
-        let place = start + inner.len() - value.trim_ascii_start().len();
-        let value = value.trim_ascii_start();
-        let is_of_time = || name.is_empty() || crate::time_fields::tells_time(name);
+        let value = value.trim_ascii_start().trim_start_matches(['\'', '"']);
+        let place = line.len() - value.len() + start - (line.len() - inner.len());
         if time.is_none()
             && let Some(stamp) = timestamp::at_start(value.as_bytes(), defaults)
             && stamp.form != Form::Epoch
-            && value.as_bytes().get(stamp.length).is_none_or(|byte| matches!(byte, b' ' | b'\r' | b'<' | b'\t'))
-            && is_of_time()
+            && value.as_bytes().get(stamp.length).is_none_or(|byte| b" \r<\t'\"".contains(byte))
+            && (name.is_empty() || crate::time_fields::tells_time(name))
         {
             time = Some((place, stamp));
         }
@@ -172,7 +181,8 @@ fn clock(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
     // `1234  08:00:01.123456 text`, `00000001.000 |08:00:01.123 |text`
     let is_number_before = |before: &str| {
-        before.len() > 3 && before.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b' ' | b'.' | b'|'))
+        before.len() > 3
+            && before.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b' ' | b'\t' | b'.' | b'|'))
     };
     // `NAME(4b8.1a2c) 08:00:01:123 text`
     let is_set_off = |at: usize| {
@@ -209,6 +219,7 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
 /// sign are minutes west of UTC. The time counts as read where the clock stands.
 #[cold]
 fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    line.starts_with('<').then_some(())?;
     let value = |name: &str| {
         let start = line.find(name)? + name.len();
         Some((start, line.get(start..)?.split('"').next()?))
@@ -255,32 +266,16 @@ pub(crate) fn likely<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
 /// The first point in time with at most this many ordinary words before it.
 fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
+    #[rustfmt::skip]
     let is_border = |byte: u8| {
-        matches!(
-            byte,
-            b' ' | b'\t'
-                | b'='
-                | b'('
-                | b'['
-                | b'<'
-                | b'>'
-                | b'"'
-                | b'\''
-                | b'|'
-                | b':'
-                | b';'
-                | b','
-                | b'@'
-                | b'{'
-                | b'#'
-                | b'!'
-        )
+        matches!(byte, b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{' | b'#' | b'!')
     };
     // `--2025-11-21 08:00:01--  text`
     let is_ruled = |at: usize| at == 2 && bytes.starts_with(b"--");
-    (0..bytes.len().min(WITHIN)).filter(|at| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at)).find_map(|at| {
-        let begins = bytes[at].is_ascii_digit() || bytes[at].is_ascii_uppercase();
-        let found = begins.then(|| timestamp::at_start(bytes.get(at..)?, defaults)).flatten()?;
+    let begins = |at: &usize| bytes[*at].is_ascii_digit() || bytes[*at].is_ascii_uppercase();
+    let is_set_off = |at: &usize| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at);
+    (0..bytes.len().min(WITHIN)).filter(|at| begins(at) && is_set_off(at)).find_map(|at| {
+        let found = timestamp::at_start(bytes.get(at..)?, defaults)?;
         let is_in_element = at > 0 && bytes[at - 1] == b'>';
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric()) || is_in_element;
         let seen = defaults.seen.get();
@@ -316,7 +311,7 @@ fn has_only_marks(line: &str, start: usize) -> bool {
     let first = before.trim_ascii_start();
     let is_number = |text: &str| text.is_empty() || shape::is_number(text);
     let number = first.split([' ', '(', ':', '[']).next().unwrap_or_default();
-    if first.starts_with(|c: char| c.is_ascii_digit()) && !number.splitn(2, '.').all(is_number) {
+    if first.starts_with(|c: char| c.is_ascii_digit()) && !number.split('.').all(is_number) {
         return false;
     }
     let mut depth = 0usize;

@@ -12,6 +12,7 @@ use daytable_model::line::{
 };
 use daytable_model::property::Property;
 use daytable_model::record::{Record, Value};
+use daytable_model::time::{TICKS_PER_MINUTE, Ticks};
 use memchr::memmem;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -91,6 +92,24 @@ pub(super) fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let bytes = start..start.checked_add(part.len())?;
     (bytes.end <= text.len()).then_some(bytes)
+}
+
+/// The pattern of a time of day at `at`, and its place. As it has no date, only its place tells that it is the time.
+fn clock_pattern(text: &str, at: usize, time: Ticks) -> Option<(TimePattern, Range<usize>)> {
+    let written = text.as_bytes().get(at..)?;
+    let &[hour, hours, b':', minute, minutes, b':', _, _, ref rest @ ..] = written else { return None };
+    let number = |tens: u8, ones: u8| i64::from(tens) * 10 + i64::from(ones) - 11 * i64::from(b'0');
+    let shown = number(hour, hours) * 60 + number(minute, minutes);
+    let minutes_east = (shown - time.get() / TICKS_PER_MINUTE + 12 * 60).rem_euclid(24 * 60) - 12 * 60;
+    let fraction = rest.iter().skip(1).take(7).take_while(|byte| byte.is_ascii_digit()).count();
+    let fraction = match rest.first() {
+        Some(sign @ (b'.' | b',')) if fraction > 0 => format!("{}{fraction}", char::from(*sign)),
+        _ => String::new(),
+    };
+    let pattern = TimePattern::parse(&format!("{minutes_east};H:M:S{fraction}"))?;
+    let mut clock = Vec::with_capacity(16);
+    pattern.write(time, &mut clock);
+    written.starts_with(&clock).then(|| (pattern, at..at + clock.len()))
 }
 
 /// The decimal places of a number that was written with zeros at its end: 2 for `1.50`.
@@ -287,6 +306,10 @@ impl Places<'_> {
         let Some(time) = parsed.record.time else { return };
         let bytes = self.text.as_bytes();
         let reported = parsed.time_at.as_ref().map(|at| at.start as usize);
+        if let Some((pattern, at)) = reported.and_then(|at| clock_pattern(self.text, at, time)) {
+            self.add(at, LinePart::Time(pattern));
+            return;
+        }
         for gap in self.gaps() {
             let gap = gap.start..gap.end.min(TIME_WITHIN);
             let begins = |at: &usize| {

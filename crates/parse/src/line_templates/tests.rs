@@ -61,6 +61,8 @@ fn layouts_of_usual_lines() {
         ("just words", "%m"),
         (r#"{"a":-0.0,"b":-0,"c":1.5}"#, r#"{"a":%v,"b":%v,"c":%(c)}"#),
         ("2026-11-21 08:00:00 WARN disk full free=0 dev=sda1", "%T(0;Y-m-d H:M:S) %L %<%m free=%(free) dev=%(dev)%>"),
+        ("08:00:01,123 INFO up", "%T(0;H:M:S,3) %L %m"),
+        ("[08:00:01 INF] up", "[%T(0;H:M:S) INF] %m"),
         ("2026-11-21T08:00:00.123456789Z INFO up", "%T(0;Y-m-d'TH:M:S.7)%vZ %L %m"),
         (
             r#"{"time":"2026-11-21T08:00:00Z","level":"info","msg":"a\nb","n":-7,"x":1.50,"ok":true}"#,

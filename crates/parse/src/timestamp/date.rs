@@ -23,6 +23,9 @@ use super::written_zone::{WrittenZone, zone};
 use super::{DateOrder, Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
+/// Days from the time of reading within which a date of an unknown order is that of a live source.
+const NEAR_DAYS: i64 = 2;
+
 /// How old seconds since 1970 may be that could also be a month, a day and a time of day: such numbers are of 2001 to 2009.
 const EPOCH_AGE_MAX: i64 = 15 * 366 * TICKS_PER_DAY;
 
@@ -401,7 +404,15 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     }
     let _padding = separator == Some(b' ') && cursor.eat(b' ');
     if year_digits == 4 {
-        return clock_after(WrittenDate::Full(signed(third)?, month, day), cursor, Seconds::Optional, defaults);
+        let year = signed(third)?;
+        let stamp = |month, day| {
+            clock_after(WrittenDate::Full(year, month, day), &mut { *cursor }, Seconds::Optional, defaults)
+        };
+        let first = stamp(month, day);
+        let is_near =
+            |stamp: &Stamp| stamp.time.get().saturating_sub(defaults.seen.get()).abs() <= NEAR_DAYS * TICKS_PER_DAY;
+        let is_open = order == DateOrder::Unknown && day <= 12 && month != day && !first.as_ref().is_some_and(is_near);
+        return if is_open { stamp(day, month).filter(is_near).or(first) } else { first };
     }
     let begins_with_year = WrittenDate::Full(near_year(first, defaults), second, third);
     let ends_with_year = WrittenDate::Full(near_year(third, defaults), month, day);

@@ -138,9 +138,10 @@ const WEEKDAYS: [&str; 55] = [
     "vr",
 ];
 
-/// The letters that come next, small, if a dot or a space and a number may follow, and their length.
+/// The letters that come next, small, if they may be one of these names, and their length.
 fn letters(cursor: &DigitCursor<'_>) -> Option<(String, usize)> {
     let rest = cursor.rest();
+    may_begin(rest).then_some(())?;
     let length = run(rest);
     let word = std::str::from_utf8(rest.get(..length)?).ok().filter(|word| word.len() > 1)?;
     Some((word.to_lowercase(), length))
@@ -152,24 +153,34 @@ fn is_beside_number(text: &[u8], at: usize) -> bool {
     matches!(rest.next(), Some(b' ' | b'-' | b'/')) && rest.find(|byte| **byte != b' ').is_some_and(u8::is_ascii_digit)
 }
 
-/// Whether a text may begin with one of these names: a cheap test, which most words fail.
+/// The second and the third letters of the names by their first letter, a bit each; [`OTHER`] for none and for those of other
+/// alphabets.
+const NEXT_LETTERS: [[u32; 2]; 26] = {
+    let (mut letters, mut at) = ([[0; 2]; 26], 0);
+    while at < MONTHS.len() + WEEKDAYS.len() {
+        let name = if at < MONTHS.len() { MONTHS[at].0 } else { WEEKDAYS[at - MONTHS.len()] }.as_bytes();
+        let known = &mut letters[(name[0] - b'a') as usize];
+        known[0] |= letter_bit(name[1]);
+        known[1] |= if name.len() > 2 { letter_bit(name[2]) } else { OTHER };
+        at += 1;
+    }
+    letters
+};
+const OTHER: u32 = 1 << 31;
+
+const fn letter_bit(byte: u8) -> u32 {
+    if byte.is_ascii_alphabetic() { 1 << ((byte | 0x20) - b'a') } else { OTHER }
+}
+
+/// Whether a text may begin with one of these names beside a number: a cheap test, which most words fail.
 #[inline]
 pub(super) fn may_begin(text: &[u8]) -> bool {
-    /// The first letters of the names, a bit each from `a` on.
-    const FIRST: u32 = {
-        let (letters, mut bits, mut at) = (b"adefgjlmnoqstvw", 0, 0);
-        while at < letters.len() {
-            bits |= 1 << (letters[at] - b'a');
-            at += 1;
-        }
-        bits
-    };
-    let Some(first) = text.first().map(|first| (first | 0x20).wrapping_sub(b'a')) else { return false };
-    if first > 25 || FIRST & 1 << first == 0 {
-        return false;
+    let [first @ (b'A'..=b'Z' | b'a'..=b'z'), second, third, ..] = text else { return false };
+    let [seconds, thirds] = NEXT_LETTERS[usize::from((first | 0x20) - b'a')];
+    seconds & letter_bit(*second) != 0 && thirds & letter_bit(*third) != 0 && {
+        let length = run(text);
+        (2..=13).contains(&length) && is_beside_number(text, length)
     }
-    let length = run(text);
-    (2..=13).contains(&length) && is_beside_number(text, length)
 }
 
 /// The number of letters at the start of a text, counted to 16.
@@ -180,10 +191,6 @@ fn run(text: &[u8]) -> usize {
 /// The month whose name comes next.
 #[cold]
 pub(super) fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
-    let run = run(cursor.rest());
-    if !(3..=12).contains(&run) || !is_beside_number(cursor.rest(), run) {
-        return None;
-    }
     let (word, length) = letters(cursor).filter(|(word, _)| word.chars().count() > 2)?;
     let is_short = word.chars().count() < 5;
     let is_name = |name: &str| if is_short { name.starts_with(word.as_str()) } else { name == word };
@@ -196,10 +203,6 @@ pub(super) fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
 /// Whether the name of a weekday comes next, before a number.
 #[cold]
 pub(super) fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
-    let run = run(cursor.rest());
-    if !(2..=13).contains(&run) || !is_beside_number(cursor.rest(), run) {
-        return false;
-    }
     let Some((word, length)) = letters(cursor).filter(|(word, _)| WEEKDAYS.contains(&word.as_str())) else {
         return false;
     };

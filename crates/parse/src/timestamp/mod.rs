@@ -32,7 +32,7 @@ pub(crate) mod zone;
 pub(super) use epoch::read as epoch;
 
 use daytable_model::record::Value;
-use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_MINUTE, Ticks};
+use daytable_model::time::{TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
 use std::ops::RangeInclusive;
 use written_zone::WrittenZone;
 use zone::Zone;
@@ -57,15 +57,17 @@ pub struct TimestampDefaults {
 impl Default for TimestampDefaults {
     /// UTC, a time of reading that gives no year, and months first.
     fn default() -> TimestampDefaults {
-        TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN, order: DateOrder::Month }
+        TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN, order: DateOrder::default() }
     }
 }
 
 /// What comes first in a date such as `05/11/2026`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DateOrder {
-    /// The month, unless its number is above 12.
+    /// As [`DateOrder::Month`], unless the day first alone gives about the time of reading: nothing is known of the source.
     #[default]
+    Unknown,
+    /// The month, unless its number is above 12.
     Month,
     /// The day, unless the other number is above 12.
     Day,
@@ -79,7 +81,7 @@ impl DateOrder {
     /// The month and the day of two numbers.
     fn month_and_day(self, first: u32, second: u32) -> (u32, u32) {
         let is_month_first = match self {
-            DateOrder::Month => first <= 12,
+            DateOrder::Unknown | DateOrder::Month => first <= 12,
             DateOrder::Day => second > 12,
             DateOrder::OnlyMonth => true,
             DateOrder::OnlyDay => false,
@@ -166,7 +168,8 @@ pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Optio
     let since_midnight = cursor.clock(b':', clock::Seconds::Optional)?;
     let has_seconds = text.get(..cursor.at)?.iter().filter(|byte| **byte == b':').count() > 1;
     let has_half = text.get(..cursor.at)?.ends_with(b"M");
-    (has_seconds || has_half).then_some(())?;
+    // `08:00 [Warning] text`
+    (has_seconds || has_half || matches!(cursor.rest(), [b' ', b'[', b'A'..=b'Z' | b'a'..=b'z', ..])).then_some(())?;
     let (zone, length) = written_zone::zone(cursor.rest())?;
     cursor.at += length;
     // No record is of a year that no clock shows.
@@ -183,6 +186,7 @@ pub(super) fn clock_at_start(text: &[u8], defaults: &TimestampDefaults) -> Optio
 
 /// Minutes east of UTC of a word that is only an offset: `+0100`.
 pub(super) fn whole_offset(word: &str) -> Option<i64> {
+    word.starts_with(['+', '-']).then_some(())?;
     offset::offset(word.as_bytes())
         .filter(|(_, length)| *length == word.len() && length > &3)
         .map(|(minutes, _)| minutes)
@@ -200,7 +204,7 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
     match value {
         Value::String(text) => match at_start(text.as_bytes(), defaults) {
             Some(stamp) if stamp.length == text.len() => Some(stamp.time),
-            _ => epoch::read(text).or_else(|| epoch::wrapped(text)),
+            _ => epoch::read(text).or_else(|| epoch::wrapped(text)).or_else(|| of_parts(text, defaults)),
         },
         Value::Int64(number) => epoch::of_whole(u64::try_from(*number).ok()?),
         // The shortest digits of this number are the written digits, up to microseconds. Arithmetic on the number
@@ -208,6 +212,22 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
         Value::Double(number) => epoch::read(&number.to_string()),
         Value::Boolean(_) | Value::Binary(_) => None,
     }
+}
+
+/// `[2025,11,21,8,0,1,123000000]`: the parts of a time of day from the year on, as Jackson writes them; seconds and nanoseconds
+/// may be left out.
+fn of_parts(text: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    let mut parts = [0u32; 7];
+    let mut count = 0;
+    for part in inner.split(',') {
+        *parts.get_mut(count)? = part.trim_ascii().parse().ok()?;
+        count += 1;
+    }
+    let [year, month, day, hour, minute, second, nanos] = parts;
+    (count >= 5 && hour < 24 && minute < 60 && second < 60 && nanos < 1_000_000_000).then_some(())?;
+    let since_midnight = i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + i64::from(nanos / 100);
+    point((i32::try_from(year).ok()?, month, day), since_midnight, WrittenZone::Unwritten, defaults)
 }
 
 /// The point in time at which clocks show this. `zone` is the zone in the timestamp.

@@ -163,6 +163,35 @@ fn dates_with_slashes_are_in_the_order_of_their_source() {
 }
 
 #[test]
+fn a_list_of_the_parts_of_a_time() {
+    let read = |text: &'static str| read_with(&Value::String(text.into()), &defaults()).map(|time| time.to_string());
+    assert_eq!(read("[2026,11,21,8,0,1,123000000]").as_deref(), Some("2026-11-21T08:00:01.123Z"));
+    assert_eq!(read("[2026, 11, 21, 8, 0]").as_deref(), Some("2026-11-21T08:00:00Z"));
+    for other in
+        ["[2026,11,21]", "[2026,13,21,8,0]", "[2026,11,21,24,0]", "[1,2,3,4,5]", "[]", "[2026,11,21,8,0,1,2,3]"]
+    {
+        assert_eq!(read(other), None, "{other}");
+    }
+}
+
+#[test]
+fn a_date_of_an_unknown_order_is_the_one_near_the_time_of_reading() {
+    use super::DateOrder::{Month, Unknown};
+    let [november, may] = ["2026-11-05T10:00:00Z", "2026-05-11T10:00:00Z"];
+    for (order, seen, time) in [
+        (Unknown, "2026-11-05T10:00:03Z", november),
+        (Unknown, "2026-11-04T10:00:00Z", november),
+        (Unknown, "2026-05-11T10:00:03Z", may),
+        (Unknown, "2026-12-24T10:00:00Z", may),
+        (Month, "2026-11-05T10:00:03Z", may),
+    ] {
+        let seen = crate::rfc3339(seen).expect("a time");
+        let defaults = TimestampDefaults { order, seen, ..defaults() };
+        assert_eq!(shown("05/11/2026 10:00:00", &defaults).as_deref(), Some(time), "{order:?} {seen}");
+    }
+}
+
+#[test]
 fn dates_in_other_orders() {
     for (written, meant) in [
         ("2005-06-03-15.42.50.675872", "2005-06-03T15:42:50.675872Z"),

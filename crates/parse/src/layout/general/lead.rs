@@ -30,7 +30,8 @@ impl<'a> LineHeader<'a> {
             {
                 return true;
             }
-            let Some(token) = token(line, header.at).filter(|token| may_lead(token, place, is_numbered || is_cell))
+            let Some(token) =
+                token(line, header.at).filter(|token| may_lead(line, token, place, is_numbered || is_cell))
             else {
                 return false;
             };
@@ -55,11 +56,14 @@ impl<'a> LineHeader<'a> {
         for place in 0..if self.by_clock { CLOCK_LEAD_MAX } else { LEAD_MAX } {
             let is_numbered = matches!(lead[0], Some(Token { kind: WordKind::Number(_), .. }));
             let is_cell = place > 0 && lead[place - 1].is_some_and(|last| is_bar(self.line, &last));
-            let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered || is_cell))?;
+            let token =
+                token(self.line, self.at).filter(|token| may_lead(self.line, token, place, is_numbered || is_cell))?;
             // `0000-00-00 00:00:00 INFO text` has a date, but none that exists.
-            let is_digits = matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit()
-                || word.bytes().filter(u8::is_ascii_digit).count() > 5);
-            if self.by_clock && is_digits {
+            let is_digits = || {
+                matches!(token.kind, WordKind::Word(word) if word.as_bytes()[0].is_ascii_digit()
+                    || word.bytes().filter(u8::is_ascii_digit).count() > 5)
+            };
+            if self.by_clock && is_digits() {
                 return None;
             }
             lead[place] = Some(token);
@@ -181,7 +185,7 @@ impl<'a> LineHeader<'a> {
                 return Some(());
             }
             let Some(token) =
-                token(self.line, at).filter(|token| place < between.len() && may_lead(token, place, false))
+                token(self.line, at).filter(|token| place < between.len() && may_lead(self.line, token, place, false))
             else {
                 break;
             };
@@ -194,7 +198,7 @@ impl<'a> LineHeader<'a> {
     /// A time in brackets, with the other parts inside the brackets.
     pub(super) fn bracketed(&mut self, defaults: &TimestampDefaults) -> Option<()> {
         let open = self.at;
-        if !matches!(self.bytes().get(open), Some(b'[' | b'(' | b'<')) {
+        if !matches!(self.bytes().get(open), Some(b'[' | b'(' | b'<' | b'{')) {
             return None;
         }
         let close = closing(self.bytes(), open)?;
@@ -338,18 +342,26 @@ impl<'a> LineHeader<'a> {
     }
 }
 
-/// Whether a token may stand before a time: an ordinary word may not, unless a name and `|` follow.
+/// Whether a token may stand before a time: an ordinary word may not, unless a name and `|` follow, or the word is the first
+/// and a whole date follows: `cluster 2025-11-21T08:00:02.123456+0000 text`.
 ///
 /// After a number at the start of the line (a line number) and after a bar, ordinary words may stand too:
 /// `INFO   | jvm 1    | main    | 2025/11/21 08:00:01 | text`.
-fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
+fn may_lead(line: &str, token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
     match token.kind {
         WordKind::Word(word) => {
             let is_level = || place == 0 && Level::from_word(word).is_some();
             let is_label = is_capital(token.kinds) && (word.len() > 1 || place == 0 && level_word(word).is_some());
             let is_name =
                 token.kinds & (kinds::DIGIT | kinds::DOT | kinds::UNDERSCORE | kinds::DASH | kinds::SLASH) != 0;
-            let is_column = is_numbered && token.kinds == kinds::LOWER
+            let is_before_date = || {
+                let next = line.as_bytes().get(token.end..).unwrap_or_default();
+                matches!(
+                    next,
+                    [b' ', b'1'..=b'2', b'0'..=b'9', _, _, b'-', _, _, b'-', b'0'..=b'9', b'0'..=b'9', b'T', ..]
+                )
+            };
+            let is_column = token.kinds == kinds::LOWER && (is_numbered || place == 0 && is_before_date())
                 // `PoolThread #3 08:00:01`
                 || place == 0 && token.kinds == kinds::LOWER | kinds::UPPER && name(word) == NameShape::Surely;
             let is_prose = token.kinds & kinds::PROSE != 0

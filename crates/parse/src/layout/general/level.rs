@@ -21,9 +21,9 @@ impl<'a> LineHeader<'a> {
             // `PHP Warning: text`: capitals before the level name the source of the warning.
             let is_named = place == 1 && token.mark == b':' && before[0].is_some_and(|first| is_capital(first.kinds));
             let may_be_small = plain == 0 && (place == 0 || dash || is_named);
-            let has_pairs = before.iter().flatten().any(is_pair);
+            let has_pairs = || before.iter().flatten().any(is_pair);
             if let Some((level, start, end)) = self.level_of(&token, may_be_small)
-                && (!has_pairs || matches!(token.kind, WordKind::Group(_)))
+                && (!has_pairs() || matches!(token.kind, WordKind::Group(_)))
                 // `SERVICE ALERT: text`
                 && (level != Level::Alert || !before.iter().flatten().any(|token| is_capital(token.kinds)))
             {
@@ -73,10 +73,11 @@ impl<'a> LineHeader<'a> {
             .is_some_and(|rest| matches!(rest, [b'-', b' ', ..] | [b'-', b'>', b' ', ..]))
     }
 
-    /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:`.
+    /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:` or `name.INFO`.
     fn joined_level(&mut self, token: &Token<'a>) -> bool {
         let WordKind::Word(joined) = token.kind else { return false };
-        if token.mark == b':'
+        if token.mark != b','
+            && token.kinds & kinds::DOT != 0
             && let Some((channel, word)) = joined.rsplit_once('.')
             && let Some(level) = Level::from_word(word).filter(|_| is_capital(kinds_of(word)))
         {
@@ -246,7 +247,10 @@ impl<'a> LineHeader<'a> {
 /// Whether a word is a pair without quotes, as loggers write what belongs to a record before its level.
 fn is_pair(token: &Token<'_>) -> bool {
     let WordKind::Word(word) = token.kind else { return false };
-    let Some((name, value)) = word.split_once('=').filter(|_| token.kinds & kinds::PROSE != 0) else { return false };
+    if token.kinds & kinds::PROSE == 0 {
+        return false;
+    }
+    let Some((name, value)) = word.split_once('=') else { return false };
     let is_name = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     is_name(name) && !value.is_empty() && kinds_of(value) & kinds::PROSE == 0
 }
