@@ -32,6 +32,14 @@ impl Number {
         }
     }
 
+    /// The number as a value.
+    pub fn as_property(self) -> Property<'static> {
+        match self {
+            Number::Whole(n) => Property::Int64(n),
+            Number::Float(n) => Property::Double(n),
+        }
+    }
+
     /// The number of a value: typed, or in the text.
     pub fn of(value: Property<'_>) -> Option<Number> {
         match value {

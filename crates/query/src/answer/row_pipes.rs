@@ -5,10 +5,11 @@
 
 use super::accumulator::whole;
 use super::item::{AnswerItem, AnswerRow};
-use super::math::value_of;
+use super::math::{MathExpression, NOT_A_NUMBER};
 use super::pattern::{Extractor, format};
 use crate::entity::OwnedValue;
 use daytable_logsql::line_pattern::pattern_of;
+use daytable_logsql::number::Number;
 use daytable_logsql::query::{Expression, Extraction, FieldPattern};
 use daytable_logsql::template::parse_template;
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
@@ -169,11 +170,15 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
             })
         }
         Pipe::Math(columns) => {
-            let columns = columns.clone();
+            let prepared = |(expression, name): &(_, FieldName)| (MathExpression::new(expression, now), name.clone());
+            let columns: Vec<_> = columns.iter().map(prepared).collect();
             changing(move |row, _| {
                 for (expression, name) in &columns {
-                    let value = value_of(expression, row, now);
-                    row.set(name, Some(value));
+                    let number = |read| [row.field(read).and_then(Number::of).unwrap_or(NOT_A_NUMBER)];
+                    let numbers: Vec<[Number; 1]> = expression.reads().iter().map(number).collect();
+                    let numbers: Vec<&[Number]> = numbers.iter().map(|number| &number[..]).collect();
+                    let value = expression.values(1, &numbers).first().map(|number| number.as_property().into());
+                    row.set(name, value);
                 }
                 Ok(())
             })
