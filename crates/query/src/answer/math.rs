@@ -74,9 +74,7 @@ impl Term {
                 let (left, right) = (Term::new(left, now, reads), Term::new(right, now, reads));
                 Term::Binary(*operator, left.into(), right.into())
             }
-            Arithmetic::Call(MathFunction::Now, _) => {
-                Term::Constant(Some(now.unix_nanos()), now.unix_nanos() as f64)
-            }
+            Arithmetic::Call(MathFunction::Now, _) => Term::Constant(Some(now.unix_nanos()), now.unix_nanos() as f64),
             Arithmetic::Call(function, arguments) => {
                 Term::Call(*function, arguments.iter().map(|argument| Term::new(argument, now, reads)).collect())
             }
@@ -132,9 +130,15 @@ impl Block<'_> {
                 let first = values.next()??;
                 match function {
                     MathFunction::Abs => Some(each(first, |whole| whole?.checked_abs())),
-                    MathFunction::Ceil | MathFunction::Floor | MathFunction::Round if arguments.len() == 1 => Some(first),
-                    MathFunction::Max => values.try_fold(first, |most, more| Some(zip(most, &more?, |a, b| Some(a?.max(b?))))),
-                    MathFunction::Min => values.try_fold(first, |least, more| Some(zip(least, &more?, |a, b| Some(a?.min(b?))))),
+                    MathFunction::Ceil | MathFunction::Floor | MathFunction::Round if arguments.len() == 1 => {
+                        Some(first)
+                    }
+                    MathFunction::Max => {
+                        values.try_fold(first, |most, more| Some(zip(most, &more?, |a, b| Some(a?.max(b?)))))
+                    }
+                    MathFunction::Min => {
+                        values.try_fold(first, |least, more| Some(zip(least, &more?, |a, b| Some(a?.min(b?)))))
+                    }
                     _ => None,
                 }
             }
@@ -239,4 +243,95 @@ fn with_scale(number: f64, scale: f64) -> f64 {
     }
     let rounded = scaled.round() / scale;
     if rounded.is_finite() { rounded } else { number }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_logsql::{ParsedQuery, Pipe};
+
+    fn expression(text: &str) -> MathExpression {
+        let query =
+            ParsedQuery::parse(&format!("* | math {text} as x")).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let Some(Pipe::Math(columns)) = query.pipes.first() else { panic!("{text}: no math") };
+        MathExpression::new(&columns[0].0, Ticks::UNIX_EPOCH)
+    }
+
+    /// A number with its type.
+    fn shown(number: &Number) -> String {
+        format!("{number:?}")
+    }
+
+    #[test]
+    fn whole_numbers_stay_exact_as_long_as_they_fit() {
+        let float = Number::Float;
+        for (text, a, value) in [
+            ("a + 1", Number::Whole(i64::MAX - 1), Number::Whole(i64::MAX)),
+            ("a + 1", Number::Whole(i64::MAX), float(9_223_372_036_854_775_808.0)),
+            ("a / 7", Number::Whole(i64::MAX), Number::Whole(i64::MAX / 7)),
+            ("a / 2", Number::Whole(7), float(3.5)),
+            ("a / 0", Number::Whole(7), float(f64::INFINITY)),
+            ("a / -1", Number::Whole(i64::MIN), float(9_223_372_036_854_775_808.0)),
+            ("a % 0", Number::Whole(7), NOT_A_NUMBER),
+            ("a % 7", Number::Whole(i64::MIN), Number::Whole(i64::MIN % 7)),
+            ("-a", Number::Whole(i64::MIN), float(9_223_372_036_854_775_808.0)),
+            ("abs(a)", Number::Whole(-3), Number::Whole(3)),
+            ("a * 1.5", Number::Whole(2), Number::Whole(3)),
+            ("a default 5", NOT_A_NUMBER, Number::Whole(5)),
+            ("a default 5", Number::Whole(4), Number::Whole(4)),
+            ("a default 5", float(0.5), float(0.5)),
+            ("max(a, 2, 1)", Number::Whole(i64::MAX), Number::Whole(i64::MAX)),
+            ("max(a, 2)", NOT_A_NUMBER, Number::Whole(2)),
+            ("min(a, 2)", float(0.5), float(0.5)),
+            ("round(a, 0.1)", float(0.3000001), float(0.3)),
+            ("round(a, 10)", Number::Whole(1234), Number::Whole(1230)),
+            ("floor(a)", Number::Whole(i64::MAX), Number::Whole(i64::MAX)),
+            ("floor(a)", float(-0.5), Number::Whole(-1)),
+            ("ceil(a, 0)", Number::Whole(1), NOT_A_NUMBER),
+            ("a ^ 2", Number::Whole(3), Number::Whole(9)),
+            ("a & 6", Number::Whole(3), Number::Whole(2)),
+        ] {
+            let found = expression(text).values(1, &[&[a]]);
+            assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), [shown(&value)], "{text} of {a:?}");
+        }
+    }
+
+    /// Each row has the value that it has alone.
+    #[test]
+    fn rows_do_not_change_each_other() {
+        let numbers = [i64::MIN, -7, -1, 0, 1, 2, 10, 1 << 53, (1 << 53) + 1, i64::MAX].map(Number::Whole);
+        let floats = [f64::NEG_INFINITY, -0.5, -0.0, 0.1, 1.5, 1e300, f64::INFINITY, f64::NAN].map(Number::Float);
+        let all = || numbers.iter().chain(&floats);
+        let pairs: Vec<[Number; 2]> = all().flat_map(|a| all().map(|b| [*a, *b])).collect();
+        let [left, right]: [Vec<Number>; 2] = [0, 1].map(|at| pairs.iter().map(|pair| pair[at]).collect());
+        for text in [
+            "a + b",
+            "a - b",
+            "a * b",
+            "a / b",
+            "a % b",
+            "a ^ b",
+            "a & b",
+            "a or b",
+            "a xor b",
+            "a default b",
+            "-a * b",
+            "(a + b) / 2",
+            "max(a, b)",
+            "min(a, b, 3)",
+            "round(a, b)",
+            "floor(a / b)",
+            "ceil(a, b) default b",
+            "abs(a) - ln(b)",
+        ] {
+            let expression = expression(text);
+            let columns: Vec<&[Number]> =
+                expression.reads().iter().map(|name| if name.written() == "a" { &*left } else { &*right }).collect();
+            let together = expression.values(pairs.len(), &columns);
+            for (row, value) in together.iter().enumerate() {
+                let alone: Vec<&[Number]> = columns.iter().map(|column| &column[row..=row]).collect();
+                assert_eq!(shown(&expression.values(1, &alone)[0]), shown(value), "{text} of {:?}", pairs[row]);
+            }
+        }
+    }
 }

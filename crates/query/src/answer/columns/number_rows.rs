@@ -35,9 +35,8 @@ impl NumberPipes {
         now: Ticks,
     ) -> Option<NumberPipes> {
         let mut names = inputs.to_vec();
-        let place = |names: &[FieldName], wanted: &FieldName| {
-            names.iter().rposition(|name| name.written() == wanted.written())
-        };
+        let place =
+            |names: &[FieldName], wanted: &FieldName| names.iter().rposition(|name| name.written() == wanted.written());
         let mut expressions = Vec::new();
         for pipe in pipes {
             let Pipe::Math(columns) = pipe else { return None };
@@ -83,7 +82,8 @@ impl NumberPipes {
             let mut numbers = vec![NOT_A_NUMBER; count];
             let values = Values::of(input, batch, table)?;
             values.each_whole(batch, rows, Number::of, |row, number| {
-                numbers[places[row] as usize] = number.map_or_else(|other| other.unwrap_or(NOT_A_NUMBER), Number::Whole);
+                numbers[places[row] as usize] =
+                    number.map_or_else(|other| other.unwrap_or(NOT_A_NUMBER), Number::Whole);
             })?;
             columns.push(numbers);
         }

@@ -2,8 +2,8 @@
 
 use super::arrivals::Arrivals;
 use super::computed_rows::ComputedRows;
-use super::number_rows::NumberRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
+use super::number_rows::NumberRows;
 use super::value_numbers::ValueNumbers;
 use daytable_logsql::query::ValueStep;
 use daytable_logsql::{Column, FieldName};
