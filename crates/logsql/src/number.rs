@@ -32,6 +32,14 @@ impl Number {
         }
     }
 
+    /// The number as a value.
+    pub fn as_property(self) -> Property<'static> {
+        match self {
+            Number::Whole(n) => Property::Int64(n),
+            Number::Float(n) => Property::Double(n),
+        }
+    }
+
     /// The number of a value: typed, or in the text.
     pub fn of(value: Property<'_>) -> Option<Number> {
         match value {
@@ -50,10 +58,18 @@ impl Number {
         if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'i' | 'I')) {
             return None;
         }
+        if is_other(text) {
+            return None;
+        }
+        // Only an address has three dots.
+        if text.bytes().filter(|byte| *byte == b'.').count() == 3
+            && let Some(address) = ipv4(text)
+        {
+            return Some(Number::Whole(address.into()));
+        }
         plain(text)
             .or_else(|| duration_nanos(text).map(Number::Whole))
             .or_else(|| size_bytes(text).map(Number::Whole))
-            .or_else(|| ipv4(text).map(|address| Number::Whole(address.into())))
             .or_else(|| {
                 moment::absolute(text).map(|(start, _)| Number::Whole((start - UNIX_EPOCH_TICKS).saturating_mul(100)))
             })
@@ -87,6 +103,19 @@ fn compare_exactly(whole: i64, float: f64) -> Option<Ordering> {
         _ if float < -ABOVE => Some(Ordering::Greater),
         _ => whole.cmp(&(float as i64)).then(0.0.partial_cmp(&float.fract())?).into(),
     }
+}
+
+/// Whether a letter shows that a text is no number: identifiers and names often begin with a digit.
+fn is_other(text: &str) -> bool {
+    let in_no_number = |byte: u8| {
+        matches!(byte.to_ascii_lowercase(), b'a' | b'c' | b'f' | b'j' | b'l' | b'o'..=b'r' | b'v')
+            || matches!(byte, b'b' | b'g' | b'k')
+    };
+    let has_letters_of_its_own = |text: &str| {
+        let digits = text.trim_start_matches(['-', '+']);
+        digits.starts_with(['i', 'I']) || digits.starts_with("0x") || digits.starts_with("0X")
+    };
+    text.bytes().any(in_no_number) && !has_letters_of_its_own(text)
 }
 
 /// A decimal or hexadecimal number without a unit.
@@ -140,6 +169,41 @@ mod tests {
     use super::*;
 
     /// The order is that of the mathematical values, so it is one order for all numbers.
+    #[test]
+    fn texts_in_all_forms_of_numbers_are_read() {
+        let whole = |text: &str| match Number::parse(text) {
+            Some(Number::Whole(whole)) => Some(whole),
+            _ => None,
+        };
+        for (text, number) in [
+            ("404", Some(404)),
+            ("-0x1F", Some(-31)),
+            ("0xabcdef", Some(0xab_cdef)),
+            ("1_000", Some(1000)),
+            ("1h30m", Some(5_400_000_000_000)),
+            ("1y", Some(31_536_000_000_000_000)),
+            ("3us", Some(3000)),
+            ("3µs", Some(3000)),
+            ("10KiB", Some(10_240)),
+            ("1TB", Some(1_000_000_000_000)),
+            ("1G", Some(1_000_000_000)),
+            ("10.0.0.1", Some(0x0a00_0001)),
+            ("1970-01-01T00:00:01Z", Some(1_000_000_000)),
+            ("1970-01-01t00:00:01z", Some(1_000_000_000)),
+            ("10.0.0.256", None),
+            ("1.0.0.0s", None),
+            ("4bf92f3577b34da6a3ce929d0e0e4736", None),
+            ("7 of 9", None),
+            ("1b", None),
+            ("1k", None),
+        ] {
+            assert_eq!(whole(text), number, "{text}");
+        }
+        assert_eq!(Number::parse("-Inf"), Some(Number::Float(f64::NEG_INFINITY)));
+        assert_eq!(Number::parse("1e3"), Some(Number::Float(1000.0)));
+        assert_eq!(Number::parse("1E3"), Some(Number::Float(1000.0)));
+    }
+
     #[test]
     fn whole_numbers_and_floats_are_in_one_exact_order() {
         let ascending = [

@@ -489,13 +489,16 @@ pub fn whole(count: u64) -> OwnedValue {
 
 /// A computed number as a value: whole where it is.
 pub fn number_value(number: f64) -> OwnedValue {
-    /// Up to here a float holds every whole number.
-    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {
-        OwnedValue::Int64(number as i64)
-    } else {
-        OwnedValue::Double(number)
-    }
+    computed_number(number).as_property().into()
+}
+
+/// Up to here a float holds every whole number.
+pub(super) const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A computed number: whole where it is.
+pub(super) fn computed_number(number: f64) -> Number {
+    let whole = number as i64;
+    if whole as f64 == number && number.abs() <= WHOLE_MAX { Number::Whole(whole) } else { Number::Float(number) }
 }
 
 /// Whether a value is chosen instead of the one so far. Of equal ones the newest record's is, and of the first ones the

@@ -43,7 +43,7 @@ impl<'q> PipeStage<'q> for GapsStage<'q> {
                 return ControlFlow::Continue(());
             }
             let duration = OwnedValue::String(show_duration(ticks.saturating_mul(100)));
-            next(group_row(&names, group, [OwnedValue::DateTime(from), OwnedValue::DateTime(time), duration]))
+            next(group_row(&names, group, [OwnedValue::DateTime(from), OwnedValue::DateTime(time), duration]).into())
         });
         finished.unwrap_or_else(|stop| stopped(stop, self.times.budget()))
     }

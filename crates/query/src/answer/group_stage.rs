@@ -3,19 +3,20 @@
 //! Rows come one by one, or groups that were gathered by columns. Groups that outgrow the memory go to the
 //! [temporary file](super::spill) of the question, where those of columns are, too.
 
-use super::accumulator::{Accumulator, better_shown, cell, compare_groups};
+use super::accumulator::{Accumulator, EachField, better_shown, cell, compare_groups};
 use super::answer_budget::AnswerBudget;
 use super::columns::AggregatedGroups;
-use super::item::{AnswerItem, AnswerRow};
+use super::item::{AnswerItem, AnswerRow, RecordPlace};
 use super::order::compare_values;
+use super::row_batch::{BATCH_ROWS, BatchRow, RowBatch};
 use super::spill::{
-    CellWriter, ExternalSort, FirstGroups, Group, GroupOrdering, GroupRuns, GroupSource, SpillStop, SpilledCells,
+    ExternalSort, FirstGroups, Group, GroupCells, GroupOrdering, GroupRuns, GroupSource, ReadsCells, SpillStop,
     each_merged,
 };
-use super::stage::{Groups, Next, PipeStage, PipelineContext, stopped};
+use super::stage::{Groups, Next, PipeStage, PipelineContext, StageInput, stopped};
 use super::value_steps::step_start;
 use crate::entity::OwnedValue;
-use daytable_logsql::query::{Aggregate, GroupField, SortKey, ValueStep, ValueStepSize};
+use daytable_logsql::query::{Aggregate, Function, GroupField, SortKey, ValueStep, ValueStepSize};
 use daytable_logsql::{FieldName, Fields, Predicate};
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
@@ -152,8 +153,8 @@ impl<'q> GroupStage<'q> {
         self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function)).collect()
     }
 
-    /// The number of the item's group.
-    fn group(&mut self, item: &AnswerItem) -> Result<usize, OverBudget> {
+    /// The number of the row's group.
+    fn group(&mut self, item: &impl Fields) -> Result<usize, OverBudget> {
         let mut values: Vec<Option<GroupValue<'_>>> = Vec::with_capacity(self.by.len());
         for field in &self.by {
             let value = item.field(&field.field).filter(|value| !matches!(value, Property::String("")));
@@ -197,6 +198,22 @@ impl<'q> GroupStage<'q> {
         self.numbers.insert(self.key.clone(), at);
         self.groups.push(Group { values, states: self.states() });
         Ok(at)
+    }
+
+    /// Adds a row to its group.
+    fn add(
+        &mut self,
+        row: &impl Fields,
+        place: Option<RecordPlace<'_>>,
+        each_field: EachField<'_>,
+    ) -> Result<(), OverBudget> {
+        let (at, mut bytes) = (self.group(row)?, 0);
+        for (number, aggregate) in self.aggregates.iter().enumerate() {
+            if self.conditions[number].as_ref().is_none_or(|condition| condition.matches(row)) {
+                bytes += self.groups[at].states[number].add(aggregate, row, place, each_field);
+            }
+        }
+        self.grow(bytes)
     }
 
     /// Charges what the states of the groups took. If there is no memory for it, the groups go to the file.
@@ -263,10 +280,46 @@ impl<'q> GroupStage<'q> {
         if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
             row.push(name.as_str().into(), Some(super::accumulator::whole(rank)));
         }
-        let flow = next(AnswerItem::Row(row));
+        let flow = next(row.into());
         // Who keeps the row charges it.
         self.budget.question().release(lists);
         Ok(flow)
+    }
+
+    /// The columns of the functions, for the rows of some groups.
+    fn function_columns(
+        &self,
+        groups: impl Iterator<Item = Vec<Accumulator>>,
+    ) -> Vec<(Arc<str>, Vec<Option<OwnedValue>>)> {
+        let has_functions = !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. });
+        let functions = if has_functions { &*self.aggregates } else { &[] };
+        let column = |of: &Aggregate| (of.name.as_str().into(), Vec::with_capacity(BATCH_ROWS));
+        let mut columns: Vec<(Arc<str>, Vec<_>)> = functions.iter().map(column).collect();
+        for states in groups {
+            for ((column, state), aggregate) in columns.iter_mut().zip(states).zip(functions) {
+                column.1.push(state.finish(aggregate, self.seconds));
+            }
+        }
+        columns
+    }
+
+    /// Passes on groups that come together, and forgets them.
+    fn pass_groups(&self, names: &[Arc<str>], groups: &mut Vec<Group>, next: Next<'_>) -> ControlFlow<()> {
+        let columns = self.function_columns(groups.iter_mut().map(|group| std::mem::take(&mut group.states)));
+        let flow = next(StageInput::Rows(RowBatch::new(groups, (0..groups.len()).collect(), names, columns)));
+        groups.clear();
+        flow
+    }
+
+    /// Passes on groups that were gathered elsewhere, in no order.
+    fn pass_gathered(&self, names: &[Arc<str>], mut gathered: AggregatedGroups, next: Next<'_>) -> ControlFlow<()> {
+        let wanted: Vec<usize> = gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect();
+        let flow = { wanted }.chunks(BATCH_ROWS).try_for_each(|numbers| {
+            let columns = self.function_columns(numbers.iter().map(|number| gathered.take_states(*number)));
+            next(StageInput::Rows(RowBatch::new(gathered.source(), numbers.to_vec(), names, columns)))
+        });
+        self.budget.question().release(gathered.charged());
+        flow
     }
 
     /// Passes on groups that were gathered elsewhere, or else those of runs, in no order: of those that `first` tells, at least
@@ -281,16 +334,19 @@ impl<'q> GroupStage<'q> {
         let Some(mut gathered) = gathered else {
             return each_merged(runs, &self.aggregates, first, &self.budget, self.go_on, each);
         };
-        let mut kept = first.map(|first| (first, first.sorted(&self.budget)));
-        let (mut writer, mut states) = (CellWriter::default(), Vec::new());
+        let (mut kept, mut room) = (first.map(|first| (first, first.sorted(&self.budget))), GroupCells::new());
         for number in gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect::<Vec<_>>() {
-            gathered.take_states(number, &mut states);
+            let mut states = gathered.take_states(number);
             states.iter_mut().for_each(Accumulator::settle);
             if let Some((first, kept)) = &mut kept {
-                if first.may_have(kept, &states, gathered.cells(number, &mut writer)) {
-                    kept.push(Group { values: gathered.values(number), states: std::mem::take(&mut states) })?;
+                let mut read = |room: &mut GroupCells| {
+                    *room = gathered.values(number);
+                    Ok(())
+                };
+                if first.may_have(kept, &states, &mut room, &mut read)? {
+                    kept.push(Group { values: gathered.values(number), states })?;
                 }
-            } else if each(Group { values: gathered.values(number), states: std::mem::take(&mut states) })?.is_break() {
+            } else if each(Group { values: gathered.values(number), states })?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -324,9 +380,26 @@ impl<'q> GroupStage<'q> {
         let runs = std::mem::take(&mut self.runs);
         let stage = &*self;
         if !stage.is_ordered && limit == usize::MAX {
+            if let Some(gathered) = gathered {
+                return Ok(stage.pass_gathered(&names, gathered, next));
+            }
             let first = stage.first.as_ref().map(|(order, wanted)| FirstGroups { wanted: *wanted, order });
-            let mut each = |group| Ok(stage.pass_row(&names, group, 0, next)?);
-            return stage.each_group(gathered, runs, first, &mut each);
+            // The texts that lists become are charged row by row.
+            let has_lists =
+                stage.aggregates.iter().any(|of| matches!(of.function, Function::Values | Function::UniqValues));
+            let mut waiting = Vec::new();
+            let flow = stage.each_group(None, runs, first, &mut |group| {
+                if has_lists {
+                    return Ok(stage.pass_row(&names, group, 0, next)?);
+                }
+                waiting.push(group);
+                match waiting.len() < BATCH_ROWS {
+                    true => Ok(ControlFlow::Continue(())),
+                    false => Ok(stage.pass_groups(&names, &mut waiting, next)),
+                }
+            })?;
+            let is_over = flow.is_break() || waiting.is_empty();
+            return Ok(if is_over { flow } else { stage.pass_groups(&names, &mut waiting, next) });
         }
         let compare = |a: &Group, b: &Group| stage.comparison.compare(a, b);
         let mut sorted = ExternalSort::new(compare, limit, &stage.budget, "groups");
@@ -418,8 +491,22 @@ impl GroupOrdering for GroupComparison {
         self.compare_parts((&one.states, one.values.iter().map(cell)), other)
     }
 
-    fn compare_spilled(&self, states: &[Accumulator], values: SpilledCells<'_>, other: &Group) -> Ordering {
-        self.compare_parts((states, values.values()), other)
+    fn compare_states(
+        &self,
+        states: &[Accumulator],
+        room: &mut GroupCells,
+        read: ReadsCells<'_>,
+        other: &Group,
+    ) -> Result<Ordering, OverBudget> {
+        for key in &self.keys {
+            let KeyOf::Function(function) = key.of else { break };
+            let order = self.compare_by(key, function, states, &other.states);
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        read(room)?;
+        Ok(self.compare_parts((states, room.iter().map(cell)), other))
     }
 }
 
@@ -489,8 +576,7 @@ impl Groups for GroupStage<'_> {
             return;
         }
         for number in gathered.numbers() {
-            let mut states = Vec::new();
-            gathered.take_states(number, &mut states);
+            let states = gathered.take_states(number);
             self.add_group(gathered.values(number), states);
         }
         self.budget.question().release(gathered.charged());
@@ -503,17 +589,15 @@ impl<'q> PipeStage<'q> for GroupStage<'q> {
     }
 
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
-        let added = self.group(&item).and_then(|at| {
-            let mut bytes = 0;
-            for (number, aggregate) in self.aggregates.iter().enumerate() {
-                if self.conditions[number].as_ref().is_none_or(|condition| condition.matches(&item)) {
-                    let state = &mut self.groups[at].states[number];
-                    bytes += state.add(aggregate, &item, item.place(), &|each| item.each_field(each));
-                }
-            }
-            self.grow(bytes)
-        });
-        match added {
+        match self.add(&item, item.place(), &|each| item.each_field(each)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(over) => stopped(over, &self.budget),
+        }
+    }
+
+    fn push_rows(&mut self, rows: RowBatch<'_>, _next: Next<'_>) -> ControlFlow<()> {
+        let add = |row: BatchRow<'_>| self.add(&row, None, &|each| AnswerItem::Row(row.to_row()).each_field(each));
+        match { rows.rows() }.try_for_each(add) {
             Ok(()) => ControlFlow::Continue(()),
             Err(over) => stopped(over, &self.budget),
         }

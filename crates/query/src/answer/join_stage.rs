@@ -186,10 +186,10 @@ impl<'q> PipeStage<'q> for JoinStage<'q> {
                 let over = refused_text(TextRefusal::TooLong(RECORD_BYTES_MAX));
                 return over.map_or(ControlFlow::Break(()), |over| stopped(over, budget));
             }
-            next(AnswerItem::Row(joined))
+            next(joined.into())
         });
         match flow {
-            Ok(ControlFlow::Continue(())) if *made == before && !join.is_inner => next(AnswerItem::Row(row)),
+            Ok(ControlFlow::Continue(())) if *made == before && !join.is_inner => next(row.into()),
             Ok(flow) => flow,
             Err(stop) => stopped(stop, budget),
         }

@@ -10,7 +10,7 @@
 //! * `plan`: what of a filter the stores can decide: times, instance, level, a text.
 //! * [`item`]: a record, or a row of columns, as pipes pass it on.
 //! * `stage`: what a pipe at work is. [`pipes`]: all of them, one after the other.
-//! * `row_pipes`: those that look at one row at a time. `group_stage`: those that group. `sort_stage`: `sort`.
+//! * `row_batch`: groups as rows by column. `row_pipes`: pipes that look at one row at a time. `group_stage`: those that group. `sort_stage`: `sort`.
 //! * `group_times`, `sessions_stage`, `gaps_stage`: those that look at the times of groups. `pivot_stage`: values as columns.
 //! * `join_stage`: the rows of another query.
 //! * `spill_file`, `spill`: groups and rows that outgrow the memory of the question, in a temporary file.
@@ -18,7 +18,7 @@
 //! * `value_steps`: the steps of `by (…:step)`. `answer_budget`: the memory of an answer.
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
 //! * `columns`: filters, records and groups over columns as they are encoded.
-//! * `math`, `pattern`: the pipes that compute columns.
+//! * `math`, `pattern`: the pipes that compute columns. `packed_text`: texts as a pattern and numbers.
 //! * `field_list`: questions about all fields.
 //! * `follow`: records as they are committed, through the pipes that need no end.
 //! * [`context`]: the records before and after one, in the order of its source.
@@ -46,11 +46,13 @@ mod join_stage;
 mod math;
 pub mod nothing;
 pub mod order;
+mod packed_text;
 mod pattern;
 pub mod pipes;
 mod pivot_stage;
 mod plan;
 pub mod quantile;
+mod row_batch;
 mod row_pipes;
 mod sessions_stage;
 mod sort_stage;

@@ -13,13 +13,14 @@ use super::item::{AnswerItem, AnswerRow};
 use super::join_stage::{JoinStage, JoinTable};
 use super::order::compare;
 use super::pivot_stage::PivotStage;
+use super::row_batch::RowBatch;
 use super::row_pipes::{RowPipe, refused_text, with_fields};
 use super::sessions_stage::SessionsStage;
 use super::sort_stage::SortStage;
 use super::spill::GroupRuns;
-use super::stage::{Next, PipeStage, PipelineContext};
+use super::stage::{Next, PipeStage, PipelineContext, StageInput};
 use crate::entity::OwnedValue;
-use daytable_logsql::effect::RowFlow;
+use daytable_logsql::effect::{RowFlow, may_be_same};
 use daytable_logsql::query::{Aggregate, Expression, FieldPattern, GroupField};
 use daytable_logsql::{FieldName, Pipe, Predicate};
 use daytable_model::property::Property;
@@ -27,6 +28,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// Where the pipes pass their items on.
+pub type ItemSink<'s> = &'s mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
 
 /// The pipes of one answer.
 pub struct Pipeline<'q> {
@@ -62,9 +66,7 @@ impl<'q> Pipeline<'q> {
                     groups.set_first(by, limit.saturating_add(*offset));
                 }
             }
-            if let Some(Pipe::Stats { by, .. }) = pipes[..at].iter().rfind(|pipe| !matches!(pipe, Pipe::Filter(_)))
-                && !by.is_empty()
-            {
+            if let Some(by) = (0..at).rev().find_map(|from| groups_with_values(&pipes[from..at])) {
                 stage.sort_by_groups(by.iter().map(|by| by.field.clone()).collect());
             }
             stage
@@ -74,12 +76,12 @@ impl<'q> Pipeline<'q> {
     }
 
     /// Passes an item through the stages. Breaks if they need no more, and now and then if nobody waits for the answer.
-    pub fn push(&mut self, item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
+    pub fn push(&mut self, item: AnswerItem, sink: ItemSink<'_>) -> ControlFlow<()> {
         self.pushed += 1;
         if self.pushed.is_multiple_of(ASKED_EVERY) && !(self.go_on)() {
             return ControlFlow::Break(());
         }
-        push(&mut self.stages, item, sink)
+        push(&mut self.stages, item.into(), sink)
     }
 
     /// The groups and functions of a stage, and how many of the greatest groups it wants, if it groups. Then groups may be
@@ -131,14 +133,14 @@ impl<'q> Pipeline<'q> {
 
     /// Passes on what the stages kept, one stage after the other. Of a question that was refused, or whose time is over, no
     /// stage passes anything on: what it kept is not all, and would look like an answer.
-    pub fn finish(&mut self, sink: Next<'_>) -> ControlFlow<()> {
+    pub fn finish(&mut self, sink: ItemSink<'_>) -> ControlFlow<()> {
         for at in 0..self.stages.len() {
             if self.budget.over().is_some() || !(self.go_on)() {
                 return ControlFlow::Break(());
             }
             let (done, rest) = self.stages.split_at_mut(at + 1);
             // A later stage that needs no more still passes on its own rows.
-            let _ = done[at].finish(&mut |item| push(rest, item, sink));
+            let _ = done[at].finish(&mut |input| push(rest, input, sink));
         }
         ControlFlow::Continue(())
     }
@@ -151,17 +153,31 @@ fn is_order_seen(pipes: &[Pipe]) -> bool {
     first != Some(RowFlow::Replaced { is_ordered: false })
 }
 
-/// Whether groups are sorted by columns, before anything but a filter sees them. Then that stage knows the order of groups.
+/// Whether groups are sorted by columns while their values are still the first columns. Then that stage knows the order of groups.
 fn is_sorted_next(pipes: &[Pipe]) -> bool {
-    let mut pipes = pipes.iter().filter(|pipe| !matches!(pipe, Pipe::Filter(_)));
-    let is_grouping = matches!(pipes.next(), Some(Pipe::Stats { .. }));
-    is_grouping && matches!(pipes.next(), Some(Pipe::Sort { by, .. }) if !by.is_empty())
+    let is_sort = |pipe: &Pipe| matches!(pipe, Pipe::Sort { by, .. } if !by.is_empty());
+    let sort = pipes.iter().position(is_sort);
+    sort.is_some_and(|sort| groups_with_values(&pipes[..sort]).is_some())
 }
 
-fn push<'q>(stages: &mut [Box<dyn PipeStage<'q> + 'q>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
-    match stages.split_first_mut() {
-        Some((first, rest)) => first.push(item, &mut |item| push(rest, item, sink)),
-        None => sink(item),
+/// What groups are by, of a `stats` and pipes behind it that leave the values of groups as the first columns.
+fn groups_with_values(pipes: &[Pipe]) -> Option<&[GroupField]> {
+    let (Pipe::Stats { by, .. }, behind) = pipes.split_first()? else { return None };
+    let is_by = |name: &FieldName| by.iter().any(|by| may_be_same(&by.field, name));
+    let leaves = |pipe: &Pipe| match pipe {
+        Pipe::Filter(_) => true,
+        Pipe::Math(columns) => !columns.iter().any(|(_, name)| is_by(name)),
+        _ => false,
+    };
+    (!by.is_empty() && behind.iter().all(leaves)).then_some(by)
+}
+
+fn push<'q>(stages: &mut [Box<dyn PipeStage<'q> + 'q>], input: StageInput<'_>, sink: ItemSink<'_>) -> ControlFlow<()> {
+    match (stages.split_first_mut(), input) {
+        (Some((first, rest)), StageInput::Item(item)) => first.push(item, &mut |input| push(rest, input, sink)),
+        (Some((first, rest)), StageInput::Rows(rows)) => first.push_rows(rows, &mut |input| push(rest, input, sink)),
+        (None, StageInput::Item(item)) => sink(item),
+        (None, StageInput::Rows(rows)) => rows.each_row(|row| sink(AnswerItem::Row(row))),
     }
 }
 
@@ -288,12 +304,19 @@ impl<'q> PipeStage<'q> for RowStage<'q> {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         let mut row = item.into_row();
         match self.pipe.apply(&mut row, self.go_on) {
-            Ok(true) => next(AnswerItem::Row(row)),
+            Ok(true) => next(row.into()),
             Ok(false) => ControlFlow::Continue(()),
             Err(refusal) => {
                 refused_text(refusal).into_iter().for_each(|over| self.budget.refuse(over));
                 ControlFlow::Break(())
             }
+        }
+    }
+
+    fn push_rows(&mut self, mut rows: RowBatch<'_>, next: Next<'_>) -> ControlFlow<()> {
+        match self.pipe.apply_to_all(&mut rows) {
+            true => next(StageInput::Rows(rows)),
+            false => rows.each_row(|row| self.push(AnswerItem::Row(row), next)),
         }
     }
 }
@@ -308,7 +331,7 @@ impl<'q> PipeStage<'q> for LimitStage {
             return ControlFlow::Break(());
         }
         self.left -= 1;
-        next(item)?;
+        next(item.into())?;
         if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
@@ -320,7 +343,7 @@ struct OffsetStage {
 impl<'q> PipeStage<'q> for OffsetStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         if self.left == 0 {
-            return next(item);
+            return next(item.into());
         }
         self.left -= 1;
         ControlFlow::Continue(())
@@ -336,7 +359,7 @@ struct SampleStage {
 impl<'q> PipeStage<'q> for SampleStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
         self.count += 1;
-        if (self.count - 1).is_multiple_of(self.every) { next(item) } else { ControlFlow::Continue(()) }
+        if (self.count - 1).is_multiple_of(self.every) { next(item.into()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -344,7 +367,14 @@ struct FilterStage(Predicate);
 
 impl<'q> PipeStage<'q> for FilterStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
-        if self.0.matches(&item) { next(item) } else { ControlFlow::Continue(()) }
+        if self.0.matches(&item) { next(item.into()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn push_rows(&mut self, mut rows: RowBatch<'_>, next: Next<'_>) -> ControlFlow<()> {
+        match rows.retain(|row| self.0.matches(row)) {
+            true => next(StageInput::Rows(rows)),
+            false => ControlFlow::Continue(()),
+        }
     }
 }
 
@@ -352,7 +382,7 @@ struct FieldsStage(Vec<FieldPattern>);
 
 impl<'q> PipeStage<'q> for FieldsStage {
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
-        next(with_fields(&self.0, item))
+        next(with_fields(&self.0, item).into())
     }
 }
 
@@ -447,7 +477,7 @@ impl<'q> PipeStage<'q> for FacetsStage {
                 row.push("field_name".into(), Some(OwnedValue::String(name.clone())));
                 row.push("field_value".into(), Some(value));
                 row.push("hits".into(), Some(whole(count)));
-                next(AnswerItem::Row(row))?;
+                next(row.into())?;
             }
         }
         ControlFlow::Continue(())
@@ -506,7 +536,7 @@ impl<'q> PipeStage<'q> for FieldNamesStage {
             let mut row = AnswerRow::default();
             row.push(self.name.clone(), Some(OwnedValue::String(name)));
             row.push("hits".into(), Some(whole(count)));
-            next(AnswerItem::Row(row))?;
+            next(row.into())?;
         }
         ControlFlow::Continue(())
     }

@@ -244,7 +244,7 @@ impl<'q> PipeStage<'q> for PivotStage<'q> {
                 let of_name = cells.iter().filter(|(column, _)| names.get(*column as usize) == Some(of));
                 row.push(name.clone(), sum(of_name.map(|(_, value)| value)));
             }
-            next(AnswerItem::Row(row))
+            next(row.into())
         });
         flow.unwrap_or_else(|stop| stopped(stop, &self.budget))
     }

@@ -5,10 +5,12 @@
 
 use super::accumulator::whole;
 use super::item::{AnswerItem, AnswerRow};
-use super::math::value_of;
+use super::math::{MathExpression, NOT_A_NUMBER};
 use super::pattern::{Extractor, format};
+use super::row_batch::RowBatch;
 use crate::entity::OwnedValue;
 use daytable_logsql::line_pattern::pattern_of;
+use daytable_logsql::number::Number;
 use daytable_logsql::query::{Expression, Extraction, FieldPattern};
 use daytable_logsql::template::parse_template;
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
@@ -24,6 +26,8 @@ pub(super) struct RowPipe(RowChange);
 enum RowChange {
     /// Changes columns.
     Columns(Box<ChangesColumns>),
+    /// Computes numbers.
+    Numbers(Vec<(MathExpression, FieldName)>),
     /// Chooses columns.
     Fields(Vec<FieldPattern>),
     /// Chooses rows.
@@ -48,6 +52,13 @@ impl RowPipe {
     pub(super) fn apply(&self, row: &mut AnswerRow, go_on: &dyn Fn() -> bool) -> Result<bool, TextRefusal> {
         match &self.0 {
             RowChange::Columns(change) => change(row, &MadeTexts { go_on })?,
+            RowChange::Numbers(columns) => columns.iter().for_each(|(expression, name)| {
+                let number = |read| [row.field(read).and_then(Number::of).unwrap_or(NOT_A_NUMBER)];
+                let numbers: Vec<[Number; 1]> = expression.reads().iter().map(number).collect();
+                let numbers: Vec<&[Number]> = numbers.iter().map(|number| &number[..]).collect();
+                let value = expression.values(1, &numbers).first().map(|number| number.as_property().into());
+                row.set(name, value);
+            }),
             RowChange::Fields(patterns) => {
                 *row = with_fields(patterns, AnswerItem::Row(std::mem::take(row))).into_row();
             }
@@ -55,6 +66,13 @@ impl RowPipe {
             RowChange::None => {}
         }
         Ok(true)
+    }
+
+    /// Changes rows that come together. False, and nothing is changed, if the pipe takes them one by one.
+    pub(super) fn apply_to_all(&self, rows: &mut RowBatch<'_>) -> bool {
+        let RowChange::Numbers(columns) = &self.0 else { return false };
+        columns.iter().for_each(|(expression, name)| rows.compute(expression, name));
+        true
     }
 }
 
@@ -169,14 +187,8 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
             })
         }
         Pipe::Math(columns) => {
-            let columns = columns.clone();
-            changing(move |row, _| {
-                for (expression, name) in &columns {
-                    let value = value_of(expression, row, now);
-                    row.set(name, Some(value));
-                }
-                Ok(())
-            })
+            let prepared = |(expression, name): &(_, FieldName)| (MathExpression::new(expression, now), name.clone());
+            RowChange::Numbers(columns.iter().map(prepared).collect())
         }
         Pipe::Length { of, name } => {
             let (of, name) = (of.clone(), name.clone());

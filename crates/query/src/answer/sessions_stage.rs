@@ -55,12 +55,12 @@ impl<'q> PipeStage<'q> for SessionsStage<'q> {
                 ControlFlow::Continue(())
             }
             known => match known.replace(Session { group, begin: time, end: time, records: 1 }) {
-                Some(session) => next(row(session)),
+                Some(session) => next(row(session).into()),
                 None => ControlFlow::Continue(()),
             },
         });
         match finished {
-            Ok(flow) if flow.is_continue() => sessions.map_or(flow, |session| next(row(session))),
+            Ok(flow) if flow.is_continue() => sessions.map_or(flow, |session| next(row(session).into())),
             Ok(flow) => flow,
             Err(stop) => stopped(stop, self.times.budget()),
         }

@@ -4,6 +4,7 @@ use super::accumulator::{cell, compare_groups, whole};
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
 use super::order::compare_values;
+use super::row_batch::{BatchRow, RowBatch};
 use super::spill::{ExternalSort, SortItem};
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
 use crate::entity::OwnedValue;
@@ -78,6 +79,18 @@ impl<'q> SortStage<'q> {
         usize::try_from(self.limit.map_or(u64::MAX, |limit| limit.saturating_add(self.offset))).unwrap_or(usize::MAX)
     }
 
+    /// Whether a row comes before an item, or only the sort can tell.
+    fn is_before(&self, row: &BatchRow<'_>, last: &SortedItem) -> bool {
+        let order = compare_to_keys(&self.by, row, &last.keys);
+        match &last.item {
+            AnswerItem::Row(last) if order.is_eq() && !self.groups.is_empty() => {
+                let count = self.groups.len();
+                compare_groups(self.groups.iter(), row.first_values(count), first_values(last, count)).is_lt()
+            }
+            _ => order.is_le(),
+        }
+    }
+
     fn sorting(&self) -> ExternalSort<'q, SortedItem> {
         let (by, is_by_place, groups) = (self.by.clone(), self.is_by_place, self.groups.clone());
         let compare = move |one: &SortedItem, other: &SortedItem| {
@@ -103,6 +116,15 @@ fn compare_keys(by: &[SortKey], one: &[Option<OwnedValue>], other: &[Option<Owne
         if key.is_descending { order.reverse() } else { order }
     });
     parts.fold(Ordering::Equal, Ordering::then)
+}
+
+/// The order of a row and of another one with these keys.
+fn compare_to_keys(by: &[SortKey], row: &impl Fields, other: &[Option<OwnedValue>]) -> Ordering {
+    let parts = by.iter().zip(other).map(|(key, other)| {
+        let order = compare_values(&key.field, row.field(&key.field), cell(other));
+        if key.is_descending { order.reverse() } else { order }
+    });
+    { parts }.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// The values of the first columns of a row.
@@ -134,6 +156,17 @@ impl<'q> PipeStage<'q> for SortStage<'q> {
         self.groups = by;
     }
 
+    fn push_rows(&mut self, rows: RowBatch<'_>, next: Next<'_>) -> ControlFlow<()> {
+        for row in rows.rows() {
+            // A row behind as many as are wanted is not made.
+            let last = self.items.as_ref().and_then(ExternalSort::last_wanted);
+            if last.is_none_or(|last| self.is_before(&row, last)) {
+                self.push(AnswerItem::Row(row.to_row()), next)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
         if self.wanted() == 0 {
             return ControlFlow::Break(());
@@ -161,9 +194,9 @@ impl<'q> PipeStage<'q> for SortStage<'q> {
                 Some(rank) => {
                     let mut row = item.into_row();
                     row.set(&FieldName::new(rank), Some(whole(number)));
-                    next(AnswerItem::Row(row))
+                    next(row.into())
                 }
-                None => next(item),
+                None => next(item.into()),
             }
         });
         finished.unwrap_or_else(|stop| stopped(stop, &self.budget))

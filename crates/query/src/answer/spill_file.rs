@@ -1,5 +1,6 @@
 //! The temporary file of a question, and when it is used.
 
+use super::spill::SpillPatterns;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
 use daytable_platform::scratch::{ScratchFile, ScratchSpace};
@@ -13,6 +14,8 @@ const MEMORY_MAX: usize = 48 << 20;
 pub(super) struct SpillFile {
     scratch: ScratchSpace,
     file: Mutex<Option<Arc<ScratchFile>>>,
+    /// The patterns of its texts.
+    patterns: SpillPatterns,
     memory_max: usize,
 }
 
@@ -20,7 +23,12 @@ impl SpillFile {
     /// What a question with this memory needs.
     pub(super) fn of(question: &QuestionBudget) -> SpillFile {
         let memory_max = MEMORY_MAX.min(question.bytes_max() / 2);
-        SpillFile { scratch: question.scratch().clone(), file: Mutex::default(), memory_max }
+        SpillFile {
+            scratch: question.scratch().clone(),
+            file: Mutex::default(),
+            patterns: SpillPatterns::default(),
+            memory_max,
+        }
     }
 
     /// Whether one who keeps `held` bytes writes them to the file before it keeps more.
@@ -32,6 +40,11 @@ impl SpillFile {
     /// Memory that a question keeps before it writes to its file.
     pub(super) fn memory_max(&self) -> usize {
         self.memory_max
+    }
+
+    /// The patterns of its texts.
+    pub(super) fn patterns(&self) -> &SpillPatterns {
+        &self.patterns
     }
 
     /// The file, which the first call creates.

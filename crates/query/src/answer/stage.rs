@@ -4,7 +4,8 @@ use super::accumulator::Accumulator;
 use super::answer_budget::AnswerBudget;
 use super::columns::AggregatedGroups;
 use super::field_list::{AggregatedField, FieldQuestion};
-use super::item::AnswerItem;
+use super::item::{AnswerItem, AnswerRow};
+use super::row_batch::RowBatch;
 use super::spill::{GroupRuns, SpillStop};
 use crate::entity::OwnedValue;
 use daytable_logsql::FieldName;
@@ -12,8 +13,26 @@ use daytable_logsql::query::{Aggregate, GroupField, SortKey};
 use daytable_model::time::Ticks;
 use std::ops::ControlFlow;
 
+/// What a stage passes on: an item, or rows that come together.
+pub(super) enum StageInput<'b> {
+    Item(AnswerItem),
+    Rows(RowBatch<'b>),
+}
+
+impl From<AnswerItem> for StageInput<'_> {
+    fn from(item: AnswerItem) -> Self {
+        StageInput::Item(item)
+    }
+}
+
+impl From<AnswerRow> for StageInput<'_> {
+    fn from(row: AnswerRow) -> Self {
+        StageInput::Item(AnswerItem::Row(row))
+    }
+}
+
 /// Where a stage passes items on.
-pub(super) type Next<'n> = &'n mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
+pub(super) type Next<'n> = &'n mut dyn FnMut(StageInput<'_>) -> ControlFlow<()>;
 
 /// What the stages of one answer know.
 #[derive(Clone)]
@@ -32,6 +51,11 @@ pub struct PipelineContext<'q> {
 pub(super) trait PipeStage<'q> {
     /// Takes an item. Breaks if the stage needs no more.
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()>;
+
+    /// Takes rows that come together.
+    fn push_rows(&mut self, rows: RowBatch<'_>, next: Next<'_>) -> ControlFlow<()> {
+        rows.each_row(|row| self.push(AnswerItem::Row(row), next))
+    }
 
     /// The stage, if it groups.
     fn as_groups(&mut self) -> Option<&mut dyn Groups> {

@@ -13,7 +13,7 @@ use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::field_list::{AggregatedField, FieldQuestion};
 use crate::answer::item::FullRecord;
-use crate::answer::spill::{CellWriter, GroupRuns, GroupSource, SpilledCells};
+use crate::answer::spill::{GroupRuns, GroupSource};
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
@@ -79,18 +79,17 @@ impl AggregatedGroups {
 
     /// The values of a group.
     pub(in crate::answer) fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        self.groups.group_values(group)
+        self.groups.values(group)
     }
 
-    /// The values of a group, in the form of the file.
-    pub(in crate::answer) fn cells<'w>(&self, group: usize, writer: &'w mut CellWriter) -> SpilledCells<'w> {
-        writer.write(&self.groups, group)
+    /// The groups with their values.
+    pub(in crate::answer) fn source(&self) -> &dyn GroupSource {
+        &self.groups
     }
 
     /// Takes the states of the functions of a group.
-    pub(in crate::answer) fn take_states(&mut self, group: usize, to: &mut Vec<Accumulator>) {
-        to.clear();
-        to.extend(self.groups.take_states(group));
+    pub(in crate::answer) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
+        self.groups.take_states(group).collect()
     }
 
     /// The memory that is charged for the groups.

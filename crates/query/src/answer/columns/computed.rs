@@ -14,10 +14,12 @@
 //! A *slice* is what of the pipes a column needs that they make, or a filter among them: fewer columns have fewer
 //! combinations. Columns that no pipe changes are read as they are.
 //!
-//! A thread remembers combinations from batch to batch, up to some memory, and then begins anew.
+//! A thread remembers combinations from batch to batch, up to some memory, and then begins anew. Where `math` is all there is, nothing is
+//! remembered: numbers are computed from [numbers](super::number_rows).
 
 use super::computed_rows::{ComputedRows, Outcomes};
 use super::group_step::GroupStep;
+use super::number_rows::{NumberPipes, NumberRows};
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::Values;
 use crate::answer::item::AnswerRow;
@@ -52,8 +54,16 @@ struct Slice {
     inputs: Vec<FieldName>,
     /// Their names as columns of a row.
     names: Vec<Arc<str>>,
-    pipes: Vec<RowPipe>,
+    pipes: SlicePipes,
     outputs: Vec<FieldName>,
+}
+
+/// How a slice works.
+enum SlicePipes {
+    /// Once a combination of values.
+    Combinations(Vec<RowPipe>),
+    /// On numbers alone.
+    Numbers(NumberPipes),
 }
 
 /// What a thread remembers of each slice.
@@ -79,7 +89,31 @@ struct SliceState {
 
 /// What all slices compute for the rows of a batch.
 #[derive(Default)]
-pub(super) struct ComputedBatch(Vec<ComputedRows>);
+pub(super) struct ComputedBatch(Vec<SliceRows>);
+
+/// What a slice computes for the rows of a batch.
+enum SliceRows {
+    Combinations(ComputedRows),
+    Numbers(NumberRows),
+}
+
+impl SliceRows {
+    /// Removes the rows that the pipes drop.
+    fn drop_from(&self, rows: &mut RowSet) {
+        match self {
+            SliceRows::Combinations(computed) => computed.drop_from(rows),
+            SliceRows::Numbers(numbers) => numbers.drop_from(rows),
+        }
+    }
+
+    /// The values of a column of the slice.
+    fn values(&self, column: usize) -> Values<'_> {
+        match self {
+            SliceRows::Combinations(computed) => Values::Computed(computed, column),
+            SliceRows::Numbers(numbers) => Values::Numbers(numbers, column),
+        }
+    }
+}
 
 /// Why a batch cannot be computed.
 pub(super) enum ComputeError {
@@ -243,7 +277,7 @@ impl ComputedColumns {
     ) -> Result<Values<'b>, StoreError> {
         for (slice, rows) in self.columns.iter().zip(&computed.0) {
             if let Some(column) = slice.outputs.iter().position(|output| output == field) {
-                return Ok(Values::Computed(rows, column));
+                return Ok(rows.values(column));
             }
         }
         Values::of(field, batch, table)
@@ -341,11 +375,15 @@ impl Slice {
         outputs: Vec<FieldName>,
         now: Ticks,
     ) -> Slice {
-        let filter = filter.map(|filter| Pipe::Filter(filter.clone()));
-        let pipes = needs.pipes.iter().map(|at| &pipes[*at]).chain(&filter);
         let inputs: Vec<FieldName> = needs.inputs.into_iter().map(|InputName(name)| name).collect();
+        let of_slice = || needs.pipes.iter().map(|at| &pipes[*at]);
+        let of_numbers = NumberPipes::new(of_slice(), filter, &inputs, &outputs, now).map(SlicePipes::Numbers);
+        let of_combinations = || {
+            let filter = filter.map(|filter| RowPipe::new(&Pipe::Filter(filter.clone()), now));
+            SlicePipes::Combinations(of_slice().map(|pipe| RowPipe::new(pipe, now)).chain(filter).collect())
+        };
         Slice {
-            pipes: pipes.map(|pipe| RowPipe::new(pipe, now)).collect(),
+            pipes: of_numbers.unwrap_or_else(of_combinations),
             names: inputs.iter().map(|name| name.written().into()).collect(),
             inputs,
             outputs,
@@ -368,14 +406,18 @@ impl Slice {
         }
     }
 
-    /// Computes the outcomes of some rows.
+    /// Computes what becomes of some rows.
     fn compute(
         &self,
         state: &mut SliceState,
         batch: &ColumnBatch,
         table: &Arc<str>,
         rows: &RowSet,
-    ) -> Result<ComputedRows, ComputeError> {
+    ) -> Result<SliceRows, ComputeError> {
+        let pipes = match &self.pipes {
+            SlicePipes::Numbers(numbers) => return Ok(SliceRows::Numbers(numbers.compute(batch, table, rows)?)),
+            SlicePipes::Combinations(pipes) => pipes,
+        };
         // Nobody looks at the rows of the batch before any more, so it holds nothing.
         if state.bytes > REMEMBERED_BYTES || state.batch == u32::MAX || Arc::get_mut(&mut state.outcomes).is_none() {
             *state = self.start(state.outcomes.round + 1);
@@ -404,17 +446,23 @@ impl Slice {
             if combination == NO_NUMBER {
                 return Err(too_many());
             }
-            places[row] = self.place(state, combination, &mut of_batch)?;
+            places[row] = self.place(pipes, state, combination, &mut of_batch)?;
         }
         state.bytes = state.outcomes.bytes()
             + 8 * state.places.capacity()
             + state.inputs.iter().map(ValueNumbers::bytes).sum::<usize>()
             + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
-        Ok(ComputedRows::new(places, of_batch, state.outcomes.clone()))
+        Ok(SliceRows::Combinations(ComputedRows::new(places, of_batch, state.outcomes.clone())))
     }
 
     /// The place of a combination among those of the batch. Its outcome is known then.
-    fn place(&self, state: &mut SliceState, combination: u32, of_batch: &mut Vec<u32>) -> Result<u32, ComputeError> {
+    fn place(
+        &self,
+        pipes: &[RowPipe],
+        state: &mut SliceState,
+        combination: u32,
+        of_batch: &mut Vec<u32>,
+    ) -> Result<u32, ComputeError> {
         let at = combination as usize;
         if state.places.len() <= at {
             state.places.resize(at + 1, (0, 0));
@@ -424,7 +472,7 @@ impl Slice {
             return Ok(place);
         }
         if !state.outcomes.is_known(combination) {
-            let row = self.computed(state, at).map_err(ComputeError::Refused)?;
+            let row = self.computed(pipes, state, at).map_err(ComputeError::Refused)?;
             let values = row.as_ref().map(|row| self.outputs.iter().map(|name| row.field(name)));
             let is_kept = Arc::get_mut(&mut state.outcomes).is_some_and(|outcomes| outcomes.set(combination, values));
             if !is_kept {
@@ -438,7 +486,12 @@ impl Slice {
     }
 
     /// The row that the pipes make of a combination of values; `None` if they drop it.
-    fn computed(&self, state: &SliceState, combination: usize) -> Result<Option<AnswerRow>, TextRefusal> {
+    fn computed(
+        &self,
+        pipes: &[RowPipe],
+        state: &SliceState,
+        combination: usize,
+    ) -> Result<Option<AnswerRow>, TextRefusal> {
         let mut values = Vec::with_capacity(self.inputs.len());
         let mut number = combination;
         for (step, known) in state.steps.iter().zip(&state.inputs).rev() {
@@ -453,7 +506,7 @@ impl Slice {
             let empty = is_always.then(|| OwnedValue::String(String::new()));
             row.push(name.clone(), value.or(empty));
         }
-        for pipe in &self.pipes {
+        for pipe in pipes {
             if !pipe.apply(&mut row, &|| true)? {
                 return Ok(None);
             }

@@ -18,7 +18,7 @@ use crate::answer::accumulator::{
     Accumulator, Sum, UniqHashes, add_extreme, measured_number, plain_number, uniq_bytes, uniq_hash,
 };
 use crate::answer::quantile::QuantileSketch;
-use crate::answer::spill::{GroupRuns, GroupSource};
+use crate::answer::spill::{GroupCell, GroupRuns, GroupSource};
 use crate::answer::spill_file::SpillFile;
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
@@ -997,12 +997,15 @@ impl GroupSource for ThreadGroups {
     }
 
     fn each_value(&self, group: usize, room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>)) {
-        for (at, known) in self.values.iter().enumerate() {
-            // The group of the fields up to this one.
-            let later = self.steps[at + 1..].iter().rev();
-            let number = later.fold(group, |number, step| step.parts(number).0 as usize);
-            each(known.value_in(self.steps[at].parts(number).1, room));
-        }
+        self.each_field(group, |known, number| each(known.value_in(number, room)));
+    }
+
+    fn patterns(&self) -> Vec<Vec<String>> {
+        self.values.iter().map(|known| known.patterns().map(str::to_owned).collect()).collect()
+    }
+
+    fn each_cell(&self, group: usize, each: &mut dyn FnMut(GroupCell<'_>)) {
+        self.each_field(group, |known, number| each(known.cell(number)));
     }
 
     fn functions(&self) -> usize {
@@ -1019,6 +1022,16 @@ impl GroupSource for ThreadGroups {
 }
 
 impl ThreadGroups {
+    /// Passes on the numbers of the values of a group.
+    fn each_field(&self, group: usize, mut each: impl FnMut(&ValueNumbers, u32)) {
+        for (at, known) in self.values.iter().enumerate() {
+            // The group of the fields up to this one.
+            let later = self.steps[at + 1..].iter().rev();
+            let number = later.fold(group, |number, step| step.parts(number).0 as usize);
+            each(known, self.steps[at].parts(number).1);
+        }
+    }
+
     /// Takes all groups out of it.
     fn take_groups(&mut self) -> ThreadGroups {
         let fresh = |known: &Vec<ValueNumbers>| known.iter().map(|_| ValueNumbers::default()).collect();
@@ -1110,13 +1123,6 @@ impl ThreadGroups {
         }
     }
 
-    /// The values of a group.
-    pub(super) fn group_values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        let mut values = Vec::with_capacity(self.values.len());
-        self.each_value(group, &mut String::new(), &mut |value| values.push(value.map(OwnedValue::from)));
-        values
-    }
-
     /// The states of a group, which are left empty.
     pub(super) fn take_states(&mut self, group: usize) -> impl Iterator<Item = Accumulator> {
         self.states.iter_mut().map(move |states| states.take(group))
@@ -1131,7 +1137,7 @@ impl ThreadGroups {
     /// once a thread.
     pub(super) fn finish(mut self, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
         for group in 0..self.len() {
-            let values = self.group_values(group);
+            let values = self.values(group);
             each(values, self.take_states(group).collect());
         }
     }

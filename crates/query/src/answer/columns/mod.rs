@@ -12,7 +12,8 @@
 //!   tables.
 //! * `arrivals`: when records arrived.
 //! * `group_step`: groups by the groups of fewer fields.
-//! * `computed`, `computed_rows`: columns that pipes compute in front of a pipe that groups.
+//! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values (`computed_rows`), or from
+//!   numbers (`number_rows`).
 //! * `sorted`: the first records of an order.
 //! * `networks`: the addresses of a network, by the numbers of a pattern.
 //! * `names`: the names of fields, by the headers of pages and files.
@@ -38,6 +39,7 @@ mod line_parts;
 mod matching;
 mod names;
 mod networks;
+mod number_rows;
 mod place;
 mod records;
 mod sorted;

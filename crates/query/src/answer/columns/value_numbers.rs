@@ -1,12 +1,14 @@
 //! Small numbers that stand for values.
 
+use crate::answer::packed_text::{
+    NUMBERS_BITS, PATTERNS_MAX, is_packed, number_bits, packed_key, pattern_of, print, split, with_pattern,
+};
+use crate::answer::spill::GroupCell;
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
 use daytable_logsql::query::ValueStep;
 use daytable_model::property::Property;
-use daytable_store::page::{
-    BLOCK_ROWS, PatternBlock, SHORT_PATTERN_BYTES, SHORT_PATTERN_NUMBERS, ShortPattern, TextSplitter, ValueReader,
-};
+use daytable_store::page::{BLOCK_ROWS, PatternBlock, ShortPattern, ValueReader};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
@@ -141,11 +143,8 @@ impl ValueNumbers {
 
     /// The key of a text that is packed.
     fn packed_key(&mut self, text: &str) -> Option<u64> {
-        if text.len() > PACKED_BYTES_MAX {
-            return None;
-        }
-        let short = ShortPattern::of(text)?;
-        PackedTexts::key(self.packed.pattern_of(&short, !self.is_frozen)?, short.numbers().iter().copied())
+        let short = split(text)?;
+        packed_key(self.packed.pattern_of(&short, !self.is_frozen)?, short.numbers().iter().copied())
     }
 
     /// The number of a text that is packed, of which `likely` was found before.
@@ -211,6 +210,27 @@ impl ValueNumbers {
             + 4 * self.translated.1.capacity()
     }
 
+    /// The patterns of the texts that are packed, by their numbers.
+    pub(super) fn patterns(&self) -> impl Iterator<Item = &str> {
+        (0..self.packed.patterns.len()).zip(0..).map(|(_, pattern)| self.packed.patterns.text(pattern))
+    }
+
+    /// The value of a number in the form in which it is kept.
+    pub(super) fn cell(&self, number: u32) -> GroupCell<'_> {
+        let Some(at) = number.checked_sub(1) else { return GroupCell::Value(None) };
+        let at = at / VALUE_KINDS;
+        match number % VALUE_KINDS {
+            // As long as there is room for patterns, a text that could be packed is.
+            1 if self.packed.patterns.len() < PATTERNS_MAX => GroupCell::Unpacked(self.texts.text(at)),
+            1 => GroupCell::Value(Some(Property::String(self.texts.text(at)))),
+            2 => GroupCell::Value(self.typed.get(at as usize).map(OwnedValue::as_property)),
+            _ => {
+                let key = self.packed.keys[at as usize];
+                GroupCell::Packed(pattern_of(key), key)
+            }
+        }
+    }
+
     /// The value of a number.
     pub(super) fn value(&self, number: u32) -> Option<OwnedValue> {
         self.value_in(number, &mut String::new()).map(OwnedValue::from)
@@ -248,8 +268,8 @@ impl ValueNumbers {
         for (block, packed) in other.packed.keys.chunks(BLOCK_ROWS).enumerate() {
             let (mut keys, mut known) = ([0; BLOCK_ROWS], 0u64);
             for (at, key) in packed.iter().enumerate() {
-                if let Some(pattern) = patterns.get((key >> NUMBERS_BITS) as usize).copied().flatten() {
-                    keys[at] = u64::from(pattern) << NUMBERS_BITS | key & ((1 << NUMBERS_BITS) - 1);
+                if let Some(pattern) = patterns.get(pattern_of(*key) as usize).copied().flatten() {
+                    keys[at] = with_pattern(pattern, *key);
                     known |= 1 << at;
                 }
             }
@@ -308,7 +328,7 @@ impl ValueReader<u32> for ValueNumbers {
     fn read_block(&mut self, block: &PatternBlock, found: &mut [Option<u32>]) {
         let (mut keys, mut fit) = ([0; BLOCK_ROWS], block.wanted);
         match block.common_slots.map(usize::from) {
-            Some(slots) => match PackedTexts::bits(slots) {
+            Some(slots) => match number_bits(slots) {
                 Some(bits) => fit &= PackedTexts::keys(block, slots, bits, &mut keys),
                 None => fit = 0,
             },
@@ -317,7 +337,7 @@ impl ValueReader<u32> for ValueNumbers {
                     keys[..found.len()].iter_mut().enumerate().filter(|(at, _)| block.wanted >> at & 1 == 1)
                 {
                     let numbers = block.numbers.iter().take(block.slots[at].into()).map(|numbers| numbers[at]);
-                    match block.patterns[at].and_then(|pattern| PackedTexts::key(pattern, numbers)) {
+                    match block.patterns[at].and_then(|pattern| packed_key(pattern, numbers)) {
                         Some(of) => *key = of,
                         None => fit &= !(1 << at),
                     }
@@ -331,15 +351,8 @@ impl ValueReader<u32> for ValueNumbers {
     }
 }
 
-/// The longest text, and the longest pattern, that is packed.
-const PACKED_BYTES_MAX: usize = 120;
-const PATTERN_BYTES_MAX: usize = SHORT_PATTERN_BYTES;
-/// The most numbers of a text that is packed.
-const PACKED_NUMBERS_MAX: usize = SHORT_PATTERN_NUMBERS;
 /// Places for patterns that were asked for lately, as a power of two.
 const RECENT_PATTERNS_BITS: u32 = 6;
-/// The bits of the numbers of a text; the others are those of its pattern.
-const NUMBERS_BITS: u32 = 52;
 
 /// A slot without a key. It is not all zeros: memory that is zeroed is mapped when it is first read, and again when it is
 /// first written to, and with several threads each time costs as much as many records.
@@ -367,10 +380,8 @@ impl PackedTexts {
 
     /// The number of a pattern; `None` if its texts are not packed.
     fn pattern(&mut self, pattern: &str, adds: bool) -> Option<u32> {
-        let adds = adds && self.patterns.len() < 1 << (u64::BITS - NUMBERS_BITS);
-        let is_packed = pattern.len() <= PATTERN_BYTES_MAX
-            && TextSplitter::slots(pattern) + digit_runs(pattern) <= PACKED_NUMBERS_MAX;
-        if is_packed { self.patterns.number(pattern, adds) } else { None }
+        let adds = adds && self.patterns.len() < PATTERNS_MAX;
+        if is_packed(pattern) { self.patterns.number(pattern, adds) } else { None }
     }
 
     /// The number of the pattern of a short text; `None` if its texts are not packed.
@@ -386,22 +397,6 @@ impl PackedTexts {
         }
         self.recent[at] = (*short, number);
         Some(number)
-    }
-
-    /// The bits of each of this many numbers.
-    fn bits(numbers: usize) -> Option<u32> {
-        (1..=PACKED_NUMBERS_MAX).contains(&numbers).then(|| NUMBERS_BITS / numbers as u32)
-    }
-
-    /// A text as 64 bits; `None` if it has no numbers, too many or too large ones.
-    fn key(pattern: u32, numbers: impl ExactSizeIterator<Item = i64>) -> Option<u64> {
-        let bits = PackedTexts::bits(numbers.len())?;
-        let mut numbers = numbers;
-        let packed = numbers.try_fold(0, |packed, number| {
-            let number = u64::try_from(number).ok().filter(|number| number >> bits == 0)?;
-            Some(packed << bits | number)
-        });
-        Some(u64::from(pattern) << NUMBERS_BITS | packed?)
     }
 
     /// The keys of texts with this many numbers each. Returns which texts have one, a bit a text.
@@ -425,13 +420,7 @@ impl PackedTexts {
     /// Appends the text of a number.
     fn print(&self, number: u32, to: &mut String) {
         let key = self.keys[number as usize];
-        let pattern = self.patterns.text((key >> NUMBERS_BITS) as u32);
-        let count = TextSplitter::slots(pattern);
-        let (bits, mut numbers) = (PackedTexts::bits(count).unwrap_or(0), [0; PACKED_NUMBERS_MAX]);
-        for (place, number) in numbers[..count].iter_mut().rev().enumerate() {
-            *number = (key >> (bits * place as u32) & ((1 << bits) - 1)).cast_signed();
-        }
-        TextSplitter::join(pattern, &numbers[..count], to);
+        print(self.patterns.text(pattern_of(key)), key, to);
     }
 
     /// The number of a key; `None` if it is new and none is added.
@@ -506,17 +495,6 @@ impl PackedTexts {
 fn printed_whole(text: &str) -> Option<i64> {
     // `+7`, `007` and `-0` are read as numbers, too.
     text.parse().ok().filter(|n: &i64| n.to_string() == text)
-}
-
-/// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most identifiers, whose patterns do not repeat.
-fn digit_runs(text: &str) -> usize {
-    let (mut runs, mut was_digit) = (0, false);
-    for byte in text.bytes() {
-        let is_digit = byte.is_ascii_digit();
-        runs += usize::from(is_digit & !was_digit);
-        was_digit = is_digit;
-    }
-    runs
 }
 
 /// Different texts, one after the other, found by their hash.

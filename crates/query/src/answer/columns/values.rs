@@ -3,6 +3,7 @@
 use super::arrivals::Arrivals;
 use super::computed_rows::ComputedRows;
 use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
+use super::number_rows::NumberRows;
 use super::value_numbers::ValueNumbers;
 use daytable_logsql::query::ValueStep;
 use daytable_logsql::{Column, FieldName};
@@ -26,6 +27,8 @@ pub(super) enum Values<'b> {
     Columns(Vec<BatchColumn<'b>>, RowSet),
     /// What pipes compute, and the number of the column among theirs.
     Computed(&'b ComputedRows, usize),
+    /// Numbers that pipes compute, and the number of the column among theirs.
+    Numbers(&'b NumberRows, usize),
 }
 
 /// Whether a column is read for the values of a field.
@@ -135,8 +138,13 @@ impl<'b> Values<'b> {
         mut read: impl FnMut(Property<'_>) -> T,
         mut each: impl FnMut(usize, Result<i64, T>),
     ) -> Result<(), StoreError> {
-        let Values::Columns(columns, _) = self else {
-            return self.each(batch, rows, read, |row, value| each(row, Err(value)));
+        let columns = match self {
+            Values::Columns(columns, _) => columns,
+            Values::Numbers(numbers, column) => {
+                numbers.each_whole(*column, rows, read, each);
+                return Ok(());
+            }
+            _ => return self.each(batch, rows, read, |row, value| each(row, Err(value))),
         };
         for column in columns {
             if !column.each_whole(rows, |row, number| each(row, Ok(number))) {
@@ -181,6 +189,10 @@ impl<'b> Values<'b> {
             }
             Values::Computed(computed, column) => {
                 computed.each(*column, rows, read, each);
+                Ok(())
+            }
+            Values::Numbers(numbers, column) => {
+                numbers.each(*column, rows, read, each);
                 Ok(())
             }
         }

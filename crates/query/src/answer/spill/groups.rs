@@ -13,17 +13,16 @@
 //! are in the order of group, function and hash, so the values are counted one after the other and are never all in
 //! memory.
 
+use super::cells::{CellWriter, GroupCell, GroupHash};
 use super::run::{Run, RunReader, RunWriter, Sorted, damaged};
 use super::sort::SortItem;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::item::value_bytes;
 use crate::answer::spill_file::SpillFile;
 use crate::entity::OwnedValue;
-use crate::spilled::{Spilled, SpilledBytes, read_property, write_bytes, write_property};
+use crate::spilled::{Spilled, SpilledBytes, write_bytes};
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
-use foldhash::quality::FixedState;
-use std::hash::BuildHasher;
 
 /// The bits of a hash that tell the part of a group.
 pub(super) const PART_BITS: u32 = 6;
@@ -71,6 +70,23 @@ pub(in crate::answer) trait GroupSource {
     /// Passes each value of a group on. `room` is for a value that has to be printed.
     fn each_value(&self, group: usize, room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>));
 
+    /// The patterns of packed texts, by their numbers, for each value of a group.
+    fn patterns(&self) -> Vec<Vec<String>> {
+        Vec::new()
+    }
+
+    /// Passes each value of a group on in the form in which it is kept.
+    fn each_cell(&self, group: usize, each: &mut dyn FnMut(GroupCell<'_>)) {
+        self.each_value(group, &mut String::new(), &mut |value| each(GroupCell::Value(value)));
+    }
+
+    /// The values of a group.
+    fn values(&self, group: usize) -> GroupCells {
+        let mut values = GroupCells::new();
+        self.each_value(group, &mut String::new(), &mut |value| values.push(value.map(OwnedValue::from)));
+        values
+    }
+
     /// The number of functions.
     fn functions(&self) -> usize;
 
@@ -79,77 +95,6 @@ pub(in crate::answer) trait GroupSource {
 
     /// Whether one of the functions keeps different values.
     fn has_uniq(&self) -> bool;
-}
-
-/// The values of a group as they are in the file: one after the other, each an option.
-#[derive(Clone, Copy)]
-pub(in crate::answer) struct SpilledCells<'c>(pub(super) &'c [u8]);
-
-impl<'c> SpilledCells<'c> {
-    /// The values, up to one that is damaged.
-    pub(in crate::answer) fn values(self) -> impl Iterator<Item = Option<Property<'c>>> + Clone {
-        let mut rest = self.0;
-        std::iter::from_fn(move || {
-            let mut from = SpilledBytes::new(rest);
-            let value = match u8::read(&mut from)? {
-                0 => None,
-                _ => Some(read_property(&mut from)?),
-            };
-            rest = from.rest();
-            Some(value)
-        })
-    }
-
-    /// The values, on their own.
-    pub(super) fn owned(self) -> Result<GroupCells, OverBudget> {
-        let mut from = SpilledBytes::new(self.0);
-        let mut cells = GroupCells::new();
-        while !from.is_empty() {
-            cells.push(Spilled::read(&mut from).ok_or_else(damaged)?);
-        }
-        Ok(cells)
-    }
-}
-
-/// Values of groups in the form of the file, one group at a time.
-#[derive(Default)]
-pub(in crate::answer) struct CellWriter {
-    cells: Vec<u8>,
-    /// The texts of the values, with their lengths.
-    key: Vec<u8>,
-    text: String,
-}
-
-impl CellWriter {
-    /// Writes the values of a group.
-    pub(in crate::answer) fn write(&mut self, source: &impl GroupSource, group: usize) -> SpilledCells<'_> {
-        let CellWriter { cells, text, .. } = self;
-        cells.clear();
-        source.each_value(group, text, &mut |value| put_cell(value, cells));
-        SpilledCells(cells)
-    }
-
-    /// The same, with the hash of their texts, by which groups are told apart.
-    fn write_hashed(&mut self, source: &impl GroupSource, group: usize) -> (SpilledCells<'_>, GroupHash) {
-        let CellWriter { cells, key, text } = self;
-        cells.clear();
-        key.clear();
-        source.each_value(group, text, &mut |value| {
-            put_cell(value, cells);
-            let text = value.map(Property::text);
-            key.extend_from_slice(&text.as_ref().map_or(0, |text| text.len() as u64 + 1).to_le_bytes());
-            key.extend_from_slice(text.as_deref().unwrap_or_default().as_bytes());
-        });
-        (SpilledCells(cells), [1, 2].map(|seed| FixedState::with_seed(seed).hash_one(key.as_slice())))
-    }
-}
-
-/// Appends a value of a group.
-pub(super) fn put_cell(value: Option<Property<'_>>, cells: &mut Vec<u8>) {
-    cells.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        write_property(value, cells);
-    }
 }
 
 /// Groups in the file, and the values of their functions.
@@ -185,9 +130,6 @@ impl GroupRuns {
         }
     }
 }
-
-/// The hash by which groups are told apart.
-pub(super) type GroupHash = [u64; 2];
 
 /// The part of a group.
 fn part_of(hash: GroupHash) -> usize {
@@ -279,11 +221,11 @@ impl Sorted for ValueRun {
 impl SpillFile {
     /// Writes groups to the file.
     pub(in crate::answer) fn write_groups(&self, source: &mut impl GroupSource) -> Result<GroupRuns, OverBudget> {
-        let (mut writer, has_uniq) = (CellWriter::default(), source.has_uniq());
+        let (mut writer, has_uniq) = (CellWriter::new(source, self.patterns()), source.has_uniq());
         // Values of groups are in the order of the groups; groups alone need none.
         let mut order: Vec<(GroupHash, u32)> = Vec::new();
         if has_uniq {
-            let hashed = |n: u32| (writer.write_hashed(source, n as usize).1, n);
+            let hashed = |n: u32| (writer.write(source, n as usize).1, n);
             order = (0u32..).take(source.len()).map(hashed).collect();
             order.sort_unstable();
         }
@@ -296,7 +238,7 @@ impl SpillFile {
         let (mut states, mut values) = (Vec::new(), vec![Vec::new(); source.functions()]);
         for at in 0..source.len() {
             let number = order.get(at).map_or(at, |(_, number)| *number as usize);
-            let (SpilledCells(cells), hash) = writer.write_hashed(source, number);
+            let (cells, hash) = writer.write(source, number);
             states.clear();
             for (function, values) in values.iter_mut().enumerate() {
                 let mut state = source.take_state(number, function);

@@ -1,7 +1,8 @@
 //! The groups of a temporary file, merged: several threads read the parts of the file, one part at a time each.
 
 use super::SpillStop;
-use super::groups::{Group, GroupHash, GroupRuns, GroupValue, PART_BITS, SpilledCells, ValueRun, ValueWriter};
+use super::cells::{GroupHash, SpilledCells};
+use super::groups::{Group, GroupCells, GroupRuns, GroupValue, PART_BITS, ValueRun, ValueWriter};
 use super::part_table::PartTable;
 use super::run::{ASKED_EVERY, Merged, Run, RunReader, damaged, reduce};
 use super::sort::ExternalSort;
@@ -10,6 +11,7 @@ use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::threads::threads;
 use crate::spilled::SpilledBytes;
 use daytable_logsql::query::Aggregate;
+use daytable_platform::budget::OverBudget;
 use daytable_platform::scan_scheduler::{self, ScheduledQuestion};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
@@ -38,13 +40,22 @@ pub(in crate::answer) struct FirstGroups<'o> {
     pub(in crate::answer) order: &'o (dyn GroupOrdering + Sync),
 }
 
+/// Reads the values of a group, into the memory of others.
+pub(in crate::answer) type ReadsCells<'r> = &'r mut dyn FnMut(&mut GroupCells) -> Result<(), OverBudget>;
+
 /// An order of groups.
 pub(in crate::answer) trait GroupOrdering {
     /// The order of two groups.
     fn compare(&self, one: &Group, other: &Group) -> Ordering;
 
-    /// The order of a group with these states and values and another one.
-    fn compare_spilled(&self, states: &[Accumulator], values: SpilledCells<'_>, other: &Group) -> Ordering;
+    /// The order of a group with these states and another one. `read` reads its values, where the states leave it open.
+    fn compare_states(
+        &self,
+        states: &[Accumulator],
+        room: &mut GroupCells,
+        read: ReadsCells<'_>,
+        other: &Group,
+    ) -> Result<Ordering, OverBudget>;
 }
 
 impl<'o> FirstGroups<'o> {
@@ -58,9 +69,11 @@ impl<'o> FirstGroups<'o> {
         &self,
         kept: &ExternalSort<'_, Group>,
         states: &[Accumulator],
-        values: SpilledCells<'_>,
-    ) -> bool {
-        kept.last_wanted().is_none_or(|last| self.order.compare_spilled(states, values, last).is_lt())
+        room: &mut GroupCells,
+        read: ReadsCells<'_>,
+    ) -> Result<bool, OverBudget> {
+        let Some(last) = kept.last_wanted() else { return Ok(true) };
+        Ok(self.order.compare_states(states, room, read, last)?.is_lt())
     }
 }
 
@@ -145,7 +158,7 @@ impl Merging<'_> {
         let send =
             |groups: Vec<Group>| scan_scheduler::pause(|| sender.send(Ok(groups))).map_err(|_| SpillStop::Stopped);
         let mut kept = self.first.map(|first| (first, first.sorted(self.budget)));
-        let (mut found, mut states) = (Vec::new(), Vec::new());
+        let (mut found, mut states, mut room) = (Vec::new(), Vec::new(), GroupCells::new());
         let mut pass_on = |group| {
             found.push(group);
             if found.len() < GROUPS_AT_ONCE { Ok(()) } else { send(std::mem::take(&mut found)) }
@@ -154,7 +167,9 @@ impl Merging<'_> {
             let mut part = PartReader::new(part, values, self, &go_on)?;
             while part.read_more()? {
                 part.each_group(&mut states, &mut |cells, states| {
-                    if kept.as_ref().is_some_and(|(first, kept)| !first.may_have(kept, states, cells)) {
+                    if let Some((first, kept)) = &kept
+                        && !first.may_have(kept, states, &mut room, &mut |room| cells.read(room))?
+                    {
                         return Ok(());
                     }
                     let group = Group { values: cells.owned()?, states: std::mem::take(states) };

@@ -17,6 +17,7 @@
 //!
 //! [`ScratchSpace`]: daytable_platform::scratch::ScratchSpace
 
+mod cells;
 mod groups;
 mod lookup;
 mod merged_groups;
@@ -26,9 +27,10 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
-pub(super) use groups::{CellWriter, Group, GroupCells, GroupRuns, GroupSource, SpilledCells};
+pub(super) use cells::{GroupCell, SpillPatterns};
+pub(super) use groups::{Group, GroupCells, GroupRuns, GroupSource};
 pub(super) use lookup::{Lookup, LookupWriter};
-pub(super) use merged_groups::{FirstGroups, GroupOrdering, each_merged};
+pub(super) use merged_groups::{FirstGroups, GroupOrdering, ReadsCells, each_merged};
 pub(super) use sort::{ExternalSort, SortItem};
 
 use daytable_platform::budget::OverBudget;

@@ -1,8 +1,8 @@
 //! Groups of a part of the file in memory, those with the same values as one.
 
-use super::groups::{GroupHash, SpilledCells, put_cell};
+use super::cells::{GroupHash, PatternNames, SpilledCells, put_better};
 use super::run::{ChargedBytes, damaged};
-use crate::answer::accumulator::{Accumulator, better_shown, cell};
+use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::query::Aggregate;
@@ -23,6 +23,7 @@ pub(super) struct PartTable<'q> {
     /// Where the values of each group are.
     cells: Vec<(usize, u32)>,
     bytes: Vec<u8>,
+    patterns: PatternNames,
     /// For each function the states of all groups.
     states: Vec<StateColumn>,
     aggregates: &'q [Aggregate],
@@ -90,6 +91,7 @@ impl<'q> PartTable<'q> {
             hashes: Vec::new(),
             cells: Vec::new(),
             bytes: Vec::new(),
+            patterns: budget.spill().patterns().names(),
             states: aggregates.iter().map(|_| StateColumn::Counts(Vec::new())).collect(),
             aggregates,
             held: ChargedBytes::new(budget),
@@ -123,7 +125,7 @@ impl<'q> PartTable<'q> {
     /// The values of a group.
     pub(super) fn cells(&self, number: u32) -> SpilledCells<'_> {
         let (start, length) = self.cells[number as usize];
-        SpilledCells(&self.bytes[start..start + length as usize])
+        SpilledCells { bytes: &self.bytes[start..start + length as usize], patterns: &self.patterns }
     }
 
     pub(super) fn clear(&mut self) {
@@ -162,7 +164,7 @@ impl<'q> PartTable<'q> {
                 for (states, aggregate) in states {
                     self.owed += states.merge(number, Accumulator::read(from).ok_or_else(damaged)?, aggregate);
                 }
-                self.show(number, SpilledCells(cells))?;
+                self.show(number, cells)?;
             }
         }
         if self.owed >= CHARGED_AT_ONCE {
@@ -176,20 +178,14 @@ impl<'q> PartTable<'q> {
     }
 
     /// Keeps of values with one text the one that is shown.
-    fn show(&mut self, number: usize, others: SpilledCells<'_>) -> Result<(), OverBudget> {
+    fn show(&mut self, number: usize, others: &[u8]) -> Result<(), OverBudget> {
         let (start, length) = self.cells[number];
-        let known = &self.bytes[start..start + length as usize];
-        if known == others.0 {
+        if self.bytes[start..start + length as usize] == *others {
             return Ok(());
         }
-        let mut shown = SpilledCells(known).owned()?;
-        for (shown, other) in shown.iter_mut().zip(others.values()) {
-            better_shown(shown, other);
-        }
-        let at = self.bytes.len();
-        for value in &shown {
-            put_cell(cell(value), &mut self.bytes);
-        }
+        let (at, mut shown) = (self.bytes.len(), Vec::new());
+        put_better(&self.bytes[start..start + length as usize], others, &mut shown);
+        self.bytes.append(&mut shown);
         if self.bytes[at..] == self.bytes[start..start + length as usize] {
             self.bytes.truncate(at);
             return Ok(());

@@ -57,7 +57,7 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
     }
 
     /// The last item that is wanted, as far as is known: what is not before it is not wanted.
-    pub(super) fn last_wanted(&self) -> Option<&T> {
+    pub(in crate::answer) fn last_wanted(&self) -> Option<&T> {
         // After a sort, the wanted ones stand in front.
         self.wanted.checked_sub(1).filter(|_| self.is_cut).and_then(|last| self.items.get(last))
     }

@@ -3,8 +3,8 @@
 use super::super::accumulator::{Accumulator, cell};
 use super::super::answer_budget::AnswerBudget;
 use super::{
-    ExternalSort, FirstGroups, GroupOrdering, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, SortItem, SpillStop,
-    SpilledCells, each_merged,
+    ExternalSort, FirstGroups, GroupCells, GroupOrdering, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, ReadsCells,
+    SortItem, SpillStop, each_merged,
 };
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Pipe};
@@ -283,6 +283,66 @@ fn a_sort_with_an_item_that_is_too_large_passes_none_on() {
     assert_eq!(passed, 0);
 }
 
+#[test]
+fn a_text_is_one_group_whatever_its_form_and_type() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (budget, _scratch) = budget(dir.path(), 1 << 20, u64::MAX);
+    let text = |text: &str| Some(OwnedValue::String(text.into()));
+    let mut values = vec![
+        text("/api/v1/orders/17"),
+        text("10.0.0.1"),
+        text("4bf92f3577b34da6a3ce929d0e0e4736"),
+        text("4bf92f3577b34da6a3ce929d0e0e473"),
+        text("4BF92F3577B34DA6A3CE929D0E0E4736"),
+        text("a word"),
+        text("007"),
+        text("4503599627370496"),
+        text("-4"),
+        text("1.5"),
+        text(&"0123456789abcdef".repeat(9)),
+        text("\u{1a}9"),
+        None,
+    ];
+    values.extend(
+        [OwnedValue::Int64(0), OwnedValue::Int64(17), OwnedValue::Int64(-5), OwnedValue::Double(2.5)].map(Some),
+    );
+    let mut source = Groups(values.iter().map(|value| (value.clone(), vec![Accumulator::Count(1)])).collect());
+    let mut runs = budget.spill().write_groups(&mut source).expect("room");
+    // The same texts, all as texts, and some of them as other types.
+    for typed in [false, true] {
+        let value = |value: &Option<OwnedValue>| match value.as_ref().map(OwnedValue::to_string) {
+            Some(text) if typed && text == "-4" => Some(OwnedValue::Int64(-4)),
+            Some(text) if typed && text == "4503599627370496" => Some(OwnedValue::Int64(1 << 52)),
+            Some(text) if typed && text == "1.5" => Some(OwnedValue::Double(1.5)),
+            text => text.map(OwnedValue::String),
+        };
+        let mut source = Groups(values.iter().map(|of| (value(of), vec![Accumulator::Count(1)])).collect());
+        runs.append(budget.spill().write_groups(&mut source).expect("room"));
+    }
+    let query = ParsedQuery::parse("* | stats by (g) count() n").expect("a query");
+    let Some(Pipe::Stats { aggregates, .. }) = query.pipes.first() else { panic!("stats") };
+    let mut found = merged(runs, aggregates, &budget).expect("room");
+    let mut expected: Vec<Option<OwnedValue>> = values;
+    for value in &mut expected {
+        match value.as_ref().map(OwnedValue::to_string).as_deref() {
+            Some("-4") => *value = Some(OwnedValue::Int64(-4)),
+            Some("4503599627370496") => *value = Some(OwnedValue::Int64(1 << 52)),
+            Some("1.5") => *value = Some(OwnedValue::Double(1.5)),
+            _ => {}
+        }
+    }
+    let shown = |value: &Option<OwnedValue>| format!("{value:?}");
+    found.sort_by_key(|(value, _)| shown(value));
+    expected.sort_by_key(shown);
+    assert_eq!(
+        found.iter().map(|(value, _)| shown(value)).collect::<Vec<_>>(),
+        expected.iter().map(shown).collect::<Vec<_>>()
+    );
+    for (value, states) in found {
+        assert!(matches!(states[..], [Accumulator::Count(3)]), "{value:?}: {states:?}");
+    }
+}
+
 /// The greatest counts first, and of equal ones the least text.
 struct ByCount;
 
@@ -291,8 +351,15 @@ impl GroupOrdering for ByCount {
         by_count(&one.states, one.values.iter().map(cell), other)
     }
 
-    fn compare_spilled(&self, states: &[Accumulator], values: SpilledCells<'_>, other: &super::Group) -> Ordering {
-        by_count(states, values.values(), other)
+    fn compare_states(
+        &self,
+        states: &[Accumulator],
+        room: &mut GroupCells,
+        read: ReadsCells<'_>,
+        other: &super::Group,
+    ) -> Result<Ordering, OverBudget> {
+        read(room)?;
+        Ok(by_count(states, room.iter().map(cell), other))
     }
 }
 
