@@ -18,9 +18,9 @@ const APPLICATION_ID: i64 = 0x6461_7974;
 /// that no writer has upgraded yet. So code that reads additions of format N first checks [`format`](fn@format).
 const FORMAT: i64 = OLDEST_FORMAT - 1 + FORMATS as i64;
 const FORMATS: usize = 1;
-/// The oldest format that is read, and brought to the newest one. Row keys of format 1 have 49 characters, which no later
-/// key continues.
-const OLDEST_FORMAT: i64 = 2;
+/// The oldest format that is read, and brought to the newest one. Those before were never released: row keys of format 1 have 49
+/// characters, which no later key continues, and format 2 has bodies of pages in two columns.
+const OLDEST_FORMAT: i64 = 3;
 /// How long a connection waits for a lock. In WAL mode, writers never wait for readers. The time covers recovery of a
 /// journal after a kill.
 const BUSY: Duration = Duration::from_secs(5);

@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 4] = b"dtfw";
 /// The version of the layout.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of the head at most.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the name of a partition at most: 512 UTF-16 units.
@@ -52,7 +52,7 @@ pub enum BodyError {
     #[error("the body is damaged: {0}")]
     Damaged(String),
     /// A newer daytable sent it.
-    #[error("the body has version {0}, and this daytable reads version {VERSION}: upgrade the receiver first")]
+    #[error("the body has version {0}, and this daytable reads version {VERSION}: upgrade the older of the two, the receiver first")]
     Version(u8),
     /// It is larger than the receiver accepts.
     #[error("the body has more than {0}")]
