@@ -16,7 +16,7 @@ const JOIN_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration
 pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> Vec<ConfigKey<T>> {
     let join = key::table("join", move |options: &mut T| &mut reading(options).join, join_keys, |_, _| ()).live(
         "How daytable joins lines to one record, as in a stack trace: how many lines, and how long a record waits for the next line. A line \
-         without a time or level of its own, and any line after 32 records of one line each, waits a tenth of that. Formats with one record per line, like \"json\", do not wait.",
+         without a time or level of its own, and any line after 32 records of one line each, waits an eighth of that. Formats with one record per line, like \"json\", do not wait.",
     );
     vec![format(reading), zone(reading), join, redact(reading)]
 }
@@ -78,7 +78,7 @@ fn join_keys() -> Vec<ConfigKey<Join>> {
         count("lines_max", |join: &mut Join| &mut join.lines_max, u16::MAX)
             .live("Lines of one record. With 1, daytable joins no lines. In bytes, `line_bytes_max` is the limit."),
         duration("wait", |join: &mut Join| &mut join.wait, JOIN_WAIT)
-            .live("How long a record waits for its next line. A tenth of it after 32 records of one line each."),
+            .live("How long a record waits for its next line. An eighth of it after 32 records of one line each."),
     ]
 }
 

@@ -83,7 +83,8 @@ pub struct Join {
 
 impl Default for Join {
     fn default() -> Join {
-        Join { lines_max: NonZeroU16::new(1000).unwrap_or(NonZeroU16::MIN), wait: Duration::from_secs(1) }
+        // The first lines of a source are to be seen within a second, also at a receiver of their host.
+        Join { lines_max: NonZeroU16::new(1000).unwrap_or(NonZeroU16::MIN), wait: Duration::from_millis(800) }
     }
 }
 
@@ -129,7 +130,7 @@ const PLAIN_LOSS: u8 = 4;
 /// After this many records of one line in a row, a record waits shortly for more lines.
 const SINGLE_LINES_SURE: u8 = 32;
 /// The divisor of `join.wait` for a short wait. A program writes the lines of one record within a few milliseconds.
-const SHORT_WAIT: u32 = 10;
+const SHORT_WAIT: u32 = 8;
 /// Bytes of empty lines between two records that are kept.
 const GAP_BYTES_MAX: usize = 4096;
 /// How the ends of empty lines are saved.

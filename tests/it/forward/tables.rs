@@ -304,7 +304,7 @@ fn a_tenant_of_hosts_sees_their_records_alone() {
             format!("detected_field/webonly/values?query={app}"),
             format!("patterns?query={app}"),
             format!("query_range?query={app}%20|%3D%20%22seen%22"),
-            format!("query_range?query=%7Blog_host%3D%22web-1%22%7D"),
+            "query_range?query=%7Blog_host%3D%22web-1%22%7D".to_owned(),
             "labels?".to_owned(),
             "label/host/values?".to_owned(),
             "label/webonly/values?".to_owned(),

@@ -236,8 +236,8 @@ fn interleaved_streams_do_not_delay_each_other() {
 fn a_record_closes_when_the_other_stream_continued_past_the_wait() {
     let input = [
         cri(0.0, "stderr", "F", "@ e"),
+        cri(0.7, "stdout", "F", "{}"),
         cri(0.9, "stdout", "F", "{}"),
-        cri(1.1, "stdout", "F", "{}"),
         cri(1.2, "stderr", "F", "\tat e"),
     ];
     assert_eq!(read(&[input.concat().as_bytes()], &options(1000)).len(), 4);

@@ -29,6 +29,16 @@ fn the_usual_format_is_the_format_of_most_recent_records() {
     assert_eq!((changed.format(), changed.confidence()), (Some(Format::Json), 1.0));
 }
 
+/// A line is to be seen within a second, and reading, committing and forwarding need a part of that.
+#[test]
+fn a_record_waits_for_less_than_a_second_for_more_lines() {
+    let options = ParseOptions::default();
+    let wait = |lines: usize, open| learn(vec![TIMED; lines]).wait(open, &options);
+    assert_eq!([wait(0, TIMED), wait(31, TIMED)], [Duration::from_millis(800); 2], "nothing is known of its source");
+    assert_eq!([wait(32, TIMED), wait(0, "words")], [Duration::from_millis(100); 2]);
+    assert_eq!(wait(32, "2026-11-20 00:05:45 INFO up\n  at"), Duration::from_millis(800), "it has two lines already");
+}
+
 #[test]
 fn a_format_with_the_same_first_bytes_as_the_usual_one_is_found() {
     let other = "2024-01-02 03:04:05.678 UTC [123] ada@shop LOG:  text";
