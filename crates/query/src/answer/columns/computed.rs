@@ -63,7 +63,7 @@ enum SlicePipes {
     /// Once a combination of values.
     Combinations(Vec<RowPipe>),
     /// On numbers alone.
-    Numbers(NumberPipes),
+    Numbers(Box<NumberPipes>),
 }
 
 /// What a thread remembers of each slice.
@@ -377,7 +377,8 @@ impl Slice {
     ) -> Slice {
         let inputs: Vec<FieldName> = needs.inputs.into_iter().map(|InputName(name)| name).collect();
         let of_slice = || needs.pipes.iter().map(|at| &pipes[*at]);
-        let of_numbers = NumberPipes::new(of_slice(), filter, &inputs, &outputs, now).map(SlicePipes::Numbers);
+        let of_numbers =
+            NumberPipes::new(of_slice(), filter, &inputs, &outputs, now).map(Box::new).map(SlicePipes::Numbers);
         let of_combinations = || {
             let filter = filter.map(|filter| RowPipe::new(&Pipe::Filter(filter.clone()), now));
             SlicePipes::Combinations(of_slice().map(|pipe| RowPipe::new(pipe, now)).chain(filter).collect())

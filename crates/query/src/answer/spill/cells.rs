@@ -40,12 +40,18 @@ pub(in crate::answer) enum GroupCell<'v> {
 
 /// The patterns of the texts in the file, by number.
 #[derive(Debug, Default)]
-pub(in crate::answer) struct SpillPatterns(Mutex<(Vec<Arc<str>>, HashMap<Arc<str>, u32>)>);
+pub(in crate::answer) struct SpillPatterns(Mutex<NumberedPatterns>);
+
+#[derive(Debug, Default)]
+struct NumberedPatterns {
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+}
 
 impl SpillPatterns {
     /// The number of a pattern. One for which there is no room never gets one: its texts have one form.
     fn number(&self, pattern: &str) -> Option<u32> {
-        let (names, numbers) = &mut *lock(&self.0);
+        let NumberedPatterns { names, numbers } = &mut *lock(&self.0);
         if let Some(number) = numbers.get(pattern) {
             return Some(*number);
         }
@@ -66,7 +72,7 @@ impl SpillPatterns {
 
     /// The patterns so far.
     pub(super) fn names(&self) -> PatternNames {
-        lock(&self.0).0.as_slice().into()
+        lock(&self.0).names.as_slice().into()
     }
 }
 
