@@ -61,6 +61,13 @@ pub(super) struct LayoutContext<'g> {
     pub(super) full_time: FullTime,
 }
 
+impl<'g> LayoutContext<'g> {
+    /// The context of a line of which nothing else is known.
+    fn alone(defaults: &TimestampDefaults, habits: &'g mut Habits) -> LayoutContext<'g> {
+        LayoutContext { defaults: *defaults, usual: None, is_unknown: false, habits, full_time: FullTime::default() }
+    }
+}
+
 /// Reads a record whose first line has a known header; `None` for any other record.
 pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     if let Some(parsed) = usual::read(text, context) {
@@ -146,19 +153,7 @@ pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
 pub(super) fn is_untimed(line: &str) -> bool {
     // Any time of reading gives a time of day its date.
     let defaults = TimestampDefaults { seen: Ticks::MAX, ..TimestampDefaults::default() };
-    let mut habits = Habits::default();
-    untimed::untimed(
-        line,
-        line,
-        &mut LayoutContext {
-            defaults,
-            usual: None,
-            is_unknown: false,
-            habits: &mut habits,
-            full_time: FullTime::default(),
-        },
-    )
-    .is_some()
+    untimed::untimed(line, line, &mut LayoutContext::alone(&defaults, &mut Habits::default())).is_some()
 }
 
 /// Whether a line with an indent begins a record: it has a time near its start or begins with a column of levels, and so does
@@ -216,10 +211,11 @@ fn is_starred(line: &str) -> bool {
 
 /// Whether the first line of a record has a time and a level.
 pub(super) fn has_level(record: &str, defaults: &TimestampDefaults) -> bool {
-    let (mut habits, full_time) = (Habits::default(), FullTime::default());
-    let mut context =
-        LayoutContext { defaults: *defaults, usual: None, is_unknown: false, habits: &mut habits, full_time };
-    read_plain(first_line(record), &mut context).is_some_and(|parsed| parsed.record.level.is_some())
+    // Each line below may ask, so only the head is read.
+    let line = first_line(record);
+    let head = line.get(..line.floor_char_boundary(MESSAGE_BYTES_MAX)).unwrap_or(line);
+    let parsed = read_plain(head, &mut LayoutContext::alone(defaults, &mut Habits::default()));
+    parsed.is_some_and(|parsed| parsed.record.level.is_some())
 }
 
 /// Whether a line without a time has a level in capitals or brackets in its header, or in a column. In a trace `Error: text` is the
@@ -389,11 +385,7 @@ fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Opti
     };
     is_header.then_some(())?;
     let message = line.get(at..line.floor_char_boundary(at + MESSAGE_BYTES_MAX))?;
-    let mut habits = Habits::default();
-    let full_time = FullTime::default();
-    let mut context =
-        LayoutContext { defaults: *defaults, usual: None, is_unknown: false, habits: &mut habits, full_time };
-    let parsed = read_plain(message, &mut context)?;
+    let parsed = read_plain(message, &mut LayoutContext::alone(defaults, &mut Habits::default()))?;
     let place = parsed.level_at?;
     Some((parsed.record.level?, at + usize::try_from(place.start).ok()?, at + usize::try_from(place.end).ok()?))
 }
