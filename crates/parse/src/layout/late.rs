@@ -74,8 +74,9 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
         let before = start.checked_sub(1).map(|before| bytes[before]);
         let after = bytes.get(stop).copied();
+        let is_cell = is_cell(bytes, start, stop);
         let is_set_off = || {
-            is_cell(bytes, start, stop)
+            is_cell
                 || is_message_of_glib(bytes, start, stop)
                 || is_constant(bytes, start, stop)
                 || is_of_channel(bytes, start, stop)
@@ -87,17 +88,18 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         {
             return Some((level, start, stop));
         }
-        let may_be = may_be_level(before, after, stop - start);
-        if let Some(word) = line.get(start..stop)
-            && let Some(level) = level_of(word, plain == 0 && (may_be || is_cell(bytes, start, stop)))
-            && (may_be || is_set_off())
+        let may_be = || may_be_level(before, after, stop - start);
+        if (stop < start + 3 || may_begin_level(bytes[start]))
+            && let Some(word) = line.get(start..stop)
+            && let Some(level) = level_of(word, plain == 0 && (is_cell || may_be()))
+            && (may_be() || is_set_off())
             // `SERVICE ALERT: text`
             && (level != Level::Alert || plain == 0)
             && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
         {
             return Some((level, start, stop));
         }
-        if is_cell(bytes, start, stop) {
+        if is_cell {
             at = stop;
             continue;
         }
@@ -258,6 +260,13 @@ fn is_behind_a_place(bytes: &[u8], start: usize, stop: usize) -> bool {
 #[inline]
 fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || !byte.is_ascii()
+}
+
+/// Whether a level of three letters or more may begin with this byte: small letters that no level begins with are those of
+/// most words.
+#[inline]
+fn may_begin_level(first: u8) -> bool {
+    !matches!(first, b'b' | b'g' | b'h' | b'j'..=b'm' | b'o' | b'q' | b'r' | b'u' | b'x'..=b'z')
 }
 
 /// Whether the signs around a word allow a level: a cheap test before [`level_of`] and [`is_marked`].

@@ -21,7 +21,7 @@ use crate::pairs::{skip_spaces, typed};
 use crate::scan;
 use crate::timestamp::{self, Form, TimestampDefaults};
 use daytable_model::record::{Field, Level, Value};
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memrchr};
 use std::borrow::Cow;
 
 /// Bytes of a tag. RFC 3164 allows 32, which programs ignore.
@@ -64,8 +64,9 @@ fn marked_severity(mark: &str) -> Option<Level> {
 
 /// The severity behind the name of a program, in the header from `from` to `until`: `broker.err[0]: text`.
 pub(super) fn tag_severity(line: &str, from: usize, until: usize) -> Option<(Level, usize, usize)> {
-    let end = from + line.get(from..until)?.find('[')?;
-    let start = from + line.get(from..end)?.rfind('.')? + 1;
+    let tag = line.as_bytes().get(from..until)?;
+    let end = from + memchr(b'[', tag)?;
+    let start = from + memrchr(b'.', &tag[..end - from])? + 1;
     let word = line.get(start..end).filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()))?;
     Some((Level::from_word(word)?, start, end))
 }
@@ -506,8 +507,9 @@ fn take_tag<'a>(header: &mut LineHeader<'a>, tag: Tag<'a>) {
     header.skip();
     // Solaris: `sshd[123]: [ID 800047 auth.crit] text`
     if header.sketch.level.is_none()
+        && bytes_at(header.line, header.at).starts_with(b"[ID ")
         && let Some(Token { kind: WordKind::Group(inner), start, end, .. }) = token(header.line, header.at)
-        && let Some(level) = inner.strip_prefix("ID ").and_then(|inner| named_severity(inner.rsplit(' ').next()?))
+        && let Some(level) = inner.rsplit(' ').next().and_then(named_severity)
     {
         header.sketch.level(level, start, end);
     }
