@@ -1,4 +1,5 @@
-//! Texts that differ in few small numbers, such as paths and addresses, as 64 bits: the number of a pattern, and the numbers.
+//! Texts that differ in few small numbers, such as paths and addresses, as 64 bits: the number of a pattern, and
+//! the numbers.
 //!
 //! Whether a text is packed follows from the text alone, as long as there is room for its pattern.
 
@@ -64,7 +65,8 @@ pub(super) fn print(pattern: &str, key: u64, to: &mut String) {
     TextSplitter::join(pattern, &numbers[..count], to);
 }
 
-/// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most identifiers, whose patterns do not repeat.
+/// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most
+/// identifiers, whose patterns do not repeat.
 fn digit_runs(text: &str) -> usize {
     let bytes = text.as_bytes();
     let begins = |(before, byte): (&u8, &u8)| usize::from(!before.is_ascii_digit() & byte.is_ascii_digit());
