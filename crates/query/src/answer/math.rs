@@ -1,6 +1,7 @@
 //! The pipe `math`: numbers of columns are computed, for many rows at once.
 //!
-//! Whole numbers are computed exactly as long as they, and what they become on the way, have 64 bits. A value that is not such a number
+//! Whole numbers are computed exactly as long as they, and what they become on the way, have 64 bits. A value
+//! that is not such a number
 //! is computed from floats alone.
 
 use super::accumulator::{WHOLE_MAX, computed_number};
@@ -42,7 +43,8 @@ impl MathExpression {
         &self.reads
     }
 
-    /// Its values for some rows, whose numbers in the columns that it reads are given; [`NOT_A_NUMBER`] where there is none.
+    /// Its values for some rows, whose numbers in the columns that it reads are given; [`NOT_A_NUMBER`] where
+    /// there is none.
     pub(super) fn values(&self, rows: usize, columns: &[&[Number]]) -> Vec<Number> {
         let block = Block { rows, columns };
         let wholes = block.wholes(&self.term).unwrap_or_default();

@@ -10,7 +10,8 @@
 //! * `plan`: what of a filter the stores can decide: times, instance, level, a text.
 //! * [`item`]: a record, or a row of columns, as pipes pass it on.
 //! * `stage`: what a pipe at work is. [`pipes`]: all of them, one after the other.
-//! * `row_batch`: groups as rows by column. `row_pipes`: pipes that look at one row at a time. `group_stage`: those that group. `sort_stage`: `sort`.
+//! * `row_batch`: groups as rows by column. `row_pipes`: pipes that look at one row at a time. `group_stage`:
+//!   those that group. `sort_stage`: `sort`.
 //! * `group_times`, `sessions_stage`, `gaps_stage`: those that look at the times of groups. `pivot_stage`: values as columns.
 //! * `join_stage`: the rows of another query.
 //! * `spill_file`, `spill`: groups and rows that outgrow the memory of the question, in a temporary file.

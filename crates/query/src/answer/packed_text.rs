@@ -1,4 +1,5 @@
-//! Texts that differ in few small numbers, such as paths and addresses, as 64 bits: the number of a pattern, and the numbers.
+//! Texts that differ in few small numbers, such as paths and addresses, as 64 bits: the number of a pattern, and
+//! the numbers.
 //!
 //! Whether a text is packed follows from the text alone, as long as there is room for its pattern.
 
@@ -16,7 +17,11 @@ pub(super) const PATTERNS_MAX: usize = 1 << (u64::BITS - NUMBERS_BITS);
 /// The pattern and the numbers of a text that may be packed.
 #[inline]
 pub(super) fn split(text: &str) -> Option<ShortPattern> {
-    if text.len() > PACKED_BYTES_MAX { None } else { ShortPattern::of(text) }
+    // Most identifiers end here: to count their runs of digits is less than to split them.
+    if text.len() > PACKED_BYTES_MAX || digit_runs(text) > PACKED_NUMBERS_MAX {
+        return None;
+    }
+    ShortPattern::of(text)
 }
 
 /// Whether texts of a pattern are packed.
@@ -60,13 +65,11 @@ pub(super) fn print(pattern: &str, key: u64, to: &mut String) {
     TextSplitter::join(pattern, &numbers[..count], to);
 }
 
-/// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most identifiers, whose patterns do not repeat.
+/// How many runs of digits a text has. Texts with none, or with many, are told by this alone: words, and most
+/// identifiers, whose patterns do not repeat.
 fn digit_runs(text: &str) -> usize {
-    let (mut runs, mut was_digit) = (0, false);
-    for byte in text.bytes() {
-        let is_digit = byte.is_ascii_digit();
-        runs += usize::from(is_digit & !was_digit);
-        was_digit = is_digit;
-    }
-    runs
+    let bytes = text.as_bytes();
+    let begins = |(before, byte): (&u8, &u8)| usize::from(!before.is_ascii_digit() & byte.is_ascii_digit());
+    let first = usize::from(bytes.first().is_some_and(u8::is_ascii_digit));
+    first + bytes.iter().zip(bytes.iter().skip(1)).map(begins).sum::<usize>()
 }

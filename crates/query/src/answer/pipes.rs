@@ -153,7 +153,8 @@ fn is_order_seen(pipes: &[Pipe]) -> bool {
     first != Some(RowFlow::Replaced { is_ordered: false })
 }
 
-/// Whether groups are sorted by columns while their values are still the first columns. Then that stage knows the order of groups.
+/// Whether groups are sorted by columns while their values are still the first columns. Then that stage knows the
+/// order of groups.
 fn is_sorted_next(pipes: &[Pipe]) -> bool {
     let is_sort = |pipe: &Pipe| matches!(pipe, Pipe::Sort { by, .. } if !by.is_empty());
     let sort = pipes.iter().position(is_sort);

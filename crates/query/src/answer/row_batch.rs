@@ -1,6 +1,7 @@
 //! Rows that come together, by column: groups, as the pipes behind them look at them.
 //!
-//! A filter drops rows, `math` adds a column, and whoever orders or groups the rows reads the columns that it needs. A row is made once it
+//! A filter drops rows, `math` adds a column, and whoever orders or groups the rows reads the columns that it
+//! needs. A row is made once it
 //! is kept or shown, and the values of a group are printed once somebody looks at them.
 
 use super::item::AnswerRow;
@@ -42,7 +43,8 @@ enum RowColumn {
 }
 
 impl<'b> RowBatch<'b> {
-    /// Groups with their numbers among all of them: `by` has the names of their values, and `columns` the columns behind these.
+    /// Groups with their numbers among all of them: `by` has the names of their values, and `columns` the
+    /// columns behind these.
     pub(super) fn new(
         groups: &'b dyn GroupSource,
         numbers: Vec<usize>,

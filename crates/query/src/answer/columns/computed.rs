@@ -14,7 +14,8 @@
 //! A *slice* is what of the pipes a column needs that they make, or a filter among them: fewer columns have fewer
 //! combinations. Columns that no pipe changes are read as they are.
 //!
-//! A thread remembers combinations from batch to batch, up to some memory, and then begins anew. Where `math` is all there is, nothing is
+//! A thread remembers combinations from batch to batch, up to some memory, and then begins anew. Where `math` is
+//! all there is, nothing is
 //! remembered: numbers are computed from [numbers](super::number_rows).
 
 use super::computed_rows::{ComputedRows, Outcomes};

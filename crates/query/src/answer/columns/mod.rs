@@ -12,7 +12,8 @@
 //!   tables.
 //! * `arrivals`: when records arrived.
 //! * `group_step`: groups by the groups of fewer fields.
-//! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values (`computed_rows`), or from
+//! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values
+//!   (`computed_rows`), or from
 //!   numbers (`number_rows`).
 //! * `sorted`: the first records of an order.
 //! * `networks`: the addresses of a network, by the numbers of a pattern.

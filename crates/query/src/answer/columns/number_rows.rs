@@ -17,7 +17,8 @@ use std::sync::Arc;
 /// Pipes that compute numbers from numbers, and a filter that looks at these.
 pub(super) struct NumberPipes {
     inputs: Vec<FieldName>,
-    /// What is computed, one after the other: the places of what it reads, among the inputs and what was computed before.
+    /// What is computed, one after the other: the places of what it reads, among the inputs and what was
+    /// computed before.
     expressions: Vec<(MathExpression, Vec<usize>)>,
     /// The columns that are computed, by their places.
     filter: Option<(Predicate, Vec<(FieldName, usize)>)>,
@@ -26,7 +27,8 @@ pub(super) struct NumberPipes {
 }
 
 impl NumberPipes {
-    /// Prepares pipes. `None` if other pipes are among them, or a filter looks at something else than what they compute.
+    /// Prepares pipes. `None` if other pipes are among them, or a filter looks at something else than what
+    /// they compute.
     pub(super) fn new<'p>(
         pipes: impl Iterator<Item = &'p Pipe>,
         filter: Option<&Expression>,

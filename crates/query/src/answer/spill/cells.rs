@@ -6,7 +6,8 @@
 //!      | 2, key (8 bytes)            a text as a pattern and its numbers
 //! ```
 //!
-//! Groups are told apart by their texts, whatever types these come from. The form of a text in the file follows from the text, so
+//! Groups are told apart by their texts, whatever types these come from. The form of a text in the file follows
+//! from the text, so
 //! the hash of a group is that of the forms of its texts. A text is printed once its group is shown or compared.
 
 use super::groups::{GroupCells, GroupSource};
@@ -147,7 +148,8 @@ impl<'c> SpilledCells<'c> {
     }
 }
 
-/// Appends, of each value of two groups with the same texts, the one that is shown: one of another type rather than a text.
+/// Appends, of each value of two groups with the same texts, the one that is shown: one of another type rather
+/// than a text.
 pub(super) fn put_better(cells: &[u8], others: &[u8], to: &mut Vec<u8>) {
     let (mut own, mut others) = (SpilledBytes::new(cells), SpilledBytes::new(others));
     loop {
