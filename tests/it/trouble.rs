@@ -469,7 +469,9 @@ fn another_format_is_refused() {
     place.start().stop();
     let path = place.data().join("catalog.db");
     let connection = rusqlite::Connection::open(&path).expect("a database");
-    for (format, advice) in [(99, "newer daytable"), (1, "import them into another folder"), (2, "import them into another folder")] {
+    for (format, advice) in
+        [(99, "newer daytable"), (1, "import them into another folder"), (2, "import them into another folder")]
+    {
         connection.pragma_update(None, "user_version", format).expect("there is a format");
         for output in [
             place.ask("query", &[]),

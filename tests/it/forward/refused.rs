@@ -91,7 +91,7 @@ fn a_host_that_floods_harms_no_other() {
                     while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                         // More than there may be, as much as there may be, and the beginning of a page that never ends.
                         let length = [1 << 30, 15 << 20, 2 << 20][at % 3];
-                        let body = [b"dtfw\x01".as_slice(), &vec![0x7f; (4 << 20).min(length - 5)]].concat();
+                        let body = [b"dtfw\x02".as_slice(), &vec![0x7f; (4 << 20).min(length - 5)]].concat();
                         statuses.push(status_of(central, &[head(length).as_bytes(), &body].concat()));
                     }
                     statuses

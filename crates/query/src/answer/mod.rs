@@ -59,6 +59,7 @@ mod sessions_stage;
 mod sort_stage;
 mod spill;
 mod spill_file;
+mod spill_patterns;
 mod stage;
 mod threads;
 mod value_steps;

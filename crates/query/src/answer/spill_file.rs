@@ -1,6 +1,6 @@
 //! The temporary file of a question, and when it is used.
 
-use super::spill::SpillPatterns;
+use super::spill_patterns::SpillPatterns;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
 use daytable_platform::scratch::{ScratchFile, ScratchSpace};

@@ -52,7 +52,9 @@ pub enum BodyError {
     #[error("the body is damaged: {0}")]
     Damaged(String),
     /// A newer daytable sent it.
-    #[error("the body has version {0}, and this daytable reads version {VERSION}: upgrade the older of the two, the receiver first")]
+    #[error(
+        "the body has version {0}, and this daytable reads version {VERSION}: upgrade the older of the two, the receiver first"
+    )]
     Version(u8),
     /// It is larger than the receiver accepts.
     #[error("the body has more than {0}")]

@@ -20,7 +20,8 @@
 
 use super::computed_rows::{ComputedRows, Outcomes};
 use super::group_step::GroupStep;
-use super::number_rows::{NumberPipes, NumberRows};
+use super::number_pipes::NumberPipes;
+use super::number_rows::NumberRows;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::Values;
 use crate::answer::item::AnswerRow;

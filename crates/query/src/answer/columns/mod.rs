@@ -40,6 +40,7 @@ mod line_parts;
 mod matching;
 mod names;
 mod networks;
+mod number_pipes;
 mod number_rows;
 mod place;
 mod records;

@@ -10,18 +10,17 @@
 //! from the text, so
 //! the hash of a group is that of the forms of its texts. A text is printed once its group is shown or compared.
 
-use super::groups::{GroupCells, GroupSource};
 use super::run::damaged;
-use crate::answer::packed_text::{PATTERNS_MAX, is_packed, packed_key, pattern_of, print, split, with_pattern};
+use super::source::{GroupCell, GroupCells, GroupSource};
+use crate::answer::packed_text::{packed_key, pattern_of, print, split, with_pattern};
+use crate::answer::spill_patterns::SpillPatterns;
 use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes, read_property, write_property};
 use daytable_model::property::{Property, PropertyKind};
 use daytable_platform::budget::OverBudget;
-use daytable_platform::lock;
 use foldhash::quality::FixedState;
-use std::collections::HashMap;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const NONE: u8 = 0;
 const VALUE: u8 = 1;
@@ -29,56 +28,6 @@ const PACKED: u8 = 2;
 
 /// The hash by which groups are told apart.
 pub(super) type GroupHash = [u64; 2];
-
-/// A value of a group in memory.
-pub(in crate::answer) enum GroupCell<'v> {
-    Value(Option<Property<'v>>),
-    /// A text that cannot be packed, whatever patterns there are.
-    Unpacked(&'v str),
-    /// A text that is packed: the number of its pattern in its place of the group, and the key with its numbers.
-    Packed(u32, u64),
-}
-
-/// The patterns of the texts in the file, by number.
-#[derive(Debug, Default)]
-pub(in crate::answer) struct SpillPatterns(Mutex<NumberedPatterns>);
-
-#[derive(Debug, Default)]
-struct NumberedPatterns {
-    names: Vec<Arc<str>>,
-    numbers: HashMap<Arc<str>, u32>,
-}
-
-impl SpillPatterns {
-    /// The number of a pattern. One for which there is no room never gets one: its texts have one form.
-    fn number(&self, pattern: &str) -> Option<u32> {
-        let NumberedPatterns { names, numbers } = &mut *lock(&self.0);
-        if let Some(number) = numbers.get(pattern) {
-            return Some(*number);
-        }
-        let number = u32::try_from(names.len()).ok().filter(|_| names.len() < PATTERNS_MAX && is_packed(pattern))?;
-        let pattern: Arc<str> = pattern.into();
-        names.push(pattern.clone());
-        numbers.insert(pattern, number);
-        Some(number)
-    }
-
-    /// The key of a text, if it is packed.
-    fn key(&self, text: &str) -> Option<u64> {
-        let short = split(text)?;
-        // Numbers decide before room is taken.
-        let packed = packed_key(0, short.numbers().iter().copied())?;
-        Some(with_pattern(self.number(short.pattern())?, packed))
-    }
-
-    /// The patterns so far.
-    pub(super) fn names(&self) -> PatternNames {
-        lock(&self.0).names.as_slice().into()
-    }
-}
-
-/// Patterns by number.
-pub(super) type PatternNames = Arc<[Arc<str>]>;
 
 /// The values of a group as they are in the file.
 #[derive(Clone, Copy)]

@@ -13,15 +13,15 @@
 //! are in the order of group, function and hash, so the values are counted one after the other and are never all in
 //! memory.
 
-use super::cells::{CellWriter, GroupCell, GroupHash};
+use super::cells::{CellWriter, GroupHash};
 use super::run::{Run, RunReader, RunWriter, Sorted, damaged};
 use super::sort::SortItem;
+use super::source::{GroupCells, GroupSource};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::item::value_bytes;
 use crate::answer::spill_file::SpillFile;
 use crate::entity::OwnedValue;
 use crate::spilled::{Spilled, SpilledBytes, write_bytes};
-use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
 
 /// The bits of a hash that tell the part of a group.
@@ -31,9 +31,6 @@ const PARTS: usize = 1 << PART_BITS;
 const PART_BLOCK_BYTES: usize = 16 << 10;
 /// Hashes of values in one entry of a run.
 const HASHES_MAX: usize = 1024;
-
-/// The values of a group.
-pub(in crate::answer) type GroupCells = Vec<Option<OwnedValue>>;
 
 /// A group: its values, and the states of the functions.
 pub(in crate::answer) struct Group {
@@ -60,41 +57,6 @@ impl SortItem for Group {
             + self.values.iter().map(of_value).sum::<usize>()
             + self.states.iter().map(of_state).sum::<usize>()
     }
-}
-
-/// Groups in memory.
-pub(in crate::answer) trait GroupSource {
-    /// The number of groups.
-    fn len(&self) -> usize;
-
-    /// Passes each value of a group on. `room` is for a value that has to be printed.
-    fn each_value(&self, group: usize, room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>));
-
-    /// The patterns of packed texts, by their numbers, for each value of a group.
-    fn patterns(&self) -> Vec<Vec<String>> {
-        Vec::new()
-    }
-
-    /// Passes each value of a group on in the form in which it is kept.
-    fn each_cell(&self, group: usize, each: &mut dyn FnMut(GroupCell<'_>)) {
-        self.each_value(group, &mut String::new(), &mut |value| each(GroupCell::Value(value)));
-    }
-
-    /// The values of a group.
-    fn values(&self, group: usize) -> GroupCells {
-        let mut values = GroupCells::new();
-        self.each_value(group, &mut String::new(), &mut |value| values.push(value.map(OwnedValue::from)));
-        values
-    }
-
-    /// The number of functions.
-    fn functions(&self) -> usize;
-
-    /// The state of a function of a group, which is left empty.
-    fn take_state(&mut self, group: usize, function: usize) -> Accumulator;
-
-    /// Whether one of the functions keeps different values.
-    fn has_uniq(&self) -> bool;
 }
 
 /// Groups in the file, and the values of their functions.

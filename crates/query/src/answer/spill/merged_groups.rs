@@ -2,10 +2,11 @@
 
 use super::SpillStop;
 use super::cells::{GroupHash, SpilledCells};
-use super::groups::{Group, GroupCells, GroupRuns, GroupValue, PART_BITS, ValueRun, ValueWriter};
+use super::groups::{Group, GroupRuns, GroupValue, PART_BITS, ValueRun, ValueWriter};
 use super::part_table::PartTable;
 use super::run::{ASKED_EVERY, Merged, Run, RunReader, damaged, reduce};
 use super::sort::ExternalSort;
+use super::source::GroupCells;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::threads::threads;

@@ -24,14 +24,15 @@ mod merged_groups;
 mod part_table;
 mod run;
 mod sort;
+mod source;
 #[cfg(test)]
 mod tests;
 
-pub(super) use cells::{GroupCell, SpillPatterns};
-pub(super) use groups::{Group, GroupCells, GroupRuns, GroupSource};
+pub(super) use groups::{Group, GroupRuns};
 pub(super) use lookup::{Lookup, LookupWriter};
 pub(super) use merged_groups::{FirstGroups, GroupOrdering, ReadsCells, each_merged};
 pub(super) use sort::{ExternalSort, SortItem};
+pub(super) use source::{GroupCell, GroupCells, GroupSource};
 
 use daytable_platform::budget::OverBudget;
 

@@ -1,9 +1,10 @@
 //! Groups of a part of the file in memory, those with the same values as one.
 
-use super::cells::{GroupHash, PatternNames, SpilledCells, put_better};
+use super::cells::{GroupHash, SpilledCells, put_better};
 use super::run::{ChargedBytes, damaged};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
+use crate::answer::spill_patterns::PatternNames;
 use crate::spilled::{Spilled, SpilledBytes};
 use daytable_logsql::query::Aggregate;
 use daytable_platform::budget::OverBudget;

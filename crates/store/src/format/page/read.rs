@@ -2,11 +2,9 @@
 
 use super::bits::BLOCK_ROWS;
 use super::column::{EncodedValues, PageColumn};
-use super::frame::{PageFrame, PageSections, check};
 use super::ints::Ints;
 use super::keys::EncodedKeys;
-use super::partial::PartialPage;
-use super::{PageAddress, PageError, PageHeader, WRONG_END};
+use super::{PageError, WRONG_END};
 use crate::format::listed_rows::ListedRows;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
@@ -81,61 +79,6 @@ impl Page {
         };
         page.check_texts()?;
         Ok(page)
-    }
-
-    /// Reads a page that was just built. An error if a byte of header or body changed.
-    pub fn decode(header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
-        Page::decode_checked(header, body, header.checksum)
-    }
-
-    /// Reads a page from a file, as a page of `address` that commit `seq` wrote. An error if it belongs to another
-    /// address.
-    pub(crate) fn decode_of(
-        address: PageAddress,
-        seq: i64,
-        header: &PageHeader,
-        body: &[u8],
-    ) -> Result<Page, PageError> {
-        Page::decode_checked(header, body, address.stored_checksum(header, seq))
-    }
-
-    /// Checks the bytes of a page without decoding it.
-    pub(crate) fn check_of(address: PageAddress, seq: i64, header: &PageHeader, body: &[u8]) -> Result<(), PageError> {
-        check(header, body, address.stored_checksum(header, seq))
-    }
-
-    /// The same; `None` if `wants` refuses the page by its sections. Its keys are decoded by [`Page::read_keys`].
-    pub(crate) fn decode_wanted(
-        address: PageAddress,
-        seq: i64,
-        header: &PageHeader,
-        body: &[u8],
-        wants: impl FnOnce(&PageSections<'_>) -> bool,
-    ) -> Result<Option<Page>, PageError> {
-        check(header, body, address.stored_checksum(header, seq))?;
-        let frame = PageFrame::open(header, body)?;
-        if wants(&frame.sections()) { Page::without_keys(header, frame).map(Some) } else { Ok(None) }
-    }
-
-    fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
-        check(header, body, expected)?;
-        Page::decode_unchecked(header, body)
-    }
-
-    /// Reads a page whose checksum is right. Nevertheless accepts any bytes.
-    pub(super) fn decode_unchecked(header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
-        Page::of(header, PageFrame::open(header, body)?)
-    }
-
-    /// Reads a page of all its sections.
-    pub(super) fn of(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
-        let page = Page::without_keys(header, frame)?;
-        page.read_keys()?;
-        Ok(page)
-    }
-
-    fn without_keys(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
-        PartialPage::of(header, frame, true, &|_, _| true)?.finish()
     }
 
     /// Checks that every text begins and ends at a character boundary.

@@ -103,3 +103,12 @@ impl<'n> RecordNumbers<'n> {
         }
     }
 }
+
+/// Whether columns alone are enough, or the keys of the rows as well. Their times are always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeedsKeys {
+    /// Keys are needed.
+    Yes,
+    /// Times are enough.
+    No,
+}

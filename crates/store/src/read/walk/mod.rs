@@ -19,8 +19,8 @@ mod part;
 mod plan;
 mod walker;
 
-pub use filter::{ColumnTest, EveryPart, PartFilter, RecordNumbers, RowsOf};
-pub use part::{CountedRecords, NeedsKeys, Part, PartVisitor};
+pub use filter::{ColumnTest, EveryPart, NeedsKeys, PartFilter, RecordNumbers, RowsOf};
+pub use part::{CountedRecords, Part, PartVisitor};
 
 use super::{OpenDayFile, Range, Reader, SnapshotTimes, begin, end};
 use crate::StoreError;

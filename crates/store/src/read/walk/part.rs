@@ -1,7 +1,7 @@
 //! What a walk passes: a page, or rows of a row group. A part tells numbers of its records before they are read, and gives
 //! their columns.
 
-use super::filter::{ColumnTest, PartFilter, RecordNumbers, RowsOf};
+use super::filter::{ColumnTest, NeedsKeys, PartFilter, RecordNumbers, RowsOf};
 use super::plan::{LateKeys, Task};
 use super::walker::{PageTask, ReadPage, Walker, sealed_of};
 use crate::StoreError;
@@ -76,15 +76,6 @@ struct GroupPart<'w> {
     late: Option<&'w LateKeys>,
     group: usize,
     runs: Cow<'w, [PartitionRun]>,
-}
-
-/// Whether columns alone are enough, or the keys of the rows as well. Their times are always there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NeedsKeys {
-    /// Keys are needed.
-    Yes,
-    /// Times are enough.
-    No,
 }
 
 /// Numbers of records by level and by value: of a page, or of a part of a row group.

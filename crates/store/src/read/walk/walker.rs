@@ -1,7 +1,6 @@
 //! A thread of a walk: reads the pages and row groups of its tasks, without rows that others replace.
 
-use super::filter::RowsOf;
-use super::part::NeedsKeys;
+use super::filter::{NeedsKeys, RowsOf};
 use super::plan::{Connections, FileSource, LateKeys, Task, WalkFile, WalkPlan};
 use crate::StoreError;
 use crate::format::page::{Page, PageSections};
