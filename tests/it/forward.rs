@@ -692,7 +692,7 @@ fn damaged_bodies_are_refused_and_nothing_else_is_harmed() {
     let host = Host::joined(&central, "web-1");
     let credential = fs::read_to_string(host.place.path("forward")).expect("a credential").trim().to_owned();
     let to: SocketAddr = format!("127.0.0.1:{}", central.port).parse().expect("an address");
-    for body in [&b""[..], b"dtfw", b"dtfw\x01", &[0; 100], b"dtfw\x02 a newer one", &[0xff; 70_000]] {
+    for body in [&b""[..], b"dtfw", b"dtfw\x02", &[0; 100], b"dtfw\x03 a newer one", &[0xff; 70_000]] {
         let answer = post(to, &credential, body);
         assert!(matches!(answer.status, 422 | 426), "{answer:?}");
     }

@@ -110,7 +110,7 @@ mod tests {
         let bytes = sample_body(250);
         let large = |limits| matches!(decode(&bytes, limits), Err(BodyError::Large(_)));
         assert!(large(BodyLimits { raw_bytes_max: 100, ..LIMITS }) && large(BodyLimits { pages_max: 0, ..LIMITS }));
-        assert!(matches!(decode(b"dtfw\x02another version", LIMITS), Err(BodyError::Version(2))));
+        assert!(matches!(decode(b"dtfw\x03another version", LIMITS), Err(BodyError::Version(3))));
     }
 
     proptest! {
