@@ -1,11 +1,12 @@
 //! Rows of the table `page`: headers, read and written, and their bodies.
 
 use super::commit_range::CommitRange;
-use super::page::{APART_MAX, EncodedPage, Page, PageAddress, PageError, PageHeader, PageSections, PartialPage};
+use super::page::{
+    APART_MAX, EncodedPage, Page, PageAddress, PageError, PageHeader, PageSections, PartialPage, WantedColumns,
+};
 use super::shared_partitions::SharedPartitions;
 use crate::StoreError;
 use daytable_model::key::RowKey;
-use daytable_model::property::PropertyKind;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
@@ -144,7 +145,10 @@ fn part_id(page: i64, part: usize) -> i64 {
 fn read_part(connection: &Connection, id: i64, into: &mut Vec<u8>) -> rusqlite::Result<bool> {
     into.clear();
     let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE id = ?1")?;
-    let found = statement.query_row([id], |row| Ok(into.extend_from_slice(row.get_ref(0)?.as_blob()?)));
+    let found = statement.query_row([id], |row| {
+        into.extend_from_slice(row.get_ref(0)?.as_blob()?);
+        Ok(())
+    });
     Ok(found.optional()?.is_some())
 }
 
@@ -345,21 +349,20 @@ pub(crate) fn decode_wanted(
     decoded.map(|decoded| check_owners(path, page, decoded)).transpose()
 }
 
-/// Reads the columns of a page that `needs` accepts, and its keys if `needs_keys`, and checks them. `None` if its body is missing.
+/// Reads what is wanted of a page, and checks it. `None` if its body is missing.
 pub(crate) fn read_columns(
     (connection, path): (&Connection, &Path),
     home: PageAddress,
     page: &PageRow,
     bodies: &mut BodyReader,
-    (needs_keys, needs): (bool, &dyn Fn(&str, PropertyKind) -> bool),
+    wanted: WantedColumns<'_>,
 ) -> Result<Option<Page>, StoreError> {
     let sql = |error| StoreError::sqlite(path)(error);
     let wrong = |error: PageError| damaged(path, page, error.to_string());
     let Some((front, mut sections)) = bodies.read_front(connection, page.place.page()).map_err(sql)? else {
         return Ok(None);
     };
-    let mut partial =
-        PartialPage::decode_front(home, page.seq, &page.header, front, (needs_keys, needs)).map_err(wrong)?;
+    let mut partial = PartialPage::decode_front(home, page.seq, &page.header, front, wanted).map_err(wrong)?;
     for section in partial.wanted() {
         partial.read(section, sections.read(section).map_err(sql)?).map_err(wrong)?;
     }

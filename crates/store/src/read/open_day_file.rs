@@ -4,11 +4,10 @@ use super::SnapshotTimes;
 use crate::StoreError;
 use crate::format::catalog::{Catalog, Committed, LiveFile};
 use crate::format::day_file::{Total, read_total};
-use crate::format::page::{Page, PageAddress, PageSections, Prefilter, TableAddress};
+use crate::format::page::{Page, PageAddress, PageSections, Prefilter, TableAddress, WantedColumns};
 use crate::format::page_rows::{self, BodyReader, PageLocation, PageRow};
 use crate::format::shared_pages::{self, SharedPage};
 use crate::sqlite;
-use daytable_model::property::PropertyKind;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -153,13 +152,12 @@ impl OpenDayFile {
         page_rows::decode_wanted(&self.path, self.address_of(partition, page), page, body, wants)
     }
 
-    /// Reads the columns of a page of `partition`, or of a shared one, that the second of `wanted` accepts, and its keys if
-    /// the first says so. `None` if its body is missing.
+    /// Reads what is wanted of a page of `partition`, or of a shared one. `None` if its body is missing.
     pub(crate) fn read_columns(
         &self,
         partition: &str,
         page: &PageRow,
-        wanted: (bool, &dyn Fn(&str, PropertyKind) -> bool),
+        wanted: WantedColumns<'_>,
     ) -> Result<Option<Page>, StoreError> {
         let (mut bodies, home) = (self.bodies.borrow_mut(), self.address_of(partition, page));
         page_rows::read_columns((&self.connection, &self.path), home, page, &mut bodies, wanted)

@@ -26,6 +26,15 @@ pub(crate) struct PartialPage<'a> {
     limits: PageLimits,
 }
 
+/// What is wanted of a page besides the times and levels of its rows.
+#[derive(Clone, Copy)]
+pub(crate) struct WantedColumns<'w> {
+    /// Whether the keys are.
+    pub(crate) keys: bool,
+    /// Whether a column is, by its name and kind.
+    pub(crate) columns: &'w dyn Fn(&str, PropertyKind) -> bool,
+}
+
 /// A section that is wanted.
 struct WantedSection {
     section: usize,
@@ -55,25 +64,23 @@ impl SectionCounter {
 }
 
 impl<'a> PartialPage<'a> {
-    /// Reads the front of a page as a page of `address` that commit `seq` wrote, and of its columns those that `needs`
-    /// accepts.
+    /// Reads the front of a page as a page of `address` that commit `seq` wrote, and what is wanted of it.
     pub(crate) fn decode_front(
         address: PageAddress,
         seq: i64,
         header: &PageHeader,
         front: &'a [u8],
-        (needs_keys, needs): (bool, &dyn Fn(&str, PropertyKind) -> bool),
+        wanted: WantedColumns<'_>,
     ) -> Result<PartialPage<'a>, PageError> {
         check_front(header, front, address.stored_checksum(header, seq))?;
-        PartialPage::of(header, PageFrame::open_front(header, front)?, needs_keys, needs)
+        PartialPage::of(header, PageFrame::open_front(header, front)?, wanted)
     }
 
     /// The same of the sections that were read.
     pub(super) fn of(
         header: &PageHeader,
         mut frame: PageFrame<'a>,
-        needs_keys: bool,
-        needs: &dyn Fn(&str, PropertyKind) -> bool,
+        wanted: WantedColumns<'_>,
     ) -> Result<PartialPage<'a>, PageError> {
         let rows = frame.rows;
         let mut sections = SectionCounter { next: 0, wanted: Vec::new() };
@@ -82,7 +89,7 @@ impl<'a> PartialPage<'a> {
         let mut cursor = SectionCursor::new(&frame.front, (&frame.packed, text, &frame.meta), limits);
         let encoded_keys = EncodedKeys::parse(rows, header.first, &mut cursor)?;
         if encoded_keys.are_apart() {
-            sections.add(needs_keys.then_some(SectionOwner::Keys));
+            sections.add(wanted.keys.then_some(SectionOwner::Keys));
         }
         let levels = Ints::decode(rows, &mut cursor)?;
         let known = |code| code == 0 || u8::try_from(code).ok().and_then(Level::from_code).is_some();
@@ -90,7 +97,7 @@ impl<'a> PartialPage<'a> {
         let count = cursor.meta.count(frame.meta.len())?;
         let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
         for number in 0..count {
-            let (column, apart) = PageColumn::decode(rows, &mut cursor, needs)?;
+            let (column, apart) = PageColumn::decode(rows, &mut cursor, wanted.columns)?;
             if let Some(values) = apart {
                 sections.add(values.is_wanted.then_some(SectionOwner::Column(number, values)));
             }
@@ -188,6 +195,6 @@ impl Page {
     }
 
     fn without_keys(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
-        PartialPage::of(header, frame, true, &|_, _| true)?.finish()
+        PartialPage::of(header, frame, WantedColumns { keys: true, columns: &|_, _| true })?.finish()
     }
 }

@@ -68,7 +68,7 @@ pub(crate) use bits::{ByteReader, put_signed, put_varint};
 pub(crate) use build::waiting_rows;
 pub use build::{BuiltPages, PageBuilder};
 pub(crate) use build::{BuiltSharedPage, RowOfMany, WaitingRows, build_only, build_rest, build_shared, release_memory};
-pub(crate) use decode::PartialPage;
+pub(crate) use decode::{PartialPage, WantedColumns};
 pub use encoded::{PatternBlock, ValueReader};
 pub(crate) use extents::KeyExtents;
 pub use frame::PageSections;

@@ -307,7 +307,7 @@ proptest! {
             let apart: Vec<&[u8]> = apart.collect();
             let whole = Page::decode(header, body).expect("whole");
             let alone = |needs: &dyn Fn(&str, PropertyKind) -> bool| {
-                let mut page = PartialPage::decode_front(address(), 7, &stored, front, (false, needs)).expect("a front");
+                let mut page = PartialPage::decode_front(address(), 7, &stored, front, WantedColumns { keys: false, columns: needs }).expect("a front");
                 page.wanted().into_iter().for_each(|section| page.read(section, apart[section]).expect("a section"));
                 page.finish().expect("a page")
             };
@@ -333,7 +333,7 @@ proptest! {
             changed[place] ^= flip;
             let is_refused = matches!(Page::decode(header, &changed), Err(PageError::Checksum { .. }));
             prop_assert!(is_refused);
-            let mut page = PartialPage::decode_front(address(), 7, &stored, front, (true, &|_, _| true)).expect("a front");
+            let mut page = PartialPage::decode_front(address(), 7, &stored, front, WantedColumns { keys: true, columns: &|_, _| true }).expect("a front");
             for section in page.wanted() {
                 let bytes = apart[section];
                 prop_assert!(page.read(section, &bytes[1..]).is_err());

@@ -3,7 +3,7 @@
 use super::filter::{NeedsKeys, RowsOf};
 use super::plan::{Connections, FileSource, LateKeys, Task, WalkFile, WalkPlan};
 use crate::StoreError;
-use crate::format::page::{Page, PageSections};
+use crate::format::page::{Page, PageSections, WantedColumns};
 use crate::format::page_rows::{self, PageLocation, PageRow};
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
@@ -101,7 +101,11 @@ impl<'w> Walker<'w> {
         let Some(Some(opened)) = self.connections.get(task.file) else { return Ok(None) };
         let name = self.plan.files[task.file].names.get(&task.page.partition);
         // The reader of the whole page says what is wrong, and knows that another snapshot may have other rows.
-        let read = opened.read_columns(name.map_or("", |name| name), task.page, (keys == NeedsKeys::Yes, needs));
+        let read = opened.read_columns(
+            name.map_or("", |name| name),
+            task.page,
+            WantedColumns { keys: keys == NeedsKeys::Yes, columns: needs },
+        );
         let Ok(Some(page)) = read else { return Ok(None) };
         let records = RowSet::all(page.len());
         self.batch(task, (page.into(), records)).map(Some)
