@@ -116,6 +116,18 @@ impl Host {
         host
     }
 
+    /// A copy of its folder, which forwards with the same credential.
+    fn copied(&self, central: &Central) -> Host {
+        let copy = Host::new(self.name);
+        copy_folder(&self.place.data(), &copy.place.data());
+        let credential = copy.place.path("forward");
+        fs::copy(self.place.path("forward"), &credential).expect("the credential");
+        let block =
+            format!("\n[[forward]]\nto = \"{}\"\ncredential_file = \"{}\"\n", central.url(), credential.display());
+        fs::write(copy.file(), copy.base() + &block).expect("a configuration");
+        copy
+    }
+
     fn spawn(&self) -> Daemon {
         let mut command = Command::new(DAYTABLE);
         command.arg("run").arg("--config").arg(self.file());
@@ -136,6 +148,17 @@ impl Host {
     fn write(&self, name: &str, lines: &[String]) {
         self.place.write(name, lines);
     }
+}
+
+/// A central and a host that run, where the central has as many lines of the host.
+fn fleet_of_one(what: &str, count: usize) -> (Central, Daemon, Host, Daemon) {
+    let central = Central::new();
+    let running = central.start();
+    let host = Host::joined(&central, "web-1");
+    let daemon = host.start();
+    host.write("app.log", &lines(what, 0..count));
+    wait_for_all(&central, &[&host], count);
+    (central, running, host, daemon)
 }
 
 fn lines(what: &str, count: std::ops::Range<usize>) -> Vec<String> {
@@ -421,12 +444,7 @@ fn a_central_that_is_put_back_asks_for_what_it_lacks() {
 
 #[test]
 fn a_host_whose_folder_is_put_back_goes_on() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("before", 0..100));
-    wait_for_all(&central, &[&host], 100);
+    let (central, running, host, daemon) = fleet_of_one("before", 100);
     daemon.stop();
     let backup = host.place.path("backup");
     copy_folder(&host.place.data(), &backup);
@@ -446,19 +464,9 @@ fn a_host_whose_folder_is_put_back_goes_on() {
 
 #[test]
 fn a_copied_folder_is_refused_until_it_has_an_origin_of_its_own() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("first", 0..50));
-    wait_for_all(&central, &[&host], 50);
+    let (central, running, host, daemon) = fleet_of_one("first", 50);
     daemon.stop();
-    let copy = Host::new("web-1");
-    copy_folder(&host.place.data(), &copy.place.data());
-    fs::copy(host.place.path("forward"), copy.place.path("forward")).expect("the credential");
-    let forward = copy.place.path("forward");
-    let block = format!("\n[[forward]]\nto = \"{}\"\ncredential_file = \"{}\"\n", central.url(), forward.display());
-    fs::write(copy.file(), copy.base() + &block).expect("a configuration");
+    let copy = host.copied(&central);
     let (original, copied) = (host.start(), copy.start());
     host.write("app.log", &lines("second", 0..50));
     copy.write("other.log", &lines("copied", 0..50));
@@ -489,19 +497,9 @@ fn a_copied_folder_is_refused_until_it_has_an_origin_of_its_own() {
 /// A copy that was refused stays refused when the central is started again, also if it is heard of before the original.
 #[test]
 fn a_copy_stays_refused_when_the_central_is_started_again() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("first", 0..50));
-    wait_for_all(&central, &[&host], 50);
+    let (central, running, host, daemon) = fleet_of_one("first", 50);
     daemon.stop();
-    let copy = Host::new("web-1");
-    copy_folder(&host.place.data(), &copy.place.data());
-    fs::copy(host.place.path("forward"), copy.place.path("forward")).expect("the credential");
-    let forward = copy.place.path("forward");
-    let block = format!("\n[[forward]]\nto = \"{}\"\ncredential_file = \"{}\"\n", central.url(), forward.display());
-    fs::write(copy.file(), copy.base() + &block).expect("a configuration");
+    let copy = host.copied(&central);
     let original = host.start();
     host.write("app.log", &lines("second", 0..50));
     wait_for_all(&central, &[&host], 100);
@@ -532,12 +530,7 @@ fn a_copy_stays_refused_when_the_central_is_started_again() {
 /// A host with nothing to send says so on the connection that is there, and none of its requests fails.
 #[test]
 fn a_host_without_news_keeps_its_connection() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("first", 0..10));
-    wait_for_all(&central, &[&host], 10);
+    let (central, running, _host, daemon) = fleet_of_one("first", 10);
     let hellos =
         || running.metric("daytable_http_requests_total{code=\"200\",route=\"/forward/v1/hello\"}").unwrap_or(0.0);
     let before = hellos();
@@ -551,12 +544,7 @@ fn a_host_without_news_keeps_its_connection() {
 /// A host that runs gets another name; a code for another name does not take the place of a host that is silent.
 #[test]
 fn a_host_gets_another_name_while_it_runs_and_nobody_else_gives_it_one() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("first", 0..50));
-    wait_for_all(&central, &[&host], 50);
+    let (central, running, host, daemon) = fleet_of_one("first", 50);
     let renamed = fs::read_to_string(host.file()).expect("a configuration").replace("\"web-1\"", "\"web-2\"");
     fs::write(host.file(), renamed).expect("written");
     assert!(host.join(&central.invite("web-2"), &[]).status.success());
@@ -588,12 +576,7 @@ fn a_host_gets_another_name_while_it_runs_and_nobody_else_gives_it_one() {
 
 #[test]
 fn a_copy_that_joins_ends_no_credential_of_the_original() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("first", 0..50));
-    wait_for_all(&central, &[&host], 50);
+    let (central, running, host, daemon) = fleet_of_one("first", 50);
     daemon.stop();
     let copy = Host::new("web-2");
     copy_folder(&host.place.data(), &copy.place.data());

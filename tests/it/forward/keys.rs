@@ -6,12 +6,7 @@ use super::*;
 /// A folder that was copied has the keys of the original. Under another name its records are there beside those of the original.
 #[test]
 fn a_copy_under_another_name_takes_no_record_of_the_original() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("first", 0..50));
-    wait_for_all(&central, &[&host], 50);
+    let (central, running, host, daemon) = fleet_of_one("first", 50);
     daemon.stop();
     let copy = Host::new("web-2");
     copy_folder(&host.place.data(), &copy.place.data());
@@ -28,12 +23,7 @@ fn a_copy_under_another_name_takes_no_record_of_the_original() {
 /// What a host sent under its first name is not there again when its folder is put back, or lost, under its second one.
 #[test]
 fn a_renamed_host_sends_no_record_twice() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let mut daemon = host.start();
-    host.write("app.log", &lines("first", 0..50));
-    wait_for_all(&central, &[&host], 50);
+    let (central, running, host, mut daemon) = fleet_of_one("first", 50);
     daemon.stop();
     let backup = host.place.path("backup");
     copy_folder(&host.place.data(), &backup);

@@ -121,12 +121,7 @@ fn a_host_that_floods_harms_no_other() {
 /// `repair` makes the catalog anew as far as it can, and keeps how far the forwarding is, on either side.
 #[test]
 fn repair_on_either_side_keeps_the_place() {
-    let central = Central::new();
-    let running = central.start();
-    let host = Host::joined(&central, "web-1");
-    let daemon = host.start();
-    host.write("app.log", &lines("before", 0..200));
-    wait_for_all(&central, &[&host], 200);
+    let (central, running, host, daemon) = fleet_of_one("before", 200);
     daemon.stop();
     running.stop();
     for (round, repaired) in [&central.place, &host.place].into_iter().enumerate() {

@@ -1,8 +1,7 @@
 //! The pipe `math`: numbers of columns are computed, for many rows at once.
 //!
 //! Whole numbers are computed exactly as long as they, and what they become on the way, have 64 bits. A value
-//! that is not such a number
-//! is computed from floats alone.
+//! that is not such a number is computed from floats alone.
 
 use super::accumulator::{WHOLE_MAX, computed_number};
 use daytable_logsql::FieldName;

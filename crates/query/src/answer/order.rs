@@ -5,6 +5,7 @@
 
 use super::item::severity;
 use daytable_logsql::number::Number;
+use daytable_logsql::query::SortKey;
 use daytable_logsql::{Column, FieldName};
 use daytable_model::property::Property;
 use std::cmp::Ordering;
@@ -19,6 +20,12 @@ pub fn compare_values(column: &FieldName, a: Option<Property<'_>>, b: Option<Pro
         (Some(a), Some(b)) => compare(a, b),
         (a, b) => is_present(a).cmp(&is_present(b)),
     }
+}
+
+/// The order of two values of a key of a sort, from above if it is descending.
+pub fn compare_by(key: &SortKey, a: Option<Property<'_>>, b: Option<Property<'_>>) -> Ordering {
+    let order = compare_values(&key.field, a, b);
+    if key.is_descending { order.reverse() } else { order }
 }
 
 fn is_present(value: Option<Property<'_>>) -> bool {

@@ -1,8 +1,7 @@
 //! Rows that come together, by column: groups, as the pipes behind them look at them.
 //!
 //! A filter drops rows, `math` adds a column, and whoever orders or groups the rows reads the columns that it
-//! needs. A row is made once it
-//! is kept or shown, and the values of a group are printed once somebody looks at them.
+//! needs. A row is made once it is kept or shown, and the values of a group are printed once somebody looks at them.
 
 use super::item::AnswerRow;
 use super::math::{MathExpression, NOT_A_NUMBER};

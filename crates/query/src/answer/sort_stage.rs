@@ -3,7 +3,7 @@
 use super::accumulator::{cell, compare_groups, whole};
 use super::answer_budget::AnswerBudget;
 use super::item::{AnswerItem, AnswerRow, value_bytes};
-use super::order::compare_values;
+use super::order::{compare_by, compare_values};
 use super::row_batch::{BatchRow, RowBatch};
 use super::spill::{ExternalSort, SortItem};
 use super::stage::{Next, PipeStage, PipelineContext, stopped};
@@ -81,7 +81,7 @@ impl<'q> SortStage<'q> {
 
     /// Whether a row comes before an item, or only the sort can tell.
     fn is_before(&self, row: &BatchRow<'_>, last: &SortedItem) -> bool {
-        let order = compare_to_keys(&self.by, row, &last.keys);
+        let order = compare_keys(&self.by, |_, key| row.field(&key.field), &last.keys);
         match &last.item {
             AnswerItem::Row(last) if order.is_eq() && !self.groups.is_empty() => {
                 let count = self.groups.len();
@@ -97,7 +97,7 @@ impl<'q> SortStage<'q> {
             if by.is_empty() {
                 return compare_rows(&one.item, &other.item);
             }
-            let order = compare_keys(&by, &one.keys, &other.keys);
+            let order = compare_keys(&by, |at, _| cell(&one.keys[at]), &other.keys);
             match (&one.item, &other.item) {
                 _ if is_by_place => order.then_with(|| one.item.place().cmp(&other.item.place())),
                 (AnswerItem::Row(a), AnswerItem::Row(b)) if !groups.is_empty() => order.then_with(|| {
@@ -110,21 +110,15 @@ impl<'q> SortStage<'q> {
     }
 }
 
-fn compare_keys(by: &[SortKey], one: &[Option<OwnedValue>], other: &[Option<OwnedValue>]) -> Ordering {
-    let parts = by.iter().zip(one.iter().zip(other)).map(|(key, (a, b))| {
-        let order = compare_values(&key.field, cell(a), cell(b));
-        if key.is_descending { order.reverse() } else { order }
-    });
-    parts.fold(Ordering::Equal, Ordering::then)
-}
-
-/// The order of a row and of another one with these keys.
-fn compare_to_keys(by: &[SortKey], row: &impl Fields, other: &[Option<OwnedValue>]) -> Ordering {
-    let parts = by.iter().zip(other).map(|(key, other)| {
-        let order = compare_values(&key.field, row.field(&key.field), cell(other));
-        if key.is_descending { order.reverse() } else { order }
-    });
-    { parts }.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+/// The order of an item with these values of its keys, and another one with these keys.
+fn compare_keys<'v>(
+    by: &[SortKey],
+    value: impl Fn(usize, &SortKey) -> Option<Property<'v>>,
+    other: &[Option<OwnedValue>],
+) -> Ordering {
+    let parts = by.iter().zip(other).enumerate();
+    let mut parts = parts.map(|(at, (key, other))| compare_by(key, value(at, key), cell(other)));
+    parts.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// The values of the first columns of a row.

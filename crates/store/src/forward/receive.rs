@@ -111,6 +111,26 @@ pub struct Receiver<'a> {
     rows: ReceivedRows,
 }
 
+/// A row of a page, as it is received.
+#[derive(Clone, Copy)]
+struct IncomingRow<'r> {
+    /// The table that it goes to, by the configuration.
+    table: &'r DayTable,
+    partition: &'r Arc<str>,
+    key: RowKey,
+    /// The oldest and the newest time of the rows of its page and partition.
+    times: (Ticks, Ticks),
+    level: Option<Level>,
+    properties: &'r [(&'r str, Property<'r>)],
+}
+
+impl IncomingRow<'_> {
+    /// Whether it is the first row of a record.
+    fn is_record(&self) -> bool {
+        self.key.item() == 0
+    }
+}
+
 /// A batch for each table and partition.
 #[derive(Default)]
 struct OpenBatches {
@@ -189,27 +209,15 @@ impl<'a> Receiver<'a> {
         let times = (oldest.time(), newest.time());
         let mut known: Option<KnownRows<'a>> = None;
         let day_of_all = (self.day_of)(&wire.table);
+        // The record of the last row, and where it goes: the rows of a record stay together.
         let mut place: Option<(RowKey, Option<DayTable>)> = None;
         let mut properties: Vec<(&str, Property<'_>)> = Vec::new();
         for (key, row) in rows {
-            let is_record = key.item() == 0;
-            let of_row;
-            let day = match (&day_of_all, &place) {
-                (Some(day), _) => Some(day),
-                // The rows of a record stay together.
-                (None, Some((of, _))) if of.with_item(0) == key.with_item(0) => {
-                    of_row = place.take().and_then(|(_, day)| day);
-                    of_row.as_ref()
-                }
-                (None, _) => {
-                    of_row = (self.place_of)(&wire.table, key);
-                    of_row.as_ref()
-                }
-            };
-            if day_of_all.is_none() {
-                place = Some((key, day.cloned()));
+            let (is_record, record) = (key.item() == 0, key.with_item(0));
+            if day_of_all.is_none() && place.as_ref().is_none_or(|(of, _)| *of != record) {
+                place = Some((record, (self.place_of)(&wire.table, key)));
             }
-            let Some(day) = day else {
+            let Some(table) = day_of_all.as_ref().or(place.as_ref().and_then(|(_, table)| table.as_ref())) else {
                 self.rows.expired += u64::from(is_record);
                 continue;
             };
@@ -226,46 +234,34 @@ impl<'a> Receiver<'a> {
             }
             let log_host = self.log_host;
             as_received(&mut properties, log_host, is_record, |properties| {
-                self.add_row((day, partition), (key, times), page.level(row), properties, &mut known)
+                let row = IncomingRow { table, partition, key, times, level: page.level(row), properties };
+                self.add_row(&row, &mut known)
             })?;
         }
         Ok(())
     }
 
-    fn add_row(
-        &mut self,
-        (day, partition): (&DayTable, &Arc<str>),
-        (key, times): (RowKey, (Ticks, Ticks)),
-        level: Option<Level>,
-        properties: &[(&str, Property<'_>)],
-        known: &mut Option<KnownRows<'a>>,
-    ) -> Result<(), StoreError> {
-        let is_record = key.item() == 0;
-        let elsewhere = match self.existing {
-            Existing::Unread => None,
-            Existing::Elsewhere(..) | Existing::All(_) => {
-                match self.look_up((day, partition), (key, times), level, properties, known)? {
-                    Some(table) => Some(table),
-                    None => return Ok(()),
-                }
-            }
-        };
-        self.write((elsewhere.as_ref().unwrap_or(day), partition), key, level, properties);
-        self.rows.records += u64::from(is_record);
+    fn add_row(&mut self, row: &IncomingRow<'_>, known: &mut Option<KnownRows<'a>>) -> Result<(), StoreError> {
+        match self.existing {
+            Existing::Unread => self.write(row, row.table),
+            Existing::Elsewhere(..) | Existing::All(_) => match self.look_up(row, known)? {
+                Some(table) => self.write(row, &table),
+                None => return Ok(()),
+            },
+        }
+        self.rows.records += u64::from(row.is_record());
         Ok(())
     }
 
     /// The table that a row goes to, by what is here of it; `None` if it is here already.
     fn look_up(
         &mut self,
-        (day, partition): (&DayTable, &Arc<str>),
-        (key, times): (RowKey, (Ticks, Ticks)),
-        level: Option<Level>,
-        properties: &[(&str, Property<'_>)],
+        row: &IncomingRow<'_>,
         known: &mut Option<KnownRows<'a>>,
     ) -> Result<Option<DayTable>, StoreError> {
-        let is_record = key.item() == 0;
-        let mut place = day.clone();
+        let IncomingRow { partition, key, times, level, properties, .. } = *row;
+        let is_record = row.is_record();
+        let mut place = row.table.clone();
         // The rows of a record are in one table.
         let of_record = self.record.as_ref().filter(|(record, ..)| !is_record && *record == key.with_item(0));
         let of_record = of_record.map(|(_, table, is_known)| (table.clone(), *is_known));
@@ -334,13 +330,9 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    fn write(
-        &mut self,
-        (table, partition): (&DayTable, &Arc<str>),
-        key: RowKey,
-        level: Option<Level>,
-        properties: &[(&str, Property<'_>)],
-    ) {
+    /// Adds a row to those of a table.
+    fn write(&mut self, row: &IncomingRow<'_>, table: &DayTable) {
+        let IncomingRow { partition, key, level, properties, .. } = *row;
         let bytes: usize = properties.iter().map(|(_, value)| 16 + length(value)).sum();
         let items = properties.iter().find_map(|(name, value)| match (*name, value) {
             ("Items", Property::Int32(items)) => usize::try_from(*items).ok(),

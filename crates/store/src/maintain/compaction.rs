@@ -385,10 +385,8 @@ impl Day {
     fn is_split_due(&self) -> bool {
         let age = self.oldest_shared();
         let is_large = age > self.thresholds.settled_after && self.shared_bytes >= self.thresholds.shared_bytes_max;
-        let is_awaited = age >= self.thresholds.split_after
-            && self.waiting.len() as u64 * WAITING_SHARE >= self.partitions.count.max(1);
         self.is_split_overdue()
-            || is_awaited
+            || age >= self.thresholds.split_after && self.is_split_awaited()
             || (is_large || age >= self.thresholds.split_after && self.shared.len() >= SHARED_PAGES_MIN)
                 && self.is_split_worthwhile()
     }
@@ -403,6 +401,11 @@ impl Day {
     /// The age of the oldest shared page.
     fn oldest_shared(&self) -> Duration {
         self.shared.front().map_or(Duration::ZERO, |(since, _)| since.elapsed())
+    }
+
+    /// Whether so many partitions wait for a split that it is done for them.
+    fn is_split_awaited(&self) -> bool {
+        self.waiting.len() as u64 * WAITING_SHARE >= self.partitions.count.max(1)
     }
 
     fn is_split_worthwhile(&self) -> bool {
@@ -522,7 +525,7 @@ impl Day {
     fn begin_split(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let (mut shared, mut bytes, mut count) = (SharedPages::default(), 0, 0);
         let mut left: BTreeMap<i64, Vec<PageRow>> = BTreeMap::new();
-        let is_overdue = self.is_split_overdue() || !self.is_split_worthwhile();
+        let is_overdue = self.is_split_overdue() || !self.is_split_worthwhile() && !self.is_split_awaited();
         let bytes_max =
             if self.is_split_worthwhile() { self.thresholds.shared_bytes_max } else { SHARED_BYTES_KEPT / 2 };
         let mut last = None;
@@ -543,7 +546,8 @@ impl Day {
             shared.insert(row.id, page);
         }
         left.keys().for_each(|partition| self.partitions.insert(*partition));
-        if !shared.is_empty() && (is_overdue || self.is_split_worthwhile()) {
+        // All their partitions are known only now.
+        if !shared.is_empty() && (is_overdue || self.is_split_worthwhile() || self.is_split_awaited()) {
             self.splitting = Some(Split { shared, pages: count, left: left.into_iter(), merges: Vec::new() });
         }
         Ok(())

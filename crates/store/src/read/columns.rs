@@ -323,10 +323,10 @@ impl ColumnBatch {
         Ok(spread)
     }
 
-    /// Whether the texts of the batch may contain this one. Only a page of an open day can exclude it.
+    /// Whether the texts of the batch may contain this one. Only a whole page of an open day can exclude it.
     pub fn may_have_text(&self, text: &memchr::memmem::Finder<'_>) -> bool {
         match &self.source {
-            Source::Page(page, _) => page.has_text(text),
+            Source::Page(page, _) => page.is_front() || page.has_text(text),
             Source::Group(_) => true,
         }
     }

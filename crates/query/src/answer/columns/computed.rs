@@ -15,8 +15,7 @@
 //! combinations. Columns that no pipe changes are read as they are.
 //!
 //! A thread remembers combinations from batch to batch, up to some memory, and then begins anew. Where `math` is
-//! all there is, nothing is
-//! remembered: numbers are computed from [numbers](super::number_rows).
+//! all there is, nothing is remembered: numbers are computed from [numbers](super::number_pipes).
 
 use super::computed_rows::{ComputedRows, Outcomes};
 use super::group_step::GroupStep;

@@ -13,8 +13,7 @@
 //! * `arrivals`: when records arrived.
 //! * `group_step`: groups by the groups of fewer fields.
 //! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values
-//!   (`computed_rows`), or from
-//!   numbers (`number_rows`).
+//!   (`computed_rows`), or of numbers all at once (`number_pipes`, which make `number_rows`).
 //! * `sorted`: the first records of an order.
 //! * `networks`: the addresses of a network, by the numbers of a pattern.
 //! * `names`: the names of fields, by the headers of pages and files.

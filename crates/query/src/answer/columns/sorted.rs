@@ -13,7 +13,8 @@ use super::kept::KeptRecords;
 use super::matching;
 use super::place::TableVisitor;
 use super::values::{Values, is_needed_for, open_rows};
-use crate::answer::order::compare_values;
+use crate::answer::accumulator::cell;
+use crate::answer::order::compare_by;
 use crate::entity::{OwnedRow, OwnedValue};
 use daytable_logsql::query::SortKey;
 use daytable_logsql::{Column, FieldName, Pipe};
@@ -58,29 +59,19 @@ impl SortQuestion {
         one: impl Fn(usize) -> Option<Property<'k>>,
         other: impl Fn(usize) -> Option<Property<'k>>,
     ) -> Ordering {
-        let keys = self.by.iter().enumerate().map(|(at, key)| ordered(key, one(at), other(at)));
+        let keys = self.by.iter().enumerate().map(|(at, key)| compare_by(key, one(at), other(at)));
         keys.fold(Ordering::Equal, Ordering::then)
     }
 
     /// Sorts rows, and drops those behind the ones that are wanted. True if all that are wanted are there.
     pub(super) fn truncate(&self, rows: &mut Vec<SortedRow>) -> bool {
         rows.sort_by(|a, b| {
-            let order = self.compare(|at| property(&a.keys[at]), |at| property(&b.keys[at]));
+            let order = self.compare(|at| cell(&a.keys[at]), |at| cell(&b.keys[at]));
             order.then_with(|| (a.row.key, &a.row.partition).cmp(&(b.row.key, &b.row.partition)))
         });
         rows.truncate(self.kept);
         rows.len() == self.kept
     }
-}
-
-/// The order of two values of a key.
-fn ordered(key: &SortKey, one: Option<Property<'_>>, other: Option<Property<'_>>) -> Ordering {
-    let order = compare_values(&key.field, one, other);
-    if key.is_descending { order.reverse() } else { order }
-}
-
-fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
-    value.as_ref().map(OwnedValue::as_property)
 }
 
 /// A row with its keys.
@@ -247,7 +238,7 @@ impl Sorting<'_> {
                 break;
             }
             let values = self.question.computed.values(&key.field, batch, self.columns.table(), computed)?;
-            alike = beside(key, property(last), batch, &values, alike, &mut within)?;
+            alike = beside(key, cell(last), batch, &values, alike, &mut within)?;
         }
         // Older records with the same keys are behind the bound.
         if batch.times().is_none_or(|(_, newest)| newest >= bound.time) {
@@ -289,7 +280,7 @@ impl Sorting<'_> {
         };
         if let Some(bound) = lock(self.bound).clone() {
             found.retain(|(row, time)| {
-                let order = self.question.compare(|at| key(*row, at), |at| property(&bound.keys[at]));
+                let order = self.question.compare(|at| key(*row, at), |at| cell(&bound.keys[at]));
                 order.then_with(|| bound.time.cmp(time)).is_le()
             });
         }
@@ -333,7 +324,7 @@ impl Sorting<'_> {
         let time = last.row.key.time();
         let mut bound = lock(self.bound);
         let is_before = bound.as_ref().is_none_or(|bound| {
-            let order = self.question.compare(|at| property(&last.keys[at]), |at| property(&bound.keys[at]));
+            let order = self.question.compare(|at| cell(&last.keys[at]), |at| cell(&bound.keys[at]));
             order.then_with(|| bound.time.cmp(&time)).is_lt()
         });
         if is_before {
@@ -351,7 +342,7 @@ fn beside(
     rows: RowSet,
     before: &mut RowSet,
 ) -> Result<RowSet, StoreError> {
-    let order = |value: Option<Property<'_>>| ordered(key, value, last);
+    let order = |value: Option<Property<'_>>| compare_by(key, value, last);
     let whole_last = match last {
         Some(Property::Int64(last)) if key.field.column() != Column::Level => Some(last),
         _ => None,

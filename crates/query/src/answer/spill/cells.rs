@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Groups are told apart by their texts, whatever types these come from. The form of a text in the file follows
-//! from the text, so
-//! the hash of a group is that of the forms of its texts. A text is printed once its group is shown or compared.
+//! from the text, so the hash of a group is that of the forms of its texts. A text is printed once its group is shown or compared.
 
 use super::run::damaged;
 use super::source::{GroupCell, GroupCells, GroupSource};

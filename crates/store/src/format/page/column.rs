@@ -6,8 +6,8 @@
 //!           name length varint                      the name lies in the strings
 //!           [present]         only if some rows lack it: a bit a row, the lowest first; or, where few rows have it,
 //!                             their number varint, and for each the number of rows between it and the one before, varint
-//!           [values]          here, or in a section of their own:
-//! values := ints               Boolean, Int32, Int64, DateTime
+//!           [values]          here, or in a section of their own
+//! values := ints              Boolean, Int32, Int64, DateTime
 //!                             strings            String, see `strings`
 //!                             exponent u8, ints  Double of form 1: value = int / 10^exponent
 //!                             [8 bytes]*         Double of form 0
@@ -354,23 +354,26 @@ pub(super) enum EncodedValues {
     Skipped,
 }
 
-/// What the front tells of values that are apart.
+/// What the head of a column tells of its values.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ApartValues {
-    /// Whether the column is needed.
-    pub(super) is_wanted: bool,
+struct ValuesHead {
+    kind: PropertyKind,
     form: u8,
     count: usize,
 }
 
+/// Values that are apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ApartValues {
+    /// Whether the column is needed.
+    pub(super) is_wanted: bool,
+    head: ValuesHead,
+}
+
 impl EncodedValues {
     /// Reads the values of a column.
-    fn decode(
-        kind: PropertyKind,
-        form: u8,
-        count: usize,
-        cursor: &mut SectionCursor<'_>,
-    ) -> Result<EncodedValues, PageError> {
+    fn decode(head: ValuesHead, cursor: &mut SectionCursor<'_>) -> Result<EncodedValues, PageError> {
+        let ValuesHead { kind, form, count } = head;
         Ok(match (kind, form) {
             (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0) => {
                 let ints = Ints::decode(count, cursor)?;
@@ -411,12 +414,8 @@ impl EncodedValues {
     }
 
     /// Passes over the values of a column, where that is less work than to read them.
-    fn skip(
-        kind: PropertyKind,
-        form: u8,
-        count: usize,
-        cursor: &mut SectionCursor<'_>,
-    ) -> Result<EncodedValues, PageError> {
+    fn skip(head: ValuesHead, cursor: &mut SectionCursor<'_>) -> Result<EncodedValues, PageError> {
+        let ValuesHead { kind, form, count } = head;
         match (kind, form) {
             (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0) => {
                 Ints::locate(count, cursor)?;
@@ -428,7 +427,7 @@ impl EncodedValues {
                 cursor.meta.byte()?;
                 Ints::locate(count, cursor)?;
             }
-            _ => return EncodedValues::decode(kind, form, count, cursor),
+            _ => return EncodedValues::decode(head, cursor),
         }
         Ok(EncodedValues::Skipped)
     }
@@ -459,13 +458,13 @@ impl PageColumn {
             _ => listed_rows(rows, cursor)?,
         };
         cursor.take_values(count)?;
-        let form = (head & !(LISTED | APART)) >> 4;
+        let of_values = ValuesHead { kind, form: (head & !(LISTED | APART)) >> 4, count };
         let is_needed = str::from_utf8(&cursor.text[name.range()]).is_ok_and(|name| needs(name, kind));
-        let apart = (head & APART != 0).then_some(ApartValues { is_wanted: is_needed, form, count });
+        let apart = (head & APART != 0).then_some(ApartValues { is_wanted: is_needed, head: of_values });
         let values = match (apart, is_needed) {
             (Some(_), _) => EncodedValues::Skipped,
-            (None, true) => EncodedValues::decode(kind, form, count, cursor)?,
-            (None, false) => EncodedValues::skip(kind, form, count, cursor)?,
+            (None, true) => EncodedValues::decode(of_values, cursor)?,
+            (None, false) => EncodedValues::skip(of_values, cursor)?,
         };
         Ok((PageColumn { name, kind, present, values }, apart))
     }
@@ -476,7 +475,7 @@ impl PageColumn {
         values: &ApartValues,
         cursor: &mut SectionCursor<'_>,
     ) -> Result<(), PageError> {
-        self.values = EncodedValues::decode(self.kind, values.form, values.count, cursor)?;
+        self.values = EncodedValues::decode(values.head, cursor)?;
         Ok(())
     }
 
