@@ -457,7 +457,11 @@ fn copy_of(folder: &Folder, wants: impl Fn(&str) -> bool) -> Folder {
         for entry in std::fs::read_dir(from).expect("a folder").flatten().filter(|entry| entry.path().is_file()) {
             let name = entry.file_name().to_string_lossy().into_owned();
             if wants(&name) && !name.ends_with("-shm") {
-                std::fs::copy(entry.path(), to.join(name)).expect("copied");
+                // A store that runs removes the files of a dropped day meanwhile.
+                match std::fs::copy(entry.path(), to.join(name)) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    copied => drop(copied.expect("copied")),
+                }
             }
         }
     }

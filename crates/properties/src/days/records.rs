@@ -213,11 +213,12 @@ fn content(dice: &mut Dice, is_wide: bool) -> (String, Vec<(String, OwnedValue)>
     (message, fields)
 }
 
-/// UTF-16 units of a record's text: few, about as many as one, two or three entities hold, or many.
+/// UTF-16 units of a record's text: few, so many that a page has them apart, about as many as one, two or three entities hold, or many.
 fn units(dice: &mut Dice) -> usize {
     match dice.below(100) {
-        0..83 => dice.below(60),
-        83..92 => 100 + dice.below(1000),
+        0..79 => dice.below(60),
+        79..88 => 100 + dice.below(1000),
+        88..92 => 9_000 + dice.below(9_000),
         92..96 => (1 + dice.below(2)) * STRING_UNITS_MAX + dice.below(7) - 3,
         96..99 => 30_000 + dice.below(70_000),
         _ => 100_000 + dice.below(150_000),
@@ -237,7 +238,12 @@ fn text(dice: &mut Dice, units: usize) -> String {
     }
     marks.sort_unstable();
     let (mut text, mut length, mut marks) = (String::with_capacity(units), 0, marks.into_iter().peekable());
-    let mut filling = fill.chars().cycle();
+    // Some texts do not compress.
+    let letters: Vec<char> = match dice.is_one_in(3) {
+        true => (0..units).map(|_| char::from(b'?' + u8::try_from(dice.below(64)).expect("a letter"))).collect(),
+        false => fill.chars().collect(),
+    };
+    let mut filling = letters.iter().copied().cycle();
     while length < units && text.len() < RECORD_BYTES_MAX {
         if marks.next_if(|at| *at <= length).is_some() {
             let mark = format!("<é{}>", dice.below(100_000));

@@ -47,7 +47,7 @@ fn read(folder: &Folder, at: Ticks) -> (Vec<Row>, Option<StoreError>) {
     (rows, None)
 }
 
-fn faults(folder: &Folder, at: Ticks) -> Vec<FileFault> {
+pub(super) fn faults(folder: &Folder, at: Ticks) -> Vec<FileFault> {
     open_file(&folder.file(at), &|| Ok(CatalogEntry::Unknown), &mut |_| ControlFlow::Continue(())).faults
 }
 

@@ -1,10 +1,12 @@
 //! A walk passes the rows of a scan, each once, from pages and files of any kind.
 
 use super::*;
-use crate::{EveryPart, Part, PartFilter, PartVisitor, RowChooser};
+use crate::{EveryPart, NeedsKeys, Part, PartFilter, PartVisitor, RowChooser};
 use daytable_model::property::Property;
+use daytable_model::record::{Field, Value};
 use daytable_model::row_set::RowSet;
 use proptest::prelude::*;
+use rusqlite::Connection;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -57,6 +59,76 @@ impl PartVisitor for Gather {
         }
         state.1.extend(of_columns.into_values());
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Collects the texts of one column, which is read alone.
+struct OneColumn(&'static str);
+
+impl PartVisitor for OneColumn {
+    type State = Vec<String>;
+
+    fn start(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn filter(&self) -> &dyn PartFilter {
+        &EveryPart
+    }
+
+    fn read(&self, state: &mut Vec<String>, part: &mut Part<'_>) -> Result<ControlFlow<()>, StoreError> {
+        let is_it = |name: &str, _| name == self.0;
+        let Some(batch) = part.batch_of(is_it, NeedsKeys::No, |_| Ok(true))? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        for column in batch.columns(is_it)? {
+            let mut texts = Vec::new();
+            column.map(batch.records(), |value| texts.push(value.text_of_test()), |_, ()| {});
+            state.append(&mut texts);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// What is apart in a page is missed by those alone who need it, and by whoever reads the page: they get an error, and no rows
+/// without it.
+#[test]
+fn a_section_that_is_lost_harms_who_needs_it() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let mut batch = Batch::new(table(day(0)), "web-1".into());
+    let text = |n: u64, of: u64| {
+        format!("{:032x}", (u128::from(n) << 8 | u128::from(of)).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c))
+    };
+    for n in 0..40 {
+        let (one, other) = (text(n, 1), text(n, 2));
+        let field = |name: &'static str, value| Field { name: name.into(), value };
+        let fields = vec![field("one", Value::String(one.into())), field("other", Value::String(other.into()))];
+        let record = Record { message: "both".into(), fields, ..Record::default() };
+        daytable_model::entity::append(&mut batch, RowKey::new(day(0).plus(seconds(n)), SOURCE, n), "app.log", &record);
+    }
+    assert!(commit(&store, vec![batch], 1));
+    store.close().expect("closed");
+    let read = |folder: &Folder, column: &'static str| {
+        let walked = folder.reader().walk(&table(day(0)), &Range::all(), 1, &|| true, &OneColumn(column));
+        walked.map(|found| found.expect("by columns").concat())
+    };
+    let whole = ["one", "other"].map(|column| read(&folder, column).expect("whole"));
+    assert_eq!(whole.each_ref().map(Vec::len), [40, 40]);
+    for change in ["DELETE FROM body", "UPDATE body SET bytes = zeroblob(length(bytes))"] {
+        let harmed = copy_of(&folder, |_| true);
+        let file = Connection::open(harmed.file(day(0))).expect("opened");
+        // The last column is in the last section.
+        let changed = file.execute(&format!("{change} WHERE id = (SELECT max(id) FROM body WHERE id % 4096 > 0)"), []);
+        assert_eq!(changed.expect("changed"), 1);
+        drop(file);
+        assert_eq!(read(&harmed, "one").expect("its own section is whole"), whole[0], "{change}");
+        let error = read(&harmed, "other").expect_err(change);
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        let rows =
+            harmed.reader().scan(&table(day(0)), &Range::all()).and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
+        assert!(matches!(rows, Err(StoreError::Damaged { .. })), "{change}");
+        assert_eq!(addresses::faults(&harmed, day(0)).len(), 1, "{change}");
     }
 }
 
