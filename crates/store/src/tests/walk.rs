@@ -100,7 +100,7 @@ fn a_section_that_is_lost_harms_who_needs_it() {
     let text = |n: u64, of: u64| {
         format!("{:032x}", (u128::from(n) << 8 | u128::from(of)).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c))
     };
-    for n in 0..40 {
+    for n in 0..1_000 {
         let (one, other) = (text(n, 1), text(n, 2));
         let field = |name: &'static str, value| Field { name: name.into(), value };
         let fields = vec![field("one", Value::String(one.into())), field("other", Value::String(other.into()))];
@@ -114,7 +114,7 @@ fn a_section_that_is_lost_harms_who_needs_it() {
         walked.map(|found| found.expect("by columns").concat())
     };
     let whole = ["one", "other"].map(|column| read(&folder, column).expect("whole"));
-    assert_eq!(whole.each_ref().map(Vec::len), [40, 40]);
+    assert_eq!(whole.each_ref().map(Vec::len), [1_000, 1_000]);
     for change in ["DELETE FROM body", "UPDATE body SET bytes = zeroblob(length(bytes))"] {
         let harmed = copy_of(&folder, |_| true);
         let file = Connection::open(harmed.file(day(0))).expect("opened");

@@ -8,8 +8,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
 const FRAME_COMPRESSED_MIN: usize = 512;
 /// Fewer bytes are not apart. The row of a table leaves some hundred bytes of SQLite's pages unused, and whoever reads whole
-/// pages pays for each. Tests use a small one, so that little data is apart.
-const APART_BYTES_MIN: usize = if cfg!(test) { 64 } else { 8 << 10 };
+/// pages pays for each.
+const APART_BYTES_MIN: usize = 8 << 10;
 /// Sections that a page has apart at most.
 pub(crate) const APART_MAX: usize = 1024;
 
