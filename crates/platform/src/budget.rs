@@ -367,6 +367,8 @@ impl<'q> BoundedText<'q> {
     /// See [`BoundedText::grow`].
     pub fn push_repeated(&mut self, text: &str, times: usize) -> TextResult {
         self.grow(text.len().saturating_mul(times))?;
+        // Nothing, however often, is nothing: the bound on bytes would not end its copies.
+        let times = if text.is_empty() { 0 } else { times };
         (0..times).for_each(|_| self.text.push_str(text));
         Ok(())
     }
@@ -531,6 +533,7 @@ mod tests {
         };
         assert_eq!(made(&|text| text.push_repeated("ab", 5)).as_deref(), Ok("ababababab"));
         assert_eq!(made(&|text| text.push_repeated("ab", usize::MAX)), Err(TextRefusal::TooLong(10)));
+        assert_eq!(made(&|text| text.push_repeated("", usize::MAX)).as_deref(), Ok(""));
         assert_eq!(made(&|text| text.push_replaced("a.b.c", ".", "--", 1)).as_deref(), Ok("a--b.c"));
         assert_eq!(made(&|text| text.push_replaced("ab", "", "-", usize::MAX)).as_deref(), Ok("-a-b-"));
         assert_eq!(made(&|text| text.push_replaced("lllll", "l", "lll", usize::MAX)), Err(TextRefusal::TooLong(10)));

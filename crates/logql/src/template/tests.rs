@@ -53,6 +53,7 @@ fn what_go_prints() {
         ("{{ ToUpper \"a\" }}{{ Replace \"aaa\" \"a\" \"b\" 2 }}", "Abba"),
         ("{{ not true }} {{ len .status }} {{ gt 2 1 }}", "false 3 true"),
         ("{{ $.status }}", "500"),
+        ("{{ repeat 99999999999 .missing }}{{ repeat 3 \"ab\" }}", "ababab"),
         ("{{ . }} {{ len $ }} {{ range $k, $v := . }}{{ $k }}{{ end }}", "map[path:/api/v1 status:500] 2 pathstatus"),
         ("{{ fromJson \"bad\" }} {{ (fromJson \"bad\").a.b }}", "<no value> <no value>"),
         ("{{ print nil }} {{ printf \"%v\" nil }} {{ fromJson \"[null,1]\" }}", "<nil> <nil> [<nil> 1]"),
