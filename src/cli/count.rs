@@ -12,7 +12,7 @@ use crate::http::QuestionForm;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, now};
 use daytable_model::units::show_duration;
-use daytable_query::answer::{AnswerEnd, QueryConditions, count_answer};
+use daytable_query::answer::{AnswerEnd, QueryConditions, count_answer, lost_by_pipes};
 use daytable_query::{Count, Grouping};
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
@@ -120,6 +120,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let now = now();
     let conditions = args.filters.conditions(now, &zone);
     let (query, remarks, options) = conditions.clone().parse(now, None)?;
+    if let Some(lost) = lost_by_pipes(&query, grouping) {
+        return Err(CliError::Usage(format!("{lost}: leave --by and --every out, or count in the query")));
+    }
     let (counts, end) = match args.sources.open_or_ask(&args.lake)? {
         RecordStores::Folder(sources) => {
             let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping, &|| true)?;

@@ -63,5 +63,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     };
     let RestoreOutcome { table, rows, expires, stood } = restored;
     let verb = if stood { "exists already" } else { "restored" };
-    output::print(format_args!("{verb}: {table} with {rows} rows, until {expires}"))
+    output::print(format_args!("{verb}: {table} with {rows} rows, until {expires}"))?;
+    let is_beside = DayTable::parse(&table).is_ok_and(|table| table != args.table);
+    match is_beside {
+        true => output::print(format_args!(
+            "Until then a question about all tables has these records twice, as {} and as {table}: write table:={table} for one of them",
+            args.table
+        )),
+        false => Ok(()),
+    }
 }

@@ -20,7 +20,7 @@ use daytable_query::answer::doubts::doubts;
 use daytable_query::answer::nothing::explain;
 use daytable_query::answer::{
     AnswerFollower, AnswerItem, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer,
-    pushed_down,
+    lost_by_pipes, pushed_down,
 };
 use daytable_query::export::{RowSpool, SpoolError, write_csv, write_parquet};
 use daytable_query::patterns::PatternCounter;
@@ -443,6 +443,7 @@ fn hits(
         return Err(ApiError::parameter("step", "must be longer than zero"));
     }
     let grouping = Grouping { every: Some(every), ..grouping };
+    check_grouping(query, grouping)?;
     let (counts, report) = count_answer(stores, query, options, grouping, &|| !out.is_gone())?;
     complete(&report)?;
     // Written as it is: as a value of JSON each group would take ten times as much memory.
@@ -454,6 +455,14 @@ fn hits(
         hits: &counts,
     });
     Ok(())
+}
+
+/// Refuses a query whose pipes leave nothing to count by.
+fn check_grouping(query: &ParsedQuery, grouping: Grouping) -> ApiResult {
+    match lost_by_pipes(query, grouping) {
+        Some(lost) => Err(ApiError::parameter("q", format!("{lost}: leave the pipe out, or ask /api/stats"))),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn context(stores: &Stores<'_>, params: &ContextParams, out: &mut ResponseWriter) -> ApiResult {
@@ -515,6 +524,7 @@ pub(super) fn count(
         grouping.every = Some(every);
     }
     let (query, options) = parsed_with_names(stores, &params.filters, None, memory, out)?;
+    check_grouping(&query, grouping)?;
     let (counts, report) = count_answer(stores, &query, &options, grouping, &|| !out.is_gone())?;
     // A count that lacks a day is wrong.
     complete(&report)?;
@@ -574,6 +584,10 @@ pub(super) fn patterns(
     out: &mut ResponseWriter,
 ) -> ApiResult {
     let (query, options) = parsed(params, Some(PATTERN_RECORDS_MAX), memory, out)?;
+    if let Some(pipe) = query.pipes.iter().find(|pipe| pipe.effect().makes_rows()) {
+        let what = format!("behind `| {pipe}` there are rows, and patterns are those of records: leave the pipe out");
+        return Err(ApiError::parameter("q", what));
+    }
     let mut counter = PatternCounter::default();
     let report = answer(stores, &query, &options, &|| true, &mut |item| {
         if let AnswerItem::Record(record) = item {

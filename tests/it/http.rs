@@ -93,6 +93,13 @@ fn the_unix_socket_gives_the_answers_of_the_command_line() {
     assert_eq!(objects(&asked(&daemon, "/api/query?contains=line%2024").body).len(), 11);
     let count: Value = serde_json::from_str(&asked(&daemon, "/api/count").body).expect("a document");
     assert_eq!(count[0]["records"], 250);
+    // Pipes that keep what records are counted by leave the count as it is; the others are refused.
+    let hits = |query: &str| -> Value {
+        serde_json::from_str(&asked(&daemon, &format!("/api/hits?step=1h&q={query}")).body).expect("a document")
+    };
+    let filtered = hits("*%20%7C%20filter%20%22line%2024%22*");
+    assert_eq!(filtered["hits"], hits("%22line%2024%22*")["hits"]);
+    assert_eq!(filtered["records"], 11);
     let names = |tables: Vec<Value>| tables.iter().map(|table| table["table"].clone()).collect::<Vec<_>>();
     assert_eq!(names(objects(&asked(&daemon, "/api/tables").body)), names(place.json("tables", &[])));
     assert_eq!(objects(&asked(&daemon, "/api/sources").body)[0]["records"], 250);
@@ -113,6 +120,14 @@ fn the_response_to_a_wrong_request_names_the_error() {
         ("/api/query?n=1&n=2", 400, "is given twice"),
         ("/api/count?by=mood", 400, "parameter by: "),
         ("/api/count?every=often", 400, "parameter every: "),
+        (
+            "/api/hits?q=*%20%7C%20stats%20count()%20n",
+            400,
+            "behind `| stats count(*) as n` the rows do not have the time",
+        ),
+        ("/api/hits?q=*%20%7C%20fields%20message", 400, "behind `| fields message` the rows do not have the time"),
+        ("/api/count?by=level&q=*%20%7C%20format%20x%20as%20level", 400, "the level of records"),
+        ("/api/patterns?q=*%20%7C%20stats%20count()%20n", 400, "patterns are those of records"),
         ("/api/tables?n=1", 400, "parameter n: "),
         ("/api/nothing", 404, "no such route"),
     ] {

@@ -123,8 +123,9 @@ fn a_day_is_sealed_archived_dropped_and_restored() {
     let again = place.said("restore", &["--keep", "1d", &name]);
     assert!(again.contains("exists already"), "{again}");
     assert_kept(&place, &day, &messages, "restored twice");
-    place.said("restore", &["--keep", "2s", "--as", "Incident", &name]);
+    let said = place.said("restore", &["--keep", "2s", "--as", "Incident", &name]);
     let copy = format!("Incident{}", &name[3..]);
+    assert!(said.contains(&format!("twice, as {name} and as {copy}: write table:={copy}")), "{said}");
     assert_eq!(messages_in(&place, &copy).len(), 500);
     // A late record for the restored day goes to today's table.
     let (late, ..) = old_lines("late", 1);

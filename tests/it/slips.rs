@@ -90,6 +90,7 @@ const IDLE: [(&str, &[&str]); 42] = [
         &[
             "count --data DATA --by colour --every 1h",
             "count --by colour,level level:error --since 1h --data DATA",
+            "count --by level --data DATA '* | stats count() n'",
             "query --data DATA --key Log20261121",
         ],
     ),

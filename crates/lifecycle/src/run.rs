@@ -397,7 +397,12 @@ impl Lifecycle {
             Err(error) => {
                 let is_away = matches!(&error, StepError::Archive(error) if error.concerns_store());
                 let again = state.retries.failed(step, error.to_string(), Instant::now());
-                tracing::error!(%table, step = name, %error, again_in = ?again, "failed to take a step");
+                // It was planned before the last commit, which changed what is possible.
+                if matches!(error, StepError::Store(StoreError::Refused(_))) {
+                    tracing::info!(%table, step = name, reason = %error, again_in = ?again, "a step waits");
+                } else {
+                    tracing::error!(%table, step = name, %error, again_in = ?again, "failed to take a step");
+                }
                 run.failed.push(name);
                 self.show_failures(state);
                 if is_away {

@@ -111,6 +111,9 @@ fn is_count(n: &str) -> bool {
 
 /// The name of the field that has a property, where the property tells it.
 pub fn shown_name(property: &str) -> Cow<'_, str> {
+    if !property.contains(CODE.0) {
+        return property.into();
+    }
     let (mut shown, mut rest) = (String::new(), property);
     while let Some(at) = rest.find(CODE.0) {
         let coded =

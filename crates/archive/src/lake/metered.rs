@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What was asked of the store of a lake, and of its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LakeTraffic {
-    /// Requests to the store; of a folder, parts of files that were read.
+    /// Requests to the store; of a folder, readings of parts of files that were not read before.
     pub requests: u64,
     /// Bytes that these requests brought. Lists are not counted.
     pub bytes: u64,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The first block mostly has the whole end of a file: footer, index and Bloom index. Blocks are kept in memory for all files, those
-//! behind the rows on disk as well. A folder's file is read directly.
+//! behind the rows on disk as well. A folder's file is read directly, since the kernel keeps it; of that, what was read is counted once, too.
 
 use super::super::error::ArchiveError;
 use super::super::names::ArchiveObject;
@@ -14,16 +14,19 @@ use super::blocks::BlockState;
 use super::storage::{LakeFile, LakeStorage};
 use bytes::{Bytes, BytesMut};
 use daytable_store::sealed::RangeReader;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a block, the least that is requested. At 100 MB/s they take 2.5 ms, less than a store needs to answer.
 const BLOCK_BYTES: u64 = 256 << 10;
 /// Maximum number of blocks in one request.
 const RUN_BLOCKS_MAX: u64 = 32;
+/// Bytes of a folder's file that are counted at once: those with one checksum, of which a part is never read alone.
+const COUNTED_BYTES: u64 = 16 << 10;
 
 /// The bytes of a file in a lake.
 pub(super) struct LakeReader {
@@ -31,9 +34,24 @@ pub(super) struct LakeReader {
     file: LakeFile,
     identity: Arc<str>,
     /// The file, if the lake is a folder.
-    local: Option<File>,
+    local: Option<CountedFile>,
     /// Blocks that reach beyond this byte are kept on disk.
     kept_from: AtomicU64,
+}
+
+/// A file of a folder, of which each part is counted when it is first read.
+struct CountedFile {
+    file: File,
+    counted: Mutex<HashSet<u64>>,
+}
+
+impl CountedFile {
+    /// How many of these bytes were not read before, in whole parts.
+    fn new_bytes(&self, start: u64, end: u64, length: u64) -> u64 {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = (start / COUNTED_BYTES..end.div_ceil(COUNTED_BYTES)).filter(|part| counted.insert(*part));
+        parts.map(|part| ((part + 1) * COUNTED_BYTES).min(length) - part * COUNTED_BYTES).sum()
+    }
 }
 
 impl LakeReader {
@@ -45,7 +63,9 @@ impl LakeReader {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return Err(ArchiveError::Missing { object: archive.address(&file.name, ArchiveObject::Data) });
                 }
-                opened => Some(opened.map_err(ArchiveError::io(path))?),
+                opened => {
+                    Some(CountedFile { file: opened.map_err(ArchiveError::io(path))?, counted: Mutex::default() })
+                }
             },
         };
         let identity = storage.identity(file);
@@ -122,7 +142,7 @@ impl LakeReader {
 impl RangeReader for LakeReader {
     fn length(&self) -> io::Result<u64> {
         let Some(local) = &self.local else { return Ok(self.file.bytes) };
-        let bytes = local.metadata()?.len();
+        let bytes = local.file.metadata()?.len();
         if bytes != self.file.bytes {
             let what = format!("it has {bytes} bytes, and {} were expected", self.file.bytes);
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
@@ -138,8 +158,11 @@ impl RangeReader for LakeReader {
         }
         if let Some(local) = &self.local {
             let mut bytes = vec![0; length];
-            local.read_exact_at(&mut bytes, start)?;
-            self.storage.meter.add_request(length as u64);
+            local.file.read_exact_at(&mut bytes, start)?;
+            match local.new_bytes(start, end, self.file.bytes) {
+                0 => {}
+                new => self.storage.meter.add_request(new),
+            }
             return Ok(bytes.into());
         }
         // Blocks are counted from the end of the file.

@@ -9,7 +9,7 @@ use super::value::{Printed, TemplateValue};
 use crate::text;
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
-use daytable_platform::budget::{BoundedText, GroupName, TextResult, VALUE_BYTES_MAX};
+use daytable_platform::budget::{BoundedText, GroupName, TextResult};
 
 /// A document of JSON takes this many bytes for each of its values, read and as values of a template.
 const JSON_VALUE_BYTES: usize = 160;
@@ -189,8 +189,9 @@ fn value(
             let TemplateValue::String(text) = value else {
                 return Err(format!("can't slice item of type {}", value.kind()));
             };
-            let from = bounds.first().map_or(0, |n| clamped(n.int()));
-            let to = bounds.get(1).map_or(text.len(), |n| clamped(n.int()));
+            // A bound below zero is out of range, as one beyond the end is.
+            let bound = |n: &TemplateValue| usize::try_from(n.int()).unwrap_or(usize::MAX);
+            let (from, to) = (bounds.first().map_or(0, bound), bounds.get(1).map_or(text.len(), bound));
             text.get(from..to).map(|part| TemplateValue::String(part.into())).ok_or("index out of range".into())
         }
         ("print" | "println", values) => bounded(&|printed| {
@@ -336,8 +337,9 @@ fn value(
                 _ => value,
             })
         }
+        ("alignLeft" | "alignRight", [count, _]) if count.int() < 0 => string(text(1)),
         ("alignLeft" | "alignRight", [count, _]) => {
-            let (value, width) = (text(1), clamped(count.int()).min(VALUE_BYTES_MAX));
+            let (value, width) = (text(1), clamped(count.int()));
             let length = value.chars().count();
             bounded(&|made| match (name, length > width) {
                 (_, false) if name == "alignLeft" => {
@@ -384,8 +386,8 @@ fn value(
         ("sub", [left, right]) => Ok(TemplateValue::Int(left.int().wrapping_sub(right.int()))),
         ("div" | "mod", [left, right]) => {
             let (left, right) = (left.int(), right.int());
-            let result = if name == "div" { left.checked_div(right) } else { left.checked_rem(right) };
-            result.map(TemplateValue::Int).ok_or("integer divide by zero".into())
+            let result = if name == "div" { i64::wrapping_div } else { i64::wrapping_rem };
+            if right == 0 { Err("integer divide by zero".into()) } else { Ok(TemplateValue::Int(result(left, right))) }
         }
         ("max", [first, rest @ ..]) => {
             Ok(TemplateValue::Int(rest.iter().fold(first.int(), |n, value| n.max(value.int()))))

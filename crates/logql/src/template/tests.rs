@@ -43,6 +43,8 @@ fn what_go_prints() {
         ("{{ date \"Mon Jan _2 2006\" (unixToTime \"1679577215\") }}", "Thu Mar 23 2023"),
         ("{{ printf \"%-6s|%5d|%.2f|%q|%v\" .status 42 1.0 \"x\" true }}", "500   |   42|1.00|\"x\"|true"),
         ("{{ alignRight 5 .status }}{{ alignLeft 2 .status }}", "  50050"),
+        ("{{ alignRight -5 .status }}{{ alignLeft -5 .status }}", "500500"),
+        ("{{ div -9223372036854775808 -1 }} {{ mod -9223372036854775808 -1 }}", "-9223372036854775808 0"),
         ("{{ substr 1 4 .path }} {{ trimPrefix \"/\" .path }} {{ trimAll \"/1\" .path }}", "api api/v1 api/v"),
         ("{{ regexReplaceAll \"(v)(\\\\d)\" .path \"${2}$1\" }}", "/api/1v"),
         ("{{ if contains \"api\" .path }}{{ count \"a\" .path }}{{ end }}", "1"),
@@ -100,6 +102,8 @@ fn what_is_refused() {
         "{{ repeat -1 .path }}",
         "{{ div 1 0 }}",
         "{{ repeat 99999999 .path }}",
+        "{{ alignLeft 1000000000 .path }}",
+        "{{ slice .status -1 }}",
         "{{ .status \"x\" }}",
         "{{ lower }}",
     ] {

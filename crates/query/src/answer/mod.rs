@@ -321,8 +321,18 @@ fn joined_tables(
     Ok((tables, archives))
 }
 
-/// Counts the records of a query by time, level and instance. A query with pipes counts the rows that the pipes give, in
-/// one number.
+/// Why a query cannot be counted by time, level or instance: its pipes change that, or leave it out.
+pub fn lost_by_pipes(query: &ParsedQuery, grouping: Grouping) -> Option<String> {
+    let names = [("time", grouping.every.is_some()), ("level", grouping.level), ("instance", grouping.instance)];
+    let changes = |name: &FieldName| query.pipes.iter().find(|pipe| pipe.effect().may_change(name));
+    names.into_iter().filter(|(_, is_wanted)| *is_wanted).find_map(|(name, _)| {
+        let pipe = changes(&FieldName::new(name))?;
+        Some(format!("behind `| {pipe}` the rows do not have the {name} of records, by which they are counted here"))
+    })
+}
+
+/// Counts the records of a query by time, level and instance, or the rows that its pipes give, unless the pipes
+/// [lose](lost_by_pipes) one of these.
 ///
 /// # Errors
 ///
@@ -343,25 +353,11 @@ pub fn count_answer(
         return Ok((counts.counts, report));
     }
     let mut tally = Tally::new(grouping, memory());
+    let mut grouped = query.clone();
     if !query.pipes.is_empty() {
-        let mut counted = query.clone();
-        counted.pipes.extend(options.filter.limit.map(Pipe::Limit));
-        counted.pipes.push(counting(Grouping::default()));
-        let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
-        let mut rows = 0;
-        let mut report = answer(stores, &counted, &options, is_wanted, &mut |item| {
-            if let Some(OwnedValue::Int64(counted)) = item.into_row().get("records") {
-                rows = u64::try_from(*counted).unwrap_or(0);
-            }
-            ControlFlow::Continue(())
-        })?;
-        if rows > 0 {
-            let _ = tally.add(Ticks::MIN, None, "", rows);
-        }
-        report.given = rows;
-        return Ok((tally.counts().counts, report));
+        grouped.pipes.extend(options.filter.limit.map(Pipe::Limit));
     }
-    let grouped = ParsedQuery { filter: query.filter.clone(), pipes: vec![counting(grouping)] };
+    grouped.pipes.push(counting(grouping));
     let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
     let mut given = 0;
     let mut report = answer(stores, &grouped, &options, is_wanted, &mut |item| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::labels::Labels;
-use daytable_platform::budget::TextRefusal;
+use daytable_platform::budget::{TextRefusal, VALUE_BYTES_MAX};
 
 const BIG: usize = 3 << 10;
 

@@ -32,7 +32,7 @@ use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
-use daytable_store::page::{LevelMinute, LevelNumbers};
+use daytable_store::page::{LevelMinute, LevelNumbers, PatternBlock, ValueReader};
 use daytable_store::{
     ColumnBatch, ColumnTest, NeedsKeys, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError,
 };
@@ -827,15 +827,20 @@ impl Aggregation<'_> {
             let of_field = self.computed.values(&by.field, batch, self.columns.table(), computed)?;
             if at == 0 {
                 // All rows are in one group so far, so values alone tell theirs.
-                let mut group = |number| if number == NO_NUMBER { NO_NUMBER } else { step.group(0, number, true) };
+                let mut firsts = FirstFieldGroups { values, step };
                 let mut found = 0;
                 groups.fill(NO_GROUP_YET);
-                of_field.each_number(batch, rows, values, by.step.as_ref(), |row, number| {
-                    groups[row] = group(number);
+                let mut add = |row: usize, group| {
+                    groups[row] = group;
                     found += 1;
-                })?;
+                };
+                if by.step.is_some() || !of_field.read(rows, &mut firsts, &mut add) {
+                    let FirstFieldGroups { values, step } = &mut firsts;
+                    let each = |row, number| add(row, first_group(step, number));
+                    of_field.each_number(batch, rows, values, by.step.as_ref(), each)?;
+                }
                 if found < rows.count() {
-                    let without = group(ABSENT);
+                    let without = first_group(firsts.step, ABSENT);
                     groups.iter_mut().filter(|group| **group == NO_GROUP_YET).for_each(|group| *group = without);
                 }
                 continue;
@@ -859,6 +864,38 @@ impl Aggregation<'_> {
         }
         Ok(groups)
     }
+}
+
+/// Reads the values of the first field as their groups.
+struct FirstFieldGroups<'g> {
+    values: &'g mut ValueNumbers,
+    step: &'g mut GroupStep,
+}
+
+impl ValueReader<u32> for FirstFieldGroups<'_> {
+    fn read(&mut self, value: Property<'_>) -> u32 {
+        first_group(self.step, self.values.number(value))
+    }
+
+    fn read_texts<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Vec<u32> {
+        let mut found = self.values.read_texts(texts);
+        found.iter_mut().for_each(|number| *number = first_group(self.step, *number));
+        found
+    }
+
+    fn pattern(&mut self, pattern: &str) -> Option<u32> {
+        self.values.pattern(pattern)
+    }
+
+    fn read_block(&mut self, block: &PatternBlock, found: &mut [Option<u32>]) {
+        self.values.read_block(block, found);
+        found.iter_mut().flatten().for_each(|number| *number = first_group(self.step, *number));
+    }
+}
+
+/// The group of a value of the first field.
+fn first_group(step: &mut GroupStep, number: u32) -> u32 {
+    if number == NO_NUMBER { NO_NUMBER } else { step.group(0, number, true) }
 }
 
 /// Adds the values of some rows to the states of their groups.

@@ -13,6 +13,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::STREAM;
+use daytable_store::page::ValueReader;
 use daytable_store::{BatchColumn, ColumnBatch, StoreError};
 use std::sync::Arc;
 
@@ -108,6 +109,19 @@ impl<'b> Values<'b> {
         }
     }
 
+    /// Passes on what `reader` makes of the values of some rows, once a value where there are few. False, without any, if columns
+    /// do not have them.
+    pub(super) fn read<T: Copy>(
+        &self,
+        rows: &RowSet,
+        reader: &mut impl ValueReader<T>,
+        mut each: impl FnMut(usize, T),
+    ) -> bool {
+        let Values::Columns(columns, _) = self else { return false };
+        columns.iter().for_each(|column| column.read(rows, reader, &mut each));
+        true
+    }
+
     /// Passes on the numbers of the values of some rows, or of the steps that they are in.
     pub(super) fn each_number(
         &self,
@@ -117,11 +131,10 @@ impl<'b> Values<'b> {
         step: Option<&ValueStep>,
         mut each: impl FnMut(usize, u32),
     ) -> Result<(), StoreError> {
+        if step.is_none() && self.read(rows, numbers, &mut each) {
+            return Ok(());
+        }
         match (self, step) {
-            (Values::Columns(columns, _), None) => {
-                columns.iter().for_each(|column| column.read(rows, numbers, &mut each));
-                Ok(())
-            }
             (Values::Computed(computed, column), None) => {
                 computed.each_number(*column, rows, numbers, each);
                 Ok(())

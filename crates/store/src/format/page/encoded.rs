@@ -20,7 +20,7 @@ const FEW_ROWS: usize = 8;
 
 /// Reads values of a column: as they are, or as a pattern and its numbers, which need not be printed.
 pub trait ValueReader<T: Copy> {
-    /// Reads a value.
+    /// Reads a value. Only values of rows that are asked for are read, so what is read may be kept as one that occurs.
     fn read(&mut self, value: Property<'_>) -> T;
 
     /// Reads texts, one after the other.
@@ -272,9 +272,11 @@ impl ColumnRef<'_> {
     ) {
         match ints {
             Ints::Dictionary { values, bits } => {
-                let known: Vec<Option<T>> = values.iter().map(|n| read(*n)).collect();
+                let mut known: Vec<Option<Option<T>>> = vec![None; values.len()];
                 self.each_packed(bits, among, |row, entry| {
-                    if let Some(Some(value)) = known.get(entry as usize) {
+                    let entry = entry as usize;
+                    let Some(place) = known.get_mut(entry) else { return };
+                    if let Some(value) = place.get_or_insert_with(|| read(values[entry])) {
                         each(row, *value);
                     }
                 });
