@@ -56,7 +56,9 @@ mod section_cursor;
 mod sections;
 mod source_row;
 mod strings;
+mod survey;
 mod value_counts;
+mod whole;
 mod words;
 #[cfg(test)]
 mod tests;
@@ -81,6 +83,7 @@ pub use prefilter::TextPrefilter;
 pub use read::{ColumnRef, Page};
 pub(crate) use sections::APART_MAX;
 pub use value_counts::ValueCounts;
+pub(crate) use whole::WholePage;
 pub(crate) use value_counts::{
     ColumnCounts, CountedValue, LEVELS, VALUES_MAX, counted_bytes_max, is_filled, is_repeated,
 };
@@ -106,6 +109,8 @@ pub(crate) fn earliest_first_key(key: RowKey) -> RowKey {
 
 /// Upper bound of the bytes of a page's entities: more than the largest record with all its items.
 const RAW_BYTES_MAX: usize = 1 << 28;
+/// Raw bytes from which a page is full enough to be left alone.
+pub(crate) const FULL_BYTES: u32 = PAGE_BYTES as u32 / 4;
 /// Bytes of an entity without its properties.
 const ROW_BYTES: usize = RowKey::BYTES;
 /// Bytes of the name and kind of a value in a batch.
@@ -177,6 +182,13 @@ pub enum PageError {
 }
 
 impl EncodedPage {
+    /// About the bytes that it has in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let words = self.words.as_ref().map_or(0, |words| size_of_val(&*words.keys));
+        let counts = self.counts.as_ref().map_or(0, |counts| counts.memory());
+        size_of::<EncodedPage>() + self.header.levels.len() + self.body.len() + words + counts
+    }
+
     /// The front of the body, and the sections that are apart.
     pub(crate) fn front_and_apart(&self) -> (&[u8], impl Iterator<Item = &[u8]>) {
         let frame::SplitBody { front, apart } = frame::split(&self.body);
