@@ -17,9 +17,7 @@
 //! more memory than [`BodyLimits`] permits.
 
 use crate::format::commit_range::CommitRange;
-use crate::format::page::{
-    ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, WholePage, put_varint,
-};
+use crate::format::page::{ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, WholePage, put_varint};
 use crate::format::shared_partitions::SharedPartitions;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -143,7 +141,11 @@ impl WirePage {
         let whole = WholePage::decode_of(self.address(), self.seq, &self.header, &self.body)?;
         let page = whole.page();
         let WireOwner::Many(list, names) = &self.owner else {
-            return if page.has_owners() { Err(damaged("a page of one partition has rows of many")) } else { Ok(whole) };
+            return if page.has_owners() {
+                Err(damaged("a page of one partition has rows of many"))
+            } else {
+                Ok(whole)
+            };
         };
         let (partitions, table) = (SharedPartitions::parse(list)?, TableAddress::new(&self.table));
         let is_named = |(number, name): (usize, &Arc<str>)| partitions.has_name(number, table, name);

@@ -158,9 +158,7 @@ impl<'a> ColumnBuilder<'a> {
     /// The same, where `levels` are those of the rows with a value.
     fn count_values(&self, levels: impl Iterator<Item = u8>, bytes_max: usize) -> Option<Vec<CountedValue>> {
         match &self.values {
-            ColumnValues::Ints(values) => {
-                count_whole(self.kind, values, levels)
-            }
+            ColumnValues::Ints(values) => count_whole(self.kind, values, levels),
             ColumnValues::Strings(values) => count_texts(values, levels, bytes_max),
             ColumnValues::Doubles(values) => count_doubles(values, levels),
             ColumnValues::Guids(_) | ColumnValues::Binaries(_) => None,

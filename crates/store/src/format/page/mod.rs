@@ -35,6 +35,8 @@
 //! Left out on purpose: rows do not keep the order of their properties (they return in the order of the columns,
 //! which is that of first occurrence), and pages share no state, so each can be read alone.
 
+#[cfg(any(test, feature = "testing"))]
+mod alike;
 mod bits;
 mod build;
 mod column;
@@ -62,8 +64,12 @@ mod whole;
 mod words;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole_tests;
 
 pub(crate) use address::{PageAddress, TableAddress};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use alike::assert_alike;
 pub use bits::BLOCK_ROWS;
 pub(crate) use bits::{ByteReader, put_signed, put_varint};
 #[cfg(test)]
@@ -83,10 +89,10 @@ pub use prefilter::TextPrefilter;
 pub use read::{ColumnRef, Page};
 pub(crate) use sections::APART_MAX;
 pub use value_counts::ValueCounts;
-pub(crate) use whole::WholePage;
 pub(crate) use value_counts::{
     ColumnCounts, CountedValue, LEVELS, VALUES_MAX, counted_bytes_max, is_filled, is_repeated,
 };
+pub(crate) use whole::WholePage;
 pub use words::PageWords;
 pub(crate) use words::{is_of_letters, word_key};
 

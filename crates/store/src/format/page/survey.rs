@@ -4,6 +4,7 @@
 //! A column that a builder would not write so has no survey. Readers look for a text in the dictionary or by its pattern, so an entry
 //! that is there twice, or a pattern that is not that of its texts, would hide values from them.
 
+use super::VALUE_BYTES;
 use super::bits::{BLOCK_ROWS, Bits, TextSpan};
 use super::column::{EncodedValues, count_doubles, count_texts, count_whole, unscale};
 use super::ints::Ints;
@@ -12,7 +13,6 @@ use super::read::ColumnRef;
 use super::strings::{HEX_LENGTH_MIN, Strings};
 use super::value_counts::{ColumnCounts, CountedValue, LEVELS, VALUES_MAX, counted_bytes_max, is_filled, is_repeated};
 use super::words::WordGatherer;
-use super::VALUE_BYTES;
 use daytable_model::line::LAYOUT;
 use daytable_model::property::{OwnedValue, PropertyKind};
 use std::borrow::Cow;
@@ -60,7 +60,8 @@ pub(super) fn survey(column: ColumnRef<'_>, levels: &[u8], words: &mut WordGathe
             return TextSurvey { column, strings, levels, bytes_max }.survey(words);
         }
         EncodedValues::Ints(ints) => {
-            let values = bytes_max.and_then(|_| count_whole(kind, &unpacked(ints, packed, levels.len()), with_levels()));
+            let values =
+                bytes_max.and_then(|_| count_whole(kind, &unpacked(ints, packed, levels.len()), with_levels()));
             let of_value = match kind {
                 PropertyKind::Boolean => 0,
                 PropertyKind::Int32 => 4,
@@ -73,7 +74,9 @@ pub(super) fn survey(column: ColumnRef<'_>, levels: &[u8], words: &mut WordGathe
             let doubles: Vec<f64> = numbers.into_iter().map(|number| unscale(number, *exponent)).collect();
             (bytes_max.and_then(|_| count_doubles(&doubles, with_levels())), all_bytes(8))
         }
-        EncodedValues::Doubles(doubles) => (bytes_max.and_then(|_| count_doubles(doubles, with_levels())), all_bytes(8)),
+        EncodedValues::Doubles(doubles) => {
+            (bytes_max.and_then(|_| count_doubles(doubles, with_levels())), all_bytes(8))
+        }
         EncodedValues::Guids(_) => {
             words.add_bytes();
             (None, all_bytes(16))

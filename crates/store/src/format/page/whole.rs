@@ -16,8 +16,8 @@
 //! Claims, each a property test: the new page has the rows that a builder would write with the same values, the same header
 //! but for the forms of columns, the same counts and the same words. Any page is copied so, or refused.
 
-use super::build::{close, with_buffers};
 use super::bits::put_varint;
+use super::build::{close, with_buffers};
 use super::columns_builder::COUNTED_COLUMNS_MAX;
 use super::decode::{PartialPage, StoredColumns, WantedColumns};
 use super::frame::{self, PageFrame};
@@ -26,7 +26,8 @@ use super::sections::{CopiedColumns, Sections};
 use super::survey::{self, ColumnSurvey};
 use super::value_counts::{COUNTED_MIN, ColumnCounts, ValueCounts};
 use super::{
-    EncodedPage, PAGE_BYTES, PAGE_SPAN, PageAddress, PageError, PageHeader, ROW_BYTES, column, extents, ints, keys, levels,
+    EncodedPage, PAGE_BYTES, PAGE_SPAN, PageAddress, PageError, PageHeader, ROW_BYTES, column, extents, ints, keys,
+    levels,
 };
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
