@@ -5,6 +5,9 @@
 //! and `host` as well where it has none. A record that has a field `log_host` of its own keeps it as `log_host#2`, and its
 //! layout then names that field.
 //!
+//! A large page whose rows all go to one table becomes a page here without its rows, where nothing is looked for
+//! ([`received_page`]). All other pages become rows in batches.
+//!
 //! A sender may be anything that has a credential. So each page is checked and bounded as bytes from outside are: a name that is
 //! no property's, or that a row has twice, is an error and never a row.
 //!

@@ -32,6 +32,8 @@
 //!   or commit (`address`).
 //! * No input makes the decoder panic, or take more memory than the header permits.
 //!
+//! A page may also be made of another one by column (`whole`), which the claims hold of as well.
+//!
 //! Left out on purpose: rows do not keep the order of their properties (they return in the order of the columns,
 //! which is that of first occurrence), and pages share no state, so each can be read alone.
 
@@ -102,8 +104,8 @@ use daytable_model::time::Ticks;
 use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Maximum bytes of a page's entities before encoding. Only a record with items, or a single large record, may exceed
-/// it.
+/// Maximum bytes of a page's entities before encoding. Only a record with items, a single large record, or the name of a host that a
+/// page was received of may exceed it.
 pub const PAGE_BYTES: usize = 512 << 10;
 /// Maximum time between the first and the last entity of a page. It bounds how far a read of a range looks back.
 pub const PAGE_SPAN: Duration = Duration::from_secs(6 * 3600);
