@@ -18,7 +18,7 @@ use super::received_page::{self, PROPERTIES_MAX, ReceivedPage};
 use super::wire::{BodyError, WireOwner, WirePage};
 use crate::StoreError;
 use crate::format::catalog::{DayState, LiveFile};
-use crate::format::page::{FULL_BYTES, Page, WholePage};
+use crate::format::page::{self, FULL_BYTES, Page, WholePage};
 use crate::read::{Range, Reader, Row};
 use daytable_model::batch::Batch;
 use daytable_model::field_properties::property_again;
@@ -232,6 +232,9 @@ impl<'a> Receiver<'a> {
     /// Adds a page without its rows. False if they have to be looked at one by one.
     fn add_whole(&mut self, wire: &WirePage, whole: &WholePage<'_>, keys: &[RowKey]) -> bool {
         let (WireOwner::One(partition), Existing::Unread) = (&wire.owner, self.existing) else { return false };
+        if (wire.raw_bytes() as usize) < self.whole_from {
+            return false;
+        }
         let Some(table) = (self.day_of)(&wire.table) else { return false };
         let Some(page) = received_page::of_host(whole, keys, self.log_host, self.whole_from) else { return false };
         // Of equal keys the later row counts.
@@ -404,6 +407,8 @@ impl<'a> Receiver<'a> {
 
     /// All rows.
     pub fn finish(self) -> ReceivedRows {
+        // The thread waits for the commit now, as those of other hosts do.
+        page::release_memory();
         let Receiver { open, mut rows, .. } = self;
         rows.batches.extend(open.batches.into_iter().filter(|batch| !batch.is_empty()));
         rows

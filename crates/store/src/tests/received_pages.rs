@@ -132,14 +132,14 @@ fn of_equal_keys_the_later_row_counts_whichever_way_it_came() {
 
         let (together, one_commit) = (Folder::new(), Folder::new());
         let store = together.open();
-        assert_eq!(messages(&store, &together, received(&pages, 4 * WHOLE_FROM)), expected, "{first:?} {second:?}");
+        assert_eq!(messages(&store, &together, received(&pages, 2 * WHOLE_FROM)), expected, "{first:?} {second:?}");
         store.close().expect("closed");
 
         let store = Store::open(&one_commit.path(), StoreOptions::small()).expect("opened");
         let queue = store.commit_queue();
         let epoch = queue.epoch();
         for page in &pages {
-            let rows = received(std::slice::from_ref(page), 4 * WHOLE_FROM);
+            let rows = received(std::slice::from_ref(page), 2 * WHOLE_FROM);
             let submission = Submission { batches: rows.batches, pages: rows.pages, epoch, ..Submission::default() };
             queue.submit(submission).expect("submitted");
         }
@@ -200,7 +200,7 @@ fn pages_of_a_day_that_is_gone_are_left_out() {
     assert!(commit(&sender, vec![many("first", 40..60), moved(many("gone", 40..60))], 1));
     assert!(commit(&sender, vec![many("second", 0..100), moved(many("gone", 0..100))], 2));
     sender.close().expect("closed");
-    let rows = received(&pages_of(&host), 4 * WHOLE_FROM);
+    let rows = received(&pages_of(&host), 2 * WHOLE_FROM);
     assert_eq!(rows.pages.len(), 2);
 
     let central = Central::new();

@@ -70,9 +70,10 @@ impl<'a> WholePage<'a> {
         &self.page
     }
 
-    /// The page of its rows under these keys, one each, with columns of which every row has the same text. `None` if rows have to be
-    /// written one by one: a key does not follow on that before, some rows are not whole records, the page has rows of many
-    /// partitions, fewer than `bytes_min` or more than a page has, or a column that a builder would not write so.
+    /// The page of its rows under these keys, one each, with columns of which every row has the same text. All columns have different
+    /// names. `None` if the rows have to be written one by one: a key does not follow on that before, some rows are not whole records,
+    /// the page has rows of many partitions, fewer bytes than `bytes_min` or more than a page has, or a column that a builder would not
+    /// write so.
     pub(crate) fn with_keys(&self, keys: &[RowKey], same: &[(&str, &str)], bytes_min: usize) -> Option<EncodedPage> {
         let page = &self.page;
         let (first, last) = (keys.first()?, keys.last()?);
