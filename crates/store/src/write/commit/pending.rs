@@ -153,7 +153,7 @@ impl Pending {
             let keys = page.header.first..=page.header.last;
             if waiting.of(&key.1, &self.of_many).keys().any(|key| keys.contains(&key)) {
                 let earlier = waiting.take();
-                self.add_pages_of(&key, &earlier);
+                self.add_pages_of((&key.0, &key.1), &earlier);
             }
         }
         let (table, partition) = key;
@@ -169,19 +169,20 @@ impl Pending {
             return self.add_rows_of(batch);
         }
         let key = (batch.table.clone(), batch.partition.clone());
-        let waiting = self.waiting.entry(key.clone()).or_default();
+        let waiting = self.waiting.entry(key).or_default();
         waiting.bytes += bytes;
         // It usually stays the only one, and is large.
         waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
         waiting.batches.push(batch);
         if waiting.bytes >= PAGE_BYTES {
             let full = waiting.take();
-            self.add_pages_of(&key, &full);
+            let Batch { table, partition, .. } = &full.batches[0];
+            self.add_pages_of((table, partition), &full);
         }
     }
 
     /// Builds the pages of waiting rows of a table and partition.
-    fn add_pages_of(&mut self, (table, partition): &(DayTable, Arc<str>), rows: &Waiting) {
+    fn add_pages_of(&mut self, (table, partition): (&DayTable, &Arc<str>), rows: &Waiting) {
         // Batches of many partitions stay until the commit.
         self.raw_bytes -= rows.batches.iter().map(Batch::bytes).sum::<usize>();
         let pages = pages_of_one(table, &rows.of(partition, &self.of_many));
