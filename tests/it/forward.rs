@@ -391,14 +391,18 @@ fn killed_and_started(
 
 #[test]
 fn a_kill_between_the_steps_neither_loses_nor_repeats() {
-    for (point, at_central) in [
+    for ((point, at_central), count) in [
         ("forward-received", true),
         ("commit-between", true),
         ("commit-after", true),
         ("forward-stored", true),
         ("forward-before-send", false),
         ("forward-sent", false),
-    ] {
+    ]
+    .into_iter()
+    // Few rows are taken one by one, and a page of many is taken as a whole.
+    .flat_map(|step| [(step, 200), (step, 5000)])
+    {
         let central = Central::new();
         let host = {
             let running = central.start();
@@ -406,12 +410,12 @@ fn a_kill_between_the_steps_neither_loses_nor_repeats() {
             running.stop();
             host
         };
-        host.write("app.log", &lines("step", 0..200));
+        host.write("app.log", &lines("step", 0..count));
         let (again, other) = killed_and_started(&central, &host, (point, at_central), || ());
-        wait_for_all(&central, &[&host], 200);
+        wait_for_all(&central, &[&host], count);
         again.stop();
         other.stop();
-        wait_for_all(&central, &[&host], 200);
+        wait_for_all(&central, &[&host], count);
     }
 }
 

@@ -749,9 +749,8 @@ impl ForwardIntake {
         })?;
         drop(body.pages);
         let (records, expired, known) = (received.records, received.expired, received.known);
-        let newest = received.batches.iter().flat_map(|batch| batch.rows().map(|row| row.key.time())).max();
         // A clock that is ahead on one host must not let the days of others expire.
-        let newest = newest.filter(|newest| *newest <= time::now());
+        let newest = received.newest().filter(|newest| *newest <= time::now());
         let losses = if expired > 0 { vec![("expired".to_owned(), expired)] } else { Vec::new() };
         let receipt = SourceReceipt {
             bytes: bytes.len() as u64,
@@ -762,6 +761,7 @@ impl ForwardIntake {
         let (sent, outcome) = mpsc::sync_channel(1);
         let submission = Submission {
             batches: received.batches,
+            pages: received.pages,
             newest,
             epoch,
             receipts: vec![receipt],

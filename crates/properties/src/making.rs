@@ -143,5 +143,7 @@ fn make_bodies() {
     for (number, rows) in [1, 7, 300].into_iter().enumerate() {
         let body = daytable_store::forward::samples::sample_body(rows);
         fs::write(folder.join(format!("p{number}")), body).expect("written");
+        let body = daytable_store::forward::samples::sample_body_of_columns(rows);
+        fs::write(folder.join(format!("c{number}")), body).expect("written");
     }
 }

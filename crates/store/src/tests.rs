@@ -20,6 +20,7 @@ mod forwarding;
 mod intervals;
 mod journals;
 mod lives;
+mod received_pages;
 mod source_log;
 mod two_intervals;
 mod outbox;

@@ -15,6 +15,7 @@
 pub mod inventory;
 pub mod reader;
 pub mod receive;
+pub mod received_page;
 pub mod repeated_keys;
 pub mod rows;
 #[cfg(any(test, feature = "testing"))]

@@ -5,19 +5,22 @@
 //! and `host` as well where it has none. A record that has a field `log_host` of its own keeps it as `log_host#2`, and its
 //! layout then names that field.
 //!
+//! A large page whose rows all go to one table becomes a page here without its rows, where nothing is looked for
+//! ([`received_page`]). All other pages become rows in batches.
+//!
 //! A sender may be anything that has a credential. So each page is checked and bounded as bytes from outside are: a name that is
 //! no property's, or that a row has twice, is an error and never a row.
 //!
 //! Which table a row goes to is a matter of the configuration, which changes. So a row is looked for in the other tables of its time
 //! that have rows of the host as well ([`Existing`]), and stays where it is.
 
+use super::received_page::{self, PROPERTIES_MAX, ReceivedPage};
 use super::wire::{BodyError, WireOwner, WirePage};
 use crate::StoreError;
 use crate::format::catalog::{DayState, LiveFile};
-use crate::format::page::Page;
+use crate::format::page::{self, FULL_BYTES, Page, WholePage};
 use crate::read::{Range, Reader, Row};
 use daytable_model::batch::Batch;
-use daytable_model::entity::FIELDS_MAX;
 use daytable_model::field_properties::property_again;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::line::{LAYOUT, renamed_layout};
@@ -26,13 +29,12 @@ use daytable_model::record::Level;
 use daytable_model::sender_keys::SenderKeys;
 use daytable_model::time::Ticks;
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The field with the name of the sender.
 use daytable_model::column_name::HOST;
 pub use daytable_model::column_name::LOG_HOST;
-/// Properties of a row at most: its fields, the fixed ones, and those that are added here.
-const PROPERTIES_MAX: usize = FIELDS_MAX + 12;
 
 /// Why pages do not become rows.
 #[derive(Debug, thiserror::Error)]
@@ -48,14 +50,24 @@ pub enum ReceiveError {
 /// Rows of a request.
 #[derive(Debug, Default)]
 pub struct ReceivedRows {
-    /// The rows.
+    /// All rows but those of `pages`.
     pub batches: Vec<Batch>,
+    /// Pages that were made without their rows.
+    pub pages: Vec<ReceivedPage>,
     /// Records in them.
     pub records: u64,
     /// Records whose day is gone here.
     pub expired: u64,
     /// Records that were here already, by key and content.
     pub known: u64,
+}
+
+impl ReceivedRows {
+    /// The time of the newest row.
+    pub fn newest(&self) -> Option<Ticks> {
+        let of_batches = self.batches.iter().flat_map(|batch| batch.rows().map(|row| row.key.time())).max();
+        of_batches.max(self.pages.iter().map(ReceivedPage::newest).max())
+    }
 }
 
 /// Where the rows of a sender's day-table go, by their key; `None` if that day is gone.
@@ -108,6 +120,8 @@ pub struct Receiver<'a> {
     /// Keys that have another content here, and in an earlier page: the row that is here counts no more.
     replaced: HashSet<(DayTable, Arc<str>, RowKey)>,
     open: OpenBatches,
+    /// Raw bytes from which a page is made of one that arrived, without its rows.
+    whole_from: usize,
     rows: ReceivedRows,
 }
 
@@ -152,6 +166,17 @@ impl OpenBatches {
         }
         &mut self.batches[self.last]
     }
+
+    /// The rows so far of a table and partition, if one of them has a key of this range.
+    fn close(&mut self, (table, partition): (&DayTable, &Arc<str>), keys: RangeInclusive<RowKey>) -> Option<Batch> {
+        let number = *self.numbers.get(&(table.clone(), partition.clone()))?;
+        let batch = &mut self.batches[number];
+        let has_key = batch.rows().any(|row| keys.contains(&row.key));
+        has_key.then(|| {
+            let next = batch.successor();
+            std::mem::replace(batch, next)
+        })
+    }
 }
 
 impl<'a> Receiver<'a> {
@@ -160,13 +185,19 @@ impl<'a> Receiver<'a> {
         let SenderName { log_host, in_keys } = sender.into();
         let sender_keys = SenderKeys::of(in_keys);
         let (replaced, open, rows) = (HashSet::new(), OpenBatches::default(), ReceivedRows::default());
-        let day_of = &|_: &DayTable| None;
-        Receiver { log_host, sender_keys, place_of, day_of, existing, tables: None, record: None, replaced, open, rows }
+        let (day_of, whole_from): (DayOf<'_>, _) = (&|_| None, FULL_BYTES as usize);
+        let (tables, record) = (None, None);
+        Receiver { log_host, sender_keys, place_of, day_of, existing, tables, record, replaced, open, whole_from, rows }
     }
 
     /// The same with what spares a look at each row.
     pub fn with_days(self, day_of: DayOf<'a>) -> Receiver<'a> {
         Receiver { day_of, ..self }
+    }
+
+    /// The same, where pages of other sizes are made without their rows than those that compaction leaves alone.
+    pub fn with_whole_from(self, whole_from: usize) -> Receiver<'a> {
+        Receiver { whole_from, ..self }
     }
 
     /// Adds the rows of a page.
@@ -175,23 +206,45 @@ impl<'a> Receiver<'a> {
     ///
     /// The page is damaged, or has rows that no daytable writes.
     pub fn add(&mut self, wire: &WirePage) -> Result<(), ReceiveError> {
-        let page = wire.decode()?;
-        let ambiguous = check_names(&page)?;
+        let whole = wire.decode()?;
+        let page = whole.page();
+        let ambiguous = check_names(page)?;
         // A decoded page has keys.
         let keys: Vec<RowKey> = page.keys().iter().map(|key| self.sender_keys.key(*key)).collect();
+        if ambiguous.is_empty() && self.add_whole(wire, &whole, &keys) {
+            return Ok(());
+        }
         let key_of = |row: usize| keys.get(row).map(|key| (*key, row));
         match &wire.owner {
             WireOwner::One(partition) => {
-                self.add_rows(wire, &page, (0..page.len()).map(key_of).collect(), partition, &ambiguous)
+                self.add_rows(wire, page, (0..page.len()).map(key_of).collect(), partition, &ambiguous)
             }
             WireOwner::Many(_, names) => {
                 let mut rows = vec![Vec::new(); names.len()];
                 page.each_owner(|row, owner| rows[owner].push(key_of(row)));
                 names.iter().zip(rows).try_for_each(|(partition, rows)| {
-                    self.add_rows(wire, &page, rows.into_iter().collect(), partition, &ambiguous)
+                    self.add_rows(wire, page, rows.into_iter().collect(), partition, &ambiguous)
                 })
             }
         }
+    }
+
+    /// Adds a page without its rows. False if they have to be looked at one by one.
+    fn add_whole(&mut self, wire: &WirePage, whole: &WholePage<'_>, keys: &[RowKey]) -> bool {
+        let (WireOwner::One(partition), Existing::Unread) = (&wire.owner, self.existing) else { return false };
+        if (wire.raw_bytes() as usize) < self.whole_from {
+            return false;
+        }
+        let Some(table) = (self.day_of)(&wire.table) else { return false };
+        let Some(page) = received_page::of_host(whole, keys, self.log_host, self.whole_from) else { return false };
+        // Of equal keys the later row counts.
+        let keys = page.header.first..=page.header.last;
+        self.rows.batches.extend(self.open.close((&table, partition), keys));
+        let (partition, after) = (partition.clone(), self.rows.batches.len());
+        let received = ReceivedPage { table, partition, after, page };
+        self.rows.records += received.records();
+        self.rows.pages.push(received);
+        true
     }
 
     fn add_rows(
@@ -354,6 +407,8 @@ impl<'a> Receiver<'a> {
 
     /// All rows.
     pub fn finish(self) -> ReceivedRows {
+        // The thread waits for the commit now, as those of other hosts do.
+        page::release_memory();
         let Receiver { open, mut rows, .. } = self;
         rows.batches.extend(open.batches.into_iter().filter(|batch| !batch.is_empty()));
         rows

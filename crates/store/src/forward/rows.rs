@@ -25,7 +25,8 @@ impl WirePage {
     ///
     /// The page is damaged.
     pub fn each_row(&self, mut each: impl FnMut(WireRow<'_>)) -> Result<(), BodyError> {
-        let page = self.decode()?;
+        let whole = self.decode()?;
+        let page = whole.page();
         let keys = page.keys();
         let mut owners = vec![0; page.len()];
         let names = match &self.owner {

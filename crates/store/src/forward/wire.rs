@@ -17,7 +17,7 @@
 //! more memory than [`BodyLimits`] permits.
 
 use crate::format::commit_range::CommitRange;
-use crate::format::page::{ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, put_varint};
+use crate::format::page::{ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, WholePage, put_varint};
 use crate::format::shared_partitions::SharedPartitions;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -137,10 +137,15 @@ impl WirePage {
     }
 
     /// Checks and decodes the page, and its partitions.
-    pub(crate) fn decode(&self) -> Result<Page, BodyError> {
-        let page = Page::decode_of(self.address(), self.seq, &self.header, &self.body)?;
+    pub(crate) fn decode(&self) -> Result<WholePage<'_>, BodyError> {
+        let whole = WholePage::decode_of(self.address(), self.seq, &self.header, &self.body)?;
+        let page = whole.page();
         let WireOwner::Many(list, names) = &self.owner else {
-            return if page.has_owners() { Err(damaged("a page of one partition has rows of many")) } else { Ok(page) };
+            return if page.has_owners() {
+                Err(damaged("a page of one partition has rows of many"))
+            } else {
+                Ok(whole)
+            };
         };
         let (partitions, table) = (SharedPartitions::parse(list)?, TableAddress::new(&self.table));
         let is_named = |(number, name): (usize, &Arc<str>)| partitions.has_name(number, table, name);
@@ -149,7 +154,7 @@ impl WirePage {
         }
         let mut is_owned = page.has_owners();
         page.each_owner(|_, owner| is_owned &= owner < names.len());
-        if is_owned { Ok(page) } else { Err(damaged("the rows of a page are not of its partitions")) }
+        if is_owned { Ok(whole) } else { Err(damaged("the rows of a page are not of its partitions")) }
     }
 }
 

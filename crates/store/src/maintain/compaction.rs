@@ -23,7 +23,7 @@
 use crate::StoreError;
 use crate::format::commit_range::CommitRange;
 use crate::format::day_file::{DayFile, PageMerge, TINY_BYTES, WrittenPages};
-use crate::format::page::{PAGE_BYTES, PAGE_SPAN, Page, PageBuilder, PageHeader, earliest_first_key};
+use crate::format::page::{FULL_BYTES, PAGE_SPAN, Page, PageBuilder, PageHeader, earliest_first_key};
 use crate::format::page_rows::{self, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED, SharedPage, SharedRow};
 use crate::maintain::thresholds::Thresholds;
@@ -37,8 +37,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque, btree_map
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Raw bytes from which a page is full enough to be left alone.
-const FULL_BYTES: u32 = PAGE_BYTES as u32 / 4;
 /// Pages of a partition that one merge considers, the newest first. It begins up to the span of a page before the small pages,
 /// so it has to reach over as many full pages as an instance may have meanwhile.
 const CONSIDERED_PAGES_MAX: usize = 1536;

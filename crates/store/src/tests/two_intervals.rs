@@ -6,13 +6,13 @@ use crate::catalog::table_bounds::TableBounds;
 use crate::forward::intervals::{AdvanceKind, AdvanceStep, HeadInterval, HostAdvance, ReceivedCommits};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::forward::reader::{ForwardReader, RequestLimits};
-use crate::forward::receive::{Existing, Receiver};
+use crate::forward::receive::{Existing, ReceivedRows, Receiver};
 use crate::forward::repeated_keys::repeats_keys;
 use crate::forward::wire::WirePage;
 use crate::write::queue::CommitOutcome;
 use std::sync::mpsc::channel;
 
-const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
+pub(super) const ORIGIN: FolderOrigin = FolderOrigin([7; 16]);
 
 fn limits(pages: usize) -> RequestLimits {
     RequestLimits { bytes: usize::MAX, raw_bytes: usize::MAX, pages }
@@ -130,13 +130,13 @@ fn the_later_row_of_a_key_counts_after_a_comparison() {
 }
 
 /// A folder that receives of a host.
-struct Central {
-    folder: Folder,
-    store: Store,
+pub(super) struct Central {
+    pub(super) folder: Folder,
+    pub(super) store: Store,
 }
 
 impl Central {
-    fn new() -> Central {
+    pub(super) fn new() -> Central {
         let folder = Folder::new();
         let store = folder.open();
         let steps = store.forwarding();
@@ -160,21 +160,30 @@ impl Central {
         from: ForwardPosition,
         to: ForwardPosition,
     ) -> std::sync::mpsc::Receiver<CommitOutcome> {
+        let mut rows = ReceivedRows::default();
+        if kind == AdvanceKind::Commits {
+            let number = to.commit.unsigned_abs();
+            rows.batches = vec![batch(day(0), "web-1", &[(day(0).plus(seconds(number)), number, "of a host")])];
+            rows.records = 1;
+        }
+        self.submit_rows(kind, (from, to), rows)
+    }
+
+    pub(super) fn submit_rows(
+        &self,
+        kind: AdvanceKind,
+        (from, to): (ForwardPosition, ForwardPosition),
+        rows: ReceivedRows,
+    ) -> std::sync::mpsc::Receiver<CommitOutcome> {
         let (sender, outcome) = channel();
         let queue = self.store.commit_queue();
-        let rows = match kind {
-            AdvanceKind::Commits => {
-                let number = to.commit.unsigned_abs();
-                vec![batch(day(0), "web-1", &[(day(0).plus(seconds(number)), number, "of a host")])]
-            }
-            _ => Vec::new(),
-        };
         let step = AdvanceStep { kind, epoch: 1, from, to };
         let submission = Submission {
-            batches: rows,
+            batches: rows.batches,
+            pages: rows.pages,
             epoch: queue.epoch(),
-            receipts: vec![SourceReceipt::records("forward", "web-1", u64::from(kind == AdvanceKind::Commits))],
-            host: Some(HostAdvance { origin: ORIGIN, step, records: 1, expired: 0 }),
+            receipts: vec![SourceReceipt::records("forward", "web-1", rows.records)],
+            host: Some(HostAdvance { origin: ORIGIN, step, records: rows.records, expired: 0 }),
             ack: Ack::with_outcome(move |outcome| sender.send(outcome).expect("received")),
             ..Submission::default()
         };
@@ -195,7 +204,7 @@ impl Central {
     }
 }
 
-fn at(commit: i64) -> ForwardPosition {
+pub(super) fn at(commit: i64) -> ForwardPosition {
     ForwardPosition { commit, checksum: commit.unsigned_abs() * 11, ..ForwardPosition::default() }
 }
 

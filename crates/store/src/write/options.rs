@@ -82,9 +82,9 @@ pub struct CommitReport {
     pub records: u64,
     /// Rows in it, items included.
     pub rows: u64,
-    /// Batches in it.
+    /// Batches in it, and pages that came as such.
     pub batches: u64,
-    /// Pages built from the batches.
+    /// Pages of them.
     pub pages: u64,
     /// Bytes of those pages.
     pub page_bytes: u64,

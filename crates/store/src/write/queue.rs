@@ -10,6 +10,7 @@ use crate::entry::PushedEntries;
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
 use crate::forward::intervals::HostAdvance;
+use crate::forward::received_page::ReceivedPage;
 use crate::source::SourceState;
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
@@ -28,6 +29,8 @@ pub const WAITING_BYTES_MAX: usize = 16 << 20;
 pub struct Submission {
     /// Rows. Several batches may have the same partition.
     pub batches: Vec<Batch>,
+    /// Pages of a host that were made without their rows.
+    pub pages: Vec<ReceivedPage>,
     /// The new state of each source that has rows in this submission or advanced without rows. A later state replaces
     /// an earlier one.
     pub advances: Vec<Arc<SourceState>>,
@@ -208,12 +211,14 @@ impl Submission {
     /// The size that counts against the limit of the queue.
     pub fn bytes(&self) -> usize {
         let others = self.advances.len() + usize::from(self.idempotency.is_some());
-        self.batches.iter().map(Batch::bytes).sum::<usize>() + others * 512 + self.entries.memory()
+        let rows = self.batches.iter().map(Batch::bytes).chain(self.pages.iter().map(ReceivedPage::bytes));
+        rows.sum::<usize>() + others * 512 + self.entries.memory()
     }
 
     /// The number of rows, items included.
     pub fn rows(&self) -> usize {
-        self.batches.iter().map(Batch::len).sum()
+        let of_pages = self.pages.iter().map(|page| page.page.header.entities as usize);
+        self.batches.iter().map(Batch::len).chain(of_pages).sum()
     }
 }
 

@@ -140,6 +140,12 @@ enum RowPiece<'a> {
 }
 
 impl<'a> WaitingRows<'a> {
+    /// The keys of all rows.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = RowKey> {
+        let of_many = self.rows.iter().map(|row| self.of_many[row.batch as usize].row(row.row as usize).key);
+        self.batches.iter().flat_map(|batch| batch.rows().map(|row| row.key)).chain(of_many)
+    }
+
     /// Passes all rows on, in the order of their arrival.
     fn each(&self, mut pass: impl FnMut(RowPiece<'a>)) {
         let mut rows = self.rows.iter().peekable();
@@ -375,12 +381,17 @@ pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
     })
 }
 
+/// Calls `build` with the buffers of this thread.
+pub(super) fn with_buffers<T>(build: impl FnOnce(&mut Sections) -> T) -> T {
+    SCRATCH.with_borrow_mut(build)
+}
+
 fn level_code(level: Option<Level>) -> i64 {
     level.map_or(0, |level| i64::from(level.code()))
 }
 
 /// Builds the page of the written sections.
-fn close(sections: &mut Sections, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
+pub(super) fn close(sections: &mut Sections, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
     let ClosedBody { body, front, codec, text_bytes } = sections.close();
     let mut header = PageHeader {
         first: keys[0],

@@ -158,17 +158,9 @@ impl<'a> ColumnBuilder<'a> {
     /// The same, where `levels` are those of the rows with a value.
     fn count_values(&self, levels: impl Iterator<Item = u8>, bytes_max: usize) -> Option<Vec<CountedValue>> {
         match &self.values {
-            ColumnValues::Ints(values) => {
-                count_few(values, levels, i64::cast_unsigned, |n| whole(self.kind, n).map(OwnedValue::from))
-            }
-            ColumnValues::Strings(values) => {
-                let owned = |text: &str| (text.len() <= bytes_max).then(|| OwnedValue::String(text.into()));
-                count_few(values, levels, |text| Fingerprint::of(text.as_bytes()).mixed(), owned)
-            }
-            ColumnValues::Doubles(values) => {
-                let bits: Vec<u64> = values.iter().map(|value| value.to_bits()).collect();
-                count_few(&bits, levels, |bits| bits, |bits| Some(OwnedValue::Double(f64::from_bits(bits))))
-            }
+            ColumnValues::Ints(values) => count_whole(self.kind, values, levels),
+            ColumnValues::Strings(values) => count_texts(values, levels, bytes_max),
+            ColumnValues::Doubles(values) => count_doubles(values, levels),
             ColumnValues::Guids(_) | ColumnValues::Binaries(_) => None,
         }
     }
@@ -231,6 +223,31 @@ impl<'a> ColumnBuilder<'a> {
     }
 }
 
+/// Counts whole numbers of a kind by the level of their rows, as [`ColumnBuilder::counts`] does.
+pub(super) fn count_whole(
+    kind: PropertyKind,
+    values: &[i64],
+    levels: impl Iterator<Item = u8>,
+) -> Option<Vec<CountedValue>> {
+    count_few(values, levels, i64::cast_unsigned, |n| whole(kind, n).map(OwnedValue::from))
+}
+
+/// The same of texts, of which none may be longer.
+pub(super) fn count_texts(
+    values: &[&str],
+    levels: impl Iterator<Item = u8>,
+    bytes_max: usize,
+) -> Option<Vec<CountedValue>> {
+    let owned = |text: &str| (text.len() <= bytes_max).then(|| OwnedValue::String(text.into()));
+    count_few(values, levels, |text| Fingerprint::of(text.as_bytes()).mixed(), owned)
+}
+
+/// The same of doubles.
+pub(super) fn count_doubles(values: &[f64], levels: impl Iterator<Item = u8>) -> Option<Vec<CountedValue>> {
+    let bits: Vec<u64> = values.iter().map(|value| value.to_bits()).collect();
+    count_few(&bits, levels, |bits| bits, |bits| Some(OwnedValue::Double(f64::from_bits(bits))))
+}
+
 /// Writes the column of a page with a single row, which has a value.
 pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
     let head = out.meta.len();
@@ -248,6 +265,11 @@ pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
         Property::Binary(bytes) => ValueSlice::Binaries(&[bytes]).encode(out),
     };
     out.meta[head] |= form << 4;
+}
+
+/// Writes a column of which every row of the page has this text.
+pub(super) fn encode_same(name: &str, text: &str, out: &mut Sections) {
+    encode_only(name, Property::String(text), out);
 }
 
 /// The values of a column.
@@ -315,7 +337,7 @@ fn scale(value: f64, exponent: u8) -> Option<i64> {
     (unscale(scaled, exponent).to_bits() == value.to_bits()).then_some(scaled)
 }
 
-fn unscale(scaled: i64, exponent: u8) -> f64 {
+pub(super) fn unscale(scaled: i64, exponent: u8) -> f64 {
     scaled as f64 / scale_of(exponent)
 }
 

@@ -15,7 +15,7 @@ const SEARCHED: usize = 16;
 const ROOMY_COLUMNS: usize = 64;
 /// Columns of a page whose values are counted at most: so many that a row of `page_counts` has room for those of all its
 /// pages.
-const COUNTED_COLUMNS_MAX: usize = 256;
+pub(super) const COUNTED_COLUMNS_MAX: usize = 256;
 /// Marks a name that has no column yet.
 const NO_COLUMN: u32 = u32::MAX;
 

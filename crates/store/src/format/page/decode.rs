@@ -5,11 +5,12 @@ use super::frame::{PageFrame, PageSections, check, check_front};
 use super::ints::Ints;
 use super::keys::EncodedKeys;
 use super::read::{Page, PageParts};
-use super::section_cursor::{PageLimits, SectionCursor};
+use super::section_cursor::{PageLimits, SectionCursor, SectionRanges};
 use super::{PageAddress, PageError, PageHeader};
 use daytable_model::key::RowKey;
 use daytable_model::property::PropertyKind;
 use daytable_model::record::Level;
+use std::borrow::Cow;
 
 /// Columns for which memory is reserved at first: a damaged page may claim more than it has.
 const COLUMNS_AT_ONCE: usize = 32;
@@ -22,8 +23,21 @@ pub(crate) struct PartialPage<'a> {
     levels: Ints,
     columns: Vec<PageColumn>,
     owners: Option<Ints>,
+    /// Where the front has the columns.
+    column_ranges: SectionRanges,
     wanted: Vec<WantedSection>,
     limits: PageLimits,
+}
+
+/// The columns of a page as they are stored.
+pub(super) struct StoredColumns<'a> {
+    /// Where they are among the packed bytes and the strings of the page, and in `meta`, but for what is apart.
+    pub(super) ranges: SectionRanges,
+    pub(super) meta: Cow<'a, [u8]>,
+    /// How many of the sections that are apart are before theirs.
+    pub(super) sections_before: usize,
+    /// Bytes of the strings and the meta of their sections that are apart.
+    pub(super) apart_text: usize,
 }
 
 /// What is wanted of a page besides the times and levels of its rows.
@@ -33,6 +47,11 @@ pub(crate) struct WantedColumns<'w> {
     pub(crate) keys: bool,
     /// Whether a column is, by its name and kind.
     pub(crate) columns: &'w dyn Fn(&str, PropertyKind) -> bool,
+}
+
+impl WantedColumns<'_> {
+    /// The whole page.
+    pub(super) const ALL: WantedColumns<'static> = WantedColumns { keys: true, columns: &|_, _| true };
 }
 
 /// A section that is wanted.
@@ -96,6 +115,7 @@ impl<'a> PartialPage<'a> {
         levels.check(rows, &frame.packed, known)?;
         let count = cursor.meta.count(frame.meta.len())?;
         let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
+        let from = cursor.left();
         for number in 0..count {
             let (column, apart) = PageColumn::decode(rows, &mut cursor, wanted.columns)?;
             if let Some(values) = apart {
@@ -103,6 +123,7 @@ impl<'a> PartialPage<'a> {
             }
             columns.push(column);
         }
+        let column_ranges = from.before(&cursor.left());
         let owners = if cursor.at_end() { None } else { Some(Ints::decode(rows, &mut cursor)?) };
         let (text, limits) = cursor.finish()?;
         if sections.next != frame.apart.len() {
@@ -111,7 +132,7 @@ impl<'a> PartialPage<'a> {
         frame.strings = text;
         let ends = (header.first, header.last);
         let wanted = sections.wanted;
-        Ok(PartialPage { frame, ends, encoded_keys, levels, columns, owners, wanted, limits })
+        Ok(PartialPage { frame, ends, encoded_keys, levels, columns, owners, column_ranges, wanted, limits })
     }
 
     /// The sections that are wanted, by their numbers.
@@ -126,7 +147,14 @@ impl<'a> PartialPage<'a> {
 
     /// The page, of what was read. An error if a section is missing that is wanted.
     pub(crate) fn finish(self) -> Result<Page, PageError> {
-        let PartialPage { mut frame, ends, mut encoded_keys, levels, mut columns, owners, wanted, mut limits } = self;
+        self.finish_with_columns().map(|(page, _)| page)
+    }
+
+    /// The same, and its columns as they are stored.
+    pub(super) fn finish_with_columns(self) -> Result<(Page, StoredColumns<'a>), PageError> {
+        let PartialPage { mut frame, ends, mut encoded_keys, levels, mut columns, owners, .. } = self;
+        let (ranges, wanted, mut limits) = (self.column_ranges, self.wanted, self.limits);
+        let sections_before = usize::from(encoded_keys.are_apart());
         let mut text = std::mem::take(&mut frame.strings);
         for WantedSection { section, of } in wanted {
             let section = frame.apart[section].as_ref().ok_or(PageError::Damaged("a section was not read"))?;
@@ -137,8 +165,11 @@ impl<'a> PartialPage<'a> {
             }
             (text, limits) = cursor.finish()?;
         }
+        let apart = frame.apart.iter().skip(sections_before).flatten();
+        let apart_text = apart.map(|section| section.strings.len() + section.meta.len()).sum();
         let (rows, packed) = (frame.rows, frame.packed);
-        Page::of_parts(PageParts { rows, ends, encoded_keys, levels, columns, owners, packed, text })
+        let page = Page::of_parts(PageParts { rows, ends, encoded_keys, levels, columns, owners, packed, text })?;
+        Ok((page, StoredColumns { ranges, meta: frame.meta, sections_before, apart_text }))
     }
 }
 
@@ -195,6 +226,6 @@ impl Page {
     }
 
     fn without_keys(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
-        PartialPage::of(header, frame, WantedColumns { keys: true, columns: &|_, _| true })?.finish()
+        PartialPage::of(header, frame, WantedColumns::ALL)?.finish()
     }
 }

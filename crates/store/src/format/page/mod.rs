@@ -32,9 +32,13 @@
 //!   or commit (`address`).
 //! * No input makes the decoder panic, or take more memory than the header permits.
 //!
+//! A page may also be made of another one by column (`whole`), which the claims hold of as well.
+//!
 //! Left out on purpose: rows do not keep the order of their properties (they return in the order of the columns,
 //! which is that of first occurrence), and pages share no state, so each can be read alone.
 
+#[cfg(any(test, feature = "testing"))]
+mod alike;
 mod bits;
 mod build;
 mod column;
@@ -56,12 +60,18 @@ mod section_cursor;
 mod sections;
 mod source_row;
 mod strings;
+mod survey;
 mod value_counts;
+mod whole;
 mod words;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole_tests;
 
 pub(crate) use address::{PageAddress, TableAddress};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use alike::assert_alike;
 pub use bits::BLOCK_ROWS;
 pub(crate) use bits::{ByteReader, put_signed, put_varint};
 #[cfg(test)]
@@ -84,6 +94,7 @@ pub use value_counts::ValueCounts;
 pub(crate) use value_counts::{
     ColumnCounts, CountedValue, LEVELS, VALUES_MAX, counted_bytes_max, is_filled, is_repeated,
 };
+pub(crate) use whole::WholePage;
 pub use words::PageWords;
 pub(crate) use words::{is_of_letters, word_key};
 
@@ -93,8 +104,8 @@ use daytable_model::time::Ticks;
 use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Maximum bytes of a page's entities before encoding. Only a record with items, or a single large record, may exceed
-/// it.
+/// Maximum bytes of a page's entities before encoding. Only a record with items, a single large record, or the name of a host that a
+/// page was received of may exceed it.
 pub const PAGE_BYTES: usize = 512 << 10;
 /// Maximum time between the first and the last entity of a page. It bounds how far a read of a range looks back.
 pub const PAGE_SPAN: Duration = Duration::from_secs(6 * 3600);
@@ -106,6 +117,8 @@ pub(crate) fn earliest_first_key(key: RowKey) -> RowKey {
 
 /// Upper bound of the bytes of a page's entities: more than the largest record with all its items.
 const RAW_BYTES_MAX: usize = 1 << 28;
+/// Raw bytes from which a page is full enough to be left alone.
+pub(crate) const FULL_BYTES: u32 = PAGE_BYTES as u32 / 4;
 /// Bytes of an entity without its properties.
 const ROW_BYTES: usize = RowKey::BYTES;
 /// Bytes of the name and kind of a value in a batch.
@@ -177,6 +190,13 @@ pub enum PageError {
 }
 
 impl EncodedPage {
+    /// About the bytes that it has in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let words = self.words.as_ref().map_or(0, |words| size_of_val(&*words.keys));
+        let counts = self.counts.as_ref().map_or(0, |counts| counts.memory());
+        size_of::<EncodedPage>() + self.header.levels.len() + self.body.len() + words + counts
+    }
+
     /// The front of the body, and the sections that are apart.
     pub(crate) fn front_and_apart(&self) -> (&[u8], impl Iterator<Item = &[u8]>) {
         let frame::SplitBody { front, apart } = frame::split(&self.body);

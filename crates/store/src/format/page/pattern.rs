@@ -56,7 +56,8 @@ impl PatternColumn {
     /// Writes the column of these values.
     pub(super) fn write(&self, values: &[&str], out: &mut Sections) {
         if out.words.is_on() {
-            self.add_words(values, &mut out.words);
+            let (texts, indices) = (self.patterns.texts(), self.patterns.indices());
+            add_words(texts, indices, &self.slots, |value| values[value], &mut out.words);
         }
         self.patterns.write(out);
         for (plan, numbers) in self.plans.iter().zip(&self.slots) {
@@ -65,25 +66,30 @@ impl PatternColumn {
     }
 }
 
-impl PatternColumn {
-    /// Adds the words of the values: those of a pattern once, and those with numbers without printing the others.
-    fn add_words(&self, values: &[&str], words: &mut WordGatherer) {
-        let patterns: Vec<(usize, Option<PatternWords<'_>>)> =
-            self.patterns.texts().map(|text| (TextSplitter::slots(text), PatternWords::of(text, SLOT))).collect();
-        patterns.iter().filter_map(|(_, pattern)| pattern.as_ref()).for_each(|pattern| words.add_pattern(pattern));
-        if patterns.iter().all(|(_, pattern)| pattern.as_ref().is_some_and(PatternWords::is_whole)) {
-            return;
+/// Adds the words of values: those of a pattern once, and those with numbers without printing the others. Each value has one of the
+/// patterns, by `indices`; `slots` has the numbers of each slot in their order, and `text` prints a value.
+pub(super) fn add_words<'t, 'p>(
+    patterns: impl Iterator<Item = &'p str>,
+    indices: &[u8],
+    slots: &[Vec<i64>],
+    text: impl Fn(usize) -> &'t str,
+    words: &mut WordGatherer,
+) {
+    let patterns: Vec<(usize, Option<PatternWords<'_>>)> =
+        patterns.map(|text| (TextSplitter::slots(text), PatternWords::of(text, SLOT))).collect();
+    patterns.iter().filter_map(|(_, pattern)| pattern.as_ref()).for_each(|pattern| words.add_pattern(pattern));
+    if patterns.iter().all(|(_, pattern)| pattern.as_ref().is_some_and(PatternWords::is_whole)) {
+        return;
+    }
+    let mut ranks = [0usize; NUMBERS_MAX];
+    for (value, index) in indices.iter().enumerate() {
+        let (used, pattern) = &patterns[usize::from(*index)];
+        match pattern {
+            // Numbers have no sign.
+            Some(pattern) => words.add_value(pattern, |slot| slots[slot][ranks[slot]].cast_unsigned()),
+            None => words.add_text(text(value)),
         }
-        let mut ranks = [0usize; NUMBERS_MAX];
-        for (value, index) in values.iter().zip(self.patterns.indices()) {
-            let (slots, pattern) = &patterns[usize::from(*index)];
-            match pattern {
-                // Numbers have no sign.
-                Some(pattern) => words.add_value(pattern, |slot| self.slots[slot][ranks[slot]].cast_unsigned()),
-                None => words.add_text(value),
-            }
-            ranks[..*slots].iter_mut().for_each(|rank| *rank += 1);
-        }
+        ranks[..*used].iter_mut().for_each(|rank| *rank += 1);
     }
 }
 
@@ -120,6 +126,17 @@ pub(super) fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; 
         }
     }
     Some(())
+}
+
+/// Whether texts of this pattern have this pattern, whatever numbers they have.
+pub(super) fn is_own(pattern: &str) -> bool {
+    let text = pattern.replace(char::from(SLOT), "1");
+    TextSplitter::default().split(&text).is_some_and(|(own, _)| own == pattern)
+}
+
+/// Whether a number may be taken out of a text.
+pub(super) fn is_taken_out(number: i64) -> bool {
+    (0..10i64.pow(DIGITS_MAX as u32)).contains(&number)
 }
 
 /// The bytes of a part of a text in a pattern that has the first `taken` numbers of the part, and no later ones, taken
@@ -295,6 +312,11 @@ impl SplitPattern {
         }
         pieces.push(TextSpan { start, end: span.end });
         SplitPattern { span, pieces }
+    }
+
+    /// Its text, with a mark for each number.
+    pub(super) fn span(&self) -> TextSpan {
+        self.span
     }
 
     /// Number of numbers in it.

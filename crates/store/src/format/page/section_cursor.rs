@@ -17,6 +17,18 @@ pub(super) struct SectionRanges {
     pub(super) meta: Range<usize>,
 }
 
+impl SectionRanges {
+    /// What is before that which is left `later`.
+    pub(super) fn before(&self, later: &SectionRanges) -> SectionRanges {
+        SectionRanges {
+            packed: self.packed.start..later.packed.start,
+            wide: self.wide.start..later.wide.start,
+            strings: self.strings.start..later.strings.start,
+            meta: self.meta.start..later.meta.start,
+        }
+    }
+}
+
 /// What the rest of a page may still claim. It derives from the size that the page claims before encoding.
 #[derive(Debug)]
 pub(super) struct PageLimits {
@@ -64,6 +76,12 @@ impl<'a> SectionCursor<'a> {
     pub(super) fn at_end(&self) -> bool {
         let SectionRanges { packed, wide, strings, .. } = &self.left;
         self.meta.rest().is_empty() && packed.is_empty() && wide.is_empty() && strings.is_empty()
+    }
+
+    /// What is left of each part.
+    pub(super) fn left(&self) -> SectionRanges {
+        let end = self.left.meta.end;
+        SectionRanges { meta: end - self.meta.rest().len()..end, ..self.left.clone() }
     }
 
     /// Charges `count` values to the page's limit.

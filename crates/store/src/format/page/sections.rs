@@ -43,6 +43,18 @@ pub(super) struct SectionsMark {
     meta: usize,
 }
 
+/// Columns as a page has them.
+pub(super) struct CopiedColumns<'a> {
+    pub(super) packed: &'a [u8],
+    pub(super) wide: &'a [u8],
+    pub(super) strings: &'a [u8],
+    pub(super) meta: &'a [u8],
+    /// Their sections that are apart, each with its checksum.
+    pub(super) apart: &'a [(u64, &'a [u8])],
+    /// Bytes of the strings and the meta of these.
+    pub(super) apart_text: usize,
+}
+
 /// The body of a page, and what its header says of it.
 pub(super) struct ClosedBody {
     pub(super) body: Vec<u8>,
@@ -102,6 +114,24 @@ impl Sections {
             self.strings.truncate(from.strings + strings);
         }
         is_apart
+    }
+
+    /// Adds columns of another page as they are stored there, with their sections that are apart and the checksums of these. False,
+    /// and nothing is added, if these are too many.
+    pub(super) fn copy(&mut self, columns: &CopiedColumns<'_>) -> bool {
+        if self.directory.len() + columns.apart.len() > APART_MAX {
+            return false;
+        }
+        self.packed.extend_from_slice(columns.packed);
+        self.wide.extend_from_slice(columns.wide);
+        self.strings.extend_from_slice(columns.strings);
+        self.meta.extend_from_slice(columns.meta);
+        for (checksum, section) in columns.apart {
+            self.apart.extend_from_slice(section);
+            self.directory.push((section.len(), *checksum));
+        }
+        self.apart_text += columns.apart_text;
+        true
     }
 
     /// Makes the body of what was written since [`Sections::clear`].

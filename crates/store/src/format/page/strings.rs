@@ -23,7 +23,7 @@ use super::sections::Sections;
 use std::sync::OnceLock;
 
 /// The shortest text that is tried as hexadecimal.
-const HEX_LENGTH_MIN: usize = 8;
+pub(super) const HEX_LENGTH_MIN: usize = 8;
 
 /// The form of a column of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
-enum Value {
+pub(super) enum Value {
     String(String),
     Int64(i64),
     Double(f64),
@@ -52,10 +52,10 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 #[derive(Clone, Debug)]
-struct Row {
-    key: RowKey,
-    level: Option<Level>,
-    values: BTreeMap<String, Value>,
+pub(super) struct Row {
+    pub(super) key: RowKey,
+    pub(super) level: Option<Level>,
+    pub(super) values: BTreeMap<String, Value>,
 }
 
 fn row() -> impl Strategy<Value = Row> {
@@ -71,12 +71,12 @@ fn row() -> impl Strategy<Value = Row> {
     (key, (0u8..=9).prop_map(Level::from_code), values).prop_map(|(key, level, values)| Row { key, level, values })
 }
 
-fn rows(most: usize) -> impl Strategy<Value = Vec<Row>> {
+pub(super) fn rows(most: usize) -> impl Strategy<Value = Vec<Row>> {
     proptest::collection::vec(row(), 1..most)
 }
 
 /// Rows that are alike, as in logs, and enough of them for every form of a column.
-fn like_rows() -> impl Strategy<Value = Vec<Row>> {
+pub(super) fn like_rows() -> impl Strategy<Value = Vec<Row>> {
     let names = proptest::collection::btree_map("[a-z]", value(), 1..5);
     (names, 1usize..400, any::<u64>()).prop_map(|(names, count, seed)| {
         let row = |n: usize| {
@@ -105,7 +105,7 @@ fn like_rows() -> impl Strategy<Value = Vec<Row>> {
     })
 }
 
-fn batches(rows: &[Row], size: usize) -> Vec<Batch> {
+pub(super) fn batches(rows: &[Row], size: usize) -> Vec<Batch> {
     let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
     let batch = |rows: &[Row]| {
         let mut batch = Batch::new(table.clone(), "web".into());
@@ -119,7 +119,7 @@ fn batches(rows: &[Row], size: usize) -> Vec<Batch> {
     rows.chunks(size).map(batch).collect()
 }
 
-fn build(batches: &[Batch]) -> BuiltPages {
+pub(super) fn build(batches: &[Batch]) -> BuiltPages {
     let mut builder = PageBuilder::new();
     batches.iter().for_each(|batch| builder.push_batch(batch));
     builder.build()

@@ -30,6 +30,14 @@ pub struct ValueCounts {
     pub(crate) columns: Vec<ColumnCounts>,
 }
 
+impl ValueCounts {
+    /// About the bytes that they have in memory.
+    pub(super) fn memory(&self) -> usize {
+        let values = self.columns.iter().map(|column| column.values.as_ref().map_or(0, Vec::len)).sum::<usize>();
+        self.columns.len() * size_of::<ColumnCounts>() + values * (size_of::<CountedValue>() + VALUE_BYTES_MAX)
+    }
+}
+
 /// The numbers of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnCounts {

@@ -11,7 +11,6 @@ use crate::forward::intervals::{AdvanceResult, ReceivedCommits};
 use crate::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use crate::forward::reader;
 use crate::write::queue::{CommitOutcome, Submission};
-use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use daytable_model::time;
 
@@ -118,11 +117,18 @@ impl Committer {
     /// Leaves out the rows of days that are gone here. They are counted for the host that sent them. Rows of other sources go
     /// to today's table instead; a host would send its rows to another table whenever it sends them again.
     pub(super) fn leave_out_closed(&mut self, submission: &mut Submission) {
-        let closed = &self.closed;
-        let (gone, stays): (Vec<Batch>, Vec<Batch>) =
-            std::mem::take(&mut submission.batches).into_iter().partition(|batch| closed.contains(&batch.table));
-        submission.batches = stays;
-        let records: u64 = gone.iter().map(Batch::records).sum();
+        let is_gone = |table: &DayTable| self.closed.contains(table);
+        let mut records = 0;
+        submission.pages.retain_mut(|page| {
+            let before = submission.batches.iter().take(page.after);
+            page.after = before.filter(|batch| !is_gone(&batch.table)).count();
+            records += if is_gone(&page.table) { page.records() } else { 0 };
+            !is_gone(&page.table)
+        });
+        submission.batches.retain(|batch| {
+            records += if is_gone(&batch.table) { batch.records() } else { 0 };
+            !is_gone(&batch.table)
+        });
         if let Some(advance) = &mut submission.host {
             advance.expired += records;
             advance.records = advance.records.saturating_sub(records);

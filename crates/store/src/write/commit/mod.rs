@@ -342,10 +342,10 @@ impl Committer {
         if submission.host.is_some() {
             self.leave_out_closed(&mut submission);
         }
-        for batch in &mut submission.batches {
-            if self.closed.contains(&batch.table) {
-                batch.table = DayTable::at(batch.table.table(), batch.table.period(), time::now());
-            }
+        let of_batches = submission.batches.iter_mut().map(|batch| &mut batch.table);
+        let of_pages = submission.pages.iter_mut().map(|page| &mut page.table);
+        for table in of_batches.chain(of_pages).filter(|table| self.closed.contains(*table)) {
+            *table = DayTable::at(table.table(), table.period(), time::now());
         }
         if !self.leave_out_repeats(&mut submission) {
             return;

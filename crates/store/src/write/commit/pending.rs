@@ -8,6 +8,7 @@ use crate::format::day_file::{Insert, PageOwner, TINY_BYTES};
 use crate::format::page::{self, BuiltSharedPage, PAGE_BYTES, PageBuilder, RowOfMany, WaitingRows};
 use crate::forward::intervals::{HostAdvance, ReceivedCommits};
 use crate::forward::position::FolderOrigin;
+use crate::forward::received_page::ReceivedPage;
 use crate::source::SourceState;
 use crate::write::idempotency::PendingKeys;
 use crate::write::options::CommitReport;
@@ -70,6 +71,11 @@ impl Waiting {
     fn of<'a>(&'a self, partition: &'a Arc<str>, of_many: &'a [Batch]) -> WaitingRows<'a> {
         WaitingRows { partition, batches: &self.batches, rows: &self.rows, of_many }
     }
+
+    /// Its rows, which become pages. Later ones continue these.
+    fn take(&mut self) -> Waiting {
+        std::mem::replace(self, Waiting { is_continued: true, ..Waiting::default() })
+    }
 }
 
 impl Pending {
@@ -80,9 +86,9 @@ impl Pending {
     /// Adds a submission. Of a host's, `received` is what is received of it with this one.
     pub(super) fn add(&mut self, submission: Submission, received: Option<ReceivedCommits>) {
         self.since.get_or_insert_with(Instant::now);
-        let Submission { batches, advances, ack, newest, idempotency, receipts, kept, host, .. } = submission;
+        let Submission { batches, pages, advances, ack, newest, idempotency, receipts, kept, host, .. } = submission;
         self.kept.extend(kept);
-        let records = batches.iter().map(Batch::records).sum();
+        let records = batches.iter().map(Batch::records).chain(pages.iter().map(ReceivedPage::records)).sum();
         self.records += records;
         let is_anonymous = receipts.is_empty() && advances.is_empty() && records > 0;
         for receipt in
@@ -92,9 +98,14 @@ impl Pending {
         }
         self.newest = self.newest.max(newest);
         self.waiting.reserve(batches.len());
-        for batch in batches {
+        let mut pages = pages.into_iter().peekable();
+        for (before, batch) in batches.into_iter().enumerate() {
+            while let Some(page) = pages.next_if(|page| page.after <= before) {
+                self.add_page(page);
+            }
             self.add_batch(batch);
         }
+        pages.for_each(|page| self.add_page(page));
         self.sources.reserve(advances.len());
         for advance in advances {
             self.sources.insert(advance.identity, advance);
@@ -132,6 +143,23 @@ impl Pending {
         }
     }
 
+    /// Adds a page. Waiting rows with keys of its range become pages before it.
+    fn add_page(&mut self, received: ReceivedPage) {
+        let ReceivedPage { table, partition, page, .. } = received;
+        self.report.batches += 1;
+        self.report.rows += u64::from(page.header.entities);
+        let key = (table, partition);
+        if let Some(waiting) = self.waiting.get_mut(&key) {
+            let keys = page.header.first..=page.header.last;
+            if waiting.of(&key.1, &self.of_many).keys().any(|key| keys.contains(&key)) {
+                let earlier = waiting.take();
+                self.add_pages_of((&key.0, &key.1), &earlier);
+            }
+        }
+        let (table, partition) = key;
+        self.add_pages([(table, Insert { owner: PageOwner::One(partition), page })]);
+    }
+
     fn add_batch(&mut self, batch: Batch) {
         let bytes = batch.bytes();
         self.report.batches += 1;
@@ -147,13 +175,18 @@ impl Pending {
         waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
         waiting.batches.push(batch);
         if waiting.bytes >= PAGE_BYTES {
-            let full = std::mem::replace(waiting, Waiting { is_continued: true, ..Waiting::default() });
-            // Batches of many partitions stay until the commit.
-            self.raw_bytes -= full.batches.iter().map(Batch::bytes).sum::<usize>();
+            let full = waiting.take();
             let Batch { table, partition, .. } = &full.batches[0];
-            let pages = pages_of_one(table, &full.of(partition, &self.of_many));
-            self.add_pages(pages);
+            self.add_pages_of((table, partition), &full);
         }
+    }
+
+    /// Builds the pages of waiting rows of a table and partition.
+    fn add_pages_of(&mut self, (table, partition): (&DayTable, &Arc<str>), rows: &Waiting) {
+        // Batches of many partitions stay until the commit.
+        self.raw_bytes -= rows.batches.iter().map(Batch::bytes).sum::<usize>();
+        let pages = pages_of_one(table, &rows.of(partition, &self.of_many));
+        self.add_pages(pages);
     }
 
     /// Adds the rows of a batch of many partitions.
