@@ -84,12 +84,26 @@ impl Level {
     }
 
     /// Parses a level name or a common abbreviation, in any case.
+    #[inline]
     pub fn from_word(word: &str) -> Option<Level> {
-        let first = word.as_bytes().first()? | 0x20;
         // Most words fail this test, so they cost no comparison.
-        if !(3..=13).contains(&word.len()) || !b"acdefinpstvw".contains(&first) {
-            return None;
-        }
+        if Level::may_begin(word.as_bytes()) { Level::of_whole_word(word) } else { None }
+    }
+
+    /// Whether the name of a level, or an abbreviation, may begin with the first three bytes of a word.
+    #[inline]
+    pub fn may_begin(word: &[u8]) -> bool {
+        let [first, second, third, ..] = word else { return false };
+        #[rustfmt::skip]
+        let is_begun = matches!(
+            &[first | 0x20, second | 0x20, third | 0x20],
+            b"tra" | b"trc" | b"ver" | b"vrb" | b"fin" | b"deb" | b"dbg" | b"dbu" | b"inf" | b"not" | b"war" | b"wrn" | b"err" | b"ero"
+                | b"sev" | b"cri" | b"crt" | b"dpa" | b"ale" | b"alr" | b"fat" | b"ftl" | b"pan" | b"eme"
+        );
+        is_begun
+    }
+
+    fn of_whole_word(word: &str) -> Option<Level> {
         let mut lower = [0u8; 13];
         let lower = lower.get_mut(..word.len())?;
         for (lower, byte) in lower.iter_mut().zip(word.bytes()) {

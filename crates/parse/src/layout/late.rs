@@ -9,6 +9,7 @@
 //! stays in the message: what stands around it is of no known form.
 
 use super::shape::letter;
+use super::syslog;
 use crate::level_names::foreign;
 use crate::pairs::skip_spaces;
 use crate::scan;
@@ -26,6 +27,23 @@ const LEVEL_BYTES_MAX: usize = 40;
 /// The level of a line from `from` on, and its place.
 pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     of_word(line, from).or_else(|| of_sign(line, from))
+}
+
+/// The level of a line from `from` on, behind the time of its header, by any of the rules.
+pub(super) fn anywhere(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let head = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
+    level(line, from).or_else(|| {
+        // The signs without which three of the rules find nothing are looked for once.
+        let has_sign = memchr::memchr3(b'%', b'<', b'[', head).is_some();
+        let by_sign = || syslog::mark_severity(line, from).or_else(|| in_angles(line, from));
+        let in_brackets = || in_brackets(line, from);
+        let marked = has_sign.then(by_sign).flatten();
+        marked
+            .or_else(|| numbered(line, from))
+            .or_else(|| paired(line, from))
+            .or_else(|| has_sign.then(in_brackets).flatten())
+            .or_else(|| of_number(line, from))
+    })
 }
 
 /// The level of a sign that begins the text: ` ⚠ Fast Refresh had to perform a full reload`.
@@ -70,32 +88,16 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             at = start + length;
             continue;
         }
-        let stop =
-            bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
+        let (mut stop, mut all) = (start, 0);
+        while let Some(byte) = bytes.get(stop).filter(|byte| is_letter(**byte)) {
+            all |= byte;
+            stop += 1;
+        }
         let before = start.checked_sub(1).map(|before| bytes[before]);
         let after = bytes.get(stop).copied();
         let is_cell = is_cell(bytes, start, stop);
-        let is_set_off = || {
-            is_cell
-                || is_message_of_glib(bytes, start, stop)
-                || is_constant(bytes, start, stop)
-                || is_of_channel(bytes, start, stop)
-                || is_behind_a_place(bytes, start, stop)
-        };
-        if stop == start + 1
-            && plain == 0
-            && let Some(level) = small_letter(bytes, start)
-        {
-            return Some((level, start, stop));
-        }
-        let may_be = || may_be_level(before, after, stop - start);
-        if (stop < start + 3 || may_begin_level(bytes[start]))
-            && let Some(word) = line.get(start..stop)
-            && let Some(level) = level_of(word, plain == 0 && (is_cell || may_be()))
-            && (may_be() || is_set_off())
-            // `SERVICE ALERT: text`
-            && (level != Level::Alert || plain == 0)
-            && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
+        if may_be_word_of_level(&bytes[start..stop], plain == 0, all.is_ascii())
+            && let Some(level) = level_at(line, start, stop, plain, is_cell)
         {
             return Some((level, start, stop));
         }
@@ -114,13 +116,48 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         }
         let is_alone =
             matches!(before, None | Some(b' ' | b'\t')) && matches!(after, None | Some(b' ' | b'\t' | b':' | b','));
-        plain += usize::from(is_alone && !is_in_group && bytes[start..stop].is_ascii());
+        plain += usize::from(is_alone && !is_in_group && all.is_ascii());
         if plain > 2 {
             return None;
         }
         at = stop;
     }
     None
+}
+
+/// Whether the letters of a word allow a level: of most words three of them show that they are none. Where no ordinary word stands
+/// before it (`is_first`), names with a capital may be levels as well.
+#[inline]
+fn may_be_word_of_level(word: &[u8], is_first: bool, is_ascii: bool) -> bool {
+    word.len() < 3 || !is_ascii || is_first && word[0].is_ascii_uppercase() || Level::may_begin(word)
+}
+
+/// The level of the word from `start` to `stop`, behind `plain` ordinary words.
+fn level_at(line: &str, start: usize, stop: usize, plain: usize, is_cell: bool) -> Option<Level> {
+    let bytes = line.as_bytes();
+    let before = start.checked_sub(1).map(|before| bytes[before]);
+    let after = bytes.get(stop).copied();
+    let is_set_off = || {
+        is_cell
+            || is_message_of_glib(bytes, start, stop)
+            || is_constant(bytes, start, stop)
+            || is_of_channel(bytes, start, stop)
+            || is_behind_a_place(bytes, start, stop)
+    };
+    if stop == start + 1
+        && plain == 0
+        && let Some(level) = small_letter(bytes, start)
+    {
+        return Some(level);
+    }
+    let may_be = || may_be_level(before, after, stop - start);
+    let word = line.get(start..stop)?;
+    let level = level_of(word, plain == 0 && (is_cell || may_be()))?;
+    let is_level = (may_be() || is_set_off())
+        // `SERVICE ALERT: text`
+        && (level != Level::Alert || plain == 0)
+        && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off());
+    is_level.then_some(level)
 }
 
 /// The level of an element of XML: an attribute of its first tag, as log4j and log4net write it, or the number that events of Windows have.
@@ -172,6 +209,10 @@ pub(super) fn of_number(line: &str, from: usize) -> Option<(Level, usize, usize)
     for _ in 0..NUMBER_WORDS_MAX {
         at = skip_spaces(bytes, at);
         let word = bytes.get(at..)?;
+        if !word.first()?.is_ascii_uppercase() {
+            at = scan::space(bytes, at);
+            continue;
+        }
         let letters = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
         let digits = word[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if (3..=6).contains(&letters) && (4..=6).contains(&digits) {
@@ -217,9 +258,10 @@ pub(super) fn numbered(line: &str, after_time: usize) -> Option<(Level, usize, u
     if let [b'%', digit @ b'0'..=b'7', b'|', ..] = line.as_bytes() {
         return Some((crate::level_names::of_priority(digit - b'0'), 1, 2));
     }
-    let rest = line.get(after_time..)?.trim_start_matches(' ').strip_prefix("LOG")?;
-    let &[digit @ b'0'..=b'7', b'[', ..] = rest.as_bytes() else { return None };
-    let start = line.len() - rest.len();
+    let start = skip_spaces(line.as_bytes(), after_time) + "LOG".len();
+    let [b'L', b'O', b'G', digit @ b'0'..=b'7', b'[', ..] = line.as_bytes().get(start - "LOG".len()..)? else {
+        return None;
+    };
     Some((crate::level_names::of_priority(digit - b'0'), start, start + 1))
 }
 
@@ -259,15 +301,20 @@ fn is_behind_a_place(bytes: &[u8], start: usize, stop: usize) -> bool {
 
 #[inline]
 fn is_letter(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || !byte.is_ascii()
+    LETTERS[usize::from(byte)]
 }
 
-/// Whether a level of three letters or more may begin with this byte: small letters that no level begins with are those of
-/// most words.
-#[inline]
-fn may_begin_level(first: u8) -> bool {
-    !matches!(first, b'b' | b'g' | b'h' | b'j'..=b'm' | b'o' | b'q' | b'r' | b'u' | b'x'..=b'z')
-}
+/// Whether a byte belongs to a letter: a table, because each byte of a head is asked.
+const LETTERS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < u8::MAX {
+        table[byte as usize] = byte.is_ascii_alphabetic() || !byte.is_ascii();
+        byte += 1;
+    }
+    table[u8::MAX as usize] = true;
+    table
+};
 
 /// Whether the signs around a word allow a level: a cheap test before [`level_of`] and [`is_marked`].
 #[inline]

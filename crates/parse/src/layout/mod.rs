@@ -73,16 +73,6 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
     if let Some(parsed) = usual::read(text, context) {
         return Some(parsed);
     }
-    let parsed = read_by_rules(text, context)?;
-    // In a source with times anywhere, a line that begins with a level may have its time behind it.
-    let is_timeless = parsed.record.time.is_none() && parsed.format == Format::Text;
-    Some(match is_timeless && (context.habits.is_wide() || context.is_unknown) {
-        true => wide::with_time(parsed, first_line(text), context),
-        false => parsed,
-    })
-}
-
-fn read_by_rules<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     if ansi::has_escapes(text) {
         let plain = ansi::strip(text);
         return read_plain(&plain, context).map(owned);
@@ -271,7 +261,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
     match *line.as_bytes().first()? {
         b'<' => with_priority(text, line, context)
             .or_else(|| timed(text, line, context))
-            .or_else(|| untimed::untimed(text, line, context)),
+            .or_else(|| untimed(text, line, context)),
         b'[' => {
             let mut sketch = Sketch::default();
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
@@ -281,7 +271,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
                 }
                 return Some(sketch.finish(text_after(text, at), Format::Kernel));
             }
-            timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
+            timed(text, line, context).or_else(|| untimed(text, line, context))
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
             if line.as_bytes().get(1).is_some_and(|byte| byte.is_ascii_digit() || *byte == b'[')
@@ -297,7 +287,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
             if let Some((sketch, message)) = dotnet::read(text) {
                 return Some(sketch.finish(message, Format::Dotnet));
             }
-            timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
+            timed(text, line, context).or_else(|| untimed(text, line, context))
         }
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
@@ -308,6 +298,11 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
         }
         _ => timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context)),
     }
+}
+
+/// Reads a line that begins with a level. In a source with times anywhere, it may have its time behind that.
+fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
+    untimed::untimed(text, line, context).map(|parsed| wide::with_time(parsed, line, context))
 }
 
 /// Reads a line with a time near its start.
@@ -401,13 +396,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
         return sketch.finish(below, Format::Text);
     }
     if sketch.level.is_none()
-        && let Some((level, start, end)) = late::level(header.line, header.after_time)
-            .or_else(|| syslog::mark_severity(header.line, header.after_time))
-            .or_else(|| late::in_angles(header.line, header.after_time))
-            .or_else(|| late::numbered(header.line, header.after_time))
-            .or_else(|| late::paired(header.line, header.after_time))
-            .or_else(|| late::in_brackets(header.line, header.after_time))
-            .or_else(|| late::of_number(header.line, header.after_time))
+        && let Some((level, start, end)) = late::anywhere(header.line, header.after_time)
     {
         sketch.level(level, start, end);
     }

@@ -44,7 +44,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         return None;
     }
     if let Some(parsed) = labelled(text, context) {
-        return Some(parsed);
+        return Some(with_time(parsed, line, context));
     }
     let mut sketch = Sketch::default();
     let anywhere = || {
@@ -158,6 +158,9 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
 /// in a new one: `ERROR: apport (pid 1234) Fri Nov 21 08:00:01 2025: text`.
 pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
     let is_wide = context.habits.is_wide();
+    if parsed.record.time.is_some() || !is_wide && !context.is_unknown {
+        return parsed;
+    }
     let is_set_off = |at: usize, end: usize| {
         let rest = line.get(end..).unwrap_or_default();
         rest.starts_with(": ") || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
