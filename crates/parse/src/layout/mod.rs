@@ -381,8 +381,8 @@ fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Opti
     is_header.then_some(())?;
     let message = line.get(at..line.floor_char_boundary(at + MESSAGE_BYTES_MAX))?;
     let parsed = read_plain(message, &mut LayoutContext::alone(defaults, &mut Habits::default()))?;
-    let place = parsed.level_at?;
-    Some((parsed.record.level?, at + usize::try_from(place.start).ok()?, at + usize::try_from(place.end).ok()?))
+    let place = parsed.level_at?.bytes();
+    Some((parsed.record.level?, at + place.start, at + place.end))
 }
 
 fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext<'_>) -> Parsed<'a> {

@@ -8,7 +8,7 @@ use super::sketch::Sketch;
 use super::{LayoutContext, is_column, is_counted, late, shape, trace};
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
-use crate::{Format, Parsed, json};
+use crate::{Format, Parsed, PartPlace, json};
 use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::TICKS_PER_DAY;
 
@@ -173,8 +173,7 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
     if let Some((at, found)) = found {
         context.habits.note_wide();
         parsed.record.time = Some(found.time);
-        let place = u32::try_from(at).ok().zip(u32::try_from(at + found.length).ok());
-        parsed.time_at = place.map(|(start, end)| start..end);
+        parsed.time_at = PartPlace::of(at..at + found.length);
     }
     parsed
 }
