@@ -18,6 +18,7 @@ pub(super) fn is_facility(word: &str) -> bool {
 }
 
 /// The severity of `local0.err` and `auth|security:info`, which daemons write into files in place of the priority.
+#[inline]
 pub(super) fn named_severity(word: &str) -> Option<Level> {
     word.as_bytes().first().filter(|first| first.is_ascii_alphabetic())?;
     let sign = word.bytes().position(|byte| matches!(byte, b'.' | b':'))?;

@@ -10,7 +10,7 @@
 
 use super::shape::letter;
 use super::syslog;
-use crate::level_names::foreign;
+use crate::level_names::{self, foreign};
 use crate::pairs::skip_spaces;
 use crate::scan;
 use daytable_model::record::Level;
@@ -75,16 +75,16 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let end = (from + WITHIN).min(bytes.len());
     let (mut at, mut plain, mut is_in_group) = (from, 0, false);
     while at < end {
-        match bytes[at] {
-            letter if is_letter(letter) => {}
-            sign => {
-                is_in_group = sign == b'[' || is_in_group && sign != b']';
-                at += 1;
-                continue;
-            }
+        let first = bytes[at];
+        if !is_letter(first) {
+            is_in_group = first == b'[' || is_in_group && first != b']';
+            at += 1;
+            continue;
         }
         let start = at;
-        if let Some(length) = symbol(&bytes[start..]) {
+        if !first.is_ascii()
+            && let Some(length) = symbol(&bytes[start..])
+        {
             at = start + length;
             continue;
         }
@@ -125,11 +125,25 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     None
 }
 
-/// Whether the letters of a word allow a level: of most words three of them show that they are none. Where no ordinary word stands
-/// before it (`is_first`), names with a capital may be levels as well.
+/// Whether the letters of a word allow a level: of most words the first of them show that they are none. Where no ordinary word
+/// stands before it (`is_first`), words of other languages and kinds of warnings may be levels as well.
 #[inline]
 fn may_be_word_of_level(word: &[u8], is_first: bool, is_ascii: bool) -> bool {
-    word.len() < 3 || !is_ascii || is_first && word[0].is_ascii_uppercase() || Level::may_begin(word)
+    match word {
+        _ if !is_ascii => true,
+        [letter] => is_first || letter.is_ascii_uppercase(),
+        [first, _] => first.is_ascii_uppercase(),
+        [b'A'..=b'Z', ..] if is_first => {
+            Level::may_begin(word) || level_names::may_be_foreign(word) || is_kind_of_warning(word)
+        }
+        _ => Level::may_begin(word),
+    }
+}
+
+/// `DeprecationWarning`
+#[inline]
+fn is_kind_of_warning(word: &[u8]) -> bool {
+    word.len() > 7 && word.ends_with(b"Warning") && word[0].is_ascii_uppercase()
 }
 
 /// The level of the word from `start` to `stop`, behind `plain` ordinary words.
@@ -352,11 +366,9 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
     if word.len() == 1 {
         return letter(word.as_bytes()[0]);
     }
-    // `DeprecationWarning: text`
-    let is_kind_of_warning = || word.len() > 7 && word.ends_with("Warning") && word.as_bytes()[0].is_ascii_uppercase();
     Level::from_word(word)
         .or_else(|| foreign(word, is_first))
-        .or_else(|| (is_first && is_kind_of_warning()).then_some(Level::Warn))
+        .or_else(|| (is_first && is_kind_of_warning(word.as_bytes())).then_some(Level::Warn))
 }
 
 /// Whether the signs around a word show that it is a level.

@@ -85,6 +85,9 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
         let WordKind::Group(word) = token.kind else { return None };
         return Some((named_severity(word)?, token.start, token.end));
     }
+    if !first.is_ascii_alphabetic() {
+        return None;
+    }
     let end = scan::space(line.as_bytes(), at);
     Some((named_severity(line.get(at..end)?)?, at, end))
 }
@@ -302,6 +305,9 @@ fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
 /// The host that a relay names in words: `Message forwarded from web-1: `.
 fn forwarded<'a>(header: &mut LineHeader<'a>) -> bool {
     let rest = header.line.get(header.at..).unwrap_or_default();
+    if !rest.starts_with(['M', 'F']) {
+        return false;
+    }
     let Some(named) = ["Message forwarded from ", "Forwarded from "].iter().find_map(|words| rest.strip_prefix(*words))
     else {
         return false;
