@@ -20,9 +20,18 @@ pub(super) fn is_facility(word: &str) -> bool {
 /// The severity of `local0.err` and `auth|security:info`, which daemons write into files in place of the priority.
 #[inline]
 pub(super) fn named_severity(word: &str) -> Option<Level> {
-    word.as_bytes().first().filter(|first| first.is_ascii_alphabetic())?;
+    if may_be_named(word.as_bytes()) { after_facilities(word) } else { None }
+}
+
+/// Whether letters, digits and bars end at a dot or a colon with the first letters of a level behind it: most words end otherwise.
+#[inline]
+pub(super) fn may_be_named(word: &[u8]) -> bool {
+    let sign = word.iter().position(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'|')).unwrap_or(word.len());
+    matches!(word.get(sign), Some(b'.' | b':')) && Level::may_begin(&word[sign + 1..])
+}
+
+fn after_facilities(word: &str) -> Option<Level> {
     let sign = word.bytes().position(|byte| matches!(byte, b'.' | b':'))?;
-    // Many words have such a sign, and few end in a level.
     let level = Level::from_word(word.get(sign + 1..)?)?;
     word.get(..sign)?.split('|').any(is_facility).then_some(level)
 }

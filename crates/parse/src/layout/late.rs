@@ -95,8 +95,18 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         }
         let before = start.checked_sub(1).map(|before| bytes[before]);
         let after = bytes.get(stop).copied();
+        let may_be = may_be_word_of_level(&bytes[start..stop], plain == 0, all.is_ascii());
+        if !may_be && all.is_ascii() && matches!((before, after), (None | Some(b' '), Some(b' '))) {
+            // Most words are ordinary ones.
+            plain += usize::from(!is_in_group);
+            if plain > 2 {
+                return None;
+            }
+            at = stop + 1;
+            continue;
+        }
         let is_cell = is_cell(bytes, start, stop);
-        if may_be_word_of_level(&bytes[start..stop], plain == 0, all.is_ascii())
+        if may_be
             && let Some(level) = level_at(line, start, stop, plain, is_cell)
         {
             return Some((level, start, stop));
@@ -223,7 +233,8 @@ pub(super) fn of_number(line: &str, from: usize) -> Option<(Level, usize, usize)
     for _ in 0..NUMBER_WORDS_MAX {
         at = skip_spaces(bytes, at);
         let word = bytes.get(at..)?;
-        if !word.first()?.is_ascii_uppercase() {
+        // Few words begin with three capitals.
+        if !word.first_chunk::<3>()?.iter().all(u8::is_ascii_uppercase) {
             at = scan::space(bytes, at);
             continue;
         }

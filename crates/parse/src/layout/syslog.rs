@@ -12,7 +12,7 @@
 //! adds a second name in parentheses. Text without a tag stays in the message, so `last message repeated 2 times` stays
 //! whole.
 
-use super::facility::{facility_name, named_facility, named_severity};
+use super::facility::{facility_name, may_be_named, named_facility, named_severity};
 use super::general::LineHeader;
 use super::shape::{Token, WordKind, closing, token};
 use super::sketch::Sketch;
@@ -85,9 +85,7 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
         let WordKind::Group(word) = token.kind else { return None };
         return Some((named_severity(word)?, token.start, token.end));
     }
-    if !first.is_ascii_alphabetic() {
-        return None;
-    }
+    may_be_named(&line.as_bytes()[at..]).then_some(())?;
     let end = scan::space(line.as_bytes(), at);
     Some((named_severity(line.get(at..end)?)?, at, end))
 }
