@@ -26,6 +26,18 @@ pub enum Level {
     Fatal,
 }
 
+/// For each first letter a bit for each second letter with which the name of a level may begin: the first test of every word.
+const SECOND_LETTERS: [u32; 26] = {
+    const BEGINNINGS: &[u8] = b"trvevrfifaftdedbdpinnowawrersecralpaem";
+    let mut table = [0; 26];
+    let mut at = 0;
+    while at < BEGINNINGS.len() {
+        table[(BEGINNINGS[at] - b'a') as usize] |= 1 << (BEGINNINGS[at + 1] - b'a');
+        at += 2;
+    }
+    table
+};
+
 impl Level {
     /// Every level, the least severe first.
     pub const ALL: [Level; 9] = [
@@ -94,6 +106,11 @@ impl Level {
     #[inline]
     pub fn may_begin(word: &[u8]) -> bool {
         let [first, second, third, ..] = word else { return false };
+        let letter = |byte: &u8| usize::from((byte | 0x20).wrapping_sub(b'a'));
+        let Some(seconds) = SECOND_LETTERS.get(letter(first)) else { return false };
+        if letter(second) >= SECOND_LETTERS.len() || seconds >> letter(second) & 1 == 0 {
+            return false;
+        }
         #[rustfmt::skip]
         let is_begun = matches!(
             &[first | 0x20, second | 0x20, third | 0x20],

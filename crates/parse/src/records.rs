@@ -106,7 +106,10 @@ impl<R: Read> Records<R> {
     fn fill(&mut self) -> io::Result<usize> {
         let end = self.filled + CHUNK_BYTES;
         if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
+            // New memory is zero already.
+            let mut buffer = vec![0; end];
+            buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
+            self.buffer = buffer;
         }
         loop {
             match self.reader.read(&mut self.buffer[self.filled..end]) {

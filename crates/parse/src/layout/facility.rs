@@ -23,9 +23,14 @@ pub(super) fn named_severity(word: &str) -> Option<Level> {
     if may_be_named(word.as_bytes()) { after_facilities(word) } else { None }
 }
 
-/// Whether letters, digits and bars end at a dot or a colon with the first letters of a level behind it: most words end otherwise.
+/// Whether a word begins like a facility, and its letters, digits and bars end at a dot or a colon with the first letters of a
+/// level behind it: most words do not.
 #[inline]
 pub(super) fn may_be_named(word: &[u8]) -> bool {
+    let begins = |first: &u8| matches!(first | 0x20, b'k' | b'u' | b'm' | b'd' | b'a' | b's' | b'l' | b'n' | b'f' | b'c');
+    if !word.first().is_some_and(begins) {
+        return false;
+    }
     let sign = word.iter().position(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'|')).unwrap_or(word.len());
     matches!(word.get(sign), Some(b'.' | b':')) && Level::may_begin(&word[sign + 1..])
 }

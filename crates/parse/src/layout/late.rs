@@ -105,7 +105,7 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             at = stop + 1;
             continue;
         }
-        let is_cell = is_cell(bytes, start, stop);
+        let is_cell = matches!(before, Some(b'"' | b',' | b';' | b'\t')) && is_cell(bytes, start, stop);
         if may_be
             && let Some(level) = level_at(line, start, stop, plain, is_cell)
         {

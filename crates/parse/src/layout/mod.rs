@@ -307,7 +307,7 @@ fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) ->
 
 /// Reads a line with a time near its start.
 fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let mut header = LineHeader::timed(line, &context.defaults)?;
+    let mut header = LineHeader::timed_as_known(line, context.full_time, &context.defaults)?;
     context.habits.note_clock(false);
     let is_usual = context.usual == Some(Format::Syslog);
     let may_be_syslog = match header.form {

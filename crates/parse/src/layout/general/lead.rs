@@ -111,13 +111,19 @@ impl<'a> LineHeader<'a> {
     #[inline]
     pub(in crate::layout) fn stamp_at(&self, at: usize, defaults: &TimestampDefaults) -> Option<Stamp> {
         let stamp = self.read_stamp(self.bytes().get(at..)?, defaults)?;
+        self.is_border(at, &stamp).then_some(stamp)
+    }
+
+    /// Whether a word ends where the timestamp at `at` does.
+    #[inline]
+    pub(super) fn is_border(&self, at: usize, stamp: &Stamp) -> bool {
         match self.bytes().get(at + stamp.length) {
-            _ if self.by_clock && is_in_thousands(self.bytes().get(at + stamp.length..)?) => None,
-            None | Some(b' ' | b'\t' | b'|' | b',' | b';') => Some(stamp),
-            Some(b':') if stamp.form != Form::Epoch => Some(stamp),
+            _ if self.by_clock && self.bytes().get(at + stamp.length..).is_some_and(is_in_thousands) => false,
+            None | Some(b' ' | b'\t' | b'|' | b',' | b';') => true,
+            Some(b':') if stamp.form != Form::Epoch => true,
             // `1763712001: text`, at the very start.
-            Some(b':') if at == 0 && self.bytes().get(stamp.length + 1) == Some(&b' ') => Some(stamp),
-            _ => None,
+            Some(b':') => at == 0 && self.bytes().get(stamp.length + 1) == Some(&b' '),
+            _ => false,
         }
     }
 

@@ -76,6 +76,9 @@ impl<'a> LineHeader<'a> {
     /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:` or `name.INFO`.
     fn joined_level(&mut self, token: &Token<'a>) -> bool {
         let WordKind::Word(joined) = token.kind else { return false };
+        if token.kinds & kinds::UPPER == 0 {
+            return false;
+        }
         if token.mark != b','
             && token.kinds & kinds::DOT != 0
             && let Some((channel, word)) = joined.rsplit_once('.')

@@ -24,7 +24,7 @@ use super::habits::Habits;
 use super::shape::{Token, WordKind, token};
 use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
-use crate::timestamp::{Form, TimestampDefaults};
+use crate::timestamp::{Form, FullTime, TimestampDefaults};
 use daytable_model::record::Level;
 
 /// Bytes of a line in which a time of day without a date begins.
@@ -55,6 +55,20 @@ impl<'a> LineHeader<'a> {
     pub(super) fn timed(line: &'a str, defaults: &TimestampDefaults) -> Option<LineHeader<'a>> {
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         header.time(defaults)?;
+        Some(header)
+    }
+
+    /// The same, where the full time at the start of the line may be known.
+    pub(super) fn timed_as_known(
+        line: &'a str,
+        known: FullTime,
+        defaults: &TimestampDefaults,
+    ) -> Option<LineHeader<'a>> {
+        let mut header = LineHeader::at(line, 0);
+        match known.stamp().filter(|stamp| header.is_border(0, stamp)) {
+            Some(stamp) => header.take_stamp(stamp),
+            None => return LineHeader::timed(line, defaults),
+        }
         Some(header)
     }
 
