@@ -103,21 +103,23 @@ impl Level {
     }
 
     /// Whether the name of a level, or an abbreviation, may begin with the first three bytes of a word.
-    #[inline]
+    #[inline(always)]
     pub fn may_begin(word: &[u8]) -> bool {
         let [first, second, third, ..] = word else { return false };
-        let letter = |byte: &u8| usize::from((byte | 0x20).wrapping_sub(b'a'));
-        let Some(seconds) = SECOND_LETTERS.get(letter(first)) else { return false };
-        if letter(second) >= SECOND_LETTERS.len() || seconds >> letter(second) & 1 == 0 {
-            return false;
-        }
-        #[rustfmt::skip]
-        let is_begun = matches!(
-            &[first | 0x20, second | 0x20, third | 0x20],
+        let letter = |byte: &u8| u32::from((byte | 0x20).wrapping_sub(b'a'));
+        let seconds = SECOND_LETTERS.get(letter(first) as usize).copied().unwrap_or(0);
+        let is_begun = letter(second) < u32::BITS && seconds >> letter(second) & 1 == 1;
+        is_begun && Level::has_third(&[first | 0x20, second | 0x20, third | 0x20])
+    }
+
+    /// Whether three small letters begin the name of a level, or an abbreviation.
+    #[rustfmt::skip]
+    fn has_third(letters: &[u8; 3]) -> bool {
+        matches!(
+            letters,
             b"tra" | b"trc" | b"ver" | b"vrb" | b"fin" | b"deb" | b"dbg" | b"dbu" | b"inf" | b"not" | b"war" | b"wrn" | b"err" | b"ero"
                 | b"sev" | b"cri" | b"crt" | b"dpa" | b"ale" | b"alr" | b"fat" | b"ftl" | b"pan" | b"eme"
-        );
-        is_begun
+        )
     }
 
     fn of_whole_word(word: &str) -> Option<Level> {

@@ -6,9 +6,9 @@
 //! them: a number after its name, a time or a level as the first piece with that value. A part that is not found has
 //! no place.
 
-use super::{Parsed, PartPlace};
 use super::timestamp::zone::Zone;
 use super::timestamp::{TimestampDefaults, at_start};
+use super::{Parsed, PartPlace};
 use daytable_model::record::{Level, Value};
 use std::ops::Range;
 

@@ -30,7 +30,15 @@ pub struct Records<R> {
 impl<R: Read> Records<R> {
     /// Reads the records of `reader`. A line is cut at `bytes_max` bytes.
     pub fn new(reader: R, options: ParseOptions, bytes_max: usize) -> Records<R> {
-        Records { reader, options, bytes_max, profile: SourceProfile::default(), buffer: Vec::new(), filled: 0, offset: 0 }
+        Records {
+            reader,
+            options,
+            bytes_max,
+            profile: SourceProfile::default(),
+            buffer: Vec::new(),
+            filled: 0,
+            offset: 0,
+        }
     }
 
     /// Reads once, and passes each complete record to `each` with the offset of its chunk. `seen` is the time of

@@ -27,7 +27,8 @@ pub(super) fn named_severity(word: &str) -> Option<Level> {
 /// level behind it: most words do not.
 #[inline]
 pub(super) fn may_be_named(word: &[u8]) -> bool {
-    let begins = |first: &u8| matches!(first | 0x20, b'k' | b'u' | b'm' | b'd' | b'a' | b's' | b'l' | b'n' | b'f' | b'c');
+    let begins =
+        |first: &u8| matches!(first | 0x20, b'k' | b'u' | b'm' | b'd' | b'a' | b's' | b'l' | b'n' | b'f' | b'c');
     if !word.first().is_some_and(begins) {
         return false;
     }

@@ -106,9 +106,7 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             continue;
         }
         let is_cell = matches!(before, Some(b'"' | b',' | b';' | b'\t')) && is_cell(bytes, start, stop);
-        if may_be
-            && let Some(level) = level_at(line, start, stop, plain, is_cell)
-        {
+        if may_be && let Some(level) = level_at(line, start, stop, plain, is_cell) {
             return Some((level, start, stop));
         }
         if is_cell {
