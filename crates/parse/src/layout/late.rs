@@ -89,7 +89,10 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
             continue;
         }
         let (mut stop, mut all) = (start, 0);
-        while let Some(byte) = bytes.get(stop).filter(|byte| is_letter(**byte)) {
+        for byte in &bytes[start..] {
+            if !is_letter(*byte) {
+                break;
+            }
             all |= byte;
             stop += 1;
         }
@@ -267,8 +270,9 @@ pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usiz
 pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" level="));
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
-    let first = memchr::memchr(b'=', text)?;
-    let start = from + first + NAME.find(&text[first..])? + NAME.needle().len();
+    let name = NAME.find(text)?;
+    memchr::memchr(b'=', &text[..name])?;
+    let start = from + name + NAME.needle().len();
     let value = line.get(start..)?;
     let start = start + usize::from(value.starts_with('"'));
     let word = line.get(start..)?.split([' ', '"']).next()?;

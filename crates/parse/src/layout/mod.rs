@@ -39,7 +39,7 @@ use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use general::LineHeader;
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 use sketch::Sketch;
 use std::borrow::Cow;
 
@@ -70,8 +70,12 @@ impl<'g> LayoutContext<'g> {
 
 /// Reads a record whose first line has a known header; `None` for any other record.
 pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    if let Some(parsed) = usual::read(text, context) {
-        return Some(parsed);
+    // Most records have one line and no colours: neither is asked again.
+    if memchr2(b'\n', ansi::ESCAPE, text.as_bytes()).is_none() {
+        let by_rules = |context: &mut LayoutContext<'_>| {
+            read_by_first_bytes(text, text, context).or_else(|| wide::read(text, text, context))
+        };
+        return usual::read(text, context).or_else(|| by_rules(context));
     }
     if ansi::has_escapes(text) {
         let plain = ansi::strip(text);
@@ -257,7 +261,11 @@ pub(super) fn read_general<'a>(text: &'a str, context: &mut LayoutContext<'_>) -
 }
 
 fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let line = first_line(text);
+    read_by_first_bytes(text, first_line(text), context)
+}
+
+/// Reads a record with this first line.
+fn read_by_first_bytes<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     match *line.as_bytes().first()? {
         b'<' => with_priority(text, line, context)
             .or_else(|| timed(text, line, context))

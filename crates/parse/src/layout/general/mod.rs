@@ -132,7 +132,7 @@ impl<'a> LineHeader<'a> {
     pub(super) fn untimed(line: &'a str, at: usize, level: (Level, usize, usize), habits: &Habits) -> LineHeader<'a> {
         let mut header = LineHeader::at(line, at);
         header.sketch.level(level.0, level.1, level.2);
-        header.read_rest(habits);
+        header.read_rest(None, habits);
         header
     }
 
@@ -156,10 +156,11 @@ impl<'a> LineHeader<'a> {
         if self.flag() {
             return;
         }
+        let first = token(self.line, self.at);
         if self.sketch.level.is_none() {
-            self.find_level();
+            self.find_level(first);
         }
-        self.read_rest(habits);
+        self.read_rest(first, habits);
     }
 
     /// `id node component state 1084680778 1 text`: where columns end in seconds since the epoch and a number, the
