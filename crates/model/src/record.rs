@@ -95,6 +95,7 @@ mod tests {
             ("dbug", Level::Debug),
             ("dbg", Level::Debug),
             ("Debug3", Level::Debug),
+            ("DDEBUG", Level::Debug),
             ("inf", Level::Info),
             ("wrn", Level::Warn),
             ("WAR", Level::Warn),

@@ -17,7 +17,7 @@ pub(super) fn is_facility(word: &str) -> bool {
     FACILITIES.iter().any(|facility| facility.eq_ignore_ascii_case(word))
 }
 
-/// The severity of `local0.err` and `auth|security:info`, which daemons write into files in place of the priority.
+/// The severity of `local0.err`, `auth|security:info` and `daemon:err|error`, which daemons write into files in place of the priority.
 #[inline]
 pub(super) fn named_severity(word: &str) -> Option<Level> {
     if may_be_named(word.as_bytes()) { after_facilities(word) } else { None }
@@ -38,7 +38,7 @@ pub(super) fn may_be_named(word: &[u8]) -> bool {
 
 fn after_facilities(word: &str) -> Option<Level> {
     let sign = word.bytes().position(|byte| matches!(byte, b'.' | b':'))?;
-    let level = Level::from_word(word.get(sign + 1..)?)?;
+    let level = Level::from_word(word.get(sign + 1..)?.split('|').next()?)?;
     word.get(..sign)?.split('|').any(is_facility).then_some(level)
 }
 

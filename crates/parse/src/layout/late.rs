@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 /// Bytes of a line that are searched.
 const WITHIN: usize = 160;
 /// Words in which the number of a message is looked for.
-const NUMBER_WORDS_MAX: usize = 3;
+const NUMBER_WORDS_MAX: usize = 4;
 /// Bytes of the longest word for a level.
 const LEVEL_BYTES_MAX: usize = 40;
 
@@ -187,7 +187,7 @@ fn level_at(line: &str, start: usize, stop: usize, plain: usize, is_cell: bool) 
 
 /// The level of an element of XML: an attribute of its first tag, as log4j and log4net write it, or the number that events of Windows have.
 fn of_element(line: &str) -> Option<(Level, usize, usize)> {
-    const WITHIN: usize = 400;
+    const WITHIN: usize = 1024;
     let head = line.get(..line.floor_char_boundary(WITHIN))?;
     let tag = head.find('>').map_or(head, |end| &head[..end]);
     for name in [" level=", " Level=", " severity=", " Severity="] {
@@ -279,6 +279,13 @@ pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     Some((Level::from_word(word)?, start, start + word.len()))
 }
 
+/// The level in the first of the pairs of a message: `at=error code=H12 desc="Request timeout"`.
+pub(super) fn first_paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let word = line.get(from..)?.strip_prefix("at=")?.split(' ').next()?;
+    let start = from + "at=".len();
+    Some((Level::from_word(word)?, start, start + word.len()))
+}
+
 /// The severity of syslog behind the word for a log, as stunnel writes it after the time: `LOG3[0]: text`; or behind a
 /// sign at the start of a line with columns: `%3|1763712001.123|text`.
 pub(super) fn numbered(line: &str, after_time: usize) -> Option<(Level, usize, usize)> {
@@ -356,25 +363,38 @@ fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
         )
 }
 
+/// The level of two letters.
+fn two_letters(first: u8, second: u8) -> Option<Level> {
+    // `In(05)` and `In(166)`, VMware's.
+    Some(match (first, second) {
+        (b'I', b'n') => Level::Info,
+        (b'D', b'b') => Level::Debug,
+        (b'N', b'o') => Level::Notice,
+        (b'W', b'a') => Level::Warn,
+        (b'E', b'r') => Level::Error,
+        (b'C', b'r') => Level::Critical,
+        (b'A', b'l') => Level::Alert,
+        (b'E', b'm') => Level::Fatal,
+        // X.Org's: `(EE)`.
+        (b'E', b'E') => Level::Error,
+        (b'W', b'W') => Level::Warn,
+        (b'I', b'I') => Level::Info,
+        _ => return None,
+    })
+}
+
+/// The level of two letters with a number of two or three digits in brackets behind them, and the length: `In(05)`, `Er(163)`.
+pub(super) fn before_a_number(text: &[u8]) -> Option<(Level, usize)> {
+    let [first, second, b'(', rest @ ..] = text else { return None };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_whole = (2..=3).contains(&digits) && matches!(rest[digits..], [b')', b' ', ..]);
+    Some((two_letters(*first, *second).filter(|_| is_whole)?, digits + 4))
+}
+
 /// The level of a word. Some words are levels only where nothing else stands before them.
 fn level_of(word: &str, is_first: bool) -> Option<Level> {
     if let [first, second] = word.as_bytes() {
-        // VMware's: `In(05)`.
-        return Some(match (first, second) {
-            (b'I', b'n') => Level::Info,
-            (b'D', b'b') => Level::Debug,
-            (b'N', b'o') => Level::Notice,
-            (b'W', b'a') => Level::Warn,
-            (b'E', b'r') => Level::Error,
-            (b'C', b'r') => Level::Critical,
-            (b'A', b'l') => Level::Alert,
-            (b'E', b'm') => Level::Fatal,
-            // X.Org's: `(EE)`.
-            (b'E', b'E') => Level::Error,
-            (b'W', b'W') => Level::Warn,
-            (b'I', b'I') => Level::Info,
-            _ => return None,
-        });
+        return two_letters(*first, *second);
     }
     if word.len() == 1 {
         return letter(word.as_bytes()[0]);
@@ -426,7 +446,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || plain == 0 && word != "A" && bytes[..start].ends_with(b"  ") && matches!(after, [b' ', b'A'..=b'Z', ..]);
         }
         2 if is_capital => return before == Some(b'(') && after.starts_with(b") "),
-        2 => return matches!(after, [b'(', b'0'..=b'9', b'0'..=b'9', b')', b' ', ..]),
+        2 => return before_a_number(&bytes[start..]).is_some(),
         _ => {}
     }
     // `| WARN  | text`
@@ -452,7 +472,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b' ', b'-', b' ', ..] if is_named_large && bytes[..start].ends_with(b": ") => true,
         [b':'] | [b':', b' ' | b'\t', ..] => {
             plain < 2
-                || plain == 2 && (bytes[..start].ends_with(b": ") || is_capital && bytes[..start].ends_with(b" - "))
+                || plain == 2 && is_behind_a_name(&bytes[..start], is_capital)
         }
         // `*ERROR* [thread] text`, `*ERROR*: text`
         [b'*', b' ' | b':', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
@@ -511,6 +531,11 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
         _ => false,
     }
+}
+
+/// Whether a word with a colon stands before a level, padded or not, or a dash before one in capitals.
+fn is_behind_a_name(before: &[u8], is_capital: bool) -> bool {
+    before.ends_with(b" ") && before.trim_ascii_end().ends_with(b":") || is_capital && before.ends_with(b" - ")
 }
 
 /// Whether digits with dots between them are all that stands before a letter.
@@ -631,7 +656,8 @@ mod tests {
         let level = |line| of_number(line, 0).map(|found| found.0);
         assert_eq!(level(" BIP2228E: late"), Some(Level::Error));
         assert_eq!(level(" 1A2B main CWWKF0011I: ready"), Some(Level::Info));
-        assert_eq!(level(" one two three BIP2228E: late"), None);
+        assert_eq!(level(" 1A2B server1 A   WSVR0001I: open"), Some(Level::Info));
+        assert_eq!(level(" one two three four BIP2228E: late"), None);
         assert_eq!(level(" ABC1234X late"), None);
         assert_eq!(level(" ISO8601 late"), None);
     }

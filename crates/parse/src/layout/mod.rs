@@ -203,13 +203,16 @@ fn is_starred(line: &str) -> bool {
     word.is_some_and(|word| shape::is_capital(shape::kinds_of(word)) && Level::from_word(word).is_some())
 }
 
-/// Whether the first line of a record has a time and a level.
-pub(super) fn has_level(record: &str, defaults: &TimestampDefaults) -> bool {
+/// Whether the first line of a record has a level, and one that a line below it does not only say again as the answer of a
+/// server does: `ERROR: relation "bar" does not exist` below a record with an error.
+pub(super) fn has_other_level(record: &str, below: &str, defaults: &TimestampDefaults) -> bool {
     // Each line below may ask, so only the head is read.
     let line = first_line(record);
     let head = line.get(..line.floor_char_boundary(MESSAGE_BYTES_MAX)).unwrap_or(line);
     let parsed = read_plain(head, &mut LayoutContext::alone(defaults, &mut Habits::default()));
-    parsed.is_some_and(|parsed| parsed.record.level.is_some())
+    let level = parsed.and_then(|parsed| parsed.record.level);
+    let said = below.split_once(": ").and_then(|(word, _)| Level::from_word(word));
+    level.is_some() && level != said
 }
 
 /// Whether a line without a time has a level in capitals or brackets in its header, or in a column. In a trace `Error: text` is the
@@ -339,6 +342,7 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
                 .or_else(|| late::numbered(header.line, header.after_time))
                 .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
                 .or_else(|| late::paired(header.line, header.at))
+                .or_else(|| late::first_paired(header.line, header.at))
                 .or_else(|| late::in_brackets(header.line, header.at))
         {
             header.sketch.level(level, start, end);

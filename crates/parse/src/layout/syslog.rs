@@ -14,6 +14,7 @@
 
 use super::facility::{facility_name, may_be_named, named_facility, named_severity};
 use super::general::LineHeader;
+use super::late;
 use super::shape::{Token, WordKind, closing, token};
 use super::sketch::Sketch;
 use crate::level_names;
@@ -85,7 +86,11 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
         let WordKind::Group(word) = token.kind else { return None };
         return Some((named_severity(word)?, token.start, token.end));
     }
-    may_be_named(&line.as_bytes()[at..]).then_some(())?;
+    let word = &line.as_bytes()[at..];
+    if let Some((level, length)) = late::before_a_number(word) {
+        return Some((level, at, at + length));
+    }
+    may_be_named(word).then_some(())?;
     let end = scan::space(line.as_bytes(), at);
     Some((named_severity(line.get(at..end)?)?, at, end))
 }

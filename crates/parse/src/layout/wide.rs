@@ -19,6 +19,8 @@ type LevelPlace = (Level, usize, usize);
 const WITHIN: usize = 256;
 /// Bytes of a line in which a time of day without a date begins.
 const CLOCK_WITHIN: usize = 96;
+/// Bytes of an element in which an attribute may be its time.
+const ATTRIBUTES_WITHIN: usize = 2048;
 /// Bytes of a line without a time that may have a level.
 const LEVEL_WITHIN: usize = 80;
 /// Words of letters alone that may stand before a time.
@@ -53,6 +55,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             clock(line, &context.defaults)
                 .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
                 .or_else(|| attributes(line, &context.defaults))
+                .or_else(|| attribute(line, &context.defaults))
         })
     };
     let found = may_be_timed.then(anywhere).flatten();
@@ -151,7 +154,8 @@ fn below(text: &str, first: usize, defaults: &TimestampDefaults) -> (Option<(usi
 
 /// Whether a line has such a time.
 pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
-    stamp(line, defaults).or_else(|| clock(line, defaults)).is_some()
+    let of_element = || attributes(line, defaults).or_else(|| attribute(line, defaults));
+    stamp(line, defaults).or_else(|| clock(line, defaults)).or_else(of_element).is_some()
 }
 
 /// Adds the time that stands further within a line: any in a source with such times, and one between bars or before a colon
@@ -217,8 +221,8 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     any_stamp(line, defaults, WORDS_MAX)
 }
 
-/// The attributes `time` and `date` of an element: `<time="08:00:01.123+000" date="11-21-2025" …>`. Three digits behind a
-/// sign are minutes west of UTC. The time counts as read where the clock stands.
+/// The attributes `time` and `date` of an element: `<time="08:00:01.123+000" date="11-21-2025" …>`. Up to three digits behind
+/// a sign are minutes west of UTC. The time counts as read where the clock stands.
 #[cold]
 fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     line.starts_with('<').then_some(())?;
@@ -227,7 +231,7 @@ fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)
         Some((start, line.get(start..)?.split('"').next()?))
     };
     let ((at, clock), (_, date)) = (value("time=\"")?, value("date=\"")?);
-    let (clock, zone) = match clock.rfind(['+', '-']).filter(|sign| clock.len() - sign == 4) {
+    let (clock, zone) = match clock.rfind(['+', '-']).filter(|sign| (2..=4).contains(&(clock.len() - sign))) {
         Some(sign) => {
             let west: i16 = clock.get(sign + 1..)?.parse().ok()?;
             (&clock[..sign], Some(Zone::Offset(if clock[sign..].starts_with('-') { west } else { -west })))
@@ -238,6 +242,22 @@ fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)
     let stamp =
         timestamp::at_start(both.as_bytes(), &TimestampDefaults { zone: zone.unwrap_or(defaults.zone), ..*defaults })?;
     (stamp.length == both.len() && both.len() < CLOCK_WITHIN).then_some((at, Stamp { length: clock.len(), ..stamp }))
+}
+
+/// The first attribute of an element whose name speaks of a time and whose value is one: `<TimeCreated SystemTime='2025-11-21T…'/>`.
+fn attribute(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    if !matches!(line.as_bytes(), [b'<', b'A'..=b'Z' | b'a'..=b'z', ..]) {
+        return None;
+    }
+    let bytes = line.as_bytes().get(..line.len().min(ATTRIBUTES_WITHIN))?;
+    memchr::memchr_iter(b'=', bytes).find_map(|equals| {
+        let quote = *bytes.get(equals + 1).filter(|quote| matches!(quote, b'"' | b'\''))?;
+        let name = line.get(..equals)?.rsplit(' ').next().filter(|name| crate::time_fields::tells_time(name))?;
+        let start = equals + 2;
+        let stamp = timestamp::at_start(bytes.get(start..)?, defaults)?;
+        let is_whole = !name.is_empty() && bytes.get(start + stamp.length) == Some(&quote);
+        (is_whole && stamp.form != Form::Epoch).then_some((start, stamp))
+    })
 }
 
 /// A point in time at the very end of a line that brackets set off, or that words lead to: `text (20251121 08:00:01.123)`,
@@ -299,7 +319,10 @@ fn ordinary_words(text: &str) -> usize {
     let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| unquoted.ends_with(end));
     let is_ordinary = |word: &str| word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
     let words = || text.split([' ', '\t']).filter(|word| word.len() > 1);
-    let ordinary = words().filter(|word| is_ordinary(word)).count();
+    // `md manage:   INFO:2025-11-21 08h00.12`: the name of a level is no word of a sentence.
+    let is_level = |word: &str| shape::is_capital(shape::kinds_of(word)) && Level::from_word(word).is_some();
+    let is_word = |word: &&str| is_ordinary(word) && !is_level(word.trim_end_matches(':'));
+    let ordinary = words().filter(is_word).count();
     match leads {
         true => ordinary.saturating_sub(if ordinary < words().count() { WORDS_MAX } else { 1 }),
         false => ordinary,

@@ -21,7 +21,7 @@ const ZONES_APART: i64 = 2;
 impl<'a> LineHeader<'a> {
     /// Whether a line has a time near its start. Cheaper than reading the header.
     pub(in crate::layout) fn is_timed(line: &'a str, defaults: &TimestampDefaults) -> bool {
-        let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
+        let mut header = LineHeader::at(line, beginning(line.as_bytes()));
         let (mut is_numbered, mut is_cell) = (false, false);
         for place in 0..=LEAD_MAX {
             if header.stamp_at(header.at, defaults).is_some()
@@ -391,6 +391,13 @@ fn is_bar(line: &str, token: &Token<'_>) -> bool {
 /// Whether thousandths go on behind a comma: `00:00:01.234,567` counts from the start of a device.
 fn is_in_thousands(after: &[u8]) -> bool {
     matches!(after, [b',', b'0'..=b'9', ..])
+}
+
+/// The place at which the header of a line begins: behind spaces, and behind the sign of a device whose clock is in doubt
+/// (`*Nov 21 08:00:01.123: %LINK-3-UPDOWN: text`).
+pub(super) fn beginning(bytes: &[u8]) -> usize {
+    let at = skip_spaces(bytes, 0);
+    at + usize::from(matches!(bytes.get(at..), Some([b'*' | b'.', b'A'..=b'Z', b'a'..=b'z', ..])))
 }
 
 /// A date without a time, next to a time with the same date.

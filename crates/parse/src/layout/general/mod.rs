@@ -53,7 +53,7 @@ pub(super) struct LineHeader<'a> {
 impl<'a> LineHeader<'a> {
     /// The header of a line with a time near its start.
     pub(super) fn timed(line: &'a str, defaults: &TimestampDefaults) -> Option<LineHeader<'a>> {
-        let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
+        let mut header = LineHeader::at(line, lead::beginning(line.as_bytes()));
         header.time(defaults)?;
         Some(header)
     }
