@@ -79,7 +79,7 @@ impl<'a> KeyValue<'a> {
 }
 
 /// The pair that begins at `at` and ends before a space, a tab or the end of the line.
-#[inline]
+#[inline(always)]
 pub(super) fn pair_at(line: &str, at: usize) -> Option<KeyValue<'_>> {
     let bytes = line.as_bytes();
     let equals = key_end(bytes, at)?;

@@ -234,8 +234,8 @@ pub(super) fn of_number(line: &str, from: usize) -> Option<(Level, usize, usize)
     for _ in 0..NUMBER_WORDS_MAX {
         at = skip_spaces(bytes, at);
         let word = bytes.get(at..)?;
-        // Few words begin with three capitals.
-        if !word.first_chunk::<3>()?.iter().all(u8::is_ascii_uppercase) {
+        // Few words begin with three capitals, and most with a small letter.
+        if !word.first()?.is_ascii_uppercase() || !word.first_chunk::<3>()?.iter().all(u8::is_ascii_uppercase) {
             at = scan::space(bytes, at);
             continue;
         }

@@ -59,6 +59,7 @@ impl<'a> LineHeader<'a> {
     }
 
     /// The same, where the full time at the start of the line may be known.
+    #[inline]
     pub(super) fn timed_as_known(
         line: &'a str,
         known: FullTime,
