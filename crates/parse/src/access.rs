@@ -25,13 +25,13 @@ use std::net::IpAddr;
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
     let before = cut.until(b'[')?;
+    let client = ClientPart::read(before)?;
     // A line of another log may have an access line as its message.
     if !begins_with_address(before)
         && timestamp::at_start(before.as_bytes(), defaults).is_some_and(|stamp| stamp.form != Form::Epoch)
     {
         return None;
     }
-    let client = ClientPart::read(before)?;
     let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text("] ")?;

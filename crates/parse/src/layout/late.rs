@@ -470,10 +470,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b':'] | [b':', b' ', ..] if is_capital && before == Some(b':') => true,
         // `bpbkar Exit: ERR - text`, `EAL: Error - text`
         [b' ', b'-', b' ', ..] if is_named_large && bytes[..start].ends_with(b": ") => true,
-        [b':'] | [b':', b' ' | b'\t', ..] => {
-            plain < 2
-                || plain == 2 && is_behind_a_name(&bytes[..start], is_capital)
-        }
+        [b':'] | [b':', b' ' | b'\t', ..] => plain < 2 || plain == 2 && is_behind_a_name(&bytes[..start], is_capital),
         // `*ERROR* [thread] text`, `*ERROR*: text`
         [b'*', b' ' | b':', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),

@@ -19,6 +19,8 @@ type LevelPlace = (Level, usize, usize);
 const WITHIN: usize = 256;
 /// Bytes of a line in which a time of day without a date begins.
 const CLOCK_WITHIN: usize = 96;
+/// Bytes of a line in which the name of a container ends.
+const LABEL_WITHIN: usize = 66;
 /// Bytes of an element in which an attribute may be its time.
 const ATTRIBUTES_WITHIN: usize = 2048;
 /// Bytes of a line without a time that may have a level.
@@ -263,8 +265,12 @@ fn attribute(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)>
 /// A point in time at the very end of a line that brackets set off, or that words lead to: `text (20251121 08:00:01.123)`,
 /// `text at Fri Nov 21 08:00:01 2025.`
 fn stamp_at_end(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
-    let led = line.rfind(" at ").map(|at| at + " at ".len());
-    if let Some(start) = led
+    let last = line.bytes().rev().find(|byte| *byte != b'.')?;
+    // The last number, `AM`, `p.m.` or the name of a zone: other texts end otherwise.
+    let may_be_led = last.is_ascii_digit() || last.is_ascii_uppercase() || last == b'm';
+    let led = || line.rfind(" at ").map(|at| at + " at ".len());
+    if may_be_led
+        && let Some(start) = led()
         && let Some(text) =
             line.get(start..).map(|text| text.trim_end_matches('.')).filter(|text| text.len() <= CLOCK_WITHIN)
         && let Some(stamp) = timestamp::at_start(text.as_bytes(), defaults)
@@ -285,18 +291,44 @@ pub(crate) fn likely<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     line.get(at..at + stamp.length)
 }
 
+/// What a byte is to a time that stands anywhere in a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StampByte {
+    /// A digit or a capital, with which it may begin.
+    Begins,
+    /// A sign before which it may stand.
+    Border,
+    Other,
+}
+
+/// A table, because each byte of a line is asked.
+const STAMP_BYTES: [StampByte; 256] = {
+    let mut table = [StampByte::Other; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = match byte {
+            b'0'..=b'9' | b'A'..=b'Z' => StampByte::Begins,
+            b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@'
+            | b'{' | b'#' | b'!' => StampByte::Border,
+            _ => StampByte::Other,
+        };
+        byte += 1;
+    }
+    table
+};
+
 /// The first point in time with at most this many ordinary words before it.
 fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
-    #[rustfmt::skip]
-    let is_border = |byte: u8| {
-        matches!(byte, b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{' | b'#' | b'!')
-    };
     // `--2025-11-21 08:00:01--  text`
-    let is_ruled = |at: usize| at == 2 && bytes.starts_with(b"--");
-    let begins = |at: &usize| bytes[*at].is_ascii_digit() || bytes[*at].is_ascii_uppercase();
-    let is_set_off = |at: &usize| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at);
-    (0..bytes.len().min(WITHIN)).filter(|at| begins(at) && is_set_off(at)).find_map(|at| {
+    let mut is_set_off = true;
+    let begins = |(at, byte): (usize, &u8)| {
+        let kind = STAMP_BYTES[usize::from(*byte)];
+        let is_begun = kind == StampByte::Begins && (is_set_off || at == 2 && bytes.starts_with(b"--"));
+        is_set_off = kind == StampByte::Border;
+        is_begun.then_some(at)
+    };
+    bytes[..bytes.len().min(WITHIN)].iter().enumerate().filter_map(begins).find_map(|at| {
         let found = timestamp::at_start(bytes.get(at..)?, defaults)?;
         let is_in_element = at > 0 && bytes[at - 1] == b'>';
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric()) || is_in_element;
@@ -445,7 +477,8 @@ fn behind_a_process(line: &str) -> Option<LevelPlace> {
 
 /// The level before the first colon where all words before it are written as names: `OpenJDK 64-Bit Server VM warning: text`.
 fn behind_names(line: &str) -> Option<LevelPlace> {
-    let (before, _) = line.split_once(": ")?;
+    let is_end = |colon: &usize| line.as_bytes().get(colon + 1) == Some(&b' ');
+    let before = line.get(..memchr::memchr_iter(b':', line.as_bytes()).find(is_end)?)?;
     let (names, word) = before.rsplit_once(' ')?;
     let is_name = |word: &str| !word.starts_with(|first: char| first.is_ascii_lowercase());
     let is_level = word.bytes().all(|byte| byte.is_ascii_lowercase()) && names.split(' ').all(is_name);
@@ -485,7 +518,9 @@ fn is_after_a_name(line: &str, start: usize) -> bool {
 
 /// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.
 fn labelled<'a>(text: &'a str, context: &LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let (label, object) = text.split_once(" | {").filter(|(label, _)| label.len() <= 64)?;
+    let bar = memchr::memchr(b'|', &text.as_bytes()[..text.len().min(LABEL_WITHIN)])?;
+    let label = text.get(..bar)?.strip_suffix(' ')?;
+    let object = text.get(bar..)?.strip_prefix("| {")?;
     let label = label.trim_ascii();
     if shape::name(label) == shape::NameShape::Never {
         return None;
