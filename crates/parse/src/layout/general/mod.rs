@@ -76,9 +76,9 @@ impl<'a> LineHeader<'a> {
     /// The header of a line with a time of day and a level, and no date.
     pub(super) fn clocked(line: &'a str, defaults: &TimestampDefaults, habits: &Habits) -> Option<LineHeader<'a>> {
         let begins = line.as_bytes().get(..line.len().min(CLOCK_WITHIN))?;
-        let is_clock = |digits: &[u8]| digits[0].is_ascii_digit() && digits[1] == b':' && digits[2].is_ascii_digit();
-        memchr::memchr(b':', begins)?;
-        begins.windows(3).any(is_clock).then_some(())?;
+        let is_digit = |at: usize| begins.get(at).is_some_and(u8::is_ascii_digit);
+        let is_clock = |colon: usize| colon > 0 && is_digit(colon - 1) && is_digit(colon + 1);
+        memchr::memchr_iter(b':', begins).any(is_clock).then_some(())?;
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         header.by_clock = true;
         header.time(defaults)?;
