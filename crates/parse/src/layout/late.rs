@@ -8,7 +8,7 @@
 //! The words before it must belong to a header: names, numbers, groups, pairs, and at most one ordinary word. The level
 //! stays in the message: what stands around it is of no known form.
 
-use super::shape::letter;
+use super::shape::{before_a_number, letter, two_letters};
 use super::syslog;
 use crate::level_names::{self, foreign};
 use crate::pairs::skip_spaces;
@@ -361,34 +361,6 @@ fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
                 b' ' | b'\t' | b']' | b')' | b'>' | b':' | b'[' | b'|' | b'!' | b'/' | b',' | b'(' | b'#' | b'.' | b'*'
             )
         )
-}
-
-/// The level of two letters.
-fn two_letters(first: u8, second: u8) -> Option<Level> {
-    // `In(05)` and `In(166)`, VMware's.
-    Some(match (first, second) {
-        (b'I', b'n') => Level::Info,
-        (b'D', b'b') => Level::Debug,
-        (b'N', b'o') => Level::Notice,
-        (b'W', b'a') => Level::Warn,
-        (b'E', b'r') => Level::Error,
-        (b'C', b'r') => Level::Critical,
-        (b'A', b'l') => Level::Alert,
-        (b'E', b'm') => Level::Fatal,
-        // X.Org's: `(EE)`.
-        (b'E', b'E') => Level::Error,
-        (b'W', b'W') => Level::Warn,
-        (b'I', b'I') => Level::Info,
-        _ => return None,
-    })
-}
-
-/// The level of two letters with a number of two or three digits in brackets behind them, and the length: `In(05)`, `Er(163)`.
-pub(super) fn before_a_number(text: &[u8]) -> Option<(Level, usize)> {
-    let [first, second, b'(', rest @ ..] = text else { return None };
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let is_whole = (2..=3).contains(&digits) && matches!(rest[digits..], [b')', b' ', ..]);
-    Some((two_letters(*first, *second).filter(|_| is_whole)?, digits + 4))
 }
 
 /// The level of a word. Some words are levels only where nothing else stands before them.

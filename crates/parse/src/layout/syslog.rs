@@ -14,8 +14,7 @@
 
 use super::facility::{facility_name, may_be_named, named_facility, named_severity};
 use super::general::LineHeader;
-use super::late;
-use super::shape::{Token, WordKind, closing, token};
+use super::shape::{Token, WordKind, before_a_number, closing, token};
 use super::sketch::Sketch;
 use crate::level_names;
 use crate::pairs::{skip_spaces, typed};
@@ -87,7 +86,7 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
         return Some((named_severity(word)?, token.start, token.end));
     }
     let word = &line.as_bytes()[at..];
-    if let Some((level, length)) = late::before_a_number(word) {
+    if let Some((level, length)) = before_a_number(word) {
         return Some((level, at, at + length));
     }
     may_be_named(word).then_some(())?;

@@ -451,11 +451,14 @@ fn is_cell_of_names(line: &str, start: usize) -> bool {
 
 /// The level in capitals behind a process on a host and the name of a library: `node1:1234:1240 [0] NAME INFO text`.
 fn behind_a_process(line: &str) -> Option<LevelPlace> {
-    let first = line.split(' ').next()?;
+    let first = &line[..crate::scan::space(line.as_bytes(), 0)];
+    let numbers = first.bytes().filter(|byte| *byte == b':').count();
+    if numbers < 2 {
+        return None;
+    }
     let mut parts = first.split(':');
     let is_host = parts.next().is_some_and(|host| shape::name(host) != shape::NameShape::Never);
-    let numbers = first.matches(':').count();
-    if !is_host || numbers < 2 || !parts.all(shape::is_number) {
+    if !is_host || !parts.all(shape::is_number) {
         return None;
     }
     let mut at = first.len();
