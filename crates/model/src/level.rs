@@ -26,6 +26,18 @@ pub enum Level {
     Fatal,
 }
 
+/// For each first letter a bit for each second letter with which the name of a level may begin: the first test of every word.
+const SECOND_LETTERS: [u32; 26] = {
+    const BEGINNINGS: &[u8] = b"trvevrfifaftdedbdpddinnowawrersesucralpaem";
+    let mut table = [0; 26];
+    let mut at = 0;
+    while at < BEGINNINGS.len() {
+        table[(BEGINNINGS[at] - b'a') as usize] |= 1 << (BEGINNINGS[at + 1] - b'a');
+        at += 2;
+    }
+    table
+};
+
 impl Level {
     /// Every level, the least severe first.
     pub const ALL: [Level; 9] = [
@@ -84,12 +96,33 @@ impl Level {
     }
 
     /// Parses a level name or a common abbreviation, in any case.
+    #[inline]
     pub fn from_word(word: &str) -> Option<Level> {
-        let first = word.as_bytes().first()? | 0x20;
         // Most words fail this test, so they cost no comparison.
-        if !(3..=13).contains(&word.len()) || !b"acdefinpstvw".contains(&first) {
-            return None;
-        }
+        if Level::may_begin(word.as_bytes()) { Level::of_whole_word(word) } else { None }
+    }
+
+    /// Whether the name of a level, or an abbreviation, may begin with the first three bytes of a word.
+    #[inline(always)]
+    pub fn may_begin(word: &[u8]) -> bool {
+        let [first, second, third, ..] = word else { return false };
+        let letter = |byte: &u8| u32::from((byte | 0x20).wrapping_sub(b'a'));
+        let seconds = SECOND_LETTERS.get(letter(first) as usize).copied().unwrap_or(0);
+        let is_begun = letter(second) < u32::BITS && seconds >> letter(second) & 1 == 1;
+        is_begun && Level::has_third(&[first | 0x20, second | 0x20, third | 0x20])
+    }
+
+    /// Whether three small letters begin the name of a level, or an abbreviation.
+    #[rustfmt::skip]
+    fn has_third(letters: &[u8; 3]) -> bool {
+        matches!(
+            letters,
+            b"tra" | b"trc" | b"ver" | b"vrb" | b"fin" | b"deb" | b"dbg" | b"dbu" | b"inf" | b"not" | b"war" | b"wrn" | b"err" | b"ero"
+                | b"sev" | b"cri" | b"crt" | b"dpa" | b"ale" | b"alr" | b"fat" | b"ftl" | b"pan" | b"eme" | b"dde" | b"sub"
+        )
+    }
+
+    fn of_whole_word(word: &str) -> Option<Level> {
         let mut lower = [0u8; 13];
         let lower = lower.get_mut(..word.len())?;
         for (lower, byte) in lower.iter_mut().zip(word.bytes()) {
@@ -97,7 +130,7 @@ impl Level {
         }
         Some(match &*lower {
             b"trace" | b"trc" | b"trce" | b"verbose" | b"vrb" | b"verb" | b"finest" | b"finer" => Level::Trace,
-            b"debug" | b"dbg" | b"dbug" | b"debu" | b"fine" => Level::Debug,
+            b"debug" | b"dbg" | b"dbug" | b"debu" | b"fine" | b"ddebug" | b"subdebug" => Level::Debug,
             [b'd', b'e', b'b', b'u', b'g', b'1'..=b'5'] => Level::Debug,
             b"info" | b"inf" | b"information" | b"informational" => Level::Info,
             b"notice" => Level::Notice,

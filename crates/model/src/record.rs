@@ -87,5 +87,31 @@ mod tests {
         }
         assert_eq!(Level::from_code(0), None);
         assert_eq!(Level::from_word("a word much longer than any level"), None);
+        let abbreviations = [
+            ("TRC", Level::Trace),
+            ("verbose", Level::Trace),
+            ("vrb", Level::Trace),
+            ("FINE", Level::Debug),
+            ("dbug", Level::Debug),
+            ("dbg", Level::Debug),
+            ("Debug3", Level::Debug),
+            ("DDEBUG", Level::Debug),
+            ("inf", Level::Info),
+            ("wrn", Level::Warn),
+            ("WAR", Level::Warn),
+            ("erro", Level::Error),
+            ("eror", Level::Error),
+            ("SEVERE", Level::Error),
+            ("crt", Level::Critical),
+            ("dpanic", Level::Critical),
+            ("alrt", Level::Alert),
+            ("ftl", Level::Fatal),
+            ("panic", Level::Fatal),
+            ("emerg", Level::Fatal),
+        ];
+        for (word, level) in abbreviations {
+            assert_eq!(Level::from_word(word), Some(level), "{word}");
+        }
+        assert_eq!((Level::from_word("war"), Level::from_word("Infrared"), Level::from_word("in")), (None, None, None));
     }
 }

@@ -25,11 +25,13 @@ use std::net::IpAddr;
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
     let before = cut.until(b'[')?;
+    let client = ClientPart::read(before)?;
     // A line of another log may have an access line as its message.
-    if timestamp::at_start(before.as_bytes(), defaults).is_some_and(|stamp| stamp.form != Form::Epoch) {
+    if !begins_with_address(before)
+        && timestamp::at_start(before.as_bytes(), defaults).is_some_and(|stamp| stamp.form != Form::Epoch)
+    {
         return None;
     }
-    let client = ClientPart::read(before)?;
     let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text("] ")?;
@@ -83,6 +85,17 @@ impl<'a> ClientPart<'a> {
             }
         }
     }
+}
+
+/// Whether four numbers with dots between them are the first word: most lines begin so, and no time does.
+fn begins_with_address(text: &str) -> bool {
+    let word = text.bytes().take_while(|byte| *byte != b' ');
+    let dots = word.map(|byte| match byte {
+        b'0'..=b'9' => Some(0),
+        b'.' => Some(1),
+        _ => None,
+    });
+    dots.sum::<Option<usize>>() == Some(3)
 }
 
 /// Whether a word can be an address or a host name, with or without a port.

@@ -6,9 +6,9 @@
 //! them: a number after its name, a time or a level as the first piece with that value. A part that is not found has
 //! no place.
 
-use super::Parsed;
 use super::timestamp::zone::Zone;
 use super::timestamp::{TimestampDefaults, at_start};
+use super::{Parsed, PartPlace};
 use daytable_model::record::{Level, Value};
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) ->
     }
     let taken: Vec<Range<usize>> = parts.iter().filter_map(|part| part.bytes.clone()).collect();
     if let Some(time) = record.time {
-        let reported = parsed.time_at.as_ref().and_then(|reported| reported_place(text, reported));
+        let reported = parsed.time_at.and_then(|reported| reported_place(text, reported));
         let starts = text.char_indices().map(|(at, _)| at).take_while(|at| *at < TIME_WITHIN);
         let read = |at: usize| at_start(&text.as_bytes()[at..], defaults).filter(|stamp| stamp.time == time);
         let bytes = starts.filter(|at| begins_word(text, *at)).find_map(|at| Some(at..at + read(at)?.length));
@@ -61,7 +61,7 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) ->
         parts.push(ExplainedPart { zone, ..ExplainedPart::new("time", time.to_string(), bytes) });
     }
     if let Some(level) = record.level {
-        let reported = parsed.level_at.as_ref().and_then(|reported| reported_place(text, reported));
+        let reported = parsed.level_at.and_then(|reported| reported_place(text, reported));
         let bytes = reported.or_else(|| level_in(text, level, &taken));
         parts.push(ExplainedPart::new("level", level.name(), bytes));
     }
@@ -79,8 +79,8 @@ fn zone_of(time: &str, defaults: &TimestampDefaults) -> Option<Zone> {
 }
 
 /// The place that the parser reported.
-fn reported_place(text: &str, reported: &Range<u32>) -> Option<Range<usize>> {
-    let bytes = usize::try_from(reported.start).ok()?..usize::try_from(reported.end).ok()?;
+fn reported_place(text: &str, reported: PartPlace) -> Option<Range<usize>> {
+    let bytes = reported.bytes();
     text.get(bytes.clone()).map(|_| bytes)
 }
 

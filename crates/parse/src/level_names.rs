@@ -48,10 +48,25 @@ const FIRST: [(&str, Level); 2] = [("success", Level::Info), ("log", Level::Info
 
 /// The level of a word of another language, in any case.
 fn of_language(word: &str) -> Option<Level> {
+    if word.is_ascii() && !may_be_foreign(word.as_bytes()) {
+        return None;
+    }
     // Most words are none, and small letters of other alphabets cost an allocation.
     let lower = ((4..=40).contains(&word.len()) && !word.is_ascii()).then(|| word.to_lowercase());
     let word = lower.as_deref().unwrap_or(word);
     FOREIGN.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, level)| *level)
+}
+
+/// Whether a word of ASCII may be one for which [`foreign`] knows a level: the first three letters of most others show that they are none.
+#[inline]
+pub(super) fn may_be_foreign(word: &[u8]) -> bool {
+    let [first, second, third, ..] = word else { return false };
+    #[rustfmt::skip]
+    let is_begun = matches!(
+        &[first | 0x20, second | 0x20, third | 0x20],
+        b"war" | b"feh" | b"sch" | b"hin" | b"ave" | b"att" | b"err" | b"gra" | b"adv" | b"avi" | b"avv" | b"fou" | b"inf" | b"suc" | b"log"
+    );
+    is_begun
 }
 
 /// The level of a word of another language, or of one that is a level only where nothing else stands before it.
@@ -231,6 +246,14 @@ fn slog(word: &str) -> Option<Level> {
 mod tests {
     use super::super::names::{Role, role_of};
     use super::*;
+
+    #[test]
+    fn words_of_other_languages_begin_as_the_short_test_knows() {
+        for (word, _) in FOREIGN.iter().chain(&FIRST).filter(|(word, _)| word.is_ascii()) {
+            assert!(may_be_foreign(word.as_bytes()), "{word}");
+        }
+        assert!(!may_be_foreign(b"The") && !may_be_foreign(b"fo"));
+    }
 
     #[test]
     fn each_scale_has_its_names() {

@@ -133,6 +133,7 @@ pub use timestamp::{DateOrder, TimestampDefaults};
 use daytable_model::record::Record;
 use daytable_model::time::{self, Ticks};
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 /// The time of a text that is nothing but a complete timestamp, as RFC 3339 has it.
@@ -148,9 +149,32 @@ pub struct Parsed<'a> {
     /// The recognised format: one that the choice allows, or plain.
     pub format: Format,
     /// The bytes of the time in the text. Only the layouts for people report them.
-    pub time_at: Option<Range<u32>>,
+    pub time_at: Option<PartPlace>,
     /// The bytes of the level, likewise.
-    pub level_at: Option<Range<u32>>,
+    pub level_at: Option<PartPlace>,
+}
+
+/// The bytes of a part in its text, in little memory: records are moved often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartPlace {
+    start: u32,
+    length: NonZeroU32,
+}
+
+impl PartPlace {
+    /// `None` for no bytes, and for bytes beyond 4 GiB.
+    #[inline]
+    pub(crate) fn of(bytes: Range<usize>) -> Option<PartPlace> {
+        let start = u32::try_from(bytes.start).ok()?;
+        let end = u32::try_from(bytes.end).ok()?;
+        Some(PartPlace { start, length: NonZeroU32::new(end.checked_sub(start)?)? })
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.length.get() as usize
+    }
 }
 
 impl<'a> Parsed<'a> {

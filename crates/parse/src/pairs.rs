@@ -79,7 +79,7 @@ impl<'a> KeyValue<'a> {
 }
 
 /// The pair that begins at `at` and ends before a space, a tab or the end of the line.
-#[inline]
+#[inline(always)]
 pub(super) fn pair_at(line: &str, at: usize) -> Option<KeyValue<'_>> {
     let bytes = line.as_bytes();
     let equals = key_end(bytes, at)?;
@@ -113,7 +113,11 @@ pub(super) fn key_end(bytes: &[u8], at: usize) -> Option<usize> {
 /// The next place from `at` on that is not a space.
 #[inline]
 pub(super) fn skip_spaces(bytes: &[u8], at: usize) -> usize {
-    at + bytes.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| is_space(**byte)).count())
+    let mut at = at;
+    while bytes.get(at).is_some_and(|byte| is_space(*byte)) {
+        at += 1;
+    }
+    at
 }
 
 #[inline]

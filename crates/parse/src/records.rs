@@ -20,8 +20,9 @@ pub struct Records<R> {
     options: ParseOptions,
     bytes_max: usize,
     profile: SourceProfile,
-    /// Bytes that were read and belong to no returned record.
+    /// The first `filled` bytes were read and belong to no returned record.
     buffer: Vec<u8>,
+    filled: usize,
     /// Offset of the first of these bytes in the stream.
     offset: u64,
 }
@@ -29,19 +30,27 @@ pub struct Records<R> {
 impl<R: Read> Records<R> {
     /// Reads the records of `reader`. A line is cut at `bytes_max` bytes.
     pub fn new(reader: R, options: ParseOptions, bytes_max: usize) -> Records<R> {
-        Records { reader, options, bytes_max, profile: SourceProfile::default(), buffer: Vec::new(), offset: 0 }
+        Records {
+            reader,
+            options,
+            bytes_max,
+            profile: SourceProfile::default(),
+            buffer: Vec::new(),
+            filled: 0,
+            offset: 0,
+        }
     }
 
     /// Reads once, and passes each complete record to `each` with the offset of its chunk. `seen` is the time of
     /// reading. Returns false at the end of the stream.
     pub fn turn(&mut self, seen: Ticks, mut each: impl FnMut(u64, &RawRecord<'_>, Parsed<'_>)) -> io::Result<bool> {
         let is_end = self.fill()? == 0;
-        let whole = match memrchr(b'\n', &self.buffer) {
-            _ if is_end => self.buffer.len(),
+        let whole = match memrchr(b'\n', &self.buffer[..self.filled]) {
+            _ if is_end => self.filled,
             Some(newline) => newline + 1,
             None => 0,
         };
-        let unfinished = self.buffer.len() - whole;
+        let unfinished = self.filled - whole;
         let ending = if is_end { Ending::Closed } else { Ending::Open };
         let (options, profile) = (&self.options, &mut self.profile);
         let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, options, ending)
@@ -52,9 +61,9 @@ impl<R: Read> Records<R> {
         }
         let consumed = records.consumed();
         profile.note_gap(records.gap());
-        self.buffer.drain(..consumed);
+        self.remove(consumed);
         self.offset += consumed as u64;
-        if !is_end && self.buffer.len() > self.bytes_max {
+        if !is_end && self.filled > self.bytes_max {
             // With a newline the line would be closed, so the buffer is a single line.
             self.long_line(seen, each)?;
         }
@@ -73,7 +82,7 @@ impl<R: Read> Records<R> {
 
     /// Skips the rest of a line over the limit, and passes the kept part to `each`.
     fn long_line(&mut self, seen: Ticks, mut each: impl FnMut(u64, &RawRecord<'_>, Parsed<'_>)) -> io::Result<()> {
-        let kept = self.buffer.len();
+        let kept = self.filled;
         let mut cut = 0;
         let mut scanner = RestScanner::default();
         let within = self.bytes_max.min(kept);
@@ -82,13 +91,13 @@ impl<R: Read> Records<R> {
         scanner.scan(&self.buffer[within..]);
         let end = loop {
             let read = self.fill()?;
-            let newline = memchr(b'\n', &self.buffer[kept..]);
+            let newline = memchr(b'\n', &self.buffer[kept..self.filled]);
             cut += newline.unwrap_or(read);
             scanner.scan(&self.buffer[kept..kept + newline.unwrap_or(read)]);
             if let Some(newline) = newline {
                 break kept + newline + 1;
             }
-            self.buffer.truncate(kept);
+            self.filled = kept;
             if read == 0 {
                 break kept;
             }
@@ -96,23 +105,35 @@ impl<R: Read> Records<R> {
         let (options, profile) = (&self.options, &mut self.profile);
         let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, scanner.finish(), profile, options);
         each(self.offset, &raw, profile.raw_record(&raw, options, seen));
-        self.buffer.drain(..end);
+        self.remove(end);
         self.offset += (kept + cut) as u64 + u64::from(end > kept);
         Ok(())
     }
 
-    /// Appends one read to the buffer.
+    /// Appends one read to the bytes that were read.
     fn fill(&mut self) -> io::Result<usize> {
-        let filled = self.buffer.len();
-        self.buffer.resize(filled + CHUNK_BYTES, 0);
-        let read = loop {
-            match self.reader.read(&mut self.buffer[filled..]) {
+        let end = self.filled + CHUNK_BYTES;
+        if self.buffer.len() < end {
+            // New memory is zero already.
+            let mut buffer = vec![0; end];
+            buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
+            self.buffer = buffer;
+        }
+        loop {
+            match self.reader.read(&mut self.buffer[self.filled..end]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other,
+                other => {
+                    self.filled += other.as_ref().map_or(0, |read| *read);
+                    return other;
+                }
             }
-        };
-        self.buffer.truncate(filled + read.as_ref().map_or(0, |n| *n));
-        read
+        }
+    }
+
+    /// Removes the first bytes.
+    fn remove(&mut self, bytes: usize) {
+        self.buffer.copy_within(bytes..self.filled, 0);
+        self.filled -= bytes;
     }
 }
 

@@ -266,7 +266,7 @@ impl SourceProfile {
         };
         if !self.begins_as(usual, habits, text, options) {
             // A record that has its level already does not go on with another one.
-            return !(layout::has_level_alone(text) && layout::has_level(open, &defaults));
+            return !(layout::has_level_alone(text) && layout::has_other_level(open, text, &defaults));
         }
         if options.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
             return false;

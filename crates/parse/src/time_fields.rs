@@ -83,8 +83,8 @@ impl TimeFields {
     }
 }
 
-/// The field whose words are the levels of a source's records, where no field has a known name for them: `status`, `label` and
-/// names that speak of a level.
+/// The field whose words are the levels of a source's records, where no field has a known name for them: `status`, `label`, `at`
+/// and names that speak of a level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LevelField {
     name: Option<Box<str>>,
@@ -135,7 +135,7 @@ impl LevelField {
 fn tells_level(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let last = lower.rsplit('.').next().unwrap_or(&lower);
-    matches!(last, "status" | "label") || last.contains("level") || last.contains("severity")
+    matches!(last, "status" | "label" | "at") || last.contains("level") || last.contains("severity")
 }
 
 /// The time and the level of the first object in an array that is all that a record has: `{"Records":[{"eventTime":…}]}`.

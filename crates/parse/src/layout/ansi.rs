@@ -2,10 +2,13 @@
 
 use memchr::memchr;
 
+/// The byte that begins an escape.
+pub(super) const ESCAPE: u8 = 0x1b;
+
 /// Whether the text has an escape character.
 #[inline]
 pub(super) fn has_escapes(text: &str) -> bool {
-    memchr(0x1b, text.as_bytes()).is_some()
+    memchr(ESCAPE, text.as_bytes()).is_some()
 }
 
 /// The text without control sequences (`ESC [ … letter`). Other escapes stay.

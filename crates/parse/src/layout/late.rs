@@ -8,8 +8,9 @@
 //! The words before it must belong to a header: names, numbers, groups, pairs, and at most one ordinary word. The level
 //! stays in the message: what stands around it is of no known form.
 
-use super::shape::letter;
-use crate::level_names::foreign;
+use super::shape::{before_a_number, letter, two_letters};
+use super::syslog;
+use crate::level_names::{self, foreign};
 use crate::pairs::skip_spaces;
 use crate::scan;
 use daytable_model::record::Level;
@@ -19,13 +20,30 @@ use std::sync::LazyLock;
 /// Bytes of a line that are searched.
 const WITHIN: usize = 160;
 /// Words in which the number of a message is looked for.
-const NUMBER_WORDS_MAX: usize = 3;
+const NUMBER_WORDS_MAX: usize = 4;
 /// Bytes of the longest word for a level.
 const LEVEL_BYTES_MAX: usize = 40;
 
 /// The level of a line from `from` on, and its place.
 pub(super) fn level(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     of_word(line, from).or_else(|| of_sign(line, from))
+}
+
+/// The level of a line from `from` on, behind the time of its header, by any of the rules.
+pub(super) fn anywhere(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let head = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
+    level(line, from).or_else(|| {
+        // The signs without which three of the rules find nothing are looked for once.
+        let has_sign = memchr::memchr3(b'%', b'<', b'[', head).is_some();
+        let by_sign = || syslog::mark_severity(line, from).or_else(|| in_angles(line, from));
+        let in_brackets = || in_brackets(line, from);
+        let marked = has_sign.then(by_sign).flatten();
+        marked
+            .or_else(|| numbered(line, from))
+            .or_else(|| paired(line, from))
+            .or_else(|| has_sign.then(in_brackets).flatten())
+            .or_else(|| of_number(line, from))
+    })
 }
 
 /// The level of a sign that begins the text: ` ⚠ Fast Refresh had to perform a full reload`.
@@ -57,46 +75,41 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     let end = (from + WITHIN).min(bytes.len());
     let (mut at, mut plain, mut is_in_group) = (from, 0, false);
     while at < end {
-        match bytes[at] {
-            letter if is_letter(letter) => {}
-            sign => {
-                is_in_group = sign == b'[' || is_in_group && sign != b']';
-                at += 1;
-                continue;
-            }
+        let first = bytes[at];
+        if !is_letter(first) {
+            is_in_group = first == b'[' || is_in_group && first != b']';
+            at += 1;
+            continue;
         }
         let start = at;
-        if let Some(length) = symbol(&bytes[start..]) {
+        if !first.is_ascii()
+            && let Some(length) = symbol(&bytes[start..])
+        {
             at = start + length;
             continue;
         }
-        let stop =
-            bytes[start..].iter().position(|byte| !is_letter(*byte)).map_or(bytes.len(), |length| start + length);
+        let (mut stop, mut all) = (start, 0);
+        for byte in &bytes[start..] {
+            if !is_letter(*byte) {
+                break;
+            }
+            all |= byte;
+            stop += 1;
+        }
         let before = start.checked_sub(1).map(|before| bytes[before]);
         let after = bytes.get(stop).copied();
-        let is_cell = is_cell(bytes, start, stop);
-        let is_set_off = || {
-            is_cell
-                || is_message_of_glib(bytes, start, stop)
-                || is_constant(bytes, start, stop)
-                || is_of_channel(bytes, start, stop)
-                || is_behind_a_place(bytes, start, stop)
-        };
-        if stop == start + 1
-            && plain == 0
-            && let Some(level) = small_letter(bytes, start)
-        {
-            return Some((level, start, stop));
+        let may_be = may_be_word_of_level(&bytes[start..stop], plain == 0, all.is_ascii());
+        if !may_be && all.is_ascii() && matches!((before, after), (None | Some(b' '), Some(b' '))) {
+            // Most words are ordinary ones.
+            plain += usize::from(!is_in_group);
+            if plain > 2 {
+                return None;
+            }
+            at = stop + 1;
+            continue;
         }
-        let may_be = || may_be_level(before, after, stop - start);
-        if (stop < start + 3 || may_begin_level(bytes[start]))
-            && let Some(word) = line.get(start..stop)
-            && let Some(level) = level_of(word, plain == 0 && (is_cell || may_be()))
-            && (may_be() || is_set_off())
-            // `SERVICE ALERT: text`
-            && (level != Level::Alert || plain == 0)
-            && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off())
-        {
+        let is_cell = matches!(before, Some(b'"' | b',' | b';' | b'\t')) && is_cell(bytes, start, stop);
+        if may_be && let Some(level) = level_at(line, start, stop, plain, is_cell) {
             return Some((level, start, stop));
         }
         if is_cell {
@@ -114,7 +127,7 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
         }
         let is_alone =
             matches!(before, None | Some(b' ' | b'\t')) && matches!(after, None | Some(b' ' | b'\t' | b':' | b','));
-        plain += usize::from(is_alone && !is_in_group && bytes[start..stop].is_ascii());
+        plain += usize::from(is_alone && !is_in_group && all.is_ascii());
         if plain > 2 {
             return None;
         }
@@ -123,9 +136,58 @@ fn of_word(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     None
 }
 
+/// Whether the letters of a word allow a level: of most words the first of them show that they are none. Where no ordinary word
+/// stands before it (`is_first`), words of other languages and kinds of warnings may be levels as well.
+#[inline]
+fn may_be_word_of_level(word: &[u8], is_first: bool, is_ascii: bool) -> bool {
+    match word {
+        _ if !is_ascii => true,
+        [letter] => is_first || letter.is_ascii_uppercase(),
+        [first, _] => first.is_ascii_uppercase(),
+        [b'A'..=b'Z', ..] if is_first => {
+            Level::may_begin(word) || level_names::may_be_foreign(word) || is_kind_of_warning(word)
+        }
+        _ => Level::may_begin(word),
+    }
+}
+
+/// `DeprecationWarning`
+#[inline]
+fn is_kind_of_warning(word: &[u8]) -> bool {
+    word.len() > 7 && word.ends_with(b"Warning") && word[0].is_ascii_uppercase()
+}
+
+/// The level of the word from `start` to `stop`, behind `plain` ordinary words.
+fn level_at(line: &str, start: usize, stop: usize, plain: usize, is_cell: bool) -> Option<Level> {
+    let bytes = line.as_bytes();
+    let before = start.checked_sub(1).map(|before| bytes[before]);
+    let after = bytes.get(stop).copied();
+    let is_set_off = || {
+        is_cell
+            || is_message_of_glib(bytes, start, stop)
+            || is_constant(bytes, start, stop)
+            || is_of_channel(bytes, start, stop)
+            || is_behind_a_place(bytes, start, stop)
+    };
+    if stop == start + 1
+        && plain == 0
+        && let Some(level) = small_letter(bytes, start)
+    {
+        return Some(level);
+    }
+    let may_be = || may_be_level(before, after, stop - start);
+    let word = line.get(start..stop)?;
+    let level = level_of(word, plain == 0 && (is_cell || may_be()))?;
+    let is_level = (may_be() || is_set_off())
+        // `SERVICE ALERT: text`
+        && (level != Level::Alert || plain == 0)
+        && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off());
+    is_level.then_some(level)
+}
+
 /// The level of an element of XML: an attribute of its first tag, as log4j and log4net write it, or the number that events of Windows have.
 fn of_element(line: &str) -> Option<(Level, usize, usize)> {
-    const WITHIN: usize = 400;
+    const WITHIN: usize = 1024;
     let head = line.get(..line.floor_char_boundary(WITHIN))?;
     let tag = head.find('>').map_or(head, |end| &head[..end]);
     for name in [" level=", " Level=", " severity=", " Severity="] {
@@ -172,6 +234,11 @@ pub(super) fn of_number(line: &str, from: usize) -> Option<(Level, usize, usize)
     for _ in 0..NUMBER_WORDS_MAX {
         at = skip_spaces(bytes, at);
         let word = bytes.get(at..)?;
+        // Few words begin with three capitals, and most with a small letter.
+        if !word.first()?.is_ascii_uppercase() || !word.first_chunk::<3>()?.iter().all(u8::is_ascii_uppercase) {
+            at = scan::space(bytes, at);
+            continue;
+        }
         let letters = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
         let digits = word[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if (3..=6).contains(&letters) && (4..=6).contains(&digits) {
@@ -203,11 +270,19 @@ pub(super) fn in_brackets(line: &str, from: usize) -> Option<(Level, usize, usiz
 pub(super) fn paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
     static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" level="));
     let text = line.as_bytes().get(from..line.len().min(from + WITHIN))?;
-    let first = memchr::memchr(b'=', text)?;
-    let start = from + first + NAME.find(&text[first..])? + NAME.needle().len();
+    let name = NAME.find(text)?;
+    memchr::memchr(b'=', &text[..name])?;
+    let start = from + name + NAME.needle().len();
     let value = line.get(start..)?;
     let start = start + usize::from(value.starts_with('"'));
     let word = line.get(start..)?.split([' ', '"']).next()?;
+    Some((Level::from_word(word)?, start, start + word.len()))
+}
+
+/// The level in the first of the pairs of a message: `at=error code=H12 desc="Request timeout"`.
+pub(super) fn first_paired(line: &str, from: usize) -> Option<(Level, usize, usize)> {
+    let word = line.get(from..)?.strip_prefix("at=")?.split(' ').next()?;
+    let start = from + "at=".len();
     Some((Level::from_word(word)?, start, start + word.len()))
 }
 
@@ -217,9 +292,10 @@ pub(super) fn numbered(line: &str, after_time: usize) -> Option<(Level, usize, u
     if let [b'%', digit @ b'0'..=b'7', b'|', ..] = line.as_bytes() {
         return Some((crate::level_names::of_priority(digit - b'0'), 1, 2));
     }
-    let rest = line.get(after_time..)?.trim_start_matches(' ').strip_prefix("LOG")?;
-    let &[digit @ b'0'..=b'7', b'[', ..] = rest.as_bytes() else { return None };
-    let start = line.len() - rest.len();
+    let start = skip_spaces(line.as_bytes(), after_time) + "LOG".len();
+    let [b'L', b'O', b'G', digit @ b'0'..=b'7', b'[', ..] = line.as_bytes().get(start - "LOG".len()..)? else {
+        return None;
+    };
     Some((crate::level_names::of_priority(digit - b'0'), start, start + 1))
 }
 
@@ -259,15 +335,20 @@ fn is_behind_a_place(bytes: &[u8], start: usize, stop: usize) -> bool {
 
 #[inline]
 fn is_letter(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || !byte.is_ascii()
+    LETTERS[usize::from(byte)]
 }
 
-/// Whether a level of three letters or more may begin with this byte: small letters that no level begins with are those of
-/// most words.
-#[inline]
-fn may_begin_level(first: u8) -> bool {
-    !matches!(first, b'b' | b'g' | b'h' | b'j'..=b'm' | b'o' | b'q' | b'r' | b'u' | b'x'..=b'z')
-}
+/// Whether a byte belongs to a letter: a table, because each byte of a head is asked.
+const LETTERS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < u8::MAX {
+        table[byte as usize] = byte.is_ascii_alphabetic() || !byte.is_ascii();
+        byte += 1;
+    }
+    table[u8::MAX as usize] = true;
+    table
+};
 
 /// Whether the signs around a word allow a level: a cheap test before [`level_of`] and [`is_marked`].
 #[inline]
@@ -285,31 +366,14 @@ fn may_be_level(before: Option<u8>, after: Option<u8>, length: usize) -> bool {
 /// The level of a word. Some words are levels only where nothing else stands before them.
 fn level_of(word: &str, is_first: bool) -> Option<Level> {
     if let [first, second] = word.as_bytes() {
-        // VMware's: `In(05)`.
-        return Some(match (first, second) {
-            (b'I', b'n') => Level::Info,
-            (b'D', b'b') => Level::Debug,
-            (b'N', b'o') => Level::Notice,
-            (b'W', b'a') => Level::Warn,
-            (b'E', b'r') => Level::Error,
-            (b'C', b'r') => Level::Critical,
-            (b'A', b'l') => Level::Alert,
-            (b'E', b'm') => Level::Fatal,
-            // X.Org's: `(EE)`.
-            (b'E', b'E') => Level::Error,
-            (b'W', b'W') => Level::Warn,
-            (b'I', b'I') => Level::Info,
-            _ => return None,
-        });
+        return two_letters(*first, *second);
     }
     if word.len() == 1 {
         return letter(word.as_bytes()[0]);
     }
-    // `DeprecationWarning: text`
-    let is_kind_of_warning = || word.len() > 7 && word.ends_with("Warning") && word.as_bytes()[0].is_ascii_uppercase();
     Level::from_word(word)
         .or_else(|| foreign(word, is_first))
-        .or_else(|| (is_first && is_kind_of_warning()).then_some(Level::Warn))
+        .or_else(|| (is_first && is_kind_of_warning(word.as_bytes())).then_some(Level::Warn))
 }
 
 /// Whether the signs around a word show that it is a level.
@@ -354,7 +418,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
                 || plain == 0 && word != "A" && bytes[..start].ends_with(b"  ") && matches!(after, [b' ', b'A'..=b'Z', ..]);
         }
         2 if is_capital => return before == Some(b'(') && after.starts_with(b") "),
-        2 => return matches!(after, [b'(', b'0'..=b'9', b'0'..=b'9', b')', b' ', ..]),
+        2 => return before_a_number(&bytes[start..]).is_some(),
         _ => {}
     }
     // `| WARN  | text`
@@ -378,10 +442,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b':'] | [b':', b' ', ..] if is_capital && before == Some(b':') => true,
         // `bpbkar Exit: ERR - text`, `EAL: Error - text`
         [b' ', b'-', b' ', ..] if is_named_large && bytes[..start].ends_with(b": ") => true,
-        [b':'] | [b':', b' ' | b'\t', ..] => {
-            plain < 2
-                || plain == 2 && (bytes[..start].ends_with(b": ") || is_capital && bytes[..start].ends_with(b" - "))
-        }
+        [b':'] | [b':', b' ' | b'\t', ..] => plain < 2 || plain == 2 && is_behind_a_name(&bytes[..start], is_capital),
         // `*ERROR* [thread] text`, `*ERROR*: text`
         [b'*', b' ' | b':', ..] | [b'*', b'*', b' ', ..] => before == Some(b'*'),
         [b':', b':', ..] => before == Some(b':'),
@@ -439,6 +500,11 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [] | [b' ', ..] => plain == 0 && (!word.is_ascii() || is_capital && is_alone(bytes, start)),
         _ => false,
     }
+}
+
+/// Whether a word with a colon stands before a level, padded or not, or a dash before one in capitals.
+fn is_behind_a_name(before: &[u8], is_capital: bool) -> bool {
+    before.ends_with(b" ") && before.trim_ascii_end().ends_with(b":") || is_capital && before.ends_with(b" - ")
 }
 
 /// Whether digits with dots between them are all that stands before a letter.
@@ -559,7 +625,8 @@ mod tests {
         let level = |line| of_number(line, 0).map(|found| found.0);
         assert_eq!(level(" BIP2228E: late"), Some(Level::Error));
         assert_eq!(level(" 1A2B main CWWKF0011I: ready"), Some(Level::Info));
-        assert_eq!(level(" one two three BIP2228E: late"), None);
+        assert_eq!(level(" 1A2B server1 A   WSVR0001I: open"), Some(Level::Info));
+        assert_eq!(level(" one two three four BIP2228E: late"), None);
         assert_eq!(level(" ABC1234X late"), None);
         assert_eq!(level(" ISO8601 late"), None);
     }

@@ -39,7 +39,7 @@ use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use general::LineHeader;
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 use sketch::Sketch;
 use std::borrow::Cow;
 
@@ -70,19 +70,13 @@ impl<'g> LayoutContext<'g> {
 
 /// Reads a record whose first line has a known header; `None` for any other record.
 pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    if let Some(parsed) = usual::read(text, context) {
-        return Some(parsed);
+    // Most records have one line and no colours: neither is asked again.
+    if memchr2(b'\n', ansi::ESCAPE, text.as_bytes()).is_none() {
+        let by_rules = |context: &mut LayoutContext<'_>| {
+            read_by_first_bytes(text, text, context).or_else(|| wide::read(text, text, context))
+        };
+        return usual::read(text, context).or_else(|| by_rules(context));
     }
-    let parsed = read_by_rules(text, context)?;
-    // In a source with times anywhere, a line that begins with a level may have its time behind it.
-    let is_timeless = parsed.record.time.is_none() && parsed.format == Format::Text;
-    Some(match is_timeless && (context.habits.is_wide() || context.is_unknown) {
-        true => wide::with_time(parsed, first_line(text), context),
-        false => parsed,
-    })
-}
-
-fn read_by_rules<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     if ansi::has_escapes(text) {
         let plain = ansi::strip(text);
         return read_plain(&plain, context).map(owned);
@@ -209,13 +203,16 @@ fn is_starred(line: &str) -> bool {
     word.is_some_and(|word| shape::is_capital(shape::kinds_of(word)) && Level::from_word(word).is_some())
 }
 
-/// Whether the first line of a record has a time and a level.
-pub(super) fn has_level(record: &str, defaults: &TimestampDefaults) -> bool {
+/// Whether the first line of a record has a level, and one that a line below it does not only say again as the answer of a
+/// server does: `ERROR: relation "bar" does not exist` below a record with an error.
+pub(super) fn has_other_level(record: &str, below: &str, defaults: &TimestampDefaults) -> bool {
     // Each line below may ask, so only the head is read.
     let line = first_line(record);
     let head = line.get(..line.floor_char_boundary(MESSAGE_BYTES_MAX)).unwrap_or(line);
     let parsed = read_plain(head, &mut LayoutContext::alone(defaults, &mut Habits::default()));
-    parsed.is_some_and(|parsed| parsed.record.level.is_some())
+    let level = parsed.and_then(|parsed| parsed.record.level);
+    let said = below.split_once(": ").and_then(|(word, _)| Level::from_word(word));
+    level.is_some() && level != said
 }
 
 /// Whether a line without a time has a level in capitals or brackets in its header, or in a column. In a trace `Error: text` is the
@@ -267,11 +264,15 @@ pub(super) fn read_general<'a>(text: &'a str, context: &mut LayoutContext<'_>) -
 }
 
 fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let line = first_line(text);
+    read_by_first_bytes(text, first_line(text), context)
+}
+
+/// Reads a record with this first line.
+fn read_by_first_bytes<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     match *line.as_bytes().first()? {
         b'<' => with_priority(text, line, context)
             .or_else(|| timed(text, line, context))
-            .or_else(|| untimed::untimed(text, line, context)),
+            .or_else(|| untimed(text, line, context)),
         b'[' => {
             let mut sketch = Sketch::default();
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
@@ -281,7 +282,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
                 }
                 return Some(sketch.finish(text_after(text, at), Format::Kernel));
             }
-            timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
+            timed(text, line, context).or_else(|| untimed(text, line, context))
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
             if line.as_bytes().get(1).is_some_and(|byte| byte.is_ascii_digit() || *byte == b'[')
@@ -297,7 +298,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
             if let Some((sketch, message)) = dotnet::read(text) {
                 return Some(sketch.finish(message, Format::Dotnet));
             }
-            timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
+            timed(text, line, context).or_else(|| untimed(text, line, context))
         }
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
@@ -310,9 +311,14 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
     }
 }
 
+/// Reads a line that begins with a level. In a source with times anywhere, it may have its time behind that.
+fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
+    untimed::untimed(text, line, context).map(|parsed| wide::with_time(parsed, line, context))
+}
+
 /// Reads a line with a time near its start.
 fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let mut header = LineHeader::timed(line, &context.defaults)?;
+    let mut header = LineHeader::timed_as_known(line, context.full_time, &context.defaults)?;
     context.habits.note_clock(false);
     let is_usual = context.usual == Some(Format::Syslog);
     let may_be_syslog = match header.form {
@@ -336,6 +342,7 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
                 .or_else(|| late::numbered(header.line, header.after_time))
                 .or_else(|| syslog::tag_severity(header.line, header.after_time, header.at))
                 .or_else(|| late::paired(header.line, header.at))
+                .or_else(|| late::first_paired(header.line, header.at))
                 .or_else(|| late::in_brackets(header.line, header.at))
         {
             header.sketch.level(level, start, end);
@@ -386,8 +393,8 @@ fn level_of_message(line: &str, at: usize, defaults: &TimestampDefaults) -> Opti
     is_header.then_some(())?;
     let message = line.get(at..line.floor_char_boundary(at + MESSAGE_BYTES_MAX))?;
     let parsed = read_plain(message, &mut LayoutContext::alone(defaults, &mut Habits::default()))?;
-    let place = parsed.level_at?;
-    Some((parsed.record.level?, at + usize::try_from(place.start).ok()?, at + usize::try_from(place.end).ok()?))
+    let place = parsed.level_at?.bytes();
+    Some((parsed.record.level?, at + place.start, at + place.end))
 }
 
 fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext<'_>) -> Parsed<'a> {
@@ -401,13 +408,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
         return sketch.finish(below, Format::Text);
     }
     if sketch.level.is_none()
-        && let Some((level, start, end)) = late::level(header.line, header.after_time)
-            .or_else(|| syslog::mark_severity(header.line, header.after_time))
-            .or_else(|| late::in_angles(header.line, header.after_time))
-            .or_else(|| late::numbered(header.line, header.after_time))
-            .or_else(|| late::paired(header.line, header.after_time))
-            .or_else(|| late::in_brackets(header.line, header.after_time))
-            .or_else(|| late::of_number(header.line, header.after_time))
+        && let Some((level, start, end)) = late::anywhere(header.line, header.after_time)
     {
         sketch.level(level, start, end);
     }

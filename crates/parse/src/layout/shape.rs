@@ -230,6 +230,34 @@ pub(super) fn letter(letter: u8) -> Option<Level> {
     })
 }
 
+/// The level of two letters.
+pub(super) fn two_letters(first: u8, second: u8) -> Option<Level> {
+    // `In(05)` and `In(166)`, VMware's.
+    Some(match (first, second) {
+        (b'I', b'n') => Level::Info,
+        (b'D', b'b') => Level::Debug,
+        (b'N', b'o') => Level::Notice,
+        (b'W', b'a') => Level::Warn,
+        (b'E', b'r') => Level::Error,
+        (b'C', b'r') => Level::Critical,
+        (b'A', b'l') => Level::Alert,
+        (b'E', b'm') => Level::Fatal,
+        // X.Org's: `(EE)`.
+        (b'E', b'E') => Level::Error,
+        (b'W', b'W') => Level::Warn,
+        (b'I', b'I') => Level::Info,
+        _ => return None,
+    })
+}
+
+/// The level of two letters with a number of two or three digits in brackets behind them, and the length: `In(05)`, `Er(163)`.
+pub(super) fn before_a_number(text: &[u8]) -> Option<(Level, usize)> {
+    let [first, second, b'(', rest @ ..] = text else { return None };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_whole = (2..=3).contains(&digits) && matches!(rest[digits..], [b')', b' ', ..]);
+    Some((two_letters(*first, *second).filter(|_| is_whole)?, digits + 4))
+}
+
 /// The level of a word or a letter at a place for levels.
 pub(super) fn level_word(word: &str) -> Option<Level> {
     match word.as_bytes() {

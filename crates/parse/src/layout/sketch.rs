@@ -3,20 +3,19 @@
 use crate::field_pool;
 use crate::pairs::typed;
 use crate::timestamp::Stamp;
-use crate::{Format, Parsed};
+use crate::{Format, Parsed, PartPlace};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 use std::iter::once_with;
-use std::ops::Range;
 
 /// The parts that were read from a text, and their places.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch<'a> {
     pub(crate) time: Option<Ticks>,
     pub(crate) level: Option<Level>,
-    time_at: Option<Range<u32>>,
-    level_at: Option<Range<u32>>,
+    time_at: Option<PartPlace>,
+    level_at: Option<PartPlace>,
     fields: Vec<Field<'a>>,
     pub(crate) has_component: bool,
     pub(crate) has_pid: bool,
@@ -27,12 +26,12 @@ pub(crate) struct Sketch<'a> {
 impl<'a> Sketch<'a> {
     pub(crate) fn stamp(&mut self, at: usize, stamp: Stamp) {
         self.time = Some(stamp.time);
-        self.time_at = span(at, at + stamp.length);
+        self.time_at = PartPlace::of(at..at + stamp.length);
     }
 
     pub(crate) fn level(&mut self, level: Level, at: usize, end: usize) {
         self.level = Some(level);
-        self.level_at = span(at, end);
+        self.level_at = PartPlace::of(at..end);
     }
 
     /// The first name is the component; further names become fields.
@@ -98,8 +97,4 @@ impl<'a> Sketch<'a> {
         };
         Parsed { record, format, time_at: self.time_at, level_at: self.level_at }
     }
-}
-
-fn span(start: usize, end: usize) -> Option<Range<u32>> {
-    Some(u32::try_from(start).ok()?..u32::try_from(end).ok()?)
 }

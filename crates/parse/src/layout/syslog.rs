@@ -12,9 +12,9 @@
 //! adds a second name in parentheses. Text without a tag stays in the message, so `last message repeated 2 times` stays
 //! whole.
 
-use super::facility::{facility_name, named_facility, named_severity};
+use super::facility::{facility_name, may_be_named, named_facility, named_severity};
 use super::general::LineHeader;
-use super::shape::{Token, WordKind, closing, token};
+use super::shape::{Token, WordKind, before_a_number, closing, token};
 use super::sketch::Sketch;
 use crate::level_names;
 use crate::pairs::{skip_spaces, typed};
@@ -85,6 +85,11 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
         let WordKind::Group(word) = token.kind else { return None };
         return Some((named_severity(word)?, token.start, token.end));
     }
+    let word = &line.as_bytes()[at..];
+    if let Some((level, length)) = before_a_number(word) {
+        return Some((level, at, at + length));
+    }
+    may_be_named(word).then_some(())?;
     let end = scan::space(line.as_bytes(), at);
     Some((named_severity(line.get(at..end)?)?, at, end))
 }
@@ -302,6 +307,9 @@ fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
 /// The host that a relay names in words: `Message forwarded from web-1: `.
 fn forwarded<'a>(header: &mut LineHeader<'a>) -> bool {
     let rest = header.line.get(header.at..).unwrap_or_default();
+    if !rest.starts_with(['M', 'F']) {
+        return false;
+    }
     let Some(named) = ["Message forwarded from ", "Forwarded from "].iter().find_map(|words| rest.strip_prefix(*words))
     else {
         return false;
@@ -548,28 +556,27 @@ fn tag(line: &str, at: usize) -> Option<Tag<'_>> {
     // `syslogd 1.4.1:`, `-- root[2421]:` and `Microsoft Word[14413]:`
     let second = skip_spaces(bytes, first_end);
     let second_end = scan::space(bytes, second);
-    let is_dashes = line.get(at..first_end)?.bytes().all(|byte| byte == b'-');
     let word = line.get(second..second_end)?;
-    let is_version = word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.');
     let is_upper = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_uppercase);
-    let is_name = line.get(at..first_end)?.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let is_program = is_upper(at) && is_upper(second) && is_name && word.ends_with("]:");
+    let is_alphabetic = |from: usize, to: usize| bytes[from..to].iter().all(u8::is_ascii_alphabetic);
+    let is_named = is_upper(at) && is_upper(second) && is_alphabetic(at, first_end);
     // `Oracle Unified Audit[12345]:`
     let third = skip_spaces(bytes, second_end);
-    let third_end = scan::space(bytes, third);
-    if is_name
-        && is_upper(at)
-        && is_upper(second)
+    if is_named
         && is_upper(third)
         && third - second_end == 1
-        && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && is_alphabetic(second, second_end)
+        && let third_end = scan::space(bytes, third)
         && bytes.get(..third_end).is_some_and(|text| text.ends_with(b"]:"))
     {
         let found = one_word(line, third, third_end)?;
         let name_end = third + found.name.len();
         return Some(Tag { name: line.get(at..name_end)?, is_long: true, ..found });
     }
-    if first_end == at || second == first_end || !(is_dashes || is_version || is_program) || second - first_end > 1 {
+    let is_dashes = || bytes[at..first_end].iter().all(|byte| *byte == b'-');
+    let is_version = word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.');
+    let is_program = is_named && word.ends_with("]:");
+    if first_end == at || second == first_end || !(is_version || is_program || is_dashes()) || second - first_end > 1 {
         return None;
     }
     let found = one_word(line, second, second_end)?;

@@ -174,10 +174,7 @@ fn the_places_of_time_and_level_are_reported() {
         ),
     ] {
         let parsed = first(line).expect("a header");
-        let cut = |range: Option<std::ops::Range<u32>>| {
-            let range = range.expect("a place");
-            &line[range.start as usize..range.end as usize]
-        };
+        let cut = |place: Option<crate::PartPlace>| &line[place.expect("a place").bytes()];
         assert_eq!((cut(parsed.time_at), cut(parsed.level_at)), (time, level), "{line}");
     }
 }
@@ -283,8 +280,8 @@ proptest! {
             for field in &record.fields {
                 kept.push_str(&format!(" {} {}", field.name, shown(&field.value)));
             }
-            if let Some(at) = parsed.time_at.clone() {
-                kept.push_str(&format!(" {}", &line[at.start as usize..at.end as usize]));
+            if let Some(at) = parsed.time_at {
+                kept.push_str(&format!(" {}", &line[at.bytes()]));
             }
             let kept = words(&kept);
             for word in words(&line) {

@@ -16,15 +16,14 @@ use super::{Habits, LayoutContext, full_time, trailing};
 use crate::pairs::is_space;
 use crate::{Format, Parsed};
 use daytable_model::record::Level;
-use memchr::memchr2;
 
 /// Letters of a level.
 const LEVEL_MAX: usize = 11;
 
-/// Reads a line of a source that is mostly text.
+/// Reads a line without escapes, of a source that is mostly text.
 pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let bytes = text.as_bytes();
-    if context.usual != Some(Format::Text) || memchr2(b'\n', 0x1b, bytes).is_some() {
+    if context.usual != Some(Format::Text) {
         return None;
     }
     let known = context.full_time.stamp();

@@ -8,7 +8,7 @@ use super::sketch::Sketch;
 use super::{LayoutContext, is_column, is_counted, late, shape, trace};
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
-use crate::{Format, Parsed, json};
+use crate::{Format, Parsed, PartPlace, json};
 use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::TICKS_PER_DAY;
 
@@ -19,6 +19,10 @@ type LevelPlace = (Level, usize, usize);
 const WITHIN: usize = 256;
 /// Bytes of a line in which a time of day without a date begins.
 const CLOCK_WITHIN: usize = 96;
+/// Bytes of a line in which the name of a container ends.
+const LABEL_WITHIN: usize = 66;
+/// Bytes of an element in which an attribute may be its time.
+const ATTRIBUTES_WITHIN: usize = 2048;
 /// Bytes of a line without a time that may have a level.
 const LEVEL_WITHIN: usize = 80;
 /// Words of letters alone that may stand before a time.
@@ -44,7 +48,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         return None;
     }
     if let Some(parsed) = labelled(text, context) {
-        return Some(parsed);
+        return Some(with_time(parsed, line, context));
     }
     let mut sketch = Sketch::default();
     let anywhere = || {
@@ -53,6 +57,7 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
             clock(line, &context.defaults)
                 .filter(|(at, _)| context.habits.is_wide() || !line[*at..].starts_with("00:00"))
                 .or_else(|| attributes(line, &context.defaults))
+                .or_else(|| attribute(line, &context.defaults))
         })
     };
     let found = may_be_timed.then(anywhere).flatten();
@@ -151,13 +156,17 @@ fn below(text: &str, first: usize, defaults: &TimestampDefaults) -> (Option<(usi
 
 /// Whether a line has such a time.
 pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
-    stamp(line, defaults).or_else(|| clock(line, defaults)).is_some()
+    let of_element = || attributes(line, defaults).or_else(|| attribute(line, defaults));
+    stamp(line, defaults).or_else(|| clock(line, defaults)).or_else(of_element).is_some()
 }
 
 /// Adds the time that stands further within a line: any in a source with such times, and one between bars or before a colon
 /// in a new one: `ERROR: apport (pid 1234) Fri Nov 21 08:00:01 2025: text`.
 pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
     let is_wide = context.habits.is_wide();
+    if parsed.record.time.is_some() || !is_wide && !context.is_unknown {
+        return parsed;
+    }
     let is_set_off = |at: usize, end: usize| {
         let rest = line.get(end..).unwrap_or_default();
         rest.starts_with(": ") || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
@@ -170,8 +179,7 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
     if let Some((at, found)) = found {
         context.habits.note_wide();
         parsed.record.time = Some(found.time);
-        let place = u32::try_from(at).ok().zip(u32::try_from(at + found.length).ok());
-        parsed.time_at = place.map(|(start, end)| start..end);
+        parsed.time_at = PartPlace::of(at..at + found.length);
     }
     parsed
 }
@@ -215,8 +223,8 @@ fn stamp(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     any_stamp(line, defaults, WORDS_MAX)
 }
 
-/// The attributes `time` and `date` of an element: `<time="08:00:01.123+000" date="11-21-2025" …>`. Three digits behind a
-/// sign are minutes west of UTC. The time counts as read where the clock stands.
+/// The attributes `time` and `date` of an element: `<time="08:00:01.123+000" date="11-21-2025" …>`. Up to three digits behind
+/// a sign are minutes west of UTC. The time counts as read where the clock stands.
 #[cold]
 fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
     line.starts_with('<').then_some(())?;
@@ -225,7 +233,7 @@ fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)
         Some((start, line.get(start..)?.split('"').next()?))
     };
     let ((at, clock), (_, date)) = (value("time=\"")?, value("date=\"")?);
-    let (clock, zone) = match clock.rfind(['+', '-']).filter(|sign| clock.len() - sign == 4) {
+    let (clock, zone) = match clock.rfind(['+', '-']).filter(|sign| (2..=4).contains(&(clock.len() - sign))) {
         Some(sign) => {
             let west: i16 = clock.get(sign + 1..)?.parse().ok()?;
             (&clock[..sign], Some(Zone::Offset(if clock[sign..].starts_with('-') { west } else { -west })))
@@ -238,11 +246,31 @@ fn attributes(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)
     (stamp.length == both.len() && both.len() < CLOCK_WITHIN).then_some((at, Stamp { length: clock.len(), ..stamp }))
 }
 
+/// The first attribute of an element whose name speaks of a time and whose value is one: `<TimeCreated SystemTime='2025-11-21T…'/>`.
+fn attribute(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
+    if !matches!(line.as_bytes(), [b'<', b'A'..=b'Z' | b'a'..=b'z', ..]) {
+        return None;
+    }
+    let bytes = line.as_bytes().get(..line.len().min(ATTRIBUTES_WITHIN))?;
+    memchr::memchr_iter(b'=', bytes).find_map(|equals| {
+        let quote = *bytes.get(equals + 1).filter(|quote| matches!(quote, b'"' | b'\''))?;
+        let name = line.get(..equals)?.rsplit(' ').next().filter(|name| crate::time_fields::tells_time(name))?;
+        let start = equals + 2;
+        let stamp = timestamp::at_start(bytes.get(start..)?, defaults)?;
+        let is_whole = !name.is_empty() && bytes.get(start + stamp.length) == Some(&quote);
+        (is_whole && stamp.form != Form::Epoch).then_some((start, stamp))
+    })
+}
+
 /// A point in time at the very end of a line that brackets set off, or that words lead to: `text (20251121 08:00:01.123)`,
 /// `text at Fri Nov 21 08:00:01 2025.`
 fn stamp_at_end(line: &str, defaults: &TimestampDefaults) -> Option<(usize, Stamp)> {
-    let led = line.rfind(" at ").map(|at| at + " at ".len());
-    if let Some(start) = led
+    let last = line.bytes().rev().find(|byte| *byte != b'.')?;
+    // The last number, `AM`, `p.m.` or the name of a zone: other texts end otherwise.
+    let may_be_led = last.is_ascii_digit() || last.is_ascii_uppercase() || last == b'm';
+    let led = || line.rfind(" at ").map(|at| at + " at ".len());
+    if may_be_led
+        && let Some(start) = led()
         && let Some(text) =
             line.get(start..).map(|text| text.trim_end_matches('.')).filter(|text| text.len() <= CLOCK_WITHIN)
         && let Some(stamp) = timestamp::at_start(text.as_bytes(), defaults)
@@ -263,18 +291,44 @@ pub(crate) fn likely<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     line.get(at..at + stamp.length)
 }
 
+/// What a byte is to a time that stands anywhere in a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StampByte {
+    /// A digit or a capital, with which it may begin.
+    Begins,
+    /// A sign before which it may stand.
+    Border,
+    Other,
+}
+
+/// A table, because each byte of a line is asked.
+const STAMP_BYTES: [StampByte; 256] = {
+    let mut table = [StampByte::Other; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = match byte {
+            b'0'..=b'9' | b'A'..=b'Z' => StampByte::Begins,
+            b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@'
+            | b'{' | b'#' | b'!' => StampByte::Border,
+            _ => StampByte::Other,
+        };
+        byte += 1;
+    }
+    table
+};
+
 /// The first point in time with at most this many ordinary words before it.
 fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Option<(usize, Stamp)> {
     let bytes = line.as_bytes();
-    #[rustfmt::skip]
-    let is_border = |byte: u8| {
-        matches!(byte, b' ' | b'\t' | b'=' | b'(' | b'[' | b'<' | b'>' | b'"' | b'\'' | b'|' | b':' | b';' | b',' | b'@' | b'{' | b'#' | b'!')
-    };
     // `--2025-11-21 08:00:01--  text`
-    let is_ruled = |at: usize| at == 2 && bytes.starts_with(b"--");
-    let begins = |at: &usize| bytes[*at].is_ascii_digit() || bytes[*at].is_ascii_uppercase();
-    let is_set_off = |at: &usize| *at == 0 || is_border(bytes[at - 1]) || is_ruled(*at);
-    (0..bytes.len().min(WITHIN)).filter(|at| begins(at) && is_set_off(at)).find_map(|at| {
+    let mut is_set_off = true;
+    let begins = |(at, byte): (usize, &u8)| {
+        let kind = STAMP_BYTES[usize::from(*byte)];
+        let is_begun = kind == StampByte::Begins && (is_set_off || at == 2 && bytes.starts_with(b"--"));
+        is_set_off = kind == StampByte::Border;
+        is_begun.then_some(at)
+    };
+    bytes[..bytes.len().min(WITHIN)].iter().enumerate().filter_map(begins).find_map(|at| {
         let found = timestamp::at_start(bytes.get(at..)?, defaults)?;
         let is_in_element = at > 0 && bytes[at - 1] == b'>';
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric()) || is_in_element;
@@ -297,7 +351,10 @@ fn ordinary_words(text: &str) -> usize {
     let leads = [" at ", " on ", " date ", " started: "].iter().any(|end| unquoted.ends_with(end));
     let is_ordinary = |word: &str| word.trim_end_matches(':').bytes().all(|byte| byte.is_ascii_alphabetic());
     let words = || text.split([' ', '\t']).filter(|word| word.len() > 1);
-    let ordinary = words().filter(|word| is_ordinary(word)).count();
+    // `md manage:   INFO:2025-11-21 08h00.12`: the name of a level is no word of a sentence.
+    let is_level = |word: &str| shape::is_capital(shape::kinds_of(word)) && Level::from_word(word).is_some();
+    let is_word = |word: &&str| is_ordinary(word) && !is_level(word.trim_end_matches(':'));
+    let ordinary = words().filter(is_word).count();
     match leads {
         true => ordinary.saturating_sub(if ordinary < words().count() { WORDS_MAX } else { 1 }),
         false => ordinary,
@@ -394,11 +451,14 @@ fn is_cell_of_names(line: &str, start: usize) -> bool {
 
 /// The level in capitals behind a process on a host and the name of a library: `node1:1234:1240 [0] NAME INFO text`.
 fn behind_a_process(line: &str) -> Option<LevelPlace> {
-    let first = line.split(' ').next()?;
+    let first = &line[..crate::scan::space(line.as_bytes(), 0)];
+    let numbers = first.bytes().filter(|byte| *byte == b':').count();
+    if numbers < 2 {
+        return None;
+    }
     let mut parts = first.split(':');
     let is_host = parts.next().is_some_and(|host| shape::name(host) != shape::NameShape::Never);
-    let numbers = first.matches(':').count();
-    if !is_host || numbers < 2 || !parts.all(shape::is_number) {
+    if !is_host || !parts.all(shape::is_number) {
         return None;
     }
     let mut at = first.len();
@@ -420,7 +480,8 @@ fn behind_a_process(line: &str) -> Option<LevelPlace> {
 
 /// The level before the first colon where all words before it are written as names: `OpenJDK 64-Bit Server VM warning: text`.
 fn behind_names(line: &str) -> Option<LevelPlace> {
-    let (before, _) = line.split_once(": ")?;
+    let is_end = |colon: &usize| line.as_bytes().get(colon + 1) == Some(&b' ');
+    let before = line.get(..memchr::memchr_iter(b':', line.as_bytes()).find(is_end)?)?;
     let (names, word) = before.rsplit_once(' ')?;
     let is_name = |word: &str| !word.starts_with(|first: char| first.is_ascii_lowercase());
     let is_level = word.bytes().all(|byte| byte.is_ascii_lowercase()) && names.split(' ').all(is_name);
@@ -460,7 +521,9 @@ fn is_after_a_name(line: &str, start: usize) -> bool {
 
 /// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.
 fn labelled<'a>(text: &'a str, context: &LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let (label, object) = text.split_once(" | {").filter(|(label, _)| label.len() <= 64)?;
+    let bar = memchr::memchr(b'|', &text.as_bytes()[..text.len().min(LABEL_WITHIN)])?;
+    let label = text.get(..bar)?.strip_suffix(' ')?;
+    let object = text.get(bar..)?.strip_prefix("| {")?;
     let label = label.trim_ascii();
     if shape::name(label) == shape::NameShape::Never {
         return None;

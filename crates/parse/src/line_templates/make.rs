@@ -305,7 +305,7 @@ impl Places<'_> {
     fn find_time(&mut self, parsed: &Parsed<'_>, minutes_east: i64) {
         let Some(time) = parsed.record.time else { return };
         let bytes = self.text.as_bytes();
-        let reported = parsed.time_at.as_ref().map(|at| at.start as usize);
+        let reported = parsed.time_at.map(|at| at.bytes().start);
         if let Some((pattern, at)) = reported.and_then(|at| clock_pattern(self.text, at, time)) {
             self.add(at, LinePart::Time(pattern));
             return;

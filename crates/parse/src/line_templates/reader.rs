@@ -12,7 +12,7 @@ use crate::pairs::{self, typed};
 use crate::scan;
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{FullTime, TimestampDefaults, read_with};
-use crate::{Format, Parsed, field_pool, json, layout, level_names};
+use crate::{Format, Parsed, PartPlace, field_pool, json, layout, level_names};
 use daytable_model::line::{KnownTime, LevelCase};
 use daytable_model::property::is_same_text;
 use daytable_model::record::{Field, Level, Record, Value};
@@ -202,7 +202,7 @@ impl LineReader {
                     if self.format == Format::Text {
                         // The time with its zone ends before the space.
                         let stamp_end = end + memchr(b' ', bytes.get(end..)?)?;
-                        parsed.time_at = Some(0..u32::try_from(stamp_end).ok()?);
+                        parsed.time_at = PartPlace::of(0..stamp_end);
                     }
                     at = end;
                     continue;
@@ -211,7 +211,7 @@ impl LineReader {
                     let end = level_end(bytes, at, reader.rank.is_none());
                     record.level = Some(reader.level(text.get(at..end)?)?);
                     if self.format == Format::Text {
-                        parsed.level_at = Some(u32::try_from(at).ok()?..u32::try_from(end).ok()?);
+                        parsed.level_at = PartPlace::of(at..end);
                     }
                     at = end;
                     continue;

@@ -9,7 +9,7 @@ use crate::names::{self, Role, role_of};
 use crate::pairs::{PairValue, pair_at, skip_spaces};
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{FullTime, TimestampDefaults};
-use crate::{Format, Parsed, envelope, layout, level_names};
+use crate::{Format, Parsed, PartPlace, envelope, layout, level_names};
 use daytable_model::line::KnownTime;
 use daytable_model::record::{Field, Value};
 use std::borrow::Cow;
@@ -290,8 +290,8 @@ impl<'a> ReaderPlan<'_, 'a> {
     /// A line as the usual path of text reads it: time, level, component, message, pairs.
     fn usual_text(&mut self) -> Option<()> {
         let (text, parsed) = (self.text, self.parsed);
-        let stamp = parsed.time_at.as_ref().filter(|at| at.start == 0).map(|at| at.end as usize)?;
-        let level_at = parsed.level_at.as_ref().map(|at| at.start as usize..at.end as usize)?;
+        let stamp = parsed.time_at.map(PartPlace::bytes).filter(|at| at.start == 0)?.end;
+        let level_at = parsed.level_at?.bytes();
         if level_at.start != stamp + 1 || !matches!(text.as_bytes().get(10), Some(b'T')) {
             return None;
         }

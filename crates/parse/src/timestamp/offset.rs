@@ -29,7 +29,7 @@ pub(crate) fn offset(text: &[u8]) -> Option<(i64, usize)> {
 
 /// Whether the text before `rest` ends at a word border.
 pub(super) fn ends_word(rest: &[u8]) -> bool {
-    rest.first().is_none_or(|byte| matches!(byte, b' ' | b'\t' | b']' | b')' | b',' | b':' | b'|'))
+    rest.first().is_none_or(|byte| matches!(byte, b' ' | b'\t' | b']' | b')' | b'>' | b',' | b':' | b'|'))
 }
 
 /// The number of two digits.

@@ -21,7 +21,7 @@ const ZONES_APART: i64 = 2;
 impl<'a> LineHeader<'a> {
     /// Whether a line has a time near its start. Cheaper than reading the header.
     pub(in crate::layout) fn is_timed(line: &'a str, defaults: &TimestampDefaults) -> bool {
-        let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
+        let mut header = LineHeader::at(line, beginning(line.as_bytes()));
         let (mut is_numbered, mut is_cell) = (false, false);
         for place in 0..=LEAD_MAX {
             if header.stamp_at(header.at, defaults).is_some()
@@ -111,13 +111,19 @@ impl<'a> LineHeader<'a> {
     #[inline]
     pub(in crate::layout) fn stamp_at(&self, at: usize, defaults: &TimestampDefaults) -> Option<Stamp> {
         let stamp = self.read_stamp(self.bytes().get(at..)?, defaults)?;
+        self.is_border(at, &stamp).then_some(stamp)
+    }
+
+    /// Whether a word ends where the timestamp at `at` does.
+    #[inline]
+    pub(super) fn is_border(&self, at: usize, stamp: &Stamp) -> bool {
         match self.bytes().get(at + stamp.length) {
-            _ if self.by_clock && is_in_thousands(self.bytes().get(at + stamp.length..)?) => None,
-            None | Some(b' ' | b'\t' | b'|' | b',' | b';') => Some(stamp),
-            Some(b':') if stamp.form != Form::Epoch => Some(stamp),
+            _ if self.by_clock && self.bytes().get(at + stamp.length..).is_some_and(is_in_thousands) => false,
+            None | Some(b' ' | b'\t' | b'|' | b',' | b';') => true,
+            Some(b':') if stamp.form != Form::Epoch => true,
             // `1763712001: text`, at the very start.
-            Some(b':') if at == 0 && self.bytes().get(stamp.length + 1) == Some(&b' ') => Some(stamp),
-            _ => None,
+            Some(b':') => at == 0 && self.bytes().get(stamp.length + 1) == Some(&b' '),
+            _ => false,
         }
     }
 
@@ -385,6 +391,13 @@ fn is_bar(line: &str, token: &Token<'_>) -> bool {
 /// Whether thousandths go on behind a comma: `00:00:01.234,567` counts from the start of a device.
 fn is_in_thousands(after: &[u8]) -> bool {
     matches!(after, [b',', b'0'..=b'9', ..])
+}
+
+/// The place at which the header of a line begins: behind spaces, and behind the sign of a device whose clock is in doubt
+/// (`*Nov 21 08:00:01.123: %LINK-3-UPDOWN: text`).
+pub(super) fn beginning(bytes: &[u8]) -> usize {
+    let at = skip_spaces(bytes, 0);
+    at + usize::from(matches!(bytes.get(at..), Some([b'*' | b'.', b'A'..=b'Z', b'a'..=b'z', ..])))
 }
 
 /// A date without a time, next to a time with the same date.

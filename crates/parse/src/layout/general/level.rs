@@ -12,12 +12,13 @@ use daytable_model::record::{Field, Level};
 const BEFORE_LEVEL_MAX: usize = 6;
 
 impl<'a> LineHeader<'a> {
-    /// Searches a level after the time. If there is one, the tokens before it belong to the header.
-    pub(super) fn find_level(&mut self) {
+    /// Searches a level after the time, from the token `first` on. If there is one, the tokens before it belong to the header.
+    pub(super) fn find_level(&mut self, first: Option<Token<'a>>) {
         let mut before: [Option<Token<'a>>; BEFORE_LEVEL_MAX] = [None; BEFORE_LEVEL_MAX];
         let (mut at, mut plain, mut dash) = (self.at, 0, self.mark == b',' || self.mark == b':');
         for place in 0..=BEFORE_LEVEL_MAX {
-            let Some(token) = token(self.line, at) else { return };
+            let next = if place == 0 { first } else { token(self.line, at) };
+            let Some(token) = next else { return };
             // `PHP Warning: text`: capitals before the level name the source of the warning.
             let is_named = place == 1 && token.mark == b':' && before[0].is_some_and(|first| is_capital(first.kinds));
             let may_be_small = plain == 0 && (place == 0 || dash || is_named);
@@ -76,6 +77,9 @@ impl<'a> LineHeader<'a> {
     /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:` or `name.INFO`.
     fn joined_level(&mut self, token: &Token<'a>) -> bool {
         let WordKind::Word(joined) = token.kind else { return false };
+        if token.kinds & kinds::UPPER == 0 {
+            return false;
+        }
         if token.mark != b','
             && token.kinds & kinds::DOT != 0
             && let Some((channel, word)) = joined.rsplit_once('.')

@@ -24,7 +24,7 @@ use super::habits::Habits;
 use super::shape::{Token, WordKind, token};
 use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
-use crate::timestamp::{Form, TimestampDefaults};
+use crate::timestamp::{Form, FullTime, TimestampDefaults};
 use daytable_model::record::Level;
 
 /// Bytes of a line in which a time of day without a date begins.
@@ -53,17 +53,32 @@ pub(super) struct LineHeader<'a> {
 impl<'a> LineHeader<'a> {
     /// The header of a line with a time near its start.
     pub(super) fn timed(line: &'a str, defaults: &TimestampDefaults) -> Option<LineHeader<'a>> {
-        let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
+        let mut header = LineHeader::at(line, lead::beginning(line.as_bytes()));
         header.time(defaults)?;
+        Some(header)
+    }
+
+    /// The same, where the full time at the start of the line may be known.
+    #[inline]
+    pub(super) fn timed_as_known(
+        line: &'a str,
+        known: FullTime,
+        defaults: &TimestampDefaults,
+    ) -> Option<LineHeader<'a>> {
+        let mut header = LineHeader::at(line, 0);
+        match known.stamp().filter(|stamp| header.is_border(0, stamp)) {
+            Some(stamp) => header.take_stamp(stamp),
+            None => return LineHeader::timed(line, defaults),
+        }
         Some(header)
     }
 
     /// The header of a line with a time of day and a level, and no date.
     pub(super) fn clocked(line: &'a str, defaults: &TimestampDefaults, habits: &Habits) -> Option<LineHeader<'a>> {
         let begins = line.as_bytes().get(..line.len().min(CLOCK_WITHIN))?;
-        let is_clock = |digits: &[u8]| digits[0].is_ascii_digit() && digits[1] == b':' && digits[2].is_ascii_digit();
-        memchr::memchr(b':', begins)?;
-        begins.windows(3).any(is_clock).then_some(())?;
+        let is_digit = |at: usize| begins.get(at).is_some_and(u8::is_ascii_digit);
+        let is_clock = |colon: usize| colon > 0 && is_digit(colon - 1) && is_digit(colon + 1);
+        memchr::memchr_iter(b':', begins).any(is_clock).then_some(())?;
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         header.by_clock = true;
         header.time(defaults)?;
@@ -118,7 +133,7 @@ impl<'a> LineHeader<'a> {
     pub(super) fn untimed(line: &'a str, at: usize, level: (Level, usize, usize), habits: &Habits) -> LineHeader<'a> {
         let mut header = LineHeader::at(line, at);
         header.sketch.level(level.0, level.1, level.2);
-        header.read_rest(habits);
+        header.read_rest(None, habits);
         header
     }
 
@@ -142,10 +157,11 @@ impl<'a> LineHeader<'a> {
         if self.flag() {
             return;
         }
+        let first = token(self.line, self.at);
         if self.sketch.level.is_none() {
-            self.find_level();
+            self.find_level(first);
         }
-        self.read_rest(habits);
+        self.read_rest(first, habits);
     }
 
     /// `id node component state 1084680778 1 text`: where columns end in seconds since the epoch and a number, the

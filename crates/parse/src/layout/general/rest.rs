@@ -11,7 +11,8 @@ use memchr::memmem;
 const TOKENS_MAX: usize = 8;
 
 impl<'a> LineHeader<'a> {
-    pub(super) fn read_rest(&mut self, habits: &Habits) {
+    /// Reads it. `known` is the token after the time, as far as it was read before.
+    pub(super) fn read_rest(&mut self, known: Option<Token<'a>>, habits: &Habits) {
         let has_level = self.sketch.level.is_some();
         let mut groups: [Option<Token<'a>>; 4] = [None; 4];
         let mut held = 0;
@@ -19,7 +20,8 @@ impl<'a> LineHeader<'a> {
         let (mut dashes, mut is_column) = (0, false);
         for _ in 0..TOKENS_MAX {
             self.skip();
-            let Some(token) = token(self.line, self.at) else { break };
+            let is_known = known.is_some_and(|known| known.start == self.at);
+            let Some(token) = (if is_known { known } else { token(self.line, self.at) }) else { break };
             match token.kind {
                 WordKind::Dash => {
                     self.at = token.end;
