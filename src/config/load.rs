@@ -103,9 +103,10 @@ impl Config {
         appended.apply(file.get_mut(), |_, _| ());
         let table = file.get_ref();
         let first_error = errors.iter().map(|error| error.span().unwrap_or_default().start).min();
+        let is_twice = errors.iter().any(|error| text.get(error.span().unwrap_or_default()) == Some(DATA_DIR));
         let is_sure = match table.get(DATA_DIR) {
             Some(value) if value.span().start > text.len() => true,
-            Some(value) => first_error.is_none_or(|at| value.span().end <= at),
+            Some(value) => !is_twice && first_error.is_none_or(|at| value.span().end <= at),
             None => {
                 first_error.is_none() && !table.keys().any(|key| did_you_mean(key.get_ref(), &[DATA_DIR]).is_some())
             }

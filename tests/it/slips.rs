@@ -83,7 +83,7 @@ const IDLE: [(&str, &[&str]); 43] = [
         &[
             "query disk full",
             "count --data DATA --by level disk --json full today",
-            "tail it's full",
+            "tail job 7 failed",
             "export disk full -n 1",
         ],
     ),
