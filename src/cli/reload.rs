@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         output.json(&reloaded)?;
         return output.flush();
     }
-    if reloaded.changed.is_empty() {
+    if reloaded.changed.is_empty() && reloaded.needs_restart.is_empty() {
         output.line("nothing has changed")?;
     }
     for change in &reloaded.changed {
