@@ -3,7 +3,7 @@
 use super::args::{DataArgs, day_table};
 use super::exit::CliError;
 use super::folder::{DataFolder, RuleArgs, StepBar, ask_daemon};
-use super::output::{self, bytes};
+use super::output::{self, bytes, counted};
 use daytable_lifecycle::ArchiveRequirement;
 use daytable_lifecycle::executor::ArchiveOutcome;
 use daytable_model::key::DayTable;
@@ -21,7 +21,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.rules.data_dir(&args.data)?;
+    let data_dir = args.rules.located(&args.data)?.data_dir;
     let outcome: ArchiveOutcome = match DataFolder::open(&data_dir, || args.rules.offline_config(&data_dir))? {
         // The name of a day-table has only letters and digits.
         DataFolder::Daemon(control) => ask_daemon(control, &format!("/-/archive?table={}", args.table), "")?,
@@ -36,13 +36,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         })?,
     };
     let ArchiveOutcome { table, rows, bytes: size, archive } = outcome;
-    let size = bytes(size);
+    let (rows, size) = (counted(rows, "row"), bytes(size));
     let goes_on = match args.table.end() > now() {
         true => "; its period continues: daytable adds the records to come after its end",
         false => "",
     };
     output::print(match archive {
-        Some(place) => format!("archived {table} at {place}: {rows} rows, {size}{goes_on}"),
-        None => format!("sealed {table}: {rows} rows, {size}; its table asks for no archive{goes_on}"),
+        Some(place) => format!("archived {table} at {place}: {rows}, {size}{goes_on}"),
+        None => format!("sealed {table}: {rows}, {size}; its table asks for no archive{goes_on}"),
     })
 }

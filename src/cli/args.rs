@@ -3,7 +3,7 @@
 use super::asked::AskedDaemon;
 use super::exit::CliError;
 use super::hint::hint;
-use super::locate::{self, load_config, load_named_config};
+use super::locate::{self, Located, load_config, load_named_config, located, located_despite};
 use super::zone::ReaderZone;
 use crate::config::{AccountConfig, Config, ConfigError, TableConfig};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
@@ -49,6 +49,11 @@ impl DataArgs {
         }
     }
 
+    /// The data folder and the configuration in `file` of a command that can do without its settings.
+    pub(super) fn located(&self, file: Option<&Path>) -> Result<Located, CliError> {
+        located(self.given.as_deref(), file)
+    }
+
     /// Opens the folder to read, beside a running daemon or without one.
     pub(super) fn reader(&self) -> Result<Reader, StoreError> {
         Reader::open(&self.dir())
@@ -67,9 +72,8 @@ pub(super) struct FolderArgs {
 
 impl FolderArgs {
     /// The data folder, and the configuration that the command names.
-    pub(super) fn named(&self) -> Result<(PathBuf, Option<Config>), ConfigError> {
-        let config = load_named_config(self.config.as_deref())?;
-        Ok((self.data.dir_of(config.as_ref()), config))
+    pub(super) fn located(&self) -> Result<Located, CliError> {
+        self.data.located(self.config.as_deref())
     }
 }
 
@@ -101,6 +105,19 @@ impl DaemonArgs {
     /// The data folder. With `--data`, the configuration is not read.
     pub(super) fn data_dir(&self) -> Result<PathBuf, ConfigError> {
         self.data_dir.clone().map_or_else(|| Ok(self.config()?.data_dir), Ok)
+    }
+
+    /// The data folder, and the configuration unless it is wrong, for a command that can do without its settings.
+    pub(super) fn located(&self) -> Result<Located, CliError> {
+        match self.config() {
+            Ok(config) => Ok(Located { data_dir: config.data_dir.clone(), named: Some(config), is_wrong: false }),
+            Err(error) => located_despite(error, self.data_dir.as_deref(), self.named_file()),
+        }
+    }
+
+    /// The file of the configuration, if any.
+    pub(super) fn named_file(&self) -> Option<&Path> {
+        self.file.as_deref().or(locate::installed_file())
     }
 }
 
@@ -244,20 +261,21 @@ impl ReadSources {
         if lake.lake.is_some() {
             return Ok(RecordStores::Folder(self.open_or(lake)?.into()));
         }
-        let named = load_named_config(self.config.as_deref())?;
-        let denied = match self.open_named(named.clone()) {
+        let located = self.data.located(self.config.as_deref())?;
+        let refused = match self.open_located(&located) {
             Ok(sources) => return Ok(RecordStores::Folder(sources.into())),
-            Err(error) if is_denied(&error) => error,
+            // A running daemon has the settings that a wrong file does not say.
+            Err(error) if is_denied(&error) || located.is_wrong => error,
             Err(error) => return Err(error),
         };
-        match locate::connect(&self.data.dir_of(named.as_ref()), named.as_ref()) {
+        match locate::connect(&located.data_dir, located.named.as_ref()) {
             Ok(Some(control)) => Ok(RecordStores::Daemon(AskedDaemon {
                 control,
                 has_archives: !self.no_archived,
                 has_remote: !self.local,
                 is_quiet: self.quiet,
             })),
-            _ => Err(denied),
+            _ => Err(refused),
         }
     }
 
@@ -280,12 +298,12 @@ impl ReadSources {
 
     /// Opens all of them.
     pub(super) fn open(&self) -> Result<OpenSources, CliError> {
-        self.open_named(load_named_config(self.config.as_deref())?)
+        self.open_located(&self.data.located(self.config.as_deref())?)
     }
 
-    fn open_named(&self, named: Option<Config>) -> Result<OpenSources, CliError> {
-        let data_dir = self.data.dir_of(named.as_ref());
-        let is_remote = named.as_ref().is_some_and(|config| config.store.remote().is_some());
+    fn open_located(&self, located: &Located) -> Result<OpenSources, CliError> {
+        let data_dir = located.data_dir.clone();
+        let is_remote = located.named.as_ref().is_some_and(|config| config.store.remote().is_some());
         let reader = match Reader::open(&data_dir) {
             // Any host may ask a remote store, which has all records.
             Err(StoreError::NoStore(_)) if is_remote && !self.local && self.data.given.is_none() => {
@@ -293,12 +311,19 @@ impl ReadSources {
             }
             reader => reader?,
         };
-        let config = named.or_else(|| locate::config_of(&data_dir));
+        let config = located.config();
         let remote = match &config {
             _ if self.local => None,
             Some(config) => {
                 let remote = config.store.remote();
                 remote.map(|remote| remote::connect(&remote.account, QUERY_PATIENCE)).transpose()?
+            }
+            None if located.is_wrong && reader.is_outbox()? => {
+                return Err(CliError::Unavailable(
+                    "the records of this data folder are in a remote store, and the configuration that says which one is wrong: \
+                     correct it, or read by --local the rows that wait here"
+                        .into(),
+                ));
             }
             None if reader.is_outbox()? => Some(remote_of_environment()?),
             None => None,
@@ -496,8 +521,13 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// A day-table, such as Log20261121.
-pub(super) fn day_table(name: &str) -> Result<DayTable, KeyError> {
-    DayTable::parse(name)
+pub(super) fn day_table(name: &str) -> Result<DayTable, String> {
+    DayTable::parse(name).map_err(|error| {
+        let date: String = name.chars().filter(|letter| !matches!(letter, '-' | '/' | '.')).collect();
+        let table =
+            DayTable::parse(&format!("Log{date}")).map_or_else(|_| "Log20261121".into(), |table| table.to_string());
+        format!("{error}, such as {table}: `daytable tables` lists those that are there")
+    })
 }
 
 /// The name of a configured table.

@@ -2,7 +2,7 @@
 
 use super::args::DataArgs;
 use super::exit::CliError;
-use super::output;
+use super::output::{self, counted};
 use daytable_model::path_text::PathText;
 use daytable_store::{BackedUp, SealedFiles, backup};
 use std::path::PathBuf;
@@ -23,7 +23,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let sealed = if args.copy { SealedFiles::Copied } else { SealedFiles::Linked };
     let BackedUp { commit, files, bytes_copied, bytes_linked } = backup(&args.data.dir(), &args.folder, sealed)?;
     output::print(format_args!(
-        "{}: {files} files of days as of commit {commit}, {bytes_copied} bytes copied, {bytes_linked} linked",
-        args.folder.escaped()
+        "{}: {} of days as of commit {commit}, {} copied, {bytes_linked} linked",
+        args.folder.escaped(),
+        counted(files, "file"),
+        counted(bytes_copied, "byte")
     ))
 }

@@ -12,7 +12,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::time::now;
 use daytable_parse::{Zone, host_zone_doubt};
 use daytable_query::{Archives, Stores};
-use daytable_store::{Reader, private_file};
+use daytable_store::{Reader, StoreError, private_file};
 use std::path::PathBuf;
 
 /// What to do about a doubtful zone of the host.
@@ -114,7 +114,15 @@ fn identities(config: &Config, is_probed: bool) -> Result<(), CliError> {
 
 /// Evaluates each rule once on the data folder, beside a daemon or without one.
 fn evaluate(config: &Config) -> Result<(), CliError> {
-    let reader = Reader::open(&config.data_dir)?;
+    let reader = match Reader::open(&config.data_dir) {
+        Err(StoreError::NoStore(folder)) => {
+            let rules = config.alert_rules.len();
+            let rules = if rules == 1 { "1 rule is".into() } else { format!("{rules} rules are") };
+            let why = "is no data folder yet, and the first start of a daemon makes it";
+            return output::print(format_args!("alerts: {rules} good and not tried: {} {why}", folder.escaped()));
+        }
+        reader => reader?,
+    };
     let archives = Archives::Read(config.archives.clone());
     let (stores, mut failed) = (Stores::local(&reader, &archives), Vec::new());
     for rule in &config.alert_rules {

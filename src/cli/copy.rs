@@ -9,7 +9,7 @@
 
 use super::args::table_name;
 use super::exit::CliError;
-use super::output::Output;
+use super::output::{Output, counted};
 use crate::config::{AccountConfig, Config};
 use crate::remote::{self, WORK_PATIENCE};
 use daytable_model::key::TableName;
@@ -91,11 +91,12 @@ fn copy(args: &Args, from: &CopyEnd, to: &CopyEnd) -> Result<(), CliError> {
         })?;
         rows += copied.rows;
         let how = if copied.was_done { "was copied before" } else { "copied and compared" };
-        output.line(format_args!("{table}  {how}: {} rows, checksum {}", copied.rows, copied.content))?;
+        output.line(format_args!("{table}  {how}: {}, checksum {}", counted(copied.rows, "row"), copied.content))?;
         output.flush()?;
     }
     bar.finish_and_clear();
-    output.line(format_args!("{} tables with {rows} rows are at {}", tables.len(), to.name))?;
+    let (is, tables) = (if tables.len() == 1 { "is" } else { "are" }, counted(tables.len() as u64, "table"));
+    output.line(format_args!("{tables} with {} {is} at {}", counted(rows, "row"), to.name))?;
     output.flush()
 }
 

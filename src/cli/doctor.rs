@@ -7,8 +7,8 @@
 //! * `warn`: daytable works, but may not always.
 //! * `fail`: daytable does not work.
 //!
-//! The exit code is 0 where no check fails, else 69; a wrong configuration ends with 78. Each of the [`checks`] is a function of
-//! what it examines.
+//! A wrong configuration is a check that fails, and the checks that need no settings go on. The exit code is 0 where no check fails,
+//! else 69. Each of the [`checks`] is a function of what it examines.
 
 mod checks;
 mod files;
@@ -18,6 +18,7 @@ mod times;
 
 use super::args::{DaemonArgs, JsonArgs};
 use super::exit::CliError;
+use super::locate;
 use super::output::Output;
 use serde::Serialize;
 
@@ -64,7 +65,13 @@ impl CheckResult {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let results = checks::all(&args.daemon.config()?);
+    let results = match args.daemon.config() {
+        Ok(config) => checks::all(&config),
+        Err(error) => {
+            let folder = locate::folder_despite(args.daemon.data_dir.as_deref(), args.daemon.named_file());
+            checks::without_settings(folder.as_deref(), &error)
+        }
+    };
     let mut output = Output::new();
     for result in &results {
         if args.output.json {

@@ -9,9 +9,8 @@ use super::args::{DataArgs, day_table};
 use super::control::Control;
 use super::exit::CliError;
 use super::folder::DataFolder;
-use super::locate::{config_of, load_named_config};
-use super::output::{self, Output, asked, can_ask};
-use crate::config::Config;
+use super::locate::{Located, load_named_config};
+use super::output::{self, Output, asked, can_ask, counted};
 use daytable_intake::glob::Pattern;
 use daytable_lifecycle::listing::table_list;
 use daytable_lifecycle::progress::ProgressSnapshot;
@@ -103,9 +102,9 @@ fn bytes_to_free(text: &str) -> Result<ByteSize, String> {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = load_named_config(args.config.as_deref())?;
-    let data_dir = args.data.dir_of(config.as_ref());
-    let listed = list(&data_dir)?;
+    let located = args.data.located(args.config.as_deref())?;
+    let data_dir = &located.data_dir;
+    let listed = list(data_dir)?;
     let tables = match args.is_by_rule() {
         true => {
             let end = time::now().minus(args.older_than.unwrap_or_default());
@@ -131,7 +130,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         lines.iter().try_for_each(|line| output.line(format_args!("would drop {line}")))?;
         if args.is_by_rule() {
             let bytes = tables.iter().filter_map(|table| bytes_of(table, &listed, args.archives)).sum();
-            let days = if tables.len() == 1 { "1 day".into() } else { format!("{} days", tables.len()) };
+            let days = counted(tables.len() as u64, "day");
             output.line(format_args!("{} in all, of {days}", output::bytes(bytes)))?;
         }
         return output.flush();
@@ -141,19 +140,19 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     for table in &tables {
         let is_archive = listed.iter().any(|listed| listed.is_archive() && listed.table == table.to_string());
-        let removed = drop_table(&data_dir, table, args, config.as_ref())?;
+        let removed = drop_table(&located, table, args)?;
         if !(args.archives && is_archive) {
             output::print(format_args!("dropped {table}"))?;
         }
         if let Some(RemovedArchives { archives, archive_bytes, are_swept_later }) = removed {
-            let plural = if archives == 1 { "" } else { "s" };
+            let archives = counted(archives, "archive");
             let bytes = output::bytes(archive_bytes);
             let later = if are_swept_later {
                 "; the Delta table lost them, and the files go when a day is archived a day from now"
             } else {
                 ""
             };
-            output::print(format_args!("removed {archives} archive{plural} of {table}, {bytes}{later}"))?;
+            output::print(format_args!("removed {archives} of {table}, {bytes}{later}"))?;
         }
     }
     Ok(())
@@ -195,8 +194,8 @@ fn older_tables(listed: &[ListedTable], end: Ticks, name: Option<&Pattern>, with
 /// The first of these day-tables, until they have as many bytes together. Without this many bytes, all of them.
 fn oldest_with(tables: Vec<DayTable>, listed: &[ListedTable], bytes: u64, with_archives: bool) -> Vec<DayTable> {
     let mut had = 0;
-    let counted = tables.into_iter().filter_map(|table| Some((bytes_of(&table, listed, with_archives)?, table)));
-    let needed = counted.take_while(|(of_table, _)| {
+    let sized = tables.into_iter().filter_map(|table| Some((bytes_of(&table, listed, with_archives)?, table)));
+    let needed = sized.take_while(|(of_table, _)| {
         let is_needed = had < bytes;
         had += of_table;
         is_needed
@@ -217,8 +216,7 @@ fn describe(table: &DayTable, listed: &[ListedTable], with_archives: bool) -> St
     };
     let rows = match listed.rows {
         None => "its rows were not counted".into(),
-        Some(1) => "1 row".into(),
-        Some(rows) => format!("{rows} rows"),
+        Some(rows) => counted(rows, "row"),
     };
     let times = match (&listed.first_time, &listed.last_time) {
         (Some(first), Some(last)) => format!(", from {first} to {last}"),
@@ -257,14 +255,14 @@ fn confirm(lines: &[String], args: &Args) -> Result<(), CliError> {
 }
 
 /// Drops a day-table; with archives, gives those that were removed.
-fn drop_table(
-    data_dir: &Path,
-    table: &DayTable,
-    args: &Args,
-    config: Option<&Config>,
-) -> Result<Option<RemovedArchives>, CliError> {
+fn drop_table(located: &Located, table: &DayTable, args: &Args) -> Result<Option<RemovedArchives>, CliError> {
     let Args { without_archive, archives, .. } = *args;
-    match DataFolder::open_to_drop(data_dir, || Ok(config.cloned().or_else(|| config_of(data_dir))))? {
+    let settings = || match archives && located.is_wrong {
+        // Archives are reached by settings.
+        true => Ok(load_named_config(args.config.as_deref())?),
+        false => Ok(located.config()),
+    };
+    match DataFolder::open_to_drop(&located.data_dir, settings)? {
         DataFolder::Daemon(control) => {
             // The name of a day-table has only letters and digits.
             let without_archive = if without_archive { "&without_archive=true" } else { "" };

@@ -107,6 +107,9 @@ pub enum CliError {
     /// The data folder failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The configuration is wrong, and does not say which data folder is meant.
+    #[error("the configuration is wrong, and does not say which data folder is meant:\n{0}")]
+    UnknownFolder(ConfigError),
     /// A table store failed.
     #[error(transparent)]
     Tables(#[from] TableError),
@@ -125,6 +128,16 @@ pub enum CliError {
     /// Files could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// Some of several files were not imported, or not to their end. Each was named.
+    #[error("{files} of {of} files could not be read to the end")]
+    Unimported {
+        /// How many.
+        files: usize,
+        /// Of how many.
+        of: usize,
+        /// The error of the first one, which has the exit code.
+        first: Box<CliError>,
+    },
     /// A step of the lifecycle failed.
     #[error(transparent)]
     Step(#[from] StepError),
@@ -166,7 +179,7 @@ impl CliError {
             CliError::Adopt(AdoptError::Io { source, .. }) => of_io(source),
             CliError::Adopt(_) => Exit::Data,
             CliError::NotFound(_) => Exit::NoInput,
-            CliError::Config(_) => Exit::Config,
+            CliError::Config(_) | CliError::UnknownFolder(_) => Exit::Config,
             CliError::Query(_)
             | CliError::Usage(_)
             | CliError::Follow(FollowError::Endless(_) | FollowError::Joined(_))
@@ -186,6 +199,7 @@ impl CliError {
             CliError::Daemon(error) => of_daemon(error),
             CliError::Import(ImportError::Read { source, .. }) => of_io(source),
             CliError::Import(_) => Exit::Unavailable,
+            CliError::Unimported { first, .. } => first.exit(),
             CliError::Control(ControlError::Socket { source, .. }) => match of_io(source) {
                 Exit::NoPerm => Exit::NoPerm,
                 _ => Exit::Unavailable,
@@ -208,6 +222,9 @@ impl CliError {
         let step = match self {
             CliError::Input { path, source } | CliError::Write { path, source } => return of_path(path, source),
             CliError::Adopt(AdoptError::Io { path, source }) => return of_path(path, source),
+            CliError::UnknownFolder(_) => {
+                "name the data folder by --data, and this command does without the configuration"
+            }
             CliError::Config(ConfigError::Read { path, source }) => match source.kind() {
                 io::ErrorKind::NotFound => "`daytable config >daytable.toml` writes one with every key",
                 io::ErrorKind::PermissionDenied => return of_path(path, source),

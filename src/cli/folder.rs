@@ -11,7 +11,7 @@
 use super::args::{DataArgs, rules_of_config};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
-use super::locate::{self, load_named_config};
+use super::locate::{self, Located, load_named_config};
 use crate::config::Config;
 use daytable_lifecycle::progress::StepProgress;
 use daytable_lifecycle::{Executor, LifecycleLimits, LifecycleProgress, TableRule, rules_of_last_run};
@@ -31,18 +31,13 @@ pub(super) struct RuleArgs {
 
 impl RuleArgs {
     /// The data folder, which is that of the named configuration, unless the command names the folder, too.
-    pub(super) fn data_dir(&self, data: &DataArgs) -> Result<PathBuf, CliError> {
-        Ok(data.dir_of(self.config()?.as_ref()))
+    pub(super) fn located(&self, data: &DataArgs) -> Result<Located, CliError> {
+        data.located(self.config.as_deref())
     }
 
     /// The named configuration, or the installed one if it is that of `data_dir`.
     pub(super) fn offline_config(&self, data_dir: &Path) -> Result<Option<Config>, CliError> {
-        Ok(self.config()?.or_else(|| locate::config_of(data_dir)))
-    }
-
-    /// The named configuration, if any.
-    pub(super) fn config(&self) -> Result<Option<Config>, CliError> {
-        Ok(load_named_config(self.config.as_deref())?)
+        Ok(load_named_config(self.config.as_deref())?.or_else(|| locate::config_of(data_dir)))
     }
 }
 

@@ -42,8 +42,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     if let Some(address) = args.address {
         return over_tcp(address, path, args.timeout).map_err(|error| unhealthy(format!("{address}: {error}")));
     }
-    let config = args.daemon.config()?;
-    let socket = daytable_store::control_socket(&config.data_dir);
+    let located = args.daemon.located()?;
+    let socket = daytable_store::control_socket(&located.data_dir);
     let by_socket = match over_unix(&socket, path, args.timeout) {
         // The folder that was named has no daemon: whoever listens at the address is another one.
         Err(HealthError::NotReached(error))
@@ -54,7 +54,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         Err(HealthError::NotReached(error)) => format!("{}: {error}", socket.escaped()),
         answered => return answered.map_err(|error| unhealthy(error.to_string())),
     };
-    let address = reachable(&config).ok_or_else(|| unhealthy(by_socket.clone()))?;
+    // A wrong configuration says no address.
+    let address = located.named.as_ref().and_then(reachable).ok_or_else(|| unhealthy(by_socket.clone()))?;
     let answered = over_tcp(address, path, args.timeout);
     answered.map_err(|error| unhealthy(format!("{by_socket}; {address}: {error}")))
 }

@@ -5,13 +5,13 @@ use super::control::Control;
 use super::exit::CliError;
 use super::hint::hint;
 use super::join::{DROP_IN, is_local};
-use super::locate::{config_of, connect, load_named_config};
-use super::output::{Output, TextTable, bytes};
+use super::locate::{Located, config_of, connect, load_named_config, no_daemon};
+use super::output::{Output, TextTable, bytes, counted};
 use crate::config::{Config, HostsConfig, Listen};
 use crate::http::{HostLine, InviteLine};
 use clap::Subcommand;
 use daytable_forward::intake::{ListedHost, invite};
-use daytable_model::safe_text::percent_encoded;
+use daytable_model::safe_text::{SafeLines, percent_encoded};
 use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
 use daytable_store::{Reader, Store, StoreError, StoreOptions};
 use std::path::{Path, PathBuf};
@@ -207,20 +207,26 @@ fn change(args: &NameArgs, what: &str) -> Result<(), CliError> {
 }
 
 fn list(args: &Args) -> Result<(), CliError> {
-    let config = load_named_config(args.config.as_deref())?;
-    let data_dir = args.data.dir_of(config.as_ref());
     let mut output = Output::new();
     if args.forget.is_some() {
-        return shared(args, config.as_ref(), &mut output);
+        return shared(args, load_named_config(args.config.as_deref())?.as_ref(), &mut output);
     }
+    let Located { data_dir, named: config, is_wrong } = args.data.located(args.config.as_deref())?;
+    if is_wrong {
+        hint("  daytables that share a remote store with this one, if any, are not listed");
+    }
+    let is_running = !matches!(connect(&data_dir, config.as_ref()), Ok(None));
     let hosts = hosts(&data_dir, config.as_ref());
     match hosts {
         Ok(hosts) => {
+            if !is_running && !hosts.is_empty() {
+                hint(format_args!("daytable: {}. The list is as of its end", SafeLines(no_daemon(&data_dir))));
+            }
             for host in &hosts {
                 if args.output.json {
                     output.json(host)?;
                 } else {
-                    output.line(shown(host, namesakes(&hosts, host)))?;
+                    output.line(shown(host, namesakes(&hosts, host), is_running))?;
                 }
             }
             let is_shared = config.as_ref().is_some_and(|config| config.store.remote().is_some());
@@ -307,7 +313,7 @@ fn losses(args: &LossesArgs) -> Result<(), CliError> {
     output.flush()
 }
 
-fn shown(host: &HostLine, namesakes: usize) -> String {
+fn shown(host: &HostLine, namesakes: usize, is_running: bool) -> String {
     let HostLine { host: name, seen, silent_seconds, records, behind_records, behind_bytes, behind_seconds, .. } = host;
     let tables = match host.tables.as_slice() {
         [] => String::new(),
@@ -322,24 +328,27 @@ fn shown(host: &HostLine, namesakes: usize) -> String {
         (true, Some(seconds)) => format!("silent for {}  ", show_duration(Duration::from_secs(*seconds))),
         _ => String::new(),
     };
+    let is_past = host.silent || !is_running;
     let behind = match behind_records {
-        0 if host.silent => "behind by nothing when it was heard of last".to_owned(),
+        0 if is_past => "behind by nothing when it was heard of last".to_owned(),
         0 => "behind by nothing".to_owned(),
         _ => format!(
-            "behind by {behind_records} records, {}, {}{}{}",
+            "behind by {}, {}, {}{}{}",
+            counted(*behind_records, "record"),
             ByteSize::new(*behind_bytes),
             show_duration(Duration::from_secs(*behind_seconds)),
             if host.backlog_records > 0 { " (the newest are here, the backlog follows)" } else { "" },
-            if host.silent { " when it was heard of last" } else { "" },
+            if is_past { " when it was heard of last" } else { "" },
         ),
     };
     let (lost, lost_bytes): (u64, u64) = (host.lost.values().sum(), host.lost_bytes.values().sum());
     let lost = match lost_bytes {
         0 => lost.to_string(),
-        _ => format!("{lost} records, {} (`daytable hosts losses {name}`)", ByteSize::new(lost_bytes)),
+        _ => format!("{}, {} (`daytable hosts losses {name}`)", counted(lost, "record"), ByteSize::new(lost_bytes)),
     };
     let mut line = format!(
-        "{name}  {silent}forwards: seen {seen}  {records} records  {behind}  lost there {lost}  version {}",
+        "{name}  {silent}forwards: seen {seen}  {}  {behind}  lost there {lost}  version {}",
+        counted(*records, "record"),
         host.version
     );
     if namesakes > 0 {
@@ -351,8 +360,8 @@ fn shown(host: &HostLine, namesakes: usize) -> String {
     }
     line.push_str(&tables);
     if let Some(table) = &host.refused_table {
-        let count = host.refused_requests;
-        line.push_str(&format!("  refused {count} requests, the last one with records for {table}"));
+        let requests = counted(host.refused_requests, "request");
+        line.push_str(&format!("  refused {requests}, the last one with records for {table}"));
     }
     if host.revoked {
         line.push_str("  revoked");

@@ -9,9 +9,10 @@ use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::locate::{self, load_named_config};
 use super::output::{self, bytes};
+use super::say;
 use crate::config::StoreKind;
 use crate::daemon;
-use crate::http::{ImportRequest, PASSED_FILES_MAX};
+use crate::http::{ImportRequest, PASSED_FILES_MAX, UnreadFile};
 use crate::remote::{local_limits, local_rules};
 use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::route::Router;
@@ -53,7 +54,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.data.dir_of(load_named_config(args.config.as_deref())?.as_ref());
+    let data_dir = args.data.located(args.config.as_deref())?.data_dir;
     let mut importer = match Control::connect(&data_dir)? {
         Some(_) => Importer::Daemon,
         None => Importer::Offline(None),
@@ -61,15 +62,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let bar = bar();
     let mut done = ImportProgress { files_total: args.files.len(), ..ImportProgress::default() };
     // A file that cannot be read holds up no other file.
-    let mut failed = None;
+    let (mut unread, mut ended) = (Vec::new(), None);
     for paths in args.files.chunks(PASSED_FILES_MAX) {
         let mut files = Vec::new();
         for path in paths {
             match ImportFile::open(path) {
                 Ok(file) => files.push(file),
-                Err(source) => {
-                    failed.get_or_insert(CliError::Input { path: path.clone(), source });
-                }
+                Err(source) => unread.push(CliError::Input { path: path.clone(), source }),
             }
         }
         let before = done.clone();
@@ -87,10 +86,15 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             bar.set_length(done.bytes_total.max(done.bytes));
             bar.set_position(done.bytes);
         };
-        if !files.is_empty()
-            && let Err(error) = importer.import(args, &data_dir, files, &mut show)
-        {
-            failed.get_or_insert(error);
+        if files.is_empty() {
+            continue;
+        }
+        match importer.import(args, &data_dir, files, &mut show) {
+            Ok(of_these) => unread.extend(of_these),
+            Err(error) => {
+                ended = Some(error);
+                break;
+            }
         }
     }
     bar.finish_and_clear();
@@ -99,9 +103,21 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         Importer::Offline(Some(offline)) => offline.store.close(),
         Importer::Daemon | Importer::Offline(None) => Ok(()),
     };
-    failed.map_or(Ok(()), Err)?;
-    closed?;
-    output::print(summary(&done))
+    let is_worth_a_summary = done.files > 0 || done.records > 0;
+    let ended = ended.or_else(|| closed.err().map(CliError::from));
+    // One failure is the error of the command, and has its exit code.
+    let error = match (ended, unread.len()) {
+        (None, 1) if args.files.len() == 1 => unread.pop(),
+        (ended, files) => {
+            unread.iter().for_each(say);
+            let first = (!unread.is_empty()).then(|| unread.swap_remove(0));
+            ended.or(first.map(|first| CliError::Unimported { files, of: args.files.len(), first: Box::new(first) }))
+        }
+    };
+    if error.is_none() || is_worth_a_summary {
+        output::print(summary(&done, args.keep_expired))?;
+    }
+    error.map_or(Ok(()), Err)
 }
 
 /// Whoever imports: the daemon that ran at the start, or this command, which opens the store for the first file.
@@ -111,13 +127,14 @@ enum Importer {
 }
 
 impl Importer {
+    /// Imports files, and gives the error of each that could not be read to its end.
     fn import(
         &mut self,
         args: &Args,
         data_dir: &Path,
         files: Vec<ImportFile>,
         show: &mut dyn FnMut(ImportProgress),
-    ) -> Result<(), CliError> {
+    ) -> Result<Vec<CliError>, CliError> {
         match self {
             Importer::Offline(Some(offline)) => import_offline(offline, files, show),
             Importer::Offline(none) => {
@@ -145,12 +162,13 @@ fn ask_daemon(
     data_dir: &Path,
     files: Vec<ImportFile>,
     show: &mut dyn FnMut(ImportProgress),
-) -> Result<(), CliError> {
+) -> Result<Vec<CliError>, CliError> {
     let (paths, files) = files.into_iter().map(|file| (file.path, file.file)).unzip();
     let (instance, format) = (Some(args.instance.to_string()), args.format.clone());
     let import = ImportRequest { paths, instance, format, keep_expired: args.keep_expired };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is not UTF-8"))?;
     let files: Vec<File> = files;
+    let malformed = || ControlError::Protocol("a line is not a report of progress");
     let mut pauses = BUSY_PAUSES;
     let mut control = Some(control);
     let mut response = loop {
@@ -165,10 +183,14 @@ fn ask_daemon(
             posted => break posted?,
         }
     };
-    while let Some(progress) = response.next("a line is not a report of progress")? {
-        show(progress);
+    let mut unread = Vec::new();
+    while let Some(line) = response.next_line()? {
+        match serde_json::from_str(&line) {
+            Ok(UnreadFile { unread: error }) => unread.push(CliError::Unavailable(error)),
+            Err(_) => show(serde_json::from_str(&line).map_err(|_| malformed())?),
+        }
     }
-    Ok(())
+    Ok(unread)
 }
 
 /// An import without a daemon, under the lock of the folder.
@@ -217,13 +239,13 @@ fn import_offline(
     offline: &OfflineImport,
     files: Vec<ImportFile>,
     show: &mut dyn FnMut(ImportProgress),
-) -> Result<(), CliError> {
+) -> Result<Vec<CliError>, CliError> {
     let OfflineImport { store, options, router, host } = offline;
-    tail::import(files, options, router, host, &store.commit_queue(), show)?.complete()?;
-    Ok(())
+    let imported = tail::import(files, options, router, host, &store.commit_queue(), show)?;
+    Ok(imported.errors().map(CliError::from).collect())
 }
 
-fn summary(progress: &ImportProgress) -> String {
+fn summary(progress: &ImportProgress, keep_expired: bool) -> String {
     let ImportProgress { files, bytes: read, records, late_records, .. } = *progress;
     let plural = |one: bool| if one { "" } else { "s" };
     let mut summary = format!(
@@ -234,6 +256,9 @@ fn summary(progress: &ImportProgress) -> String {
     );
     if late_records > 0 {
         summary.push_str(&format!("; {late_records} dated before keep went to today's table"));
+        if !keep_expired {
+            summary.push_str(": import with --keep-expired puts such records into the days of their time");
+        }
     }
     match progress.followed {
         0 => {}
@@ -257,16 +282,19 @@ mod tests {
     #[test]
     fn the_end_says_what_was_done() {
         let progress = ImportProgress { files: 1, bytes: 2048, records: 12, ..ImportProgress::default() };
-        assert_eq!(summary(&progress), "12 new records from 1 file (2.0 KiB)");
+        assert_eq!(summary(&progress, false), "12 new records from 1 file (2.0 KiB)");
         let late = ImportProgress { files: 1, records: 3, late_records: 2, ..ImportProgress::default() };
-        assert_eq!(summary(&late), "3 new records from 1 file (0 B); 2 dated before keep went to today's table");
+        let said = "3 new records from 1 file (0 B); 2 dated before keep went to today's table";
+        let advice = ": import with --keep-expired puts such records into the days of their time";
+        assert_eq!(summary(&late, false), format!("{said}{advice}"));
+        assert_eq!(summary(&late, true), said);
         let followed = ImportProgress { files: 2, followed: 1, ..ImportProgress::default() };
         assert_eq!(
-            summary(&followed),
+            summary(&followed, false),
             "0 new records from 2 files (0 B); 1 of them is followed by the daemon, which reads it"
         );
         let again = ImportProgress { files: 2, ..ImportProgress::default() };
-        assert_eq!(summary(&again), "0 new records from 2 files (0 B)");
+        assert_eq!(summary(&again, false), "0 new records from 2 files (0 B)");
     }
 
     #[test]

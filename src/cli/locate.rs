@@ -5,12 +5,14 @@
 
 use super::control::{Control, ControlError};
 use super::exit::CliError;
+use super::hint::hint;
 use crate::config::{Config, ConfigError, environment};
 use daytable_model::path_text::PathText;
+use daytable_model::safe_text::SafeLines;
 use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Once};
 
 /// The configuration that packages install.
 const CONFIG_FILE: &str = "/etc/daytable/daytable.toml";
@@ -51,9 +53,102 @@ pub(super) fn config_of(data_dir: &Path) -> Option<Config> {
     (config.data_dir == data_dir).then_some(config)
 }
 
+/// The data folder of a command, and what the command knows of its configuration.
+pub(super) struct Located {
+    pub(super) data_dir: PathBuf,
+    /// The configuration that the command names.
+    pub(super) named: Option<Config>,
+    /// Whether the configuration of the folder is wrong, so that no command knows its settings. The user was told of it.
+    pub(super) is_wrong: bool,
+}
+
+impl Located {
+    /// The named configuration, or the installed one if it is that of the folder.
+    pub(super) fn config(&self) -> Option<Config> {
+        self.named.clone().or_else(|| config_of(&self.data_dir))
+    }
+}
+
+/// The data folder of a command that can do without settings: the `given` one, or that of the configuration in `file`. A wrong
+/// configuration is warned of.
+///
+/// # Errors
+///
+/// The configuration is wrong, and nothing else says which folder is meant.
+pub(super) fn located(given: Option<&Path>, file: Option<&Path>) -> Result<Located, CliError> {
+    let named = match load_named_config(file) {
+        Ok(named) => named,
+        Err(error) => return located_despite(error, given, file),
+    };
+    let data_dir = match (given, &named) {
+        (Some(given), _) => given.to_owned(),
+        (None, Some(config)) => config.data_dir.clone(),
+        (None, None) => data_dir(),
+    };
+    let is_wrong = named.is_none() && is_installed_wrong(&data_dir);
+    Ok(Located { data_dir, named, is_wrong })
+}
+
+/// The data folder where the configuration cannot be read for an `error`, which is warned of.
+pub(super) fn located_despite(
+    error: ConfigError,
+    given: Option<&Path>,
+    file: Option<&Path>,
+) -> Result<Located, CliError> {
+    match folder_despite(given, file) {
+        Some(data_dir) => {
+            warn_of_wrong(&error);
+            Ok(Located { data_dir, named: None, is_wrong: true })
+        }
+        None => Err(CliError::UnknownFolder(error)),
+    }
+}
+
+/// The given data folder, or that of a configuration with problems, if they leave no doubt about it.
+pub(super) fn folder_despite(given: Option<&Path>, file: Option<&Path>) -> Option<PathBuf> {
+    given.map(Path::to_owned).or_else(|| Config::data_dir_despite_problems(file, &environment::variables()))
+}
+
+/// Whether the installed configuration is that of `data_dir`, and has problems, which are warned of. Not every user may read it.
+fn is_installed_wrong(data_dir: &Path) -> bool {
+    let Some(file) = installed_file() else { return false };
+    let Err(error @ ConfigError::Invalid(_)) = load_config(Some(file)) else { return false };
+    let is_wrong = folder_despite(None, Some(file)).as_deref() == Some(data_dir);
+    if is_wrong {
+        warn_of_wrong(&error);
+    }
+    is_wrong
+}
+
+/// Warns once of a configuration that a command does without.
+fn warn_of_wrong(error: &ConfigError) {
+    static WARNED: Once = Once::new();
+    let first = match error {
+        ConfigError::Invalid(problems) => problems.first().map(ToString::to_string).unwrap_or_default(),
+        error => error.to_string(),
+    };
+    let more = match error {
+        ConfigError::Invalid(problems) if problems.len() > 1 => {
+            format!(" (problems: {}, see `daytable check`)", problems.len())
+        }
+        _ => String::new(),
+    };
+    WARNED.call_once(|| {
+        hint(format_args!(
+            "daytable: warning: the configuration is wrong, and is not used: {}{more}",
+            SafeLines(&first)
+        ));
+    });
+}
+
 /// The data folder: that of the installed configuration, or of the only running daemon if there is no store in the former.
 pub(super) fn data_dir() -> PathBuf {
-    let configured = config().map_or_else(|_| Config::default().data_dir, |config| config.data_dir);
+    let configured = config().map(|config| config.data_dir).or_else(|error| {
+        let known = folder_despite(None, installed_file()).ok_or(())?;
+        warn_of_wrong(&error);
+        Ok(known)
+    });
+    let configured = configured.unwrap_or_else(|()| Config::default().data_dir);
     if holds_store(&configured) {
         return configured;
     }
@@ -94,10 +189,23 @@ fn reading_daemon(data_dir: &Path, named: Option<&Config>) -> Option<Control> {
     open(&own.join(READ_SOCKET))
 }
 
-/// What of a daemon's state says which folder is its own.
+/// The running daemon with this configuration, whatever its data folder is.
+pub(super) fn daemon_with(file: &Path) -> Option<Control> {
+    let file = file.canonicalize().ok()?;
+    let has_file = |folder: &PathBuf| {
+        let status = Control::connect(folder).ok()??.fetch("/-/status").ok()?;
+        let status: StatusOfFolder = status.only("it is not the state of a daemon").ok()?;
+        (Path::new(&status.config_file?).canonicalize().ok()? == file).then_some(())
+    };
+    let folder = running().into_iter().find(|folder| has_file(folder).is_some())?;
+    Control::connect(&folder).ok()?
+}
+
+/// What of a daemon's state says which folder and which configuration are its own.
 #[derive(Deserialize)]
 struct StatusOfFolder {
     disk: DiskOfFolder,
+    config_file: Option<String>,
 }
 
 #[derive(Deserialize)]

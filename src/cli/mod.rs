@@ -65,6 +65,7 @@ mod zone;
 
 pub use exit::{CliError, Exit};
 
+use self::count::quoted;
 use self::hint::hint;
 use crate::log::LogOptions;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -165,7 +166,12 @@ impl Cli {
         let mut command = command_reference::with_examples(Cli::command()).long_version(version);
         let arguments: Vec<OsString> = std::env::args_os().collect();
         let parsed = command.try_get_matches_from_mut(&arguments);
-        let advised = |error| unknown_option(&command, &arguments).or_else(|| unknown_command(&error)).unwrap_or(error);
+        let advised = |error| {
+            unknown_option(&command, &arguments)
+                .or_else(|| unknown_command(&error))
+                .or_else(|| unquoted_query(&command, &arguments, &error))
+                .unwrap_or(error)
+        };
         let mut matches = parsed.map_err(advised)?;
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
@@ -232,6 +238,29 @@ fn unknown_command(error: &clap::Error) -> Option<clap::Error> {
         format!("unrecognized subcommand '{word}'\n\n  tip: {advice}\n\nFor more information, try '--help'.\n");
     Some(clap::Error::raw(clap::error::ErrorKind::InvalidSubcommand, message))
 }
+
+/// The error of a query of several words without quotes, with the quotes.
+fn unquoted_query(command: &clap::Command, arguments: &[OsString], error: &clap::Error) -> Option<clap::Error> {
+    let Some(clap::error::ContextValue::String(unexpected)) = error.get(clap::error::ContextKind::InvalidArg) else {
+        return None;
+    };
+    let matches = command.clone().ignore_errors(true).try_get_matches_from(arguments).ok()?;
+    let (name, matches) = matches.subcommand()?;
+    let is_query = |argument: &clap::Arg| argument.get_id() == QUERY;
+    command.find_subcommand(name)?.get_positionals().find(|argument| is_query(argument))?;
+    let first = matches.get_raw(QUERY)?.next()?.to_str()?;
+    let words = arguments.iter().filter_map(|word| word.to_str()).skip_while(|word| word != unexpected);
+    let words = std::iter::once(first).chain(words.take_while(|word| !word.starts_with('-')));
+    let query = quoted(&words.collect::<Vec<_>>().join(" "));
+    let message = format!(
+        "unexpected argument '{unexpected}' found\n\n  tip: put the question in quotes: daytable {name} {query}\n\nFor more information, \
+         try '--help'.\n"
+    );
+    Some(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
+}
+
+/// The argument that is a query.
+const QUERY: &str = "query";
 
 /// Commands of other programs, and what to type here.
 const COMMANDS_ELSEWHERE: [(&[&str], &str); 8] = [

@@ -31,7 +31,7 @@ struct ShownLink {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.daemon.data_dir()?;
+    let data_dir = args.daemon.located()?.data_dir;
     let control = locate::connect(&data_dir, None)?.ok_or_else(|| {
         let data_dir = data_dir.escaped();
         CliError::Unavailable(format!("no daemon runs on {data_dir}, and the page is part of the daemon: daytable run"))

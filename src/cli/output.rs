@@ -51,6 +51,11 @@ impl Output {
     }
 }
 
+/// A number of things in words: `1 record`, `2 records`.
+pub(super) fn counted(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 /// Whether somebody can be asked: at a terminal.
 pub(super) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()

@@ -3,7 +3,8 @@
 use super::args::{DataArgs, JsonArgs};
 use super::exit::CliError;
 use super::folder::{RuleArgs, rules_of};
-use super::locate;
+use super::hint::hint;
+use super::locate::{self, Located};
 use super::output::{Output, TextTable};
 use daytable_lifecycle::{PlanLine, View, forecast};
 use daytable_model::time;
@@ -20,11 +21,12 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let plan = match locate::connect(&args.rules.data_dir(&args.data)?, None)? {
-        Some(control) if args.rules.config()?.is_none() => {
+    let located = args.rules.located(&args.data)?;
+    let plan = match locate::connect(&located.data_dir, None)? {
+        Some(control) if located.named.is_none() => {
             control.post("/-/plan", "")?.all("a line is not a part of a plan")?
         }
-        _ => plan_offline(args)?,
+        _ => plan_offline(&located)?,
     };
     let mut output = Output::new();
     if args.output.json {
@@ -38,12 +40,14 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// Plans while another process may write: a plan only reads.
-fn plan_offline(args: &Args) -> Result<Vec<PlanLine>, CliError> {
-    let data_dir = args.rules.data_dir(&args.data)?;
-    let config = args.rules.offline_config(&data_dir)?;
-    let state = LifecycleState::of(Reader::open(&data_dir)?.catalog())?;
-    let (rules, limits) = rules_of(config.as_ref(), &state);
-    let view = View::of(&data_dir, state, &rules, limits, time::now());
+fn plan_offline(located: &Located) -> Result<Vec<PlanLine>, CliError> {
+    let data_dir = &located.data_dir;
+    let state = LifecycleState::of(Reader::open(data_dir)?.catalog())?;
+    let (rules, limits) = rules_of(located.config().as_ref(), &state);
+    if located.is_wrong {
+        hint("  this is the plan by the rules of the last daemon");
+    }
+    let view = View::of(data_dir, state, &rules, limits, time::now());
     Ok(forecast(&view).lines())
 }
 

@@ -4,6 +4,7 @@
 //! The daemon then keeps the previous one.
 
 use super::args::{DaemonArgs, JsonArgs};
+use super::control::Control;
 use super::exit::CliError;
 use super::locate;
 use super::output::Output;
@@ -17,15 +18,26 @@ pub(super) struct Args {
     output: JsonArgs,
 }
 
+/// The daemon of the data folder. Without one, the daemon whose configuration this is: its folder changes at its next start.
+fn daemon(args: &DaemonArgs) -> Result<Control, CliError> {
+    let data_dir = args.data_dir()?;
+    if let Some(control) = Control::connect(&data_dir)? {
+        return Ok(control);
+    }
+    let file = args.named_file().filter(|_| args.data_dir.is_none());
+    let with_file = file.and_then(locate::daemon_with);
+    with_file.ok_or_else(|| CliError::Unavailable(locate::no_daemon(&data_dir)))
+}
+
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let control = locate::daemon_of(&args.daemon.data_dir()?)?;
+    let control = daemon(&args.daemon)?;
     let reloaded: Reloaded = control.post("/-/reload", "")?.only("it does not name the changes")?;
     let mut output = Output::new();
     if args.output.json {
         output.json(&reloaded)?;
         return output.flush();
     }
-    if reloaded.changed.is_empty() {
+    if reloaded.changed.is_empty() && reloaded.needs_restart.is_empty() {
         output.line("nothing has changed")?;
     }
     for change in &reloaded.changed {

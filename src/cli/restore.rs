@@ -3,7 +3,7 @@
 use super::args::{DataArgs, day_table, interval, table_name};
 use super::exit::CliError;
 use super::folder::{DataFolder, RuleArgs, StepBar, ask_daemon};
-use super::output;
+use super::output::{self, counted};
 use crate::http::RestoreRequest;
 use daytable_lifecycle::{ArchiveRequirement, RestoreOutcome, RestoreSpec};
 use daytable_model::key::{DayTable, TableName};
@@ -42,7 +42,7 @@ fn archived_table(text: &str) -> Result<DayTable, String> {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.rules.data_dir(&args.data)?;
+    let data_dir = args.rules.located(&args.data)?.data_dir;
     let restored: RestoreOutcome = match DataFolder::open(&data_dir, || args.rules.offline_config(&data_dir))? {
         DataFolder::Daemon(control) => {
             let (table, name) = (args.table.to_string(), args.name.as_ref().map(TableName::to_string));
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     };
     let RestoreOutcome { table, rows, expires, stood } = restored;
     let verb = if stood { "exists already" } else { "restored" };
-    output::print(format_args!("{verb}: {table} with {rows} rows, until {expires}"))?;
+    output::print(format_args!("{verb}: {table} with {}, until {expires}", counted(rows, "row")))?;
     let is_beside = DayTable::parse(&table).is_ok_and(|table| table != args.table);
     match is_beside {
         true => output::print(format_args!(

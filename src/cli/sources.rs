@@ -4,8 +4,8 @@
 use super::args::{FolderArgs, JsonArgs, is_denied};
 use super::control::Control;
 use super::exit::CliError;
-use super::locate;
-use super::output::{Output, TextTable, bytes, cell};
+use super::locate::{self, Located};
+use super::output::{Output, TextTable, bytes, cell, counted};
 use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
@@ -21,7 +21,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let (data_dir, named) = args.folder.named()?;
+    let Located { data_dir, named, .. } = args.folder.located()?;
     let control = locate::connect(&data_dir, named.as_ref());
     let (mut sources, ledgers, running) = match Reader::open(&data_dir).map_err(CliError::from) {
         Err(error) if is_denied(&error) => {
@@ -166,8 +166,8 @@ fn listener_columns(listeners: &[ShownListener]) -> TextTable<'static, 8> {
 /// Which clock is off, and by how much.
 fn clock_line(clock: &ShownClock) -> String {
     let ShownClock { block, instance, records, since, .. } = clock;
-    let plural = if *records == 1 { "" } else { "s" };
-    format!("{}: its clock is {} ({records} record{plural} of {block} since {since})", SafeLine(instance), clock.off())
+    let records = counted(*records, "record");
+    format!("{}: its clock is {} ({records} of {block} since {since})", SafeLine(instance), clock.off())
 }
 
 fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {

@@ -4,7 +4,7 @@
 use super::args::{FolderArgs, JsonArgs};
 use super::exit::CliError;
 use super::locate;
-use super::output::{Output, bytes};
+use super::output::{Output, bytes, counted};
 use crate::daemon::{DaemonStatus, DiskStatus, ForwardStatus, ShownAlert};
 use daytable_model::safe_text::SafeLine;
 
@@ -17,8 +17,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let (data_dir, named) = args.folder.named()?;
-    let control = locate::reader_of(&data_dir, named.as_ref())?;
+    let located = args.folder.located()?;
+    let control = locate::reader_of(&located.data_dir, located.named.as_ref())?;
     let status: DaemonStatus = control.fetch("/-/status")?.only("it is not the state of a daemon")?;
     let mut output = Output::new();
     if args.output.json {
@@ -43,8 +43,7 @@ fn screen(status: &DaemonStatus) -> Vec<String> {
     lines.extend(disk(&status.disk));
     lines.push(format!("next      {}", status.next.as_deref().unwrap_or("nothing is planned")));
     let verify = &status.verify;
-    let plural = if verify.findings == 1 { "" } else { "s" };
-    let last = verify.last.as_ref().map(|last| format!("{last}: {} finding{plural}", verify.findings));
+    let last = verify.last.as_ref().map(|last| format!("{last}: {}", counted(verify.findings, "finding")));
     let next = verify.next.as_ref().map_or_else(|| "none is planned".into(), |next| format!("the next at {next}"));
     lines.push(format!("verified  {}, {next}", last.as_deref().unwrap_or("never by a daemon")));
     let troubles = status.troubles.iter().map(|trouble| format!("{} {}", trouble.place, trouble.found));
@@ -65,7 +64,7 @@ fn forward(receiver: &ForwardStatus) -> String {
     let newest = if *backlog_records > 0 { ", but has the newest" } else { "" };
     let behind = match behind_records {
         0 => "has all".to_owned(),
-        _ => format!("lacks {behind_records} records, {behind_seconds} s behind{newest}"),
+        _ => format!("lacks {}, {behind_seconds} s behind{newest}", counted(*behind_records, "record")),
     };
     let refusal = refusal.as_ref().map_or_else(String::new, |refusal| format!(": {refusal}"));
     let refused = if *refused > 0 { format!(", {refused} refused{refusal}") } else { String::new() };
@@ -121,6 +120,7 @@ mod tests {
             version: "0.1.0".into(),
             pid: 7,
             since: "2026-11-21T08:00:00Z".into(),
+            config_file: None,
             not_ready: None,
             records: 12_000,
             records_per_second: 40,

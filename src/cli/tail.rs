@@ -6,7 +6,7 @@ use super::asked::{AskedDaemon, AskedPart};
 use super::control::Control;
 use super::exit::CliError;
 use super::hint::hint;
-use super::locate;
+use super::locate::{self, Located};
 use crate::http::QuestionForm;
 use daytable_logsql::ParsedQuery;
 use daytable_model::safe_text::{SafeLine, SafeLines};
@@ -54,7 +54,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let conditions = args.filters.conditions(now, &zone);
     let (query, remarks, options) = conditions.clone().parse(now, None)?;
     let printer = args.form.printer(&zone, &query, &options);
-    let (data_dir, named) = args.folder.named()?;
+    let Located { data_dir, named, .. } = args.folder.located()?;
     let first = args.n.unwrap_or(if args.exec.is_some() { 0 } else { FIRST_RECORDS });
     let act = args.exec.map(|program| (program, AnswerArgs::of(AnswerFormat::Json).printer(&zone, &query, &options)));
     let plan = FollowPlan { first, limit: args.limit, act };

@@ -23,10 +23,10 @@ use super::args::{DataArgs, JsonArgs, is_denied};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::folder::StepBar;
-use super::locate::{self, load_named_config};
-use super::output::Output;
-use crate::config::Config;
-use crate::http::ComparedLine;
+use super::hint::hint;
+use super::locate::{self, Located};
+use super::output::{Output, counted};
+use crate::http::{ComparedLine, HostLine};
 use crate::verify::{Share, VerifyLine, VerifyProgress, VerifyReport, VerifyRequest, verify};
 use daytable_lifecycle::progress::StepProgress;
 use std::ops::ControlFlow;
@@ -50,24 +50,28 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let named = load_named_config(args.config.as_deref())?;
-    let data_dir = args.data.dir_of(named.as_ref());
+    let located = args.data.located(args.config.as_deref())?;
     if args.fleet {
-        return verify_fleet(args, &data_dir);
+        return verify_fleet(args, &located.data_dir);
     }
-    let report = match verify_folder(args, &data_dir, named.clone()) {
-        Err(error) if is_denied(&error) => match locate::connect(&data_dir, named.as_ref()) {
-            Ok(Some(control)) => verify_by_daemon(control, args.archives)?,
-            _ => return Err(error),
+    let daemon = || locate::connect(&located.data_dir, located.named.as_ref()).ok().flatten();
+    // A running daemon has the settings that a wrong file does not say.
+    let report = match located.is_wrong.then(daemon).flatten() {
+        Some(control) => verify_by_daemon(control, args.archives)?,
+        None => match verify_folder(args, &located) {
+            Err(error) if is_denied(&error) => verify_by_daemon(daemon().ok_or(error)?, args.archives)?,
+            verified => verified?,
         },
-        verified => verified?,
     };
     print_report(&report, args.output.json)
 }
 
 /// Verifies a folder that this user can read.
-fn verify_folder(args: &Args, data_dir: &Path, named: Option<Config>) -> Result<VerifyReport, CliError> {
-    let (access, tails, sequence, is_routed) = match named.or_else(|| locate::config_of(data_dir)) {
+fn verify_folder(args: &Args, located: &Located) -> Result<VerifyReport, CliError> {
+    if located.is_wrong {
+        hint("  which files are read, and which field has a sequence of numbers, is not known: this is not checked");
+    }
+    let (access, tails, sequence, is_routed) = match located.config() {
         Some(config) => {
             let is_routed = config.is_routed();
             (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
@@ -75,7 +79,7 @@ fn verify_folder(args: &Args, data_dir: &Path, named: Option<Config>) -> Result<
         None => Default::default(),
     };
     let request = VerifyRequest {
-        data_dir,
+        data_dir: &located.data_dir,
         access: &access,
         reads_archives: args.archives,
         share: Share::ALL,
@@ -129,8 +133,7 @@ fn print_report(report: &VerifyReport, is_json: bool) -> Result<(), CliError> {
     output.flush()?;
     match report.verdict.findings {
         0 => Ok(()),
-        1 => Err(CliError::NotWhole("1 finding".into())),
-        found => Err(CliError::NotWhole(format!("{found} findings"))),
+        found => Err(CliError::NotWhole(counted(found, "finding"))),
     }
 }
 
@@ -140,6 +143,9 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
         let reason = "no daemon runs on this folder, so no host can be asked: start it, and try again";
         return Err(CliError::Incomplete(reason.into()));
     };
+    let listed: Vec<HostLine> = control.fetch("/-/hosts")?.all("it has no hosts")?;
+    let revoked = listed.iter().filter(|host| host.revoked && host.records > 0).count();
+    let Some(control) = Control::connect(data_dir)? else { return Err(ControlError::Ended.into()) };
     let hosts: Vec<ComparedLine> = control.post("/-/hosts/verify", "")?.all("it has no hosts")?;
     let mut output = Output::new();
     let (mut lacking, mut silent, mut records) = (0, 0, 0);
@@ -156,8 +162,9 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
         }
         for (table, there, here) in &host.lacking {
             output.line(format_args!(
-                "{} has {there} records in {table}, and {here} of them are here as they are there",
-                host.host
+                "{} has {} in {table}, and {here} of them are here as they are there",
+                host.host,
+                counted(*there, "record")
             ))?;
         }
         if host.later > 0 {
@@ -177,6 +184,11 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
         (0, _) => "whole as far as hosts answered",
         _ => "not whole",
     };
+    if revoked > 0 {
+        // Nobody answers for such a host any more.
+        let said = format!("the records of {} are not compared", counted(revoked as u64, "revoked host"));
+        if args.output.json { hint(format_args!("daytable: {said}")) } else { output.line(said)? }
+    }
     if !args.output.json {
         let all = counted(hosts.len() as u64, "host");
         let answered = if silent == 0 { all } else { format!("{} of {all}", hosts.len() - silent) };
@@ -189,9 +201,4 @@ fn verify_fleet(args: &Args, data_dir: &Path) -> Result<(), CliError> {
         (1, _) => Err(CliError::NotWhole("1 day-table lacks records".into())),
         (lacking, _) => Err(CliError::NotWhole(format!("{lacking} day-tables lack records"))),
     }
-}
-
-/// A number of things in words.
-fn counted(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

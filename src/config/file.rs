@@ -70,6 +70,8 @@ pub struct Config {
     pub hosts: HostsConfig,
     /// `[log]`
     pub log: LogOptions,
+    /// The absolute path of the file that it was read from, if any.
+    pub file: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -95,6 +97,7 @@ impl Default for Config {
             forward: Vec::new(),
             hosts: HostsConfig::default(),
             log: LogOptions::default(),
+            file: None,
         }
     }
 }

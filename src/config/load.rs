@@ -3,13 +3,15 @@
 use super::Config;
 use super::environment::{AppendedVariables, Variable};
 use super::error::{ConfigError, Problem, line_and_column};
-use super::key::SectionDoc;
+use super::file;
+use super::key::{self, SectionDoc};
 use super::parts::{parts, sections};
 use super::section::{ProblemList, Section};
+use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::path_text::PathText;
 use daytable_platform::small_file;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -17,6 +19,8 @@ use toml::de::{DeTable, DeValue};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The message of the crate `toml` for a key or a section that stands twice.
 const DUPLICATE: &str = "duplicate key";
+/// The key of the data folder.
+const DATA_DIR: &str = "data_dir";
 /// The beginning of its message for a backslash before a letter that is not an escape.
 const BAD_ESCAPE: &str = "missing escaped value";
 
@@ -30,7 +34,8 @@ impl Config {
     pub fn load_with(path: Option<&Path>, variables: &[Variable]) -> Result<Config, ConfigError> {
         let text = path.map(read_file).transpose()?;
         let name = path.map_or_else(|| "the environment".into(), |path| path.text().into_owned());
-        Config::parse_with(text.as_deref().unwrap_or_default(), &name, variables)
+        let config = Config::parse_with(text.as_deref().unwrap_or_default(), &name, variables)?;
+        Ok(Config { file: path.and_then(|path| std::path::absolute(path).ok()), ..config })
     }
 
     /// Reads a file.
@@ -85,6 +90,32 @@ impl Config {
         }
         let problems: Vec<Problem> = problems.into_iter().map(|(_, problem)| with_section(problem)).collect();
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+    }
+
+    /// The data folder of a configuration that may have problems; `None` where they leave a doubt about the folder: the text is no
+    /// TOML before the key ends, the key or its value is wrong, or another key looks like it.
+    pub fn data_dir_despite_problems(path: Option<&Path>, variables: &[Variable]) -> Option<PathBuf> {
+        let text = path.map(read_file).transpose().ok()?.unwrap_or_default();
+        let appended = AppendedVariables::new(&text, variables);
+        let problems = ProblemList::with_variables(&appended.text, text.len());
+        let (mut file, errors) = DeTable::parse_recoverable(&text);
+        // The problems of variables for other keys say nothing about this one.
+        appended.apply(file.get_mut(), |_, _| ());
+        let table = file.get_ref();
+        let first_error = errors.iter().map(|error| error.span().unwrap_or_default().start).min();
+        let is_twice = errors.iter().any(|error| text.get(error.span().unwrap_or_default()) == Some(DATA_DIR));
+        let is_sure = match table.get(DATA_DIR) {
+            Some(value) if value.span().start > text.len() => true,
+            Some(value) => !is_twice && first_error.is_none_or(|at| value.span().end <= at),
+            None => {
+                first_error.is_none() && !table.keys().any(|key| did_you_mean(key.get_ref(), &[DATA_DIR]).is_some())
+            }
+        };
+        let value = table.get(DATA_DIR).map(Spanned::span);
+        let read = key::read(&file::keys(), &mut Section::root(table, &problems), Config::default());
+        let is_wrong = |at: usize| value.as_ref().is_some_and(|value| (value.start..=value.end).contains(&at));
+        let is_sure = is_sure && !problems.into_problems("").iter().any(|(at, _)| is_wrong(*at));
+        is_sure.then_some(read.data_dir)
     }
 
     pub(super) fn read(mut file: Section<'_>) -> Config {

@@ -875,6 +875,39 @@ fn files_that_cannot_be_read() {
     assert_eq!(refused, format!("failed to read {name}: is not a regular file"));
 }
 
+#[test]
+fn the_data_folder_is_known_despite_other_problems() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.toml");
+    let known = |text: &str, variables: &[(&str, &str)]| {
+        std::fs::write(&path, text).expect("written");
+        let variables: Vec<Variable> =
+            variables.iter().filter_map(|(name, value)| Variable::new(&format!("DAYTABLE_{name}"), value)).collect();
+        let known = Config::data_dir_despite_problems(Some(&path), &variables);
+        known.map(|folder| folder.display().to_string()).unwrap_or_default()
+    };
+    for (text, expected) in [
+        ("data_dir = \"/a\"\nnosuch = 1\n", "/a"),
+        ("data_dir = \"/a\"\n[http]\nlisten = \"here\"\n", "/a"),
+        ("data_dir = \"/a\"\n[http\n", "/a"),
+        ("[http]\nnosuch = 1\n", "/var/lib/daytable"),
+        // The folder itself is in doubt.
+        ("[http\ndata_dir = \"/a\"\n", ""),
+        ("[http\n", ""),
+        ("data_dri = \"/a\"\n", ""),
+        ("data_dir = \"a\"\n", ""),
+        ("data_dir = 1\n", ""),
+        ("data_dir = \"/a\"\ndata_dir = \"/b\"\n", ""),
+    ] {
+        assert_eq!(known(text, &[]), expected, "{text}");
+        assert_eq!(known(text, &[("DATA_DIR", "/b")]), "/b", "{text}");
+    }
+    assert_eq!(known("data_dir = \"/a\"\n", &[("HTTP_NOSUCH", "1")]), "/a");
+    assert_eq!(known("", &[("DATA_DIRR", "/b")]), "");
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(Config::data_dir_despite_problems(Some(&path), &[]), None);
+}
+
 proptest! {
     /// No text panics, and a configuration that comes out has tables of which the last, and only it, takes the rest.
     #[test]

@@ -11,7 +11,8 @@ use super::status::{StatusContext, status};
 use crate::config::SavedQuery;
 use crate::http::{
     Api, ApiError, ApiResult, ContextParams, CountParams, DropParams, ExportParams, FilterParams, ImportRequest,
-    LokiError, QueryParams, QuestionClock, RecordQuestion, ResponseWriter, RestoreRequest, SummaryParams, Visibility,
+    LokiError, QueryParams, QuestionClock, RecordQuestion, ResponseWriter, RestoreRequest, SummaryParams, UnreadFile,
+    Visibility,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
@@ -19,7 +20,7 @@ use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_intake::instance_template::TemplateError;
 use daytable_intake::route::Router;
 use daytable_intake::sender_clocks::ClockOff;
-use daytable_intake::tail::{self, ImportError, ImportFile, ImportSummary, TailOptions};
+use daytable_intake::tail::{self, ImportError, ImportFile, TailOptions};
 use daytable_logql::ast::Selector;
 use daytable_logql::eval::EntrySource;
 use daytable_logql::source::LogEntry;
@@ -270,10 +271,14 @@ impl Api for ApiContext {
             out.line(&progress);
         };
         let imported = tail::import(files, &options, &router, &self.host, &self.queue, progress);
-        imported.and_then(ImportSummary::complete).map(drop).map_err(|error| match error {
+        let imported = imported.map_err(|error| match error {
             ImportError::Refused(_) => ApiError::Busy(error.to_string()),
             ImportError::Read { .. } => ApiError::Refused(error.to_string()),
-        })
+        })?;
+        for error in imported.errors() {
+            out.line(&UnreadFile { unread: error.to_string() });
+        }
+        Ok(())
     }
 }
 

@@ -82,6 +82,13 @@ impl ForwardingView {
         self.intake.set_rules(hosts.rules.clone());
     }
 
+    /// Writes down when hosts were heard of last, at the end of the daemon.
+    pub(super) fn note_hosts(&self) {
+        if let Err(error) = self.intake.note_all() {
+            tracing::warn!(%error, "failed to write down when hosts were heard of last: the list has an earlier time");
+        }
+    }
+
     /// The counters of a scrape.
     pub(super) fn sample(&self) -> ForwardSample {
         let now = time::now();

@@ -341,6 +341,7 @@ impl Daemon {
                 alerts: board.clone(),
                 forwarding: forwarding_view.clone(),
                 since: time::now(),
+                config_file: config.file.clone(),
             },
             reloads: reload_requests,
         };
@@ -527,6 +528,8 @@ impl Daemon {
         let _ = stopped.await;
         // Each server has its own limit, `HttpLimits::drain`.
         while servers.join_next().await.is_some() {}
+        let hosts = self.forwarding_view;
+        let _ = tokio::task::spawn_blocking(move || hosts.note_hosts()).await;
         if let Some(outbox) = outbox {
             let sent = tokio::task::spawn_blocking(move || {
                 // The last rows of the sources are committed first, so they can be sent.

@@ -26,6 +26,7 @@ use daytable_query::{ShownSource, ShownTable};
 use daytable_store::{Reader, StoreError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub struct DaemonStatus {
     pub pid: u32,
     /// When it began to listen.
     pub since: String,
+    /// The file of its configuration, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_file: Option<String>,
     /// Why it is not ready; absent if it is.
     pub not_ready: Option<String>,
     /// Records committed since its start.
@@ -128,6 +132,8 @@ pub(super) struct StatusContext {
     pub(super) forwarding: ForwardingView,
     /// When the daemon began to listen.
     pub(super) since: Ticks,
+    /// The file of its configuration, if any.
+    pub(super) config_file: Option<PathBuf>,
 }
 
 /// The state of the daemon.
@@ -163,6 +169,7 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         since: shown(of.since),
+        config_file: of.config_file.as_ref().map(|file| file.text().into_owned()),
         not_ready: of.readiness.check().err().map(str::to_owned),
         records,
         records_per_second: per_second.load(Ordering::Relaxed),

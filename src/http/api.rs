@@ -134,6 +134,13 @@ pub struct ImportRequest {
     pub keep_expired: bool,
 }
 
+/// A line of the answer of `/-/import` behind those of the progress: a file that could not be read to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadFile {
+    /// Which file, and why.
+    pub unread: String,
+}
+
 /// The body of `/-/restore`, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -94,7 +94,7 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
-pub use api::{Api, ImportRequest, RestoreRequest};
+pub use api::{Api, ImportRequest, RestoreRequest, UnreadFile};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use error::{ApiError, ApiResult};

@@ -97,5 +97,7 @@ fn the_doctor_finds_the_usual_mistakes() {
     daemon.stop();
     fs::write(place.path("daytable.toml"), "nothing = 1\n").expect("written");
     let path = place.path("daytable.toml").display().to_string();
-    assert_eq!(place.ask("doctor", &["--config", &path]).status.code(), Some(78));
+    let refused = place.ask("doctor", &["--config", &path]);
+    let said = String::from_utf8_lossy(&refused.stdout);
+    assert!(refused.status.code() == Some(69) && said.contains("FAIL  configuration: "), "{said}");
 }

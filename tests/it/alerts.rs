@@ -166,6 +166,18 @@ fn alertmanager_hears_of_errors_of_silence_and_of_their_ends() {
     daemon.stop();
 }
 
+/// The rules of a first configuration are checked before there is anything to try them on.
+#[test]
+fn rules_are_checked_before_the_first_start() {
+    let place = Place::new();
+    let config = place.configure(&rule("Any", "query = \"boom\"\nabove = 0\nperiod = \"1h\""));
+    let checked = Command::new(crate::place::DAYTABLE).args(["check", "--alerts"]).arg(config).output().expect("run");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(said.contains("[[alert]]: 1") && said.contains("1 rule is good and not tried: "), "{said}");
+    assert!(!place.data().exists());
+}
+
 #[test]
 fn a_receiver_that_does_not_answer_is_shown_and_hears_later() {
     let (place, webhook) = (Place::new(), Webhook::start());

@@ -478,3 +478,31 @@ fn an_export_of_the_journal_is_parsed() {
     let output = Command::new(DAYTABLE).arg("parse").arg(&file).output().expect("daytable can be run");
     assert!(!output.status.success() && output.stdout.starts_with(b"{"), "{output:?}");
 }
+
+/// Each file that cannot be read is named, and what the others gave is summed up.
+#[test]
+fn import_of_good_and_bad_files() {
+    for with_daemon in [false, true] {
+        let place = Place::new();
+        let daemon = with_daemon.then(|| place.start_with(""));
+        fs::write(place.path("wide.log"), b"\xff\xfeo\0n\0e\0\n\0").expect("written");
+        fs::write(place.path("a.log.xz"), b"\xfd7zXZ\0\0\x04\xe6\n").expect("written");
+        for name in ["first", "second"] {
+            fs::write(place.path(name), format!("the line of {name}\n")).expect("written");
+        }
+        let files = ["wide.log", "first", "missing", "a.log.xz", "second"];
+        let output = place.command("import").current_dir(place.path("")).args(files).output().expect("run");
+        let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // A file that cannot be opened is the first to fail.
+        assert_eq!(output.status.code(), Some(66), "{error}");
+        assert!(said.starts_with("2 new records from 2 files"), "{said}{error}");
+        for bad in ["missing: No such file", "wide.log: it is UTF-16", "a.log.xz: it is compressed by xz"] {
+            assert_eq!(error.matches(bad).count(), 1, "{error}");
+        }
+        assert!(error.ends_with("daytable: 3 of 5 files could not be read to the end\n"), "{error}");
+        assert_eq!(place.records().len(), 2);
+        if let Some(daemon) = daemon {
+            daemon.stop();
+        }
+    }
+}

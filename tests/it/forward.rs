@@ -266,6 +266,11 @@ fn two_hosts_are_sources_of_a_central_daytable() {
     second.stop();
     running.stop();
     wait_for_all(&central, &[&one, &two], 602);
+    // Without a daemon, the list is an old one.
+    let listed = central.place.ask("hosts", &[]);
+    let [said, warned] = [&listed.stdout, &listed.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert_eq!(said.matches("when it was heard of last").count(), 2, "{said}");
+    assert!(warned.contains("no daemon runs on") && warned.contains("as of its end"), "{warned}");
 }
 
 #[test]
@@ -298,6 +303,8 @@ fn a_code_works_once_and_a_revoked_credential_no_more() {
     wait_for("the host is refused", PATIENCE, || daemon.said().contains("revoked").then_some(()));
     assert_eq!(central.place.records().len(), 10);
     assert_eq!(central.host("web-1").expect("a host")["revoked"], true);
+    let fleet = central.place.said("verify", &["--fleet"]);
+    assert!(fleet.contains("the records of 1 revoked host are not compared\nwhole: 0 hosts"), "{fleet}");
     // Joining again goes on where it was.
     assert!(host.join(&central.invite("web-1"), &[]).status.success());
     assert_eq!(fs::read_to_string(host.file()).expect("a configuration"), before, "the block is there already");

@@ -160,7 +160,7 @@ fn a_drop_by_hand_asks_for_the_archive() {
     assert!(error.contains("in no archive"), "{error}");
     place.wait_for_messages(&["first".into()]);
     let said = place.said("archive", &[&table]);
-    assert!(said.contains("1 rows"), "{said}");
+    assert!(said.contains("1 row,"), "{said}");
     place.said("drop", &["-y", &table]);
     assert_eq!(state(&place, &table).as_deref(), Some("dropped"));
     daemon.stop();

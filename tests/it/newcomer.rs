@@ -358,6 +358,26 @@ fn a_duration_asked_of_numbers_without_a_unit_is_told() {
 }
 
 #[test]
+fn a_source_without_its_folder_is_told_with_the_whole_path() {
+    let place = shop();
+    let (whole, root) = (place.path("shop.ndjson").display().to_string(), place.path("").display().to_string());
+    for option in ["--source", "--file"] {
+        let said = error_of(&place.ask("query", &[option, "shop.ndjson"]));
+        let expected = format!("there is no source shop.ndjson: a source has the whole path; did you mean {whole}?");
+        assert!(said.contains(&expected), "{said}");
+    }
+    fs::create_dir(place.path("old")).expect("made");
+    fs::write(place.path("old/shop.ndjson"), "{\"time\":\"2026-11-21T10:00:00Z\",\"msg\":\"another\"}\n")
+        .expect("written");
+    place.said("import", &[&format!("{root}old/shop.ndjson")]);
+    let said = error_of(&place.ask("count", &["--source", "./shop.ndjson"]));
+    assert!(said.contains("did you mean */shop.ndjson?"), "{said}");
+    assert_eq!(place.json("query", &["--source", "*/shop.ndjson"]).len(), 5);
+    let said = error_of(&place.ask("query", &["--source", "nowhere.log"]));
+    assert!(!said.contains("did you mean"), "{said}");
+}
+
+#[test]
 fn a_word_that_is_a_part_of_words_is_told_with_the_number_that_its_pattern_finds() {
     let place = Place::new();
     let lines: Vec<String> = ["IllegalStateException", "ValueError", "IOException", "Connected", "ValueError again"]
@@ -453,4 +473,71 @@ fn the_variable_names_the_configuration_of_each_command() {
     }
     daemon.stop();
     assert_eq!(String::from_utf8_lossy(&asked(&["count"]).stdout), "4\n");
+}
+
+/// A slip in the file of a daemon that runs well.
+#[test]
+fn a_wrong_configuration_stops_no_command_that_can_do_without_its_settings() {
+    let place = shop();
+    let daemon = place.start_with("[http]\nlisten = \"off\"\n");
+    let text = fs::read_to_string(place.path("daytable.toml")).expect("the configuration");
+    fs::write(place.path("daytable.toml"), format!("nosuch = 1\n{text}")).expect("written");
+    // One that does not say which folder is its own.
+    fs::write(place.path("other.toml"), "data_dri = \"/srv\"\n").expect("written");
+    let data = place.data().display().to_string();
+    let asked = |words: &[&str], config: &str| {
+        let mut daytable = Command::new(DAYTABLE);
+        daytable.args(words).current_dir(place.path("")).env_remove("DAYTABLE_DATA").env("DAYTABLE_CONFIG", config);
+        daytable.stdin(Stdio::null()).output().expect("run")
+    };
+    let reading: [(&[&str], &str); 9] = [
+        (&["query", "refused", "--json"], "payment refused"),
+        (&["count"], "4"),
+        (&["export", "refused"], "payment refused"),
+        (&["tail", "refused", "--limit", "1"], "payment refused"),
+        (&["tables"], "Log20261121"),
+        (&["sources"], "shop.ndjson"),
+        (&["verify"], "whole"),
+        (&["plan"], ""),
+        (&["hosts"], ""),
+    ];
+    let of_daemon: [(&[&str], &str); 3] =
+        [(&["status"], "ready"), (&["healthcheck"], ""), (&["archive", "Log20261121"], "sealed Log20261121")];
+    let check = |words: &[&str], said: &str| {
+        for (config, more) in [("daytable.toml", None), ("other.toml", Some(["--data", &data]))] {
+            let output = asked(&[words, more.as_ref().map_or(&[], |more| &more[..])].concat(), config);
+            let (out, error) = (String::from_utf8_lossy(&output.stdout), error_of(&output));
+            assert!(output.status.success() && out.contains(said), "{words:?}: {out}{error}");
+            let warnings = error.matches("warning: the configuration is wrong").count();
+            assert!(error.contains(&format!("{config}:1:1: unknown key")) && warnings == 1, "{words:?}: {error}");
+        }
+    };
+    reading.iter().chain(&of_daemon).for_each(|(words, said)| check(words, said));
+    for words in [&["open"][..], &["doctor"]] {
+        for (config, more) in [("daytable.toml", &[][..]), ("other.toml", &["--data", &data])] {
+            let output = asked(&[words, more].concat(), config);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &error_of(&output);
+            // The daemon answers: it has no listener for a browser.
+            assert!(said.contains("there is no TCP listener") || said.contains("it runs and is ready"), "{said}");
+            assert!(said.contains(&format!("{config}:1:1: unknown key")), "{said}");
+        }
+    }
+    // What needs the settings refuses, and so does a command whose folder is in doubt.
+    for (words, config) in
+        [(&["check"][..], "daytable.toml"), (&["reload"], "daytable.toml"), (&["tables"], "other.toml")]
+    {
+        let output = asked(words, config);
+        assert_eq!(output.status.code(), Some(78), "{words:?}: {}", error_of(&output));
+    }
+    assert!(error_of(&asked(&["tables"], "other.toml")).contains("name the data folder by --data"));
+    daemon.stop();
+    reading.iter().for_each(|(words, said)| check(words, said));
+    for words in [&["import", "shop.ndjson"][..], &["archive", "Log20261121"], &["restore", "Log20261121"]] {
+        let output = asked(words, "daytable.toml");
+        assert_eq!(output.status.code(), Some(78), "{words:?}: {}", error_of(&output));
+    }
+    assert_eq!(asked(&["status"], "daytable.toml").status.code(), Some(69));
+    let verified = error_of(&asked(&["verify"], "daytable.toml"));
+    assert!(verified.contains("which files are read"), "{verified}");
+    assert!(error_of(&asked(&["plan"], "daytable.toml")).contains("by the rules of the last daemon"));
 }

@@ -35,6 +35,29 @@ fn reloaded(place: &Place, config: &str) -> (Vec<String>, Vec<String>) {
 
 const WITHOUT_JOINING: &str = "instance = \"test\"\njoin = { lines_max = 1 }\n";
 
+/// The running daemon stays on its folder until it is started again.
+#[test]
+fn a_reload_after_a_change_of_the_data_folder_finds_the_daemon() {
+    let place = Place::new();
+    let daemon = place.start();
+    let config = place.path("daytable.toml");
+    let text = fs::read_to_string(&config).expect("read");
+    let (old, new) = (place.data().display().to_string(), place.path("new").display().to_string());
+    fs::write(&config, text.replacen(&old, &new, 1)).expect("written");
+    let reload = |more: &[&str]| {
+        let mut daytable = Command::new(DAYTABLE);
+        daytable.arg("reload").arg("--config").arg(&config).args(more).env_remove("DAYTABLE_DATA");
+        daytable.output().expect("run")
+    };
+    let output = reload(&[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "needs a restart: data_dir\n", "{}", String::from_utf8_lossy(&output.stderr));
+    // A folder that is named is meant.
+    assert_eq!(reload(&["--data", &new]).status.code(), Some(69));
+    daemon.stop();
+    assert_eq!(reload(&[]).status.code(), Some(69));
+}
+
 /// Lines come all the time, into files that stay, are renamed or are removed while open. Meanwhile blocks are added,
 /// removed and changed. Each line is there once.
 #[test]

@@ -50,7 +50,7 @@ const CONFIGURATIONS: [(&str, &str); 27] = [
 ];
 
 /// Groups of commands on an idle data folder. DATA is the folder with records, LOGS the folder with files.
-const IDLE: [(&str, &[&str]); 42] = [
+const IDLE: [(&str, &[&str]); 43] = [
     ("a wrong command", &["querry", "help me"]),
     ("a command of another program", &["serch x", "stop", "restart", "version", "ls", "delete", "load a.log"]),
     (
@@ -66,7 +66,10 @@ const IDLE: [(&str, &[&str]); 42] = [
         "a wrong duration",
         &["count --every 5", "count --every 5minutes", "drop --older-than month", "healthcheck --timeout 5"],
     ),
-    ("a wrong day-table", &["drop --yes Log", "archive 2026-11-20", "restore Log20261340", "restore data"]),
+    (
+        "a wrong day-table",
+        &["drop --yes Log", "archive 2026-11-20", "restore nosuch", "restore Log20261340", "restore data"],
+    ),
     (
         "an unknown day-table",
         &["drop --yes --data DATA Log19990101", "archive --data DATA Log19990101", "restore --data DATA Log19990101"],
@@ -74,6 +77,15 @@ const IDLE: [(&str, &[&str]); 42] = [
     (
         "a wrong query",
         &["query --data DATA 'level:error AND'", "query --data DATA '(disk full'", "query --data DATA 'user:'"],
+    ),
+    (
+        "a question without quotes",
+        &[
+            "query disk full",
+            "count --data DATA --by level disk --json full today",
+            "tail job 7 failed",
+            "export disk full -n 1",
+        ],
     ),
     (
         "a wrong pipe",

@@ -221,6 +221,13 @@ impl Activity {
         self.0.get(origin).filter(|host| host.seen.is_some())
     }
 
+    /// The hosts that were heard of since their last report was written to the catalog.
+    pub fn unnoted(&mut self) -> impl Iterator<Item = (FolderOrigin, &mut HostActivity)> {
+        let is_unnoted =
+            |host: &HostActivity| host.seen.is_some_and(|seen| host.noted.is_none_or(|noted| noted < seen));
+        self.0.iter_mut().filter(move |(_, host)| is_unnoted(host)).map(|(origin, host)| (*origin, host))
+    }
+
     /// Forgets a host.
     pub fn forget(&mut self, origin: &FolderOrigin) {
         self.0.remove(origin);
@@ -258,6 +265,18 @@ mod tests {
         assert_eq!(activity.rows(&ORIGIN, 2, now), Ok(()));
         assert_eq!(activity.rows(&ORIGIN, 1, now), Err(Unheard::Unknown));
         assert_eq!(activity.rows(&FolderOrigin([8; 16]), 2, now), Err(Unheard::Unknown));
+    }
+
+    #[test]
+    fn a_host_is_unnoted_from_a_word_until_it_is_noted() {
+        let (mut activity, now) = (Activity::default(), Instant::now());
+        let later = now + Duration::from_secs(8);
+        assert_eq!(hello(&mut activity, (1, 1), 0, now), Ok(()));
+        activity.unnoted().for_each(|(_, host)| host.noted = Some(now));
+        assert_eq!(activity.unnoted().count(), 0);
+        assert_eq!(hello(&mut activity, (1, 2), 1, later), Ok(()));
+        let unnoted: Vec<_> = activity.unnoted().map(|(origin, host)| (origin, host.seen)).collect();
+        assert_eq!(unnoted, [(ORIGIN, Some(later))]);
     }
 
     /// A receiver that is started again knows which process was refused, whichever of them it hears of first.

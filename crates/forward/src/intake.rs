@@ -12,7 +12,7 @@ use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::catalog::hosts::{
-    ForwardingHost, HostCredential, Invitation, JoinRefusal, OriginBinding, SecretHash,
+    ForwardingHost, HostCredential, HostNote, Invitation, JoinRefusal, OriginBinding, SecretHash,
 };
 use daytable_store::catalog::name_pattern::fits;
 use daytable_store::catalog::table_bounds::TableBounds;
@@ -360,6 +360,16 @@ impl ListedHost {
     }
 }
 
+/// What the catalog is to have of a host.
+fn note_of(origin: FolderOrigin, host: &mut HostActivity) -> HostNote {
+    HostNote {
+        origin,
+        report: serde_json::to_string(&host.report).unwrap_or_default(),
+        processes: host.note_processes(),
+        seen: time::now().minus(host.seen.map(|seen| seen.elapsed()).unwrap_or_default()),
+    }
+}
+
 /// Records of a host that came, with those whose day was gone.
 fn received(host: &ForwardingHost) -> u64 {
     host.records.saturating_add(host.expired)
@@ -605,12 +615,12 @@ impl ForwardIntake {
             let is_other = lost.is_some_and(|(lost, lost_bytes)| lost != *records || lost_bytes != *bytes);
             (is_due || is_other || host.has_other_processes()).then(|| {
                 host.noted = Some(now);
-                (serde_json::to_string(&host.report).unwrap_or_default(), host.note_processes())
+                note_of(origin, host)
             })
         };
         self.succeed(hash, &credential, origin)?;
-        if let Some((report, processes)) = note {
-            let noted = self.steps.note_report(origin, report, processes);
+        if let Some(note) = note {
+            let noted = self.steps.note_hosts(vec![note]);
             noted.inspect_err(|_| lock(&self.activity).forget_note(&origin))?;
         }
         let (host, history) = self
@@ -927,6 +937,16 @@ impl ForwardIntake {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Writes down when hosts were heard of last and what they said, for the list while no daemon runs.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub fn note_all(&self) -> Result<(), StoreError> {
+        let notes: Vec<HostNote> = lock(&self.activity).unnoted().map(|(origin, host)| note_of(origin, host)).collect();
+        if notes.is_empty() { Ok(()) } else { self.steps.note_hosts(notes) }
     }
 
     /// All hosts.

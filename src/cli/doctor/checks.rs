@@ -2,12 +2,13 @@
 
 use super::super::check::ZONE_ADVICE;
 use super::super::locate;
+use super::super::output::counted;
 use super::files::{files, surveyed};
 use super::identities::identities;
 use super::receivers::{names, receivers};
 use super::times::{behind, times};
 use super::{CheckResult, CheckStatus};
-use crate::config::{Config, Listen};
+use crate::config::{Config, ConfigError, Listen};
 use crate::daemon::{StartFile, StartFileState, start_files};
 use crate::remote::{local_limits, local_rules};
 use daytable_intake::journal::JournalOptions;
@@ -81,7 +82,38 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     results.extend(names(config));
     results.extend(identities(config));
     results.extend(other_collectors(Path::new("/"), data_dir));
-    results.extend(daemon(config, is_running, now));
+    results.extend(daemon(data_dir, Some(config), is_running, now));
+    results
+}
+
+/// Runs the checks that need no settings, where the configuration is wrong. The folder may be unknown, too.
+pub(super) fn without_settings(data_dir: Option<&Path>, error: &ConfigError) -> Vec<CheckResult> {
+    const CHECK: &str = "configuration";
+    let advice = match error {
+        ConfigError::Read { .. } => {
+            "checks of settings are left out: sudo -u daytable daytable doctor, or name another one by --config"
+        }
+        ConfigError::Invalid(_) => {
+            "correct it: a daemon that runs keeps the settings that it has, and does not start again with these; checks of settings \
+             are left out"
+        }
+    };
+    let now = time::now();
+    let mut results = vec![CheckResult::fail(CHECK, error.to_string(), advice), clock(now)];
+    results.extend(host_zone_doubt().map(|doubt| CheckResult::warn("zone", doubt, ZONE_ADVICE)));
+    results.extend(watches());
+    let Some(data_dir) = data_dir else {
+        let found = "the configuration does not say where it is, so neither it nor the daemon is checked";
+        results.push(CheckResult::warn("data folder", found, "name it by --data"));
+        return results;
+    };
+    let is_running = matches!(locate::connect(data_dir, None), Ok(Some(_)));
+    if may_look_into(data_dir) {
+        results.extend(data_folder(data_dir, is_running));
+    }
+    results.extend(behind(locate::connect(data_dir, None).ok().flatten()));
+    results.extend(other_collectors(Path::new("/"), data_dir));
+    results.extend(daemon(data_dir, None, is_running, now));
     results
 }
 
@@ -193,7 +225,7 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
                 if lost > 0 {
                     results.push(CheckResult::warn(
                         CHECK,
-                        format!("{lost} files lost bytes before they were read"),
+                        format!("{} lost bytes before being read", counted(lost as u64, "file")),
                         "`daytable sources` names them: rotate by rename and not by copytruncate, or keep files longer",
                     ));
                 }
@@ -427,9 +459,8 @@ fn other_collectors(root: &Path, data_dir: &Path) -> Vec<CheckResult> {
 }
 
 /// Whether the daemon is ready, and drops what has expired.
-fn daemon(config: &Config, is_running: bool, now: Ticks) -> Vec<CheckResult> {
+fn daemon(data_dir: &Path, config: Option<&Config>, is_running: bool, now: Ticks) -> Vec<CheckResult> {
     const CHECK: &str = "daemon";
-    let data_dir = &config.data_dir;
     if !is_running && !may_look_into(data_dir) {
         return Vec::new();
     }
@@ -437,8 +468,7 @@ fn daemon(config: &Config, is_running: bool, now: Ticks) -> Vec<CheckResult> {
         let found = format!("none runs on {}", data_dir.escaped());
         return vec![CheckResult::warn(CHECK, found, format!("start it: {}", locate::start_command()))];
     }
-    let ask =
-        |target: &str| locate::connect(data_dir, Some(config)).ok().flatten().map(|control| control.fetch(target));
+    let ask = |target: &str| locate::connect(data_dir, config).ok().flatten().map(|control| control.fetch(target));
     let why = "`journalctl -u daytable` says why";
     match ask("/readyz") {
         Some(Ok(_)) => {}

@@ -2,6 +2,7 @@
 //! which senders have a clock that is off, and which files have no times.
 
 use super::super::control::Control;
+use super::super::output::counted;
 use super::CheckResult;
 use daytable_intake::tail::SurveyedPath;
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
@@ -57,7 +58,10 @@ pub(super) fn times(data_dir: &Path, surveyed: &[SurveyedPath], now: Ticks) -> V
     results.extend(ahead(&stores, now));
     results.extend(reader.sources().map(|sources| untimed(&sources)).unwrap_or_default());
     if results.is_empty() && compared > 0 {
-        results.push(CheckResult::ok(CHECK, format!("the newest records of {compared} files are of the right time")));
+        results.push(CheckResult::ok(
+            CHECK,
+            format!("the newest records of {} are of the right time", counted(compared, "file")),
+        ));
     }
     results
 }
@@ -112,7 +116,8 @@ fn ahead(stores: &Stores<'_>, now: Ticks) -> Vec<CheckResult> {
         results.push(CheckResult::warn(CHECK, found, advice));
     }
     if more > 0 {
-        let found = format!("{more} more instances have records in the future");
+        let have = if more == 1 { "has" } else { "have" };
+        let found = format!("{} {have} records in the future", counted(more as u64, "more instance"));
         let advice = "with so many at once, look at the clock of this host first: timedatectl";
         results.push(CheckResult::warn(CHECK, found, advice));
     }
@@ -134,7 +139,7 @@ pub(super) fn behind(control: Option<Control>) -> Vec<CheckResult> {
         let (instance, off) = (SafeLine(instance), clock.off());
         CheckResult::warn(
             CHECK,
-            format!("{instance}: its clock is {off}, by the last {records} records of {block}, until {until}"),
+            format!("{instance}: its clock is {off}, by the last {} of {block}, until {until}", counted(*records, "record")),
             "set the clock of that host, or `zone` of its block if its times have another zone; a sender that keeps each \
              record back for so long looks the same; `sort by (_arrived)` shows what came when",
         )
@@ -169,7 +174,11 @@ fn untimed(sources: &[SourceState]) -> Vec<CheckResult> {
         )
     });
     let rest = (more > 0).then(|| {
-        CheckResult::warn(CHECK, format!("the same is true of {more} more files"), "`daytable sources` names them")
+        CheckResult::warn(
+            CHECK,
+            format!("the same is true of {}", counted(more as u64, "more file")),
+            "`daytable sources` names them",
+        )
     });
     named.chain(rest).collect()
 }

@@ -102,13 +102,9 @@ pub struct ImportSummary {
 }
 
 impl ImportSummary {
-    /// The progress, or the first file that could not be read.
-    pub fn complete(mut self) -> Result<ImportProgress, ImportError> {
-        if self.failed.is_empty() {
-            return Ok(self.progress);
-        }
-        let (path, source) = self.failed.swap_remove(0);
-        Err(ImportError::Read { path, source })
+    /// The error of each file that could not be read to its end.
+    pub fn errors(self) -> impl Iterator<Item = ImportError> {
+        self.failed.into_iter().map(|(path, source)| ImportError::Read { path, source })
     }
 }
 
@@ -165,11 +161,10 @@ pub fn import(
     let mut failed = Vec::new();
     for ImportFile { path, file } in files {
         match import.file(&path, file, &mut progress) {
-            Ok(()) => {}
+            Ok(()) => import.progress.files += 1,
             Err(Interrupted::Read(error)) => failed.push((path, error)),
             Err(Interrupted::Store(refused)) => return Err(refused.into()),
         }
-        import.progress.files += 1;
         progress(import.progress.clone());
     }
     import.wait()?;

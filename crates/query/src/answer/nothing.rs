@@ -16,6 +16,7 @@ use daytable_logsql::{Column, Expression, FieldName, Predicate, PredicateNode, T
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::field_properties::shown_name;
 use daytable_model::key::instance_of;
+use daytable_model::path_text::PathText;
 use daytable_model::record::Level;
 use daytable_store::StoreError;
 use std::collections::BTreeSet;
@@ -134,7 +135,11 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         }
     }
     for test in parts_of(&planned) {
-        if let Some(Meaning { hint, filter }) = without_unit(test, &asked)? {
+        let other = match source_without_folder(test, stores)? {
+            None => without_unit(test, &asked)?,
+            other => other,
+        };
+        if let Some(Meaning { hint, filter }) = other {
             nothing.reason = Some(hint);
             let pipes = query.pipes.clone();
             nothing.instead = with_other(&query.filter, &|part| part == test, &filter)
@@ -221,6 +226,27 @@ fn parts_of(filter: &Expression) -> Vec<&Expression> {
         Expression::And(parts) => parts.iter().flat_map(parts_of).collect(),
         part => vec![part],
     }
+}
+
+/// A source by the end of its path: `live/app.log`, and there is `/srv/live/app.log`.
+fn source_without_folder(test: &Expression, stores: &Stores<'_>) -> Result<Option<Meaning>, StoreError> {
+    let Expression::Field(name, Test::Exact(text) | Test::Phrase { text, .. }) = test else { return Ok(None) };
+    if name.column() != Column::Source || text.is_empty() || text.starts_with('/') {
+        return Ok(None);
+    }
+    let end = format!("/{}", text.trim_start_matches("./"));
+    let sources = stores.reader.sources()?;
+    let mut paths: Vec<_> =
+        sources.iter().map(|source| source.path.text()).filter(|path| path.ends_with(&end)).collect();
+    paths.sort();
+    paths.dedup();
+    let meant = match &paths[..] {
+        [] => return Ok(None),
+        [path] => path.to_string(),
+        _ => format!("*{end}"),
+    };
+    let hint = format!("there is no source {text}: a source has the whole path; did you mean {meant}?");
+    Ok(Some(Meaning { hint, filter: Expression::Field(name.clone(), Test::glob(&meant)) }))
 }
 
 /// A comparison with a duration, where the field has numbers without a unit: `rt:>1s`, and a record has `rt` 1.5. The end of a name

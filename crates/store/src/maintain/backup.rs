@@ -21,6 +21,7 @@ use crate::format::day_file::read_total;
 use crate::layout::{FolderLayout, manifest_of};
 use crate::private_file;
 use crate::sqlite;
+use daytable_model::path_text::PathText;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use std::fs::File;
@@ -63,7 +64,10 @@ pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<Bac
     // Fail before a folder is created if there is no data folder.
     drop(Catalog::open_to_read(data_dir)?);
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(StoreError::Foreign(folder.into(), "it is there already, and not empty".into()));
+        return Err(StoreError::Refused(format!(
+            "{} is there already, and not empty: each backup has a folder of its own, such as {0}-2",
+            folder.escaped()
+        )));
     }
     to.create()?;
     let held = hold(&from)?;

@@ -1,7 +1,7 @@
 //! Requests of forwarding to the committer, of a sender and of a receiver.
 
 use crate::StoreError;
-use crate::format::catalog::hosts::{Invitation, JoinRefusal, OriginBinding, SecretHash};
+use crate::format::catalog::hosts::{HostNote, Invitation, JoinRefusal, OriginBinding, SecretHash};
 use crate::format::catalog::table_bounds::TableBounds;
 use crate::forward::position::{FolderOrigin, ForwardPosition};
 use crate::write::commit::{CommitQueue, CommitStep};
@@ -77,9 +77,9 @@ impl ForwardSteps {
         self.queue.take(|answer| CommitStep::AdmitCertificate((name, tables), credential, answer))
     }
 
-    /// Records the report of a host, and the processes that speak for it.
-    pub fn note_report(&self, origin: FolderOrigin, report: String, processes: String) -> Result<(), StoreError> {
-        self.queue.take(|answer| CommitStep::NoteReport(origin, (report, processes), answer))
+    /// Records what is known of hosts that were heard of.
+    pub fn note_hosts(&self, notes: Vec<HostNote>) -> Result<(), StoreError> {
+        self.queue.take(|answer| CommitStep::NoteHosts(notes, answer))
     }
 
     /// Ends all credentials of a host. Returns whether there were any.

@@ -81,6 +81,19 @@ pub struct ForwardingHost {
     pub tables: TableBounds,
 }
 
+/// What is written down of a host that was heard of.
+#[derive(Clone, Debug)]
+pub struct HostNote {
+    /// Its folder.
+    pub origin: FolderOrigin,
+    /// Its last report, as JSON.
+    pub report: String,
+    /// The processes that speak for the folder, as the receiver notes them.
+    pub processes: String,
+    /// When it was heard of last.
+    pub seen: Ticks,
+}
+
 /// Whether a credential is of the folder that shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginBinding {
@@ -398,16 +411,14 @@ impl Catalog {
         })
     }
 
-    /// Records the report of a host, when it came, and the processes that speak for it.
-    pub(crate) fn note_report(
-        &mut self,
-        origin: &FolderOrigin,
-        (report, processes): (&str, &str),
-        now: Ticks,
-    ) -> Result<(), StoreError> {
+    /// Records the reports of hosts, when these were heard of last, and the processes that speak for them.
+    pub(crate) fn note_hosts(&mut self, notes: &[HostNote]) -> Result<(), StoreError> {
         let update = "UPDATE host SET report = ?2, processes = ?3, seen = ?4 WHERE origin = ?1";
         self.change(|transaction| {
-            transaction.execute(update, params![origin.0, report, processes, now.get()]).map(drop)
+            let mut update = transaction.prepare_cached(update)?;
+            notes.iter().try_for_each(|note| {
+                update.execute(params![note.origin.0, note.report, note.processes, note.seen.get()]).map(drop)
+            })
         })
     }
 

@@ -5,7 +5,7 @@
 
 use super::lifecycle::{RestoreTarget, SealTarget};
 use crate::StoreError;
-use crate::format::catalog::hosts::{Invitation, JoinRefusal, OriginBinding, SecretHash};
+use crate::format::catalog::hosts::{HostNote, Invitation, JoinRefusal, OriginBinding, SecretHash};
 use crate::format::catalog::table_bounds::TableBounds;
 use crate::format::catalog::{Archived, Committed, Permit, Rule, Seal};
 use crate::forward::position::{FolderOrigin, ForwardPosition};
@@ -75,8 +75,7 @@ pub enum CommitStep {
     UseSuccessor(SecretHash, FolderOrigin, StepAnswer<bool>),
     /// The name of the certificate with its tables, and its credential.
     AdmitCertificate((String, TableBounds), SecretHash, StepAnswer<Result<(), JoinRefusal>>),
-    /// The origin, its report, and its processes.
-    NoteReport(FolderOrigin, (String, String), StepAnswer<()>),
+    NoteHosts(Vec<HostNote>, StepAnswer<()>),
     RevokeHost(String, StepAnswer<bool>),
     ForgetHost(String, StepAnswer<bool>),
 
@@ -99,7 +98,7 @@ impl CommitStep {
                 | RenewCredential(..)
                 | UseSuccessor(..)
                 | AdmitCertificate(..)
-                | NoteReport(..)
+                | NoteHosts(..)
                 | RevokeHost(..)
                 | ForgetHost(..)
         );

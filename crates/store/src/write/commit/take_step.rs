@@ -56,9 +56,7 @@ impl Committer {
             AdmitCertificate((name, tables), credential, answer) => {
                 answer.give(self.catalog.admit_certificate((&name, &tables), &credential, time::now()));
             }
-            NoteReport(origin, (report, processes), answer) => {
-                answer.give(self.catalog.note_report(&origin, (&report, &processes), time::now()));
-            }
+            NoteHosts(notes, answer) => answer.give(self.catalog.note_hosts(&notes)),
             RevokeHost(name, answer) => answer.give(self.catalog.revoke_host(&name)),
             ForgetHost(name, answer) => answer.give(self.catalog.forget_host(&name)),
 
