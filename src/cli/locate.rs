@@ -90,11 +90,18 @@ pub(super) fn located(given: Option<&Path>, file: Option<&Path>) -> Result<Locat
 }
 
 /// The data folder where the configuration cannot be read for an `error`, which is warned of.
+///
+/// # Errors
+///
+/// The file is not there, so another one was meant, or nothing else says which folder is.
 pub(super) fn located_despite(
     error: ConfigError,
     given: Option<&Path>,
     file: Option<&Path>,
 ) -> Result<Located, CliError> {
+    if matches!(&error, ConfigError::Read { source, .. } if source.kind() == ErrorKind::NotFound) {
+        return Err(error.into());
+    }
     match folder_despite(given, file) {
         Some(data_dir) => {
             warn_of_wrong(&error);
