@@ -482,6 +482,21 @@ impl<S> WorkQueue<S> {
         }
     }
 
+    /// Refuses the waiting submissions that come again by themselves: those that move no position of a source. They would wait
+    /// for an answer as long as nothing can be committed.
+    pub(crate) fn refuse_pushed(&self) {
+        let mut state = self.lock();
+        let is_pushed = |work: &Work<S>| matches!(work, Work::Rows(rows) if rows.advances.is_empty());
+        let (refused, kept): (VecDeque<Work<S>>, VecDeque<Work<S>>) =
+            std::mem::take(&mut state.work).into_iter().partition(is_pushed);
+        state.work = kept;
+        let bytes = |work: &Work<S>| if let Work::Rows(rows) = work { rows.bytes() } else { 0 };
+        state.bytes = state.bytes.saturating_sub(refused.iter().map(bytes).sum());
+        drop(state);
+        self.queue.changed.notify_all();
+        drop(refused);
+    }
+
     /// Refuses every waiting submission after a failed commit, and begins a new epoch. Steps stay in the queue.
     pub(crate) fn fail(&self) {
         let mut state = self.lock();
@@ -493,5 +508,26 @@ impl<S> WorkQueue<S> {
         drop(state);
         self.queue.changed.notify_all();
         drop(refused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn what_was_pushed_is_refused_alone() {
+        let queue: WorkQueue<u32> = WorkQueue::new(Vec::new());
+        let (told, answers) = channel();
+        let ack = Ack::new(move |stored| drop(told.send(stored)));
+        queue.submit(Submission { ack, ..Submission::default() }).expect("open");
+        let advances = vec![Arc::new(crate::source::tests_state(1))];
+        queue.submit(Submission { advances, ..Submission::default() }).expect("open");
+        queue.step(7).expect("open");
+        queue.refuse_pushed();
+        assert_eq!(answers.try_iter().collect::<Vec<_>>(), [false]);
+        assert_eq!(queue.next_step(Duration::ZERO, |_| true), Some(7));
+        assert!(queue.has_work(), "rows of a source wait until its positions are known");
     }
 }

@@ -618,6 +618,7 @@ impl Committer {
                         last_logged = Instant::now();
                     }
                     self.queue.beat();
+                    self.queue.refuse_pushed();
                     let lacks_room = is_checked && matches!(error, StoreError::Full(_));
                     self.take_without_room(&error, lacks_room, REOPEN_AFTER);
                 }
