@@ -196,11 +196,6 @@ impl PartVisitor for Finding<'_> {
         self.few.is_some()
     }
 
-    fn pages_at_once(&self) -> usize {
-        // Where all records are wanted, one page of them is more work than to begin a thread.
-        if self.few.is_some() { 16 } else { 1 }
-    }
-
     fn counted_columns(&self) -> Option<ColumnTest<'_>> {
         self.counted_fields.columns()
     }

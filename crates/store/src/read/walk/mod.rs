@@ -39,14 +39,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use walker::Walker;
 
+/// Tasks that a thread receives at once. With fewer tasks, there is one thread.
+const TASKS_AT_ONCE: usize = 16;
+
 /// Time between two checks whether a walk is to go on.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 /// The shared state of a walk's threads.
 struct Shared {
     next: AtomicUsize,
-    /// Pages that a thread receives at once.
-    pages_at_once: usize,
     /// Tasks that were received and not begun, because the threads paused.
     put_back: Mutex<Vec<usize>>,
     /// Tasks that were done out of their order, when the snapshots were renewed.
@@ -90,13 +91,13 @@ impl Shared {
     fn take(&self, tasks: &[Task]) -> Vec<usize> {
         let mut put_back = lock(&self.put_back);
         if !put_back.is_empty() {
-            let from = put_back.len().saturating_sub(self.pages_at_once);
+            let from = put_back.len().saturating_sub(TASKS_AT_ONCE);
             return put_back.drain(from..).rev().collect();
         }
         drop(put_back);
         let from = self.next.load(Ordering::Relaxed);
         // A row group has as many rows as many pages.
-        let step = if matches!(tasks.get(from), Some(Task::Group { .. })) { 1 } else { self.pages_at_once };
+        let step = if matches!(tasks.get(from), Some(Task::Group { .. })) { 1 } else { TASKS_AT_ONCE };
         let from = self.next.fetch_add(step, Ordering::Relaxed).min(tasks.len());
         (from..tasks.len().min(from + step)).collect()
     }
@@ -123,8 +124,8 @@ impl Reader {
             let mut take = |rows: RowsOf<'_>, numbers: RecordNumbers<'_>| visitor.count(&mut state, rows, numbers);
             let planned = WalkPlan::of_files(self, live, question(range, visitor), &mut take)?;
             let Some((plan, first)) = planned else { return Ok(None) };
-            let enough = plan.tasks.len() / visitor.pages_at_once().max(1) + plan.groups();
-            let connections = self.connect(live, first, threads.min(enough))?;
+            let connections =
+                self.connect(live, first, threads.min(plan.tasks.len() / TASKS_AT_ONCE + plan.groups()))?;
             Ok(Some((plan, state, connections)))
         })?;
         let Some((plan, state, connections)) = opened else { return Ok(None) };
@@ -199,7 +200,6 @@ fn run<V: PartVisitor>(
         reader.filter(|_| has_open).map(|reader| Renewal::after(Duration::ZERO, reader.snapshot_times()));
     let mut shared = Shared {
         next: AtomicUsize::new(0),
-        pages_at_once: visitor.pages_at_once().max(1),
         put_back: Mutex::default(),
         done: HashSet::new(),
         is_over: AtomicBool::new(false),

@@ -31,12 +31,6 @@ pub trait PartVisitor: Sync {
         false
     }
 
-    /// Pages that a thread receives at once. Fewer are read by one thread alone: to begin another one costs as much as to look at some
-    /// columns of this many.
-    fn pages_at_once(&self) -> usize {
-        16
-    }
-
     /// The columns whose value counts [`Part::take_values`] tells.
     fn counted_columns(&self) -> Option<ColumnTest<'_>> {
         None
