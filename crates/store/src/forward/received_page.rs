@@ -1,4 +1,4 @@
-//! A page of a host as it is stored here, made of the one that arrived without its rows ([`WholePage`]).
+//! A page of a host as it is stored here, made of the one that arrived without its rows (`WholePage`).
 
 use crate::format::page::{EncodedPage, WholePage};
 use daytable_model::column_name::{HOST, LOG_HOST};
