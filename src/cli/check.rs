@@ -2,7 +2,7 @@
 
 use super::exit::CliError;
 use super::locate::{self, load_config};
-use super::output::{self, bytes};
+use super::output::{self, bytes, counted};
 use super::written_places::{Unwritten, written_places};
 use crate::config::{BlockSummary, Config, FolderBound};
 use crate::daemon::{StartFile, StartFileState, start_files};
@@ -116,10 +116,10 @@ fn identities(config: &Config, is_probed: bool) -> Result<(), CliError> {
 fn evaluate(config: &Config) -> Result<(), CliError> {
     let reader = match Reader::open(&config.data_dir) {
         Err(StoreError::NoStore(folder)) => {
-            let rules = config.alert_rules.len();
-            let rules = if rules == 1 { "1 rule is".into() } else { format!("{rules} rules are") };
+            let number = config.alert_rules.len() as u64;
+            let (rules, are) = (counted(number, "rule"), if number == 1 { "is" } else { "are" });
             let why = "is no data folder yet, and the first start of a daemon makes it";
-            return output::print(format_args!("alerts: {rules} good and not tried: {} {why}", folder.escaped()));
+            return output::print(format_args!("alerts: {rules} {are} good and not tried: {} {why}", folder.escaped()));
         }
         reader => reader?,
     };

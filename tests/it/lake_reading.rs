@@ -563,3 +563,21 @@ fn a_daytable_over_a_lake_answers_the_page_and_grafana_and_stores_nothing() {
         assert!(output.status.code() == Some(64) && told.contains(reason), "{args:?}: {told}");
     }
 }
+
+/// Where each record names a host, or names it by a number, no record is of the host that archived it.
+#[test]
+fn a_host_that_no_record_needs_is_no_group() {
+    let place = Place::new();
+    let lake = place.path("lake");
+    let host = Host::at("web-1", "table_format = \"delta\"\n", &format!("file://{}", lake.display()));
+    for (day, named) in [("20", json!("proxy")), ("21", json!(7))] {
+        let line =
+            |n: usize| json!({"time": format!("2026-11-{day}T00:00:{n:02}Z"), "host": named, "n": n}).to_string();
+        host.import(&format!("{day}.log"), &(0..40).map(line).collect::<Vec<_>>());
+        host.archive(&format!("Log202611{day}"));
+    }
+    let lake = lake.display().to_string();
+    let said = place.said("query", &["--lake", &lake, "--json", "* | stats by (host) count() n | sort by (n, host)"]);
+    let found: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(found, [json!({"host": 7, "n": 40}), json!({"host": "proxy", "n": 40})]);
+}

@@ -482,29 +482,27 @@ impl<S> WorkQueue<S> {
         }
     }
 
-    /// Refuses the waiting submissions that come again by themselves: those that move no position of a source. They would wait
-    /// for an answer as long as nothing can be committed.
+    /// Refuses what waits and moves no position of a source, where nothing can be committed for some time: whoever pushed it waits
+    /// for an answer.
     pub(crate) fn refuse_pushed(&self) {
-        let mut state = self.lock();
-        let is_pushed = |work: &Work<S>| matches!(work, Work::Rows(rows) if rows.advances.is_empty());
-        let (refused, kept): (VecDeque<Work<S>>, VecDeque<Work<S>>) =
-            std::mem::take(&mut state.work).into_iter().partition(is_pushed);
-        state.work = kept;
-        let bytes = |work: &Work<S>| if let Work::Rows(rows) = work { rows.bytes() } else { 0 };
-        state.bytes = state.bytes.saturating_sub(refused.iter().map(bytes).sum());
-        drop(state);
-        self.queue.changed.notify_all();
-        drop(refused);
+        self.refuse(|submission| submission.advances.is_empty(), |_| ());
     }
 
     /// Refuses every waiting submission after a failed commit, and begins a new epoch. Steps stay in the queue.
     pub(crate) fn fail(&self) {
+        self.refuse(|_| true, |state| state.epoch += 1);
+    }
+
+    /// Refuses some of the waiting submissions, and makes a change with it. Nothing that was taken from the queue is held any more.
+    fn refuse(&self, is_refused: impl Fn(&Submission) -> bool, change: impl FnOnce(&mut State<S>)) {
         let mut state = self.lock();
-        state.epoch += 1;
-        let (refused, kept): (VecDeque<Work<S>>, VecDeque<Work<S>>) =
-            std::mem::take(&mut state.work).into_iter().partition(|work| matches!(work, Work::Rows(_)));
+        change(&mut state);
+        let (refused, kept): (VecDeque<Work<S>>, VecDeque<Work<S>>) = std::mem::take(&mut state.work)
+            .into_iter()
+            .partition(|work| matches!(work, Work::Rows(rows) if is_refused(rows)));
+        let bytes_of = |work: &Work<S>| if let Work::Rows(rows) = work { rows.bytes() } else { 0 };
+        state.bytes = kept.iter().map(bytes_of).sum();
         state.work = kept;
-        state.bytes = 0;
         drop(state);
         self.queue.changed.notify_all();
         drop(refused);
@@ -520,13 +518,19 @@ mod tests {
     fn what_was_pushed_is_refused_alone() {
         let queue: WorkQueue<u32> = WorkQueue::new(Vec::new());
         let (told, answers) = channel();
-        let ack = Ack::new(move |stored| drop(told.send(stored)));
+        let ack = Ack::new(move |stored| told.send(stored).expect("heard"));
         queue.submit(Submission { ack, ..Submission::default() }).expect("open");
-        let advances = vec![Arc::new(crate::source::tests_state(1))];
-        queue.submit(Submission { advances, ..Submission::default() }).expect("open");
+        let of_source =
+            || Submission { advances: vec![Arc::new(crate::source::tests_state(1))], ..Submission::default() };
+        queue.submit(of_source()).expect("open");
+        // Taken for a commit that failed: its bytes are not held any more.
+        queue.submit(of_source()).expect("open");
         queue.step(7).expect("open");
         queue.refuse_pushed();
         assert_eq!(answers.try_iter().collect::<Vec<_>>(), [false]);
+        assert!(matches!(queue.next(Duration::ZERO), Ok(Some(Work::Rows(_)))));
+        queue.refuse_pushed();
+        assert_eq!(queue.waiting_bytes(), of_source().bytes());
         assert_eq!(queue.next_step(Duration::ZERO, |_| true), Some(7));
         assert!(queue.has_work(), "rows of a source wait until its positions are known");
     }

@@ -207,10 +207,12 @@ impl BlockColumn {
         BlockColumn { name, kind, present, which: None, stored, count }
     }
 
-    /// A column of texts in which each of these rows has the same one.
+    /// A column of texts in which each of these rows has the same one. A text that no row has is in no column.
     pub(crate) fn constant(name: &str, rows: usize, having: &RowSet, text: &str) -> BlockColumn {
         let mut stored = BlockValues::new(PropertyKind::String);
-        stored.push(Property::String(text));
+        if !having.is_empty() {
+            stored.push(Property::String(text));
+        }
         let levels: Vec<i16> = (0..rows).map(|row| having.contains(row).into()).collect();
         BlockColumn::new(name.into(), PropertyKind::String, Some(&levels), Some(vec![0; having.count()]), stored)
     }
@@ -219,7 +221,8 @@ impl BlockColumn {
     pub(crate) fn filled_with(&self, rows: usize, filled: &RowSet, text: &str) -> Option<BlockColumn> {
         let BlockValues::Strings(all, ends) = &self.stored else { return None };
         let mut stored = BlockValues::Strings(all.clone(), ends.clone());
-        let added = u32::try_from(ends.len()).ok().filter(|_| stored.push(Property::String(text)))?;
+        let mut add = || stored.push(Property::String(text));
+        let added = u32::try_from(ends.len()).ok().filter(|_| filled.is_empty() || add())?;
         let mut indices = vec![NONE; rows];
         self.each(rows, |row, index| indices[row] = u32::try_from(index).unwrap_or(NONE));
         filled.for_each(|row| indices[row] = added);

@@ -1,9 +1,11 @@
 //! A file that is read as that of a host has the fields that name it, in rows, in columns and for searches, and nothing else
 //! differs.
 
+use super::block::BlockColumn;
 use super::host_fields::HOST_UNLESS_NAMED;
 use super::tests::{Given, Place, Plain, difference, everything, lacking, may_contain, scanned, start, want};
 use super::*;
+use crate::format::page::{PatternBlock, ValueReader};
 use crate::{EveryPart, Part, PartFilter, PartVisitor, Range, StoreError};
 use daytable_model::column_name::{HOST, LOG_HOST};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
@@ -11,8 +13,9 @@ use daytable_model::field_properties::property_after;
 use daytable_model::key::RowKey;
 use daytable_model::line::{LAYOUT, renamed_layout};
 use daytable_model::needle::Needle;
-use daytable_model::property::PropertyKind;
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -146,5 +149,38 @@ proptest! {
             may_contain(&(row.0.clone(), row.1, row.2, values), &text)
         };
         prop_assert_eq!(lacking(&hits, &all, has_text), None);
+    }
+}
+
+/// Whoever reads the texts of a column takes each for the value of a row: groups are made of them.
+#[test]
+fn a_text_that_no_row_has_is_in_no_column() {
+    #[derive(Default)]
+    struct Texts(Vec<String>);
+
+    impl ValueReader<()> for Texts {
+        fn read(&mut self, value: Property<'_>) {
+            self.0.push(value.text().into());
+        }
+
+        fn pattern(&mut self, _: &str) -> Option<u32> {
+            None
+        }
+
+        fn read_block(&mut self, _: &PatternBlock, _: &mut [Option<()>]) {}
+    }
+
+    let (none, all) = (RowSet::none(3), RowSet::all(3));
+    let texts = |column: &BlockColumn| {
+        let (mut texts, mut rows) = (Texts::default(), 0);
+        column.read(&all, &mut texts, |_, ()| rows += 1);
+        (texts.0, rows)
+    };
+    let own = BlockColumn::constant(HOST, 3, &all, "own");
+    for (column, expected) in [
+        (BlockColumn::constant(HOST, 3, &none, NAME), (vec![], 0)),
+        (own.filled_with(3, &none, NAME).expect("room"), (vec!["own".to_owned()], 3)),
+    ] {
+        assert_eq!(texts(&column), expected);
     }
 }
