@@ -85,6 +85,11 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// The sum of so many whole numbers.
+    pub(super) fn of_whole(sum: i64, count: u64) -> Sum {
+        Sum { whole: sum.into(), count, ..Sum::default() }
+    }
+
     /// Adds a number.
     pub fn add(&mut self, number: Number) {
         self.count += 1;
@@ -416,6 +421,11 @@ impl Spilled for Accumulator {
             // The hashes are written elsewhere: a state that is settled has none.
             Accumulator::Uniq(_) => 1u8.write(to),
             Accumulator::UniqCount(count) => (2u8, *count).write(to),
+            Accumulator::Sum(Sum { whole, count, has_fractions: false, .. }) if i64::try_from(*whole).is_ok() => {
+                9u8.write(to);
+                to.extend_from_slice(&(*whole as i64).to_le_bytes());
+                count.write(to);
+            }
             Accumulator::Sum(Sum { whole, fraction, compensation, count, has_fractions }) => {
                 (3u8, (*whole, (*fraction, *compensation))).write(to);
                 (*count, *has_fractions).write(to);
@@ -470,6 +480,7 @@ impl Spilled for Accumulator {
                 let parts = Option::<((OwnedValue, OwnedValue), Option<(RowKey, Arc<str>)>)>::read(from)?;
                 Accumulator::Chosen(parts.map(|((by, value), place)| ChosenValue { by, place, value }))
             }
+            9 => Accumulator::Sum(Sum::of_whole(i64::from_le_bytes(from.array()?), u64::read(from)?)),
             _ => return None,
         })
     }

@@ -233,12 +233,7 @@ pub(in crate::answer) fn aggregate_records(
                     continue;
                 }
                 match &mut gathered {
-                    Some(gathered) => {
-                        if !gathered.merge(&mut state) {
-                            are_all = false;
-                            state.finish(|values, states| each(Aggregated::Group(values, states)));
-                        }
-                    }
+                    Some(gathered) => gathered.merge(&mut state),
                     None => gathered = Some(state),
                 }
                 memory.release(charged);

@@ -8,21 +8,18 @@
 use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
 use super::counted::{CountBucket, CountedBy, CountedFields, PageValueCounts, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
+use super::group_states::States;
 use super::group_step::GroupStep;
 use super::kept::KeptRecords;
 use super::matching;
 use super::place::TableVisitor;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
-use super::values::{Values, is_needed_for, open_rows};
-use crate::answer::accumulator::{
-    Accumulator, Sum, UniqHashes, add_extreme, measured_number, plain_number, uniq_bytes, uniq_hash,
-};
-use crate::answer::quantile::QuantileSketch;
+use super::values::{is_needed_for, open_rows};
+use crate::answer::accumulator::Accumulator;
 use crate::answer::spill::{GroupCell, GroupRuns, GroupSource};
 use crate::answer::spill_file::SpillFile;
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
-use daytable_logsql::number::Number;
 use daytable_logsql::query::{Aggregate, Function, GroupField, ValueStep, ValueStepSize};
 use daytable_logsql::{Column, FieldName, Predicate};
 use daytable_model::key::instance_of;
@@ -36,16 +33,12 @@ use daytable_store::page::{LevelMinute, LevelNumbers, PatternBlock, ValueReader}
 use daytable_store::{
     ColumnBatch, ColumnTest, NeedsKeys, Part, PartFilter, PartVisitor, RecordNumbers, RowsOf, StoreError,
 };
-use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
 use std::sync::{Arc, Mutex};
 
 /// The group of a row whose value was not seen yet. No group has this number.
 const NO_GROUP_YET: u32 = NO_NUMBER - 1;
-
-/// Different numbers of a quantile that are counted apart; others go to its sketch at once.
-const NUMBERS_MAX: u32 = 4096;
 
 /// Groups that a thread keeps where most are new to it: those of a table that the processor caches cost less to find than
 /// a larger one would combine.
@@ -121,76 +114,6 @@ pub(super) struct ThreadGroups {
     full: Option<usize>,
 }
 
-/// The states of one function, by group.
-enum States {
-    Counts(Vec<u64>),
-    Sums(Vec<Sum>),
-    Extremes(Vec<Option<OwnedValue>>, Function),
-    Quantiles(Box<Quantiles>),
-    Uniq(Vec<UniqHashes>),
-}
-
-/// Numbers by group: how often each of the first different ones came.
-#[derive(Default)]
-struct Quantiles {
-    numbers: NumberTable,
-    counts: Vec<Vec<u32>>,
-    sketches: Vec<QuantileSketch>,
-    /// Whether all values of a group are durations.
-    are_durations: Vec<bool>,
-    /// An estimate of the memory.
-    bytes: usize,
-    /// The numbers in their order, once that is wanted.
-    order: Vec<usize>,
-}
-
-/// Different numbers, each with a place.
-#[derive(Default)]
-struct NumberTable {
-    places: HashMap<u64, u32, foldhash::fast::RandomState>,
-    values: Vec<f64>,
-    /// Numbers that were asked for lately and their places, by their bits.
-    recent: Vec<(u64, u32)>,
-}
-
-/// Places for numbers that were asked for lately, as a power of two.
-const RECENT_NUMBERS_BITS: u32 = 11;
-/// The memory of a group of a quantile without numbers.
-const QUANTILE_BYTES: usize = 200;
-
-impl NumberTable {
-    /// The place of a number; [`NO_NUMBER`] if there are too many.
-    fn place(&mut self, number: f64) -> u32 {
-        let bits = number.to_bits();
-        let at = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_NUMBERS_BITS)) as usize;
-        if let Some((_, place)) = self.recent.get(at).filter(|(recent, _)| *recent == bits) {
-            return *place;
-        }
-        let next = u32::try_from(self.values.len()).unwrap_or(NUMBERS_MAX);
-        let place = match self.places.get(&bits) {
-            Some(place) => *place,
-            None if next < NUMBERS_MAX => {
-                self.places.insert(bits, next);
-                self.values.push(number);
-                next
-            }
-            None => return NO_NUMBER,
-        };
-        // `u64::MAX` is not the bits of a finite number.
-        self.recent.resize(1 << RECENT_NUMBERS_BITS, (u64::MAX, NO_NUMBER));
-        self.recent[at] = (bits, place);
-        place
-    }
-}
-
-/// A value that may be the least or the greatest.
-#[derive(Clone, Copy)]
-enum ExtremeValue {
-    Float(f64),
-    Time(Ticks),
-    Other(u32),
-}
-
 /// Whether the aggregate can be computed from columns.
 pub(super) fn is_columnar(aggregate: &Aggregate) -> bool {
     let is_one = aggregate.fields.len() == 1;
@@ -253,101 +176,6 @@ pub(super) fn counted_fields(
     let is_counting = grouping.aggregates.iter().all(is_count);
     let by = grouping.by.iter().filter(|_| is_counting).map(|by| &by.field);
     CountedFields::of(conditions.iter().chain([filter]), by)
-}
-
-impl States {
-    fn new(function: Function) -> States {
-        match function {
-            Function::Sum | Function::Avg | Function::RateSum => States::Sums(Vec::new()),
-            Function::Min | Function::Max => States::Extremes(Vec::new(), function),
-            Function::Quantile(_) => States::Quantiles(Box::default()),
-            Function::CountUniq => States::Uniq(Vec::new()),
-            _ => States::Counts(Vec::new()),
-        }
-    }
-
-    /// States of the same function without groups.
-    fn empty(&self) -> States {
-        match self {
-            States::Counts(_) => States::Counts(Vec::new()),
-            States::Sums(_) => States::Sums(Vec::new()),
-            States::Extremes(_, function) => States::Extremes(Vec::new(), *function),
-            States::Quantiles(_) => States::Quantiles(Box::default()),
-            States::Uniq(_) => States::Uniq(Vec::new()),
-        }
-    }
-
-    fn resize(&mut self, groups: usize) {
-        match self {
-            States::Counts(counts) => counts.resize(groups, 0),
-            States::Sums(sums) => sums.resize(groups, Sum::default()),
-            States::Extremes(ends, _) => ends.resize(groups, None),
-            States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
-            States::Quantiles(quantiles) => {
-                quantiles.bytes += QUANTILE_BYTES * groups.saturating_sub(quantiles.counts.len());
-                quantiles.counts.resize(groups, Vec::new());
-                quantiles.sketches.resize_with(groups, QuantileSketch::default);
-                quantiles.are_durations.resize(groups, true);
-            }
-        }
-    }
-
-    /// Adds the states of other groups, each to the group here that `groups` has for it.
-    fn merge(&mut self, other: &mut States, groups: &[u32]) {
-        let group = |of: &u32| Some(*of as usize).filter(|_| *of != NO_NUMBER);
-        match (self, other) {
-            (States::Counts(counts), States::Counts(more)) => {
-                for (of, more) in groups.iter().zip(more) {
-                    group(of).into_iter().for_each(|of| counts[of] += *more);
-                }
-            }
-            (States::Sums(sums), States::Sums(more)) => {
-                for (of, more) in groups.iter().zip(more) {
-                    group(of).into_iter().for_each(|of| sums[of].merge(more));
-                }
-            }
-            (States::Extremes(ends, function), States::Extremes(more, _)) => {
-                for (of, more) in groups.iter().zip(more) {
-                    if let (Some(of), Some(more)) = (group(of), more) {
-                        add_extreme(&mut ends[of], *function, more.as_property());
-                    }
-                }
-            }
-            (States::Uniq(hashes), States::Uniq(more)) => {
-                for (of, more) in groups.iter().zip(more) {
-                    let Some(of) = group(of) else { continue };
-                    let mut more = std::mem::take(more);
-                    if hashes[of].len() < more.len() {
-                        std::mem::swap(&mut hashes[of], &mut more);
-                    }
-                    hashes[of].extend(more);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The state of a group, which is left empty.
-    fn take(&mut self, group: usize) -> Accumulator {
-        match self {
-            States::Counts(counts) => Accumulator::Count(counts[group]),
-            States::Sums(sums) => Accumulator::Sum(sums[group]),
-            States::Extremes(ends, _) => Accumulator::Extreme(ends[group].take()),
-            States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
-            States::Quantiles(quantiles) => {
-                let mut sketch = std::mem::take(&mut quantiles.sketches[group]);
-                let values = &quantiles.numbers.values;
-                if quantiles.order.len() != values.len() {
-                    quantiles.order = (0..values.len()).collect();
-                    quantiles.order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-                }
-                let counts = &quantiles.counts[group];
-                let count = |at: &usize| Some((values[*at], u64::from(*counts.get(*at)?)));
-                sketch.add_sorted(quantiles.order.iter().filter_map(count).filter(|(_, count)| *count > 0).collect());
-                Accumulator::Quantile(Box::new(sketch), quantiles.are_durations[group])
-            }
-        }
-    }
 }
 
 /// The records of a batch that match, as far as columns alone decide it.
@@ -517,7 +345,7 @@ impl PartVisitor for Aggregation<'_> {
             }
             let rows = of_condition.as_ref().unwrap_or(&rows);
             let values = aggregate.fields.first().map(|field| self.computed.values(field, batch, table, &computed));
-            add(&mut state.states[at], aggregate, batch, values.transpose()?, rows, &groups)?;
+            state.states[at].add(aggregate, batch, values.transpose()?, rows, &groups)?;
         }
         Ok(self.charge(state))
     }
@@ -777,9 +605,7 @@ impl Aggregation<'_> {
         match known {
             Some(known) => {
                 let (before, given) = (known.kept(), groups.kept());
-                if !known.merge(groups) {
-                    runs.append(self.spill.write_groups(groups)?);
-                }
+                known.merge(groups);
                 self.are_mostly_new.store(known.kept() - before > given / 2, Order::Relaxed);
             }
             None => *known = Some(groups.take_groups()),
@@ -898,136 +724,6 @@ fn first_group(step: &mut GroupStep, number: u32) -> u32 {
     if number == NO_NUMBER { NO_NUMBER } else { step.group(0, number, true) }
 }
 
-/// Adds the values of some rows to the states of their groups.
-fn add(
-    states: &mut States,
-    aggregate: &Aggregate,
-    batch: &ColumnBatch,
-    values: Option<Values<'_>>,
-    rows: &RowSet,
-    groups: &[u32],
-) -> Result<(), StoreError> {
-    let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
-    let Some(values) = values else {
-        if let States::Counts(counts) = states {
-            rows.for_each(|row| {
-                if let Some(count) = counts.get_mut(groups[row] as usize) {
-                    *count += 1;
-                }
-            });
-        }
-        return Ok(());
-    };
-    match states {
-        States::Counts(counts) => match aggregate.function {
-            Function::SumLength => values.each(
-                batch,
-                rows,
-                |value| value.text().len() as u64,
-                |row, length| {
-                    group(row).into_iter().for_each(|group| counts[group] += length);
-                },
-            ),
-            function => {
-                let mut present = RowSet::none(batch.len());
-                values.each(
-                    batch,
-                    rows,
-                    |value| value != Property::String(""),
-                    |row, is_present| {
-                        if is_present {
-                            present.insert(row);
-                        }
-                    },
-                )?;
-                if function == Function::CountEmpty {
-                    present = present.inverse();
-                    present.keep(rows);
-                }
-                present.iter().filter_map(group).for_each(|group| counts[group] += 1);
-                Ok(())
-            }
-        },
-        States::Sums(sums) => values.each_whole(batch, rows, plain_number, |row, number| {
-            let Some(sum) = sums.get_mut(groups[row] as usize) else { return };
-            match number {
-                Ok(whole) => sum.add(Number::Whole(whole)),
-                Err(number) => number.into_iter().for_each(|number| sum.add(number)),
-            }
-        }),
-        States::Uniq(hashes) => {
-            let hash = |value: Property<'_>| {
-                (value != Property::String("")).then(|| uniq_hash(std::iter::once(Some(&*value.text()))))
-            };
-            values.each(batch, rows, hash, |row, hash| {
-                if let (Some(hash), Some(group)) = (hash, group(row)) {
-                    hashes[group].insert(hash);
-                }
-            })
-        }
-        States::Extremes(ends, _) => {
-            let mut others = ValueNumbers::default();
-            let mut found = Vec::new();
-            let read = |value: Property<'_>| match value {
-                Property::Double(n) => ExtremeValue::Float(n),
-                Property::DateTime(time) => ExtremeValue::Time(time),
-                other => ExtremeValue::Other(others.number(other)),
-            };
-            let function = aggregate.function;
-            values.each_whole(batch, rows, read, |row, value| {
-                let Some(end) = ends.get_mut(groups[row] as usize) else { return };
-                match (value, &*end) {
-                    (Ok(n), Some(OwnedValue::Int64(least))) if function == Function::Min && n >= *least => {}
-                    (Ok(n), Some(OwnedValue::Int64(most))) if function == Function::Max && n <= *most => {}
-                    (Ok(n), _) => add_extreme(end, function, Property::Int64(n)),
-                    (Err(value), _) => found.push((row, value)),
-                }
-            })?;
-            let mut last = None;
-            for (row, value) in found {
-                let Some(group) = group(row) else { continue };
-                let other;
-                let value = match value {
-                    ExtremeValue::Float(n) => Property::Double(n),
-                    ExtremeValue::Time(time) => Property::DateTime(time),
-                    ExtremeValue::Other(ABSENT) => continue,
-                    ExtremeValue::Other(number) if last == Some((group, number)) => continue,
-                    ExtremeValue::Other(number) => {
-                        last = Some((group, number));
-                        other = others.value(number);
-                        let Some(value) = &other else { continue };
-                        value.as_property()
-                    }
-                };
-                add_extreme(&mut ends[group], aggregate.function, value);
-            }
-            Ok(())
-        }
-        States::Quantiles(quantiles) => {
-            let Quantiles { numbers, counts, sketches, are_durations, bytes, .. } = &mut **quantiles;
-            values.each_whole(batch, rows, measured_number, |row, value| {
-                let value = value.map_or_else(|other| other, |whole| Some((whole as f64, false)));
-                let (Some((number, is_duration)), Some(group)) = (value, group(row)) else { return };
-                let place = numbers.place(number);
-                are_durations[group] &= is_duration;
-                let counts = &mut counts[group];
-                if let Some(count) = counts.get_mut(place as usize) {
-                    *count += 1;
-                } else if place == NO_NUMBER {
-                    let before = sketches[group].bytes();
-                    sketches[group].add(number);
-                    *bytes += sketches[group].bytes().saturating_sub(before);
-                } else {
-                    let before = counts.capacity();
-                    counts.resize(place as usize + 1, 0);
-                    counts[place as usize] = 1;
-                    *bytes += 4 * (counts.capacity() - before);
-                }
-            })
-        }
-    }
-}
-
 impl GroupSource for ThreadGroups {
     fn len(&self) -> usize {
         self.steps.last().map_or(1, GroupStep::len)
@@ -1054,7 +750,7 @@ impl GroupSource for ThreadGroups {
     }
 
     fn has_uniq(&self) -> bool {
-        self.states.iter().any(|states| matches!(states, States::Uniq(_)))
+        self.states.iter().any(States::has_uniq)
     }
 }
 
@@ -1099,12 +795,7 @@ impl ThreadGroups {
         self.last_fixed = None;
         let groups = usize::from(self.values.is_empty());
         for states in &mut self.states {
-            match states {
-                States::Counts(counts) => counts.clear(),
-                States::Sums(sums) => sums.clear(),
-                States::Extremes(ends, _) => ends.clear(),
-                States::Quantiles(_) | States::Uniq(_) => *states = states.empty(),
-            }
+            states.reset();
             states.resize(groups);
         }
     }
@@ -1130,23 +821,12 @@ impl ThreadGroups {
 
     /// How many groups it has, and different values of them.
     fn kept(&self) -> usize {
-        let of_states = self.states.iter().map(|states| match states {
-            States::Uniq(hashes) => hashes.iter().map(HashSet::len).sum(),
-            _ => 0,
-        });
-        self.len() + of_states.sum::<usize>()
+        self.len() + self.states.iter().map(States::different_values).sum::<usize>()
     }
 
     /// An estimate of its memory.
     pub(super) fn memory(&self) -> usize {
-        let of_states = self.states.iter().map(|states| match states {
-            States::Uniq(hashes) => hashes.iter().map(uniq_bytes).sum(),
-            States::Quantiles(quantiles) => quantiles.bytes,
-            States::Counts(counts) => 8 * counts.capacity(),
-            States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
-            States::Extremes(ends, _) => 64 * ends.capacity(),
-        });
-        of_states.sum::<usize>()
+        self.states.iter().map(States::bytes).sum::<usize>()
             + self.computed.bytes()
             + self.values.iter().map(ValueNumbers::bytes).sum::<usize>()
             + self.steps.iter().map(GroupStep::bytes).sum::<usize>()
@@ -1179,11 +859,8 @@ impl ThreadGroups {
         }
     }
 
-    /// Adds the groups of another thread. False, without any of them, if the states cannot be added.
-    pub(super) fn merge(&mut self, other: &mut ThreadGroups) -> bool {
-        if self.states.iter().any(|states| matches!(states, States::Quantiles(_))) {
-            return false;
-        }
+    /// Adds the groups of another thread.
+    pub(super) fn merge(&mut self, other: &mut ThreadGroups) {
         let values: Vec<Vec<u32>> =
             self.values.iter_mut().zip(&other.values).map(|(values, more)| values.merge(more)).collect();
         let mut groups: Vec<u32> = vec![0];
@@ -1199,7 +876,6 @@ impl ThreadGroups {
             states.resize(count);
             states.merge(more, &groups);
         }
-        true
     }
 
     /// The least count of the `limit` groups with the greatest ones, where counts are all there is.

@@ -11,7 +11,8 @@
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `aggregate`: both over all
 //!   tables.
 //! * `arrivals`: when records arrived.
-//! * `group_step`: groups by the groups of fewer fields.
+//! * `group_step`: groups by the groups of fewer fields. `group_states`: what functions keep of each group (`group_sums`,
+//!   `group_extremes`, `group_quantiles`).
 //! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values
 //!   (`computed_rows`), or of numbers all at once (`number_pipes`, which make `number_rows`).
 //! * `sorted`: the first records of an order.
@@ -32,7 +33,11 @@ mod entry_shapes;
 mod fields;
 mod filter;
 mod aggregate;
+mod group_extremes;
+mod group_quantiles;
+mod group_states;
 mod group_step;
+mod group_sums;
 mod groups;
 mod kept;
 mod line_parts;

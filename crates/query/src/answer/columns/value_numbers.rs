@@ -18,6 +18,8 @@ pub(super) const ABSENT: u32 = 0;
 pub(super) const VALUE_KINDS: u32 = 3;
 /// The number of a value for which there is no memory.
 pub(super) const NO_NUMBER: u32 = u32::MAX;
+/// Whole numbers below it are found without a hash.
+const SMALL_NUMBERS: i64 = 1 << 16;
 
 /// Values by number, told apart by their text, and by whether they are texts.
 ///
@@ -30,8 +32,12 @@ pub(super) struct ValueNumbers {
     printed: TextTable,
     of_printed: Vec<u32>,
     typed: Vec<OwnedValue>,
+    /// The numbers of small whole numbers.
+    small: SmallNumbers,
     whole: HashMap<i64, u32, foldhash::fast::RandomState>,
     times: HashMap<i64, u32, foldhash::fast::RandomState>,
+    /// The numbers of the steps of small whole numbers.
+    small_steps: SmallNumbers,
     /// The last step of time: its start, its end, and its number.
     last_step: Option<(i64, i64, u32)>,
     floats: HashMap<u64, u32, foldhash::fast::RandomState>,
@@ -41,6 +47,29 @@ pub(super) struct ValueNumbers {
     pub(super) is_frozen: bool,
     /// Whether an empty text is a value, and values of two types with one text are two.
     is_exact: bool,
+}
+
+/// Numbers that stand for small whole numbers, or for their steps; 0 is none.
+#[derive(Default)]
+struct SmallNumbers(Vec<u32>);
+
+impl SmallNumbers {
+    #[inline]
+    fn get(&self, whole: i64) -> Option<u32> {
+        usize::try_from(whole).ok().and_then(|at| self.0.get(at)).copied().filter(|number| *number != 0)
+    }
+
+    /// Keeps a number, unless the whole number is too large, or there was no memory for its number.
+    fn keep(&mut self, whole: i64, number: u32) -> bool {
+        let Some(at) = usize::try_from(whole).ok().filter(|_| whole < SMALL_NUMBERS && number != NO_NUMBER) else {
+            return false;
+        };
+        if self.0.len() <= at {
+            self.0.resize((at + 1).next_power_of_two(), 0);
+        }
+        self.0[at] = number;
+        true
+    }
 }
 
 impl ValueNumbers {
@@ -56,6 +85,8 @@ impl ValueNumbers {
         self.printed.reset();
         self.of_printed.clear();
         self.typed.clear();
+        self.small.0.fill(0);
+        self.small_steps.0.fill(0);
         self.whole.clear();
         self.times.clear();
         self.last_step = None;
@@ -114,13 +145,22 @@ impl ValueNumbers {
     /// The number of the step that a value is in.
     pub(super) fn step_number(&mut self, value: Property<'_>, step: Option<&ValueStep>) -> u32 {
         let Some(step) = step.filter(|_| value != Property::String("")) else { return self.number(value) };
-        if let (Property::DateTime(time), Some((start, end, number))) = (value, self.last_step)
-            && (start..end).contains(&time.get())
-        {
-            return number;
+        match (value, self.last_step) {
+            (Property::DateTime(time), Some((start, end, number))) if (start..end).contains(&time.get()) => {
+                return number;
+            }
+            (Property::Int64(whole), _) => {
+                if let Some(number) = self.small_steps.get(whole) {
+                    return number;
+                }
+            }
+            _ => {}
         }
         let Some(start) = step_start(value, step) else { return self.number(value) };
         let number = self.number(start.as_property());
+        if let Property::Int64(whole) = value {
+            self.small_steps.keep(whole, number);
+        }
         if let OwnedValue::DateTime(start) = start
             && let Some(end) = step_end(start, step)
         {
@@ -154,11 +194,11 @@ impl ValueNumbers {
     }
 
     fn of_whole(&mut self, n: i64, value: Property<'_>) -> u32 {
-        if let Some(number) = self.whole.get(&n) {
-            return *number;
+        if let Some(number) = self.small.get(n).or_else(|| self.whole.get(&n).copied()) {
+            return number;
         }
         let number = self.add_typed(value);
-        if number != NO_NUMBER {
+        if !self.small.keep(n, number) && number != NO_NUMBER {
             self.whole.insert(n, number);
         }
         number
@@ -207,7 +247,7 @@ impl ValueNumbers {
             + 4 * self.of_printed.capacity()
             + 32 * self.typed.len()
             + 32 * (self.whole.len() + self.times.len() + self.floats.len())
-            + 4 * self.translated.1.capacity()
+            + 4 * (self.translated.1.capacity() + self.small.0.capacity() + self.small_steps.0.capacity())
     }
 
     /// The patterns of the texts that are packed, by their numbers.
