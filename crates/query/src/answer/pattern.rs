@@ -51,15 +51,17 @@ impl Extractor {
             Extractor::Template(parts) => Ok(extract(parts, text)),
             Extractor::Regexp(regex) => {
                 let found = regex.captures(text);
-                let value = |name: &str| found.as_ref().and_then(|found| found.name(name)).map(|found| found.as_str());
                 let mut left = RECORD_BYTES_MAX;
-                let one = |name: &str| {
-                    let value = value(name).unwrap_or_default();
-                    room.worked(value.len())?;
-                    left = left.checked_sub(value.len()).ok_or(TextRefusal::TooLong(RECORD_BYTES_MAX))?;
-                    Ok(value.to_owned())
+                let one = |(group, name): (usize, Option<&str>)| {
+                    name?;
+                    let value = found.as_ref().and_then(|found| found.get(group)).map_or("", |found| found.as_str());
+                    let checked = room.worked(value.len()).and_then(|()| {
+                        left = left.checked_sub(value.len()).ok_or(TextRefusal::TooLong(RECORD_BYTES_MAX))?;
+                        Ok(value.to_owned())
+                    });
+                    Some(checked)
                 };
-                regex.capture_names().flatten().map(one).collect()
+                regex.capture_names().enumerate().filter_map(one).collect()
             }
         }
     }

@@ -232,9 +232,10 @@ fn extracting(extraction: &Extraction, extractor: Extractor, now: Ticks) -> RowC
         if condition.as_ref().is_some_and(|condition| !condition.matches(row)) {
             return Ok(());
         }
-        let text = row.field(&from).map(|value| value.text().into_owned()).unwrap_or_default();
         // Groups within groups have the same text, each once.
-        let values = extractor.extract(&text, &mut made.text(row, &from))?;
+        let mut room = made.text(row, &from);
+        let text = row.field(&from).map(Property::text).unwrap_or_default();
+        let values = extractor.extract(&text, &mut room)?;
         for (name, text) in names.iter().zip(values) {
             made.check(row, name, text.len())?;
             put_text(row, name, text, keep_original, skip_empty);

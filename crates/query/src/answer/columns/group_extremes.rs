@@ -3,9 +3,11 @@
 use super::value_numbers::NO_NUMBER;
 use crate::answer::accumulator::add_extreme;
 use crate::entity::OwnedValue;
+use daytable_logsql::number::Number;
 use daytable_logsql::query::Function;
 use daytable_model::property::Property;
 use daytable_model::time::Ticks;
+use std::cmp::Ordering;
 
 /// The least or the greatest value of each group. Mostly all values are whole numbers, or all are times: these take eight bytes each.
 pub(super) struct Extremes {
@@ -95,8 +97,13 @@ impl Extremes {
             let numbers = std::mem::take(&mut self.numbers);
             self.any = Some(numbers.into_iter().map(|number| self.value(number)).collect());
         }
-        if let Some(ends) = &mut self.any {
-            add_extreme(&mut ends[group], self.function, value);
+        let Some(end) = self.any.as_mut().and_then(|ends| ends.get_mut(group)) else { return };
+        // Only of numbers that are equal the texts are compared.
+        let order = end.as_ref().and_then(|end| order_of_numbers(value, end.as_property()));
+        match order {
+            None | Some(Ordering::Equal) => add_extreme(end, self.function, value),
+            Some(order) if order.is_lt() == (self.function == Function::Min) => *end = Some(value.into()),
+            Some(_) => {}
         }
     }
 
@@ -130,6 +137,15 @@ impl Extremes {
     }
 }
 
+/// The order of two values that are stored as numbers.
+fn order_of_numbers(one: Property<'_>, other: Property<'_>) -> Option<Ordering> {
+    let is_number = |value: Property<'_>| matches!(value, Property::Int64(_) | Property::Double(_));
+    if !is_number(one) || !is_number(other) {
+        return None;
+    }
+    Number::of(one)?.partial_cmp(&Number::of(other)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +156,7 @@ mod tests {
             6 => (-5i64..5).prop_map(OwnedValue::Int64),
             1 => prop_oneof![Just(i64::MAX), Just(i64::MIN)].prop_map(OwnedValue::Int64),
             1 => (0i64..5).prop_map(|ticks| OwnedValue::DateTime(Ticks::new(ticks).expect("a time"))),
-            1 => prop_oneof![Just(0.5), Just(f64::NAN), Just(3.0)].prop_map(OwnedValue::Double),
+            1 => prop_oneof![Just(0.5), Just(f64::NAN), Just(3.0), Just(0.0), Just(-0.0)].prop_map(OwnedValue::Double),
             1 => prop_oneof![Just("3"), Just("x"), Just("")].prop_map(|text| OwnedValue::String(text.to_owned())),
         ]
     }
