@@ -1,6 +1,8 @@
 //! Questions: how long each takes on an open and on a sealed day, beside other programs in the same run.
 //!
-//! `cargo bench --bench asking -- [--records N] [--repeats N]`
+//! `cargo bench --bench asking -- [--records N] [--repeats N] [further]`
+//!
+//! With `further`, the questions are not the forty that daytable was tuned for, but others.
 //!
 //! The day is the corpus of `end_to_end`. daytable answers in this process, and every answer is written as JSON. DuckDB
 //! reads the sealed file, and ClickHouse (`chdb`) a table of the same records, both by the Python of `target/venv` where
@@ -17,6 +19,7 @@ mod composed;
 mod corpus;
 #[path = "../end_to_end/daemon.rs"]
 mod daemon;
+mod further;
 mod peers;
 #[path = "../end_to_end/process.rs"]
 mod process;
@@ -36,6 +39,7 @@ use daytable_model::time::Ticks;
 use daytable_query::answer::{AnswerOptions, answer};
 use daytable_query::{Archives, Stores};
 use daytable_store::Reader;
+use further::further;
 use process::{Watched, median};
 use questions::{Question, questions};
 use scale::Scale;
@@ -71,6 +75,11 @@ fn main() -> Result<()> {
     daemon.process.stop()?;
     let mut questions = questions(scale.records);
     questions.extend(composed());
+    if scale.is_small {
+        questions.extend(further());
+    } else if scale.names("further") {
+        questions = further();
+    }
     let open = ask_all("open", &folder.data, &questions, repeats)?;
     eprintln!("sealing");
     let table = format!("Log{}", corpus::DAY);

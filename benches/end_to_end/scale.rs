@@ -38,7 +38,12 @@ impl Scale {
 
     /// Whether a row was asked for, or none was.
     pub(crate) fn wants(&self, row: &str) -> bool {
-        self.rows.is_empty() || self.rows.iter().any(|wanted| wanted == row)
+        self.rows.is_empty() || self.names(row)
+    }
+
+    /// Whether a row was asked for by its name.
+    pub(crate) fn names(&self, row: &str) -> bool {
+        self.rows.iter().any(|wanted| wanted == row)
     }
 
     /// The number of an option; without it that of a small run or of another one.
