@@ -180,7 +180,7 @@ fn nothing_found_is_never_silent() {
             "--since 2026-11-22 --until 2026-11-21",
             "nothing found in 0 days with 0 records: the range of times is empty",
         ),
-        ("--level info", "nothing found in 1 day with 1 record: none of the newest 1 records has a level"),
+        ("--level info", "nothing found in 1 day with 1 record: the only record has no level"),
         ("'nowhere | stats count()'", "nothing found in 1 day with 1 record"),
         ("nowhere --quiet", ""),
         ("'path:*'", ""),

@@ -164,17 +164,20 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         names.extend(record.fields.into_iter().map(|(name, _)| shown_name(&name).into_owned()));
         ControlFlow::Continue(())
     })?;
-    let newest = format!("of the newest {count} records");
+    let none_has = match count {
+        1 => "the only record has no".to_owned(),
+        _ => format!("none of the newest {count} records has a"),
+    };
     nothing.reason = if count == 0 {
         let of = if filter.instance.is_some() { " of this instance" } else { "" };
         Some(format!("the range has no records{of}"))
     } else if (filter.level.is_some()) && !has_level {
-        Some(format!("none {newest} has a level"))
+        Some(format!("{none_has} level"))
     } else {
         let missing = required.into_iter().find(|name| !names.iter().any(|n| name.is_property(n)));
         missing.map(|name| {
             let known: Vec<&str> = names.iter().map(String::as_str).collect();
-            format!("none {newest} has a field {}{}", name.written(), hint(name.written(), &known))
+            format!("{none_has} field {}{}", name.written(), hint(name.written(), &known))
         })
     };
     Ok(nothing)
