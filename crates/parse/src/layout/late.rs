@@ -180,7 +180,7 @@ fn level_at(line: &str, start: usize, stop: usize, plain: usize, is_cell: bool) 
     let level = level_of(word, plain == 0 && (is_cell || may_be()))?;
     let is_level = (may_be() || is_set_off())
         // `SERVICE ALERT: text`
-        && (level != Level::Alert || plain == 0)
+        && (level != Level::Alert || plain == 0 || matches!(bytes[..start], [.., b':' | b'['] | [.., b':', b' ']))
         && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off());
     is_level.then_some(level)
 }
@@ -537,11 +537,20 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
             start.checked_sub(2).is_none_or(|before| bytes[before] == b',') && bytes.get(stop + 1) == Some(&b',')
         }
         (Some(b','), Some(b',')) | (Some(b';'), Some(b';')) => true,
+        (Some(b','), Some(b' ')) => is_end_of_topics(&bytes[..start - 1]),
         (Some(b'\t'), Some(b'\t' | b' ')) => {
             bytes[stop..].iter().find(|byte| **byte != b' ').is_some_and(|byte| *byte == b'\t')
         }
         _ => false,
     }
+}
+
+/// Whether words in small letters with commas between them alone stand between a time and the last of them:
+/// `08:00:05 interface,info text`.
+fn is_end_of_topics(before: &[u8]) -> bool {
+    let is_topic = |byte: &&u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b',');
+    let topics = before.iter().rev().take(LEVEL_BYTES_MAX).take_while(is_topic).count();
+    topics > 1 && matches!(before[..before.len() - topics], [.., b'0'..=b'9' | b'Z' | b']', b' '])
 }
 
 /// Whether a sign that is neither a letter nor a digit follows behind spaces.
@@ -719,6 +728,8 @@ mod tests {
             ("[i][0] late", None),
             ("a[i][0] late", None),
             ("Disk error! late", None),
+            ("general: alert: late", Some(Level::Alert)),
+            ("SERVICE ALERT: late", None),
             ("there was an error: late", None),
             ("Total ERROR count", None),
             ("A thing", None),

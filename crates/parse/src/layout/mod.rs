@@ -173,7 +173,10 @@ pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDef
     let is_by_one = |line: &str| matches!(line.as_bytes(), [b' ', second, ..] if !second.is_ascii_whitespace());
     match trace::is_inner(open) {
         true => begins(text) && begins(open) || is_by_one(text) && is_by_one(open),
-        false => (!text.starts_with("  ") || is_listed(text)) && is_column(text) && !is_timed(open),
+        false => {
+            (!text.starts_with("  ") || is_listed(text)) && is_column(text) && !is_timed(open)
+                || is_counted_finely(text)
+        }
     }
 }
 
@@ -195,6 +198,18 @@ fn is_listed(line: &str) -> bool {
 /// `   1.234 Info main.cpp:12: text`: a time since the start, and a level.
 fn is_counted(line: &str) -> bool {
     line.trim_start().starts_with(|first: char| first.is_ascii_digit()) && wide::level_alone(line).is_some()
+}
+
+/// `   4.811 Info main.cpp:12: text`: the same with thousandths, below a line with a time too.
+fn is_counted_finely(line: &str) -> bool {
+    let (number, rest) = line.trim_start().split_once(' ').unwrap_or_default();
+    let is_fine = number
+        .split_once('.')
+        .is_some_and(|(whole, part)| part.len() == 3 && shape::is_number(whole) && shape::is_number(part));
+    let place = || rest.split(' ').nth(1).unwrap_or_default().trim_end_matches(':');
+    is_fine
+        && rest.split(' ').next().is_some_and(|word| Level::from_word(word).is_some())
+        && shape::source(place()).is_some()
 }
 
 /// ` ***WARNING: text`
@@ -546,7 +561,8 @@ fn inner<'a>(
     };
     let Some(record) = record else {
         let message = if is_structured && memchr(b'\n', message.as_bytes()).is_none() {
-            trailing::pairs(message, sketch.fields())
+            // A message of pairs alone stays whole.
+            Some(trailing::pairs(message, sketch.fields())).filter(|before| !before.is_empty()).unwrap_or(message)
         } else {
             message
         };

@@ -95,9 +95,13 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
 /// The level of a line without a time, and its place, if no more than a header stands before it.
 pub(super) fn level_alone(line: &str) -> Option<LevelPlace> {
     let header = line.get(..line.floor_char_boundary(LEVEL_WITHIN))?;
-    let named = || behind_a_process(header).or_else(|| behind_names(header));
+    let named = || behind_a_process(header).or_else(|| behind_names(header)).or_else(|| behind_a_count(header));
     let level = late::level(header, 0).or_else(named)?;
     let (_, start, end) = level;
+    // `java.lang.AssertionError: 42 INFO` says what was thrown.
+    if trace::is_exception(line) {
+        return None;
+    }
     // `distcc[1234] (dcc_lock) ERROR: text`
     let lead = shape::token(line, 0).filter(|first| matches!(first.kind, shape::WordKind::Tagged(..)));
     let lead = lead.map_or(0, |first| first.end).min(start);
@@ -486,6 +490,21 @@ fn behind_names(line: &str) -> Option<LevelPlace> {
     let is_name = |word: &str| !word.starts_with(|first: char| first.is_ascii_lowercase());
     let is_level = word.bytes().all(|byte| byte.is_ascii_lowercase()) && names.split(' ').all(is_name);
     Some((Level::from_word(word).filter(|_| is_level)?, names.len() + 1, before.len()))
+}
+
+/// The level in small letters behind the number of a line: `24 silly fetch manifest`, `33 error code E404`. One error may be
+/// found; of two and more a sentence says `errors`.
+fn behind_a_count(line: &str) -> Option<LevelPlace> {
+    line.as_bytes().first()?.is_ascii_digit().then_some(())?;
+    let (number, rest) = line.split_once(' ').filter(|(number, _)| number.len() < 7 && shape::is_number(number))?;
+    let word = rest.split(' ').next()?;
+    let level = match word {
+        "silly" => Level::Trace,
+        "verbose" | "info" | "warn" => Level::from_word(word)?,
+        "notice" | "warning" | "error" if !matches!(number, "0" | "1") => Level::from_word(word)?,
+        _ => return None,
+    };
+    Some((level, number.len() + 1, number.len() + 1 + word.len()))
 }
 
 /// A level in capitals behind the name of a program or a task: `nsh_main: ERROR: text`.
