@@ -302,7 +302,10 @@ fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
                     header.sketch.add("sequence", Value::Int64(number));
                 }
             }
-            () if piece.starts_with('*') || header.sketch.has_host => header.sketch.text("context", piece),
+            // `RP/0/RSP0/CPU0` is a part of a device.
+            () if piece.starts_with('*') || piece.contains('/') || header.sketch.has_host => {
+                header.sketch.text("context", piece);
+            }
             // `101:45:eql1:SP`: counters before a name.
             () if piece.starts_with(|first: char| first.is_ascii_digit())
                 && let Some(name) =

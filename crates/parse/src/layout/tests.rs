@@ -276,10 +276,12 @@ fn the_day_of_a_year_is_a_date_near_the_time_of_reading_and_the_letter_before_it
 }
 
 #[test]
-fn a_level_in_small_letters_stands_behind_the_number_of_a_line() {
+fn a_level_alone_stands_behind_the_number_of_a_line_or_the_stars_of_a_comment() {
     for (line, level) in [
         ("0 verbose cli /usr/bin/node", Some(Level::Trace)),
         ("24 silly fetch manifest", Some(Level::Trace)),
+        ("# ** Warning: (vsim-3015) late", Some(Level::Warn)),
+        ("# Warning: late", None),
         ("33 error code E404", Some(Level::Error)),
         ("1 error generated.", None),
         ("3 errors generated.", None),

@@ -43,8 +43,10 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     if !is_rare && memchr::memchr3(b':', b'[', b'!', line.as_bytes()).is_none() {
         return None;
     }
-    // Tables have lines of their own for what they are: `#Date: …`.
-    if !is_open || line.starts_with('#') && !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) {
+    // Tables have lines of their own for what they are: `#Date: …`. Simulators write `# ** Warning: text`.
+    let is_of_table =
+        || !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) && !line.starts_with("# ** ");
+    if !is_open || line.starts_with('#') && is_of_table() {
         return None;
     }
     if let Some(parsed) = labelled(text, context) {

@@ -229,7 +229,7 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     let has_comma = cursor.eat(b',');
     dashes(cursor);
     // A date and a clock may be two cells.
-    let separator = cursor.eat_any(b"Tt -_:.@[|;\t").or_else(|| has_comma.then_some(b','))?;
+    let separator = cursor.eat_any(b"Tt -_:.@[|;\t\"").or_else(|| has_comma.then_some(b','))?;
     let _padding = separator == b' ' && cursor.eat(b' ');
     let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
@@ -270,9 +270,10 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
 }
 
-/// Dashes or a bar between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
+/// Dashes, a bar or the border of two cells between a date and a clock: `2025/11/21 - 08:00:01`, `11/21/25","08:00:01`. The
+/// last sign before the clock stays.
 fn dashes(cursor: &mut DigitCursor<'_>) {
-    let length = [&b" - "[..], b" -- ", b"] [", b" | ", b" at "]
+    let length = [&b" - "[..], b" -- ", b"] [", b" | ", b" at ", b"\",\""]
         .iter()
         .find(|dashes| cursor.rest().starts_with(dashes))
         .map_or(1, |d| d.len());
@@ -416,7 +417,7 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let (month, day) = order.month_and_day(first, second);
     let has_comma = cursor.eat(b',');
     dashes(cursor);
-    let separator = cursor.eat_any(b" T-:_[|;\t");
+    let separator = cursor.eat_any(b" T-:_[|;\t\"");
     if separator.is_none() && !has_comma {
         return None;
     }
