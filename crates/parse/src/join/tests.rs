@@ -128,6 +128,29 @@ fn a_trace_belongs_to_what_a_program_writes_beside_its_access_log() {
 }
 
 #[test]
+fn lines_whose_time_is_within_them_stay_apart_however_many_they_are() {
+    for line in [
+        r#"web-1  | {"level":"warn","msg":"one two three","time":"2026-11-20T10:00:00Z"}"#,
+        "1763712001|1763711990.12|support|NONE|ENTERQUEUE||1001|1",
+        "%3|1763712001.123|FAIL|rdkafka#producer-1| [thrd:a]: late",
+        "cpu,host=a usage=0.5 1763712001123456789",
+        "signal time=1763712001.123456 sender=a",
+        "SST: [INFO] Streaming (20261120 08:00:01.123)",
+    ] {
+        // In 2025, when the numbers are those of the present.
+        let (options, seen) = (options(1000), crate::rfc3339("2025-11-21T12:00:00Z").expect("a time"));
+        let text = format!("{line}\n").repeat(5);
+        let mut records = crate::Records::new(text.as_bytes(), options, 1 << 20);
+        let mut lines = Vec::new();
+        while records
+            .turn(seen, |_, raw, parsed| lines.push((raw.lines, parsed.record.time.is_some())))
+            .expect("a text")
+        {}
+        assert_eq!(lines, [(1, true); 5], "{line}");
+    }
+}
+
+#[test]
 fn a_document_of_yaml_is_one_record() {
     let document = "---\nid: a\nlabels:\n  x: y\nitems:\n- z\ntime: '@'";
     assert_eq!(texts(&format!("{document}\n{document}\n")), [document, document]);

@@ -111,10 +111,11 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
         Format::Kernel => line.starts_with(['[', '<']),
         Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, defaults).is_some(),
         _ if !habits.is_timed() => true,
-        _ if habits.is_wide() && wide::is_timed(line, defaults) => true,
+        _ if habits.is_wide() && (wide::is_timed(line, defaults) || wide::is_timed_at_end(line, defaults)) => true,
         _ => {
             timed_format(line, defaults).is_some()
                 || matches!(line.as_bytes(), [b'{', b'"' | b' ', .., b'}'] | b"{}")
+                || line.ends_with('}') && wide::label(line).is_some()
                 || is_pair(line)
                 || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
         }
@@ -200,16 +201,16 @@ fn is_counted(line: &str) -> bool {
     line.trim_start().starts_with(|first: char| first.is_ascii_digit()) && wide::level_alone(line).is_some()
 }
 
-/// `   4.811 Info main.cpp:12: text`: the same with thousandths, below a line with a time too.
+/// `   4.811 Info main.cpp:12: text`: the same with thousandths, or with a date behind them, below a line with a time too.
 fn is_counted_finely(line: &str) -> bool {
     let (number, rest) = line.trim_start().split_once(' ').unwrap_or_default();
     let is_fine = number
         .split_once('.')
         .is_some_and(|(whole, part)| part.len() == 3 && shape::is_number(whole) && shape::is_number(part));
     let place = || rest.split(' ').nth(1).unwrap_or_default().trim_end_matches(':');
-    is_fine
-        && rest.split(' ').next().is_some_and(|word| Level::from_word(word).is_some())
-        && shape::source(place()).is_some()
+    let is_date = || matches!(rest.as_bytes(), [b'1'..=b'2', _, _, b'0'..=b'9', b'-', _, _, b'-', ..]);
+    let has_level = || rest.split(' ').next().is_some_and(|word| Level::from_word(word).is_some());
+    is_fine && (is_date() || has_level() && shape::source(place()).is_some())
 }
 
 /// ` ***WARNING: text`

@@ -276,6 +276,23 @@ fn the_day_of_a_year_is_a_date_near_the_time_of_reading_and_the_letter_before_it
 }
 
 #[test]
+fn a_clock_alone_beside_lines_with_a_clock_and_a_level_is_the_time() {
+    let options = crate::ParseOptions::default();
+    let seen = crate::rfc3339("2025-11-21T12:00:00Z").expect("a time");
+    let mut profile = crate::SourceProfile::default();
+    for (line, time, level) in [
+        ("08:00:03 ERROR it failed", "2025-11-21T08:00:03Z", Some(Level::Error)),
+        ("[08:00:03.5] Running the build", "2025-11-21T08:00:03.500Z", None),
+        ("08:00:04 it runs", "2025-11-21T08:00:04Z", None),
+        ("words at 08:00:05 alone", "none", None),
+    ] {
+        let parsed = profile.record(line, Default::default(), &options, seen);
+        let found = parsed.record.time.map_or("none".to_owned(), |time| time.to_string());
+        assert_eq!((found.as_str(), parsed.record.level), (time, level), "{line}");
+    }
+}
+
+#[test]
 fn a_level_alone_stands_behind_the_number_of_a_line_or_the_stars_of_a_comment() {
     for (line, level) in [
         ("0 verbose cli /usr/bin/node", Some(Level::Trace)),

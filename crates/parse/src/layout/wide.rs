@@ -10,7 +10,7 @@ use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use crate::{Format, Parsed, PartPlace, json};
 use daytable_model::record::{Field, Level, Value};
-use daytable_model::time::TICKS_PER_DAY;
+use daytable_model::time::{TICKS_PER_DAY, Ticks};
 
 /// A level, and where it begins and ends.
 type LevelPlace = (Level, usize, usize);
@@ -62,7 +62,13 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
                 .or_else(|| attribute(line, &context.defaults))
         })
     };
-    let found = may_be_timed.then(anywhere).flatten();
+    // Beside lines with a clock and a level, others have a clock alone.
+    let at_start = || clock(line, &context.defaults).filter(|(at, _)| *at < 2);
+    let found = match may_be_timed {
+        true => anywhere(),
+        false if context.habits.is_clock() => at_start(),
+        false => None,
+    };
     let (later, later_level) = match found {
         None if may_be_timed && text.len() > line.len() => below(text, line.len(), &context.defaults),
         _ => (None, None),
@@ -85,6 +91,9 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         sketch.level(level, start, end);
     }
     (sketch.time.is_some() || level.is_some()).then(|| {
+        if !may_be_timed && found.is_some() {
+            context.habits.note_clock(true);
+        }
         if may_be_timed {
             context.habits.note_wide();
             // The first lines of such records have no time.
@@ -166,6 +175,11 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
     stamp(line, defaults).or_else(|| clock(line, defaults)).or_else(of_element).is_some()
 }
 
+/// Whether a line has a point in time at its very end.
+pub(super) fn is_timed_at_end(line: &str, defaults: &TimestampDefaults) -> bool {
+    stamp_at_end(line, defaults).is_some()
+}
+
 /// Adds the time that stands further within a line: any in a source with such times, and one between bars or before a colon
 /// in a new one: `ERROR: apport (pid 1234) Fri Nov 21 08:00:01 2025: text`.
 pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
@@ -175,7 +189,9 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
     }
     let is_set_off = |at: usize, end: usize| {
         let rest = line.get(end..).unwrap_or_default();
-        rest.starts_with(": ") || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
+        rest.starts_with(": ")
+            || line.get(..at).is_some_and(|before| before.ends_with(" Time: "))
+            || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
     };
     let is_number_before = |at: usize| at > 0 && line.as_bytes()[at - 1].is_ascii_digit();
     if !is_wide && !memchr::memchr2_iter(b':', b'|', line.as_bytes()).any(is_number_before) {
@@ -339,7 +355,9 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
         let is_in_element = at > 0 && bytes[at - 1] == b'>';
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric()) || is_in_element;
         let seen = defaults.seen.get();
+        // Questions that do not depend on the time of reading have the last one of all.
         let is_near = found.form != Form::Epoch
+            || defaults.seen == Ticks::MAX && bytes[at] == b'1'
             || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
                 && found.time.get() >= seen.saturating_sub(EPOCH_DAYS * TICKS_PER_DAY);
         // Cells between bars are not a sentence: `INFO   | jvm 1    | main    | 2025/11/21 08:00:01 | text`.
@@ -540,16 +558,17 @@ fn is_after_a_name(line: &str, start: usize) -> bool {
         })
 }
 
+/// The name of a container before an object, and where the object begins.
+pub(super) fn label(text: &str) -> Option<(&str, usize)> {
+    let bar = memchr::memchr(b'|', &text.as_bytes()[..text.len().min(LABEL_WITHIN)])?;
+    let label = text.get(..bar)?.strip_suffix(' ')?.trim_ascii();
+    let is_object = text.get(bar..)?.starts_with("| {") && shape::name(label) != shape::NameShape::Never;
+    is_object.then_some((label, bar + "| ".len()))
+}
+
 /// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.
 fn labelled<'a>(text: &'a str, context: &LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let bar = memchr::memchr(b'|', &text.as_bytes()[..text.len().min(LABEL_WITHIN)])?;
-    let label = text.get(..bar)?.strip_suffix(' ')?;
-    let object = text.get(bar..)?.strip_prefix("| {")?;
-    let label = label.trim_ascii();
-    if shape::name(label) == shape::NameShape::Never {
-        return None;
-    }
-    let start = text.len() - object.len() - 1;
+    let (label, start) = label(text)?;
     let mut record = json::parse(text.get(start..)?, &context.defaults)?;
     record.fields.insert(0, Field { name: "container".into(), value: Value::String(label.into()) });
     Some(Parsed::of(record, Format::Text))

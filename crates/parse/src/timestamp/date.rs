@@ -137,7 +137,9 @@ fn day_of_year(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
 #[cold]
 fn before_a_bar(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let epoch = epoch::at_start(cursor.bytes, 10);
-    let is_near = |stamp: &Stamp| stamp.time.get().saturating_add(EPOCH_AGE_MAX) >= defaults.seen.get();
+    let is_near = |stamp: &Stamp| {
+        defaults.seen == Ticks::MAX || stamp.time.get().saturating_add(EPOCH_AGE_MAX) >= defaults.seen.get()
+    };
     epoch.filter(is_near).or_else(|| {
         let date = WrittenDate::Short(cursor.digits(2)?, cursor.digits(2)?);
         clock_after(date, cursor, Seconds::Required, defaults)
