@@ -28,7 +28,7 @@ pub enum Level {
 
 /// For each first letter a bit for each second letter with which the name of a level may begin: the first test of every word.
 const SECOND_LETTERS: [u32; 26] = {
-    const BEGINNINGS: &[u8] = b"trvevrfifaftdedbdpddinnowawrersesucralpaem";
+    const BEGINNINGS: &[u8] = b"trvevrfifaftdedbdpinnowawrersecralpaem";
     let mut table = [0; 26];
     let mut at = 0;
     while at < BEGINNINGS.len() {
@@ -118,7 +118,7 @@ impl Level {
         matches!(
             letters,
             b"tra" | b"trc" | b"ver" | b"vrb" | b"fin" | b"deb" | b"dbg" | b"dbu" | b"inf" | b"not" | b"war" | b"wrn" | b"err" | b"ero"
-                | b"sev" | b"cri" | b"crt" | b"dpa" | b"ale" | b"alr" | b"fat" | b"ftl" | b"pan" | b"eme" | b"dde" | b"sub"
+                | b"sev" | b"cri" | b"crt" | b"dpa" | b"ale" | b"alr" | b"fat" | b"ftl" | b"pan" | b"eme"
         )
     }
 
@@ -130,7 +130,7 @@ impl Level {
         }
         Some(match &*lower {
             b"trace" | b"trc" | b"trce" | b"verbose" | b"vrb" | b"verb" | b"finest" | b"finer" => Level::Trace,
-            b"debug" | b"dbg" | b"dbug" | b"debu" | b"fine" | b"ddebug" | b"subdebug" => Level::Debug,
+            b"debug" | b"dbg" | b"dbug" | b"debu" | b"fine" => Level::Debug,
             [b'd', b'e', b'b', b'u', b'g', b'1'..=b'5'] => Level::Debug,
             b"info" | b"inf" | b"information" | b"informational" => Level::Info,
             b"notice" => Level::Notice,

@@ -95,7 +95,6 @@ mod tests {
             ("dbug", Level::Debug),
             ("dbg", Level::Debug),
             ("Debug3", Level::Debug),
-            ("DDEBUG", Level::Debug),
             ("inf", Level::Info),
             ("wrn", Level::Warn),
             ("WAR", Level::Warn),

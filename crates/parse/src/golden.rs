@@ -302,8 +302,8 @@ const HEAD: &str = "# What daytable recognises\n\n\
     entry to a list. [When was this?](times.md) has the rules of times, and [log formats](../reference/log-formats.md) what\n\
     to do where a line is not recognised. Of the first 1,046 outputs lnav 0.11.1 has\n\
     456 (`crates/parse/golden/lnav-score`). Of the last four [lists written before they were\n\
-    tried](../lab/2026-11-30-parse.md) 91 of 100 outputs were right at first, and 92 of 100 in three lists by others, which\n\
-    are mostly of software that stands here.\n\n";
+    tried](../lab/2026-11-30-parse.md) 91 of 100 outputs were right at first, and 91 of 100 in [five lists by\n\
+    others](../lab/2026-11-30-recognition.md), which are mostly of software that stands here.\n\n";
 
 /// What is wrong, without the values: `time`, `level`.
 fn parts_of(wrong: &[String]) -> String {

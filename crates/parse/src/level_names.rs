@@ -148,6 +148,12 @@ fn lager(number: i64) -> Option<Level> {
     scale.get(usize::try_from(number).ok()?).copied()
 }
 
+/// The scale of ownCloud and Nextcloud.
+pub(super) fn owncloud(number: i64) -> Option<Level> {
+    let scale = [Level::Debug, Level::Info, Level::Warn, Level::Error, Level::Fatal];
+    scale.get(usize::try_from(number).ok()?).copied()
+}
+
 /// The scale of Application Insights.
 fn insights(number: i64) -> Option<Level> {
     let scale = [Level::Debug, Level::Info, Level::Warn, Level::Error, Level::Critical];

@@ -254,6 +254,9 @@ impl SourceProfile {
         if trace::is_inner(text) && layout::begins_with_indent(layout::first_line(open), text, &defaults) {
             return false;
         }
+        if trace::names_the_end(open, text) {
+            return true;
+        }
         // Without a profile, the first line of the open record shows how records begin.
         let mut habits = self.habits;
         let usual = match self.format {
@@ -262,11 +265,16 @@ impl SourceProfile {
                 Some(Format::Text)
             }
             None => layout::timed_format(layout::first_line(open), &defaults),
+            // What a program writes beside its access log.
+            Some(format) if is_beside(format, open) => {
+                layout::timed_format(layout::first_line(open), &defaults).or(self.format)
+            }
             known => known,
         };
         if !self.begins_as(usual, habits, text, options) {
-            // A record that has its level already does not go on with another one.
-            return !(layout::has_level_alone(text) && layout::has_other_level(open, text, &defaults));
+            // A record that has its level already does not go on with another one, nor with the end of a request.
+            return !(layout::has_level_alone(text) && layout::has_other_level(open, text, &defaults)
+                || trace::is_of_request(open, text));
         }
         if options.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
             return false;
@@ -294,7 +302,11 @@ impl SourceProfile {
             return true;
         }
         let defaults = SourceProfile::any_time(options);
-        if let Some(begins) = structured::begins(self.format, text, &defaults) {
+        let is_beside = self.format.is_some_and(structured::has_one_line) && usual == Some(Format::Text);
+        if is_beside && structured::stands_alone(text, &defaults) {
+            return true;
+        }
+        if let Some(begins) = structured::begins(self.format.filter(|_| !is_beside), text, &defaults) {
             return begins;
         }
         !trace::is_inner(text) && (layout::begins(usual, habits, text, &defaults) || trace::is_failure(text))
@@ -310,7 +322,7 @@ impl SourceProfile {
             _ if options.format == FormatChoice::Only(Format::Plain) => false,
             _ if let Some(may_continue) = structured::may_continue(text, &self.headers) => may_continue,
             _ => match self.format {
-                Some(Format::Access | Format::W3c | Format::Haproxy | Format::Ltsv) => false,
+                Some(format) if structured::has_one_line(format) => is_beside(format, text),
                 Some(Format::Logfmt) => !layout::is_pair(text),
                 None => !layout::is_pair(text) && !structured::stands_alone(text, &SourceProfile::any_time(options)),
                 _ => true,
@@ -741,6 +753,16 @@ impl SourceProfile {
     fn any_time(options: &ParseOptions) -> TimestampDefaults {
         TimestampDefaults { zone: options.zone, seen: Ticks::MAX, ..TimestampDefaults::default() }
     }
+}
+
+/// Whether a line begins with a bracket or like a date, as no line of an access log does: a program writes it beside that.
+#[inline]
+fn is_beside(format: Format, line: &str) -> bool {
+    let is_dated = matches!(
+        line.as_bytes(),
+        [b'[', ..] | [b'1'..=b'2', _, _, b'0'..=b'9', b'-' | b'/', b'0'..=b'1', b'0'..=b'9', b'-' | b'/', ..]
+    );
+    is_dated && matches!(format, Format::Access | Format::Haproxy)
 }
 
 /// Whether the fields of a record have the names that its writer gave them.

@@ -178,6 +178,12 @@ pub(super) fn read<'a>(
     }
 }
 
+/// Whether the records of a format always have one line.
+#[inline]
+pub(super) fn has_one_line(format: Format) -> bool {
+    matches!(format, Format::Access | Format::W3c | Format::Haproxy | Format::Ltsv)
+}
+
 /// Whether the line has a format whose records always have one line.
 pub(super) fn stands_alone(line: &str, defaults: &TimestampDefaults) -> bool {
     access::record(line, defaults).is_some()
@@ -202,7 +208,7 @@ pub(super) fn may_continue(text: &str, headers: &Headers) -> Option<bool> {
 pub(super) fn begins(format: Option<Format>, line: &str, defaults: &TimestampDefaults) -> Option<bool> {
     match format {
         _ if mysql::is_time(line) => Some(true),
-        Some(Format::Access | Format::W3c | Format::Haproxy | Format::Ltsv) => Some(true),
+        Some(format) if has_one_line(format) => Some(true),
         Some(Format::Postgresql) if postgresql_csv::begins(line, defaults) => Some(true),
         // PostgreSQL's first record may have details before the profile knows the format.
         None | Some(Format::Postgresql) if memmem::find(line.as_bytes(), b":  ").is_some() => {

@@ -2,6 +2,7 @@
 //! component here?
 
 use super::super::clef;
+use super::super::level_names;
 use super::super::names::{self, Role, role_of};
 use super::{COMPONENT, HOST, PID, RecordBuilder, RoleField, RoleSource};
 use daytable_model::record::{Field, Level, Value};
@@ -14,9 +15,13 @@ impl RecordBuilder<'_> {
     pub(super) fn settle(&mut self) {
         let message = self.rank(Role::Message);
         let is_gelf = message == Some(names::SHORT_MESSAGE);
+        let of_requests = self.level_of_requests();
         let level = &mut self.taken[Role::Level as usize];
         let is_syslog = |taken: &RoleSource<'_>| matches!(taken.field.value, Value::Int64(0..=7));
-        if let Some(guess) = level.take_if(|taken| taken.rank == names::GUESSED && is_syslog(taken) && !is_gelf) {
+        if let Some(level) = of_requests.filter(|_| !is_gelf) {
+            self.record.level = Some(level);
+        } else if let Some(guess) = level.take_if(|taken| taken.rank == names::GUESSED && is_syslog(taken) && !is_gelf)
+        {
             self.record.level = None;
             self.restore_field(guess);
         }
@@ -43,6 +48,14 @@ impl RecordBuilder<'_> {
             Some(names::INSTANT_SECONDS) => self.add_nanos("instant.nanoOfSecond"),
             _ => {}
         }
+    }
+
+    /// A level of 0 to 4 beside the names that ownCloud and its kin give a request and its sender.
+    fn level_of_requests(&self) -> Option<Level> {
+        let taken = self.taken[Role::Level as usize].as_ref().filter(|taken| taken.rank == names::GUESSED)?;
+        let Value::Int64(number) = taken.field.value else { return None };
+        let has = |name: &str| self.record.fields.iter().any(|field| field.name == name);
+        (has("reqId") && has("remoteAddr")).then(|| level_names::owncloud(number))?
     }
 
     /// Renders the message from its template. The template stays a field.
@@ -187,6 +200,21 @@ mod tests {
                 };
                 assert_eq!(names(&record), expected);
             }
+        }
+    }
+
+    #[test]
+    fn the_names_of_a_request_and_its_sender_tell_the_scale_of_owncloud() {
+        for (number, level) in [(0, Some(Level::Debug)), (2, Some(Level::Warn)), (3, Some(Level::Error)), (5, None)] {
+            let mut builder = RecordBuilder::new(&TimestampDefaults::default());
+            builder.add("reqId".into(), Value::String("a".into()));
+            builder.add("level".into(), Value::Int64(number));
+            builder.add("remoteAddr".into(), Value::String("".into()));
+            let record = builder.finish();
+            assert_eq!(record.level, level, "{number}");
+            let expected: &[&str] =
+                if level.is_some() { &["reqId", "remoteAddr"] } else { &["reqId", "level", "remoteAddr"] };
+            assert_eq!(names(&record), expected);
         }
     }
 

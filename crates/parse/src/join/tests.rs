@@ -89,8 +89,64 @@ fn a_level_set_off_at_the_margin_begins_a_record_below_one_with_a_level() {
         ("@ 192.0.2.4 GET /a\n[ ERROR ] b\n", &["@ 192.0.2.4 GET /a\n[ ERROR ] b"]),
         ("@ org.example.A b\nSEVERE: c\n", &["@ org.example.A b\nSEVERE: c"]),
         ("@ INFO a\n\tpanic: b\n", &["@ INFO a\n\tpanic: b"]),
+        (
+            "@ ERROR a\nx.AssertionError: 42 INFO\n\tat b(B.java:1)\n",
+            &["@ ERROR a\nx.AssertionError: 42 INFO\n\tat b(B.java:1)"],
+        ),
+        ("@ a\n 712.300 Error b.cpp:91: c\n@ d\n", &["@ a", " 712.300 Error b.cpp:91: c", "@ d"]),
+        ("@ a\n 712.300 Error b: c\n 7 Error b.cpp:91: c\n", &["@ a\n 712.300 Error b: c\n 7 Error b.cpp:91: c"]),
     ] {
         assert_eq!(texts(input), expected, "{input:?}");
+    }
+}
+
+#[test]
+fn the_end_that_a_name_tells_belongs_to_its_start() {
+    let block = "Start-Date: @\nCommandline: a\nEnd-Date: @";
+    assert_eq!(texts(&format!("{block}\n\n{block}\n")), [block, block]);
+    assert_eq!(texts("Start-Date: @\nEnd-Time: @\n"), ["Start-Date: @", "End-Time: @"]);
+}
+
+#[test]
+fn the_end_of_a_request_is_no_part_of_its_last_record() {
+    let id = "8f507cfc-1234-4697-b07a-ac58fc914c95";
+    let (record, end) = (format!("@ {id} INFO a\nb"), format!("END RequestId: {id}"));
+    assert_eq!(texts(&format!("{record}\n{end}\n")), [record, end]);
+    let other = format!("@ INFO a\n{}", format_args!("END RequestId: {id}"));
+    assert_eq!(texts(&format!("{other}\n")), [other]);
+}
+
+#[test]
+fn a_trace_belongs_to_what_a_program_writes_beside_its_access_log() {
+    let access = "192.0.2.4 - bob [20/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 500 7";
+    let trace = "Traceback (most recent call last):\n  File \"a.py\", line 1\nValueError: b";
+    for head in ["[@] ERROR in app: c", "@ ERROR c"] {
+        let failed = format!("{head}\n{trace}");
+        let expected = [access, &failed, access, "[@] d"];
+        assert_eq!(texts(&format!("{}\n", expected.join("\n"))), expected);
+    }
+}
+
+#[test]
+fn lines_whose_time_is_within_them_stay_apart_however_many_they_are() {
+    for line in [
+        r#"web-1  | {"level":"warn","msg":"one two three","time":"2026-11-20T10:00:00Z"}"#,
+        "1763712001|1763711990.12|support|NONE|ENTERQUEUE||1001|1",
+        "%3|1763712001.123|FAIL|rdkafka#producer-1| [thrd:a]: late",
+        "cpu,host=a usage=0.5 1763712001123456789",
+        "signal time=1763712001.123456 sender=a",
+        "SST: [INFO] Streaming (20261120 08:00:01.123)",
+    ] {
+        // In 2025, when the numbers are those of the present.
+        let (options, seen) = (options(1000), crate::rfc3339("2025-11-21T12:00:00Z").expect("a time"));
+        let text = format!("{line}\n").repeat(5);
+        let mut records = crate::Records::new(text.as_bytes(), options, 1 << 20);
+        let mut lines = Vec::new();
+        while records
+            .turn(seen, |_, raw, parsed| lines.push((raw.lines, parsed.record.time.is_some())))
+            .expect("a text")
+        {}
+        assert_eq!(lines, [(1, true); 5], "{line}");
     }
 }
 

@@ -46,6 +46,11 @@ impl Habits {
         self.is_wide
     }
 
+    /// Whether the last record with a header had a time of day and no date.
+    pub(super) fn is_clock(self) -> bool {
+        self.is_clock
+    }
+
     pub(super) fn note_clock(&mut self, is_clock: bool) {
         self.is_clock = is_clock;
     }

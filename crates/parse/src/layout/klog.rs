@@ -44,9 +44,10 @@ pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<(S
     let pid = line.get(at..end).filter(|pid| is_number(pid));
     let at = if pid.is_some() { skip_spaces(bytes, end) } else { at };
     let close = bytes.get(at..)?.iter().take(200).position(|byte| *byte == b']').map(|close| at + close);
-    // `E1121 08:00:01.123456 MainThread file.cpp:57] text`
+    // `E1121 08:00:01.123456 MainThread file.cpp:57] text`, `E1121 08:00:01.123456 HTTP-1 file.cpp:57] text`
     let thread = close.and_then(|close| line.get(at..close)?.rsplit_once(' ')).map(|(thread, _)| thread);
-    let thread = thread.filter(|thread| !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    let thread = thread
+        .filter(|thread| !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
     let place = at + thread.map_or(0, |thread| thread.len() + 1);
     let bracketed = close.and_then(|close| Some((source(line.get(place..close)?)?, close + 1)));
     if let Some(thread) = thread.filter(|_| bracketed.is_some()) {

@@ -180,7 +180,7 @@ fn level_at(line: &str, start: usize, stop: usize, plain: usize, is_cell: bool) 
     let level = level_of(word, plain == 0 && (is_cell || may_be()))?;
     let is_level = (may_be() || is_set_off())
         // `SERVICE ALERT: text`
-        && (level != Level::Alert || plain == 0)
+        && (level != Level::Alert || plain == 0 || matches!(bytes[..start], [.., b':' | b'['] | [.., b':', b' ']))
         && (is_marked(bytes, start, stop, word, plain) || word.len() > 2 && is_set_off());
     is_level.then_some(level)
 }
@@ -311,12 +311,15 @@ fn symbol(text: &[u8]) -> Option<usize> {
 }
 
 /// The level of a small letter in a group of its own before another group: `[   0.012][e][ffmpeg] text`, `<e> [server] text`;
-/// or before a place: `w: file:///App.kt:3:5 text`.
+/// or before a place or a sentence: `w: file:///App.kt:3:5 text`, `w: Detected text`.
 fn small_letter(bytes: &[u8], start: usize) -> Option<Level> {
     let is_set_off = match (&bytes[..start], bytes.get(start + 1..)?) {
         (before @ [.., b'['], [b']', b'[', b'a'..=b'z' | b'A'..=b'Z', ..]) => start == 1 || before.ends_with(b"]["),
         (b"<", [b'>', b' ', b'[', ..]) => true,
-        (b"", rest) => rest.starts_with(b": file:"),
+        (b"", rest) => {
+            rest.starts_with(b": file:")
+                || matches!(bytes[0], b'w' | b'e') && matches!(rest, [b':', b' ', b'A'..=b'Z', b'a'..=b'z', ..])
+        }
         _ => false,
     };
     let byte = bytes[start];
@@ -461,7 +464,7 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b'!', b' ', ..] if is_spaced && (is_capital || matches!(bytes[..start], [.., b')' | b']', b' '])) => plain < 2,
         [b'|' | b'>' | b'!' | b'/', ..] => plain == 0 && (is_capital || before.is_none() || is_spaced),
         // `],123456, Info, Starter, text`
-        [b',', b' ', ..] if plain == 0 && bytes[..start].ends_with(b", ") => true,
+        [b',', b' ', ..] if (plain == 0 || is_capital && plain == 1) && bytes[..start].ends_with(b", ") => true,
         [b',', ..] => matches!(before, Some(b':')),
         [b'#', ..] => before == Some(b'#'),
         [b' ', b'(', b'0'..=b'9', b')', ..] => is_set_apart,
@@ -469,7 +472,11 @@ fn is_marked(bytes: &[u8], start: usize, stop: usize, word: &str, plain: usize) 
         [b'(', b'0'..=b'9', ..] if before == Some(b'/') => plain == 0,
         // `(P1234-T5678)Info ( 123): text`
         [b'(', b' ', ..] | [b' ', b'(', ..] if before == Some(b')') => plain == 0,
+        // `Table output.0 - ERROR (version 9.4) : text`
+        [b' ', b'(', ..] if is_capital && bytes[..start].ends_with(b" - ") => true,
         [b' ', b'[', ..] => plain < 2 && is_spaced,
+        // `T:1234    info <general>: text`
+        [b' ', b'<', b'a'..=b'z', rest @ ..] if plain < 2 && is_spaced => is_name_in_angles(rest),
         // `tar Info <5008>: text`
         [b' ', b'<', b'0'..=b'9', ..] => plain < 2 && is_spaced,
         // `Warning 1: text`
@@ -537,11 +544,20 @@ fn is_cell(bytes: &[u8], start: usize, stop: usize) -> bool {
             start.checked_sub(2).is_none_or(|before| bytes[before] == b',') && bytes.get(stop + 1) == Some(&b',')
         }
         (Some(b','), Some(b',')) | (Some(b';'), Some(b';')) => true,
+        (Some(b','), Some(b' ')) => is_end_of_topics(&bytes[..start - 1]),
         (Some(b'\t'), Some(b'\t' | b' ')) => {
             bytes[stop..].iter().find(|byte| **byte != b' ').is_some_and(|byte| *byte == b'\t')
         }
         _ => false,
     }
+}
+
+/// Whether words in small letters with commas between them alone stand between a time and the last of them:
+/// `08:00:05 interface,info text`.
+fn is_end_of_topics(before: &[u8]) -> bool {
+    let is_topic = |byte: &&u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b',');
+    let topics = before.iter().rev().take(LEVEL_BYTES_MAX).take_while(is_topic).count();
+    topics > 1 && matches!(before[..before.len() - topics], [.., b'0'..=b'9' | b'Z' | b']', b' '])
 }
 
 /// Whether a sign that is neither a letter nor a digit follows behind spaces.
@@ -553,6 +569,12 @@ fn is_before_a_sign(after: &[u8]) -> bool {
 /// Whether the first word of a text has a colon within: `CMakeLists.txt:3`.
 fn is_with_a_colon(text: &[u8]) -> bool {
     text.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':')
+}
+
+/// Whether small letters, a closing angle and a colon go on a text.
+fn is_name_in_angles(text: &[u8]) -> bool {
+    let letters = text.iter().take(LEVEL_BYTES_MAX).take_while(|byte| byte.is_ascii_lowercase()).count();
+    text[letters..].starts_with(b">: ")
 }
 
 /// Whether capitals, digits and a colon begin a text.
@@ -692,6 +714,8 @@ mod tests {
             ("warn  - late", Some(Level::Warn)),
             ("w: file:///App.kt:3:5 late", Some(Level::Warn)),
             ("w: 2", None),
+            ("w: Detected late", Some(Level::Warn)),
+            ("x: Detected late", None),
             ("npm ERR! late", Some(Level::Error)),
             ("EAL: Error - late", Some(Level::Error)),
             ("an error - late", None),
@@ -719,6 +743,13 @@ mod tests {
             ("[i][0] late", None),
             ("a[i][0] late", None),
             ("Disk error! late", None),
+            ("general: alert: late", Some(Level::Alert)),
+            ("T:1234 warning <general>: late", Some(Level::Warn)),
+            ("T:1234 warning <general> late", None),
+            ("Table output.0 - ERROR (version 9.4) : late", Some(Level::Error)),
+            ("[ZONE-1022], 123, CHASSIS, INFO, sw1, late", Some(Level::Info)),
+            ("one, two, info, late", None),
+            ("SERVICE ALERT: late", None),
             ("there was an error: late", None),
             ("Total ERROR count", None),
             ("A thing", None),

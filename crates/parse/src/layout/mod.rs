@@ -111,10 +111,11 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
         Format::Kernel => line.starts_with(['[', '<']),
         Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, defaults).is_some(),
         _ if !habits.is_timed() => true,
-        _ if habits.is_wide() && wide::is_timed(line, defaults) => true,
+        _ if habits.is_wide() && (wide::is_timed(line, defaults) || wide::is_timed_at_end(line, defaults)) => true,
         _ => {
             timed_format(line, defaults).is_some()
                 || matches!(line.as_bytes(), [b'{', b'"' | b' ', .., b'}'] | b"{}")
+                || line.ends_with('}') && wide::label(line).is_some()
                 || is_pair(line)
                 || LineHeader::clocked(line, defaults, &Habits::default()).is_some()
         }
@@ -173,7 +174,10 @@ pub(super) fn begins_with_indent(open: &str, text: &str, defaults: &TimestampDef
     let is_by_one = |line: &str| matches!(line.as_bytes(), [b' ', second, ..] if !second.is_ascii_whitespace());
     match trace::is_inner(open) {
         true => begins(text) && begins(open) || is_by_one(text) && is_by_one(open),
-        false => (!text.starts_with("  ") || is_listed(text)) && is_column(text) && !is_timed(open),
+        false => {
+            (!text.starts_with("  ") || is_listed(text)) && is_column(text) && !is_timed(open)
+                || is_counted_finely(text)
+        }
     }
 }
 
@@ -195,6 +199,18 @@ fn is_listed(line: &str) -> bool {
 /// `   1.234 Info main.cpp:12: text`: a time since the start, and a level.
 fn is_counted(line: &str) -> bool {
     line.trim_start().starts_with(|first: char| first.is_ascii_digit()) && wide::level_alone(line).is_some()
+}
+
+/// `   4.811 Info main.cpp:12: text`: the same with thousandths, or with a date behind them, below a line with a time too.
+fn is_counted_finely(line: &str) -> bool {
+    let (number, rest) = line.trim_start().split_once(' ').unwrap_or_default();
+    let is_fine = number
+        .split_once('.')
+        .is_some_and(|(whole, part)| part.len() == 3 && shape::is_number(whole) && shape::is_number(part));
+    let place = || rest.split(' ').nth(1).unwrap_or_default().trim_end_matches(':');
+    let is_date = || matches!(rest.as_bytes(), [b'1'..=b'2', _, _, b'0'..=b'9', b'-', _, _, b'-', ..]);
+    let has_level = || rest.split(' ').next().is_some_and(|word| Level::from_word(word).is_some());
+    is_fine && (is_date() || has_level() && shape::source(place()).is_some())
 }
 
 /// ` ***WARNING: text`
@@ -546,7 +562,8 @@ fn inner<'a>(
     };
     let Some(record) = record else {
         let message = if is_structured && memchr(b'\n', message.as_bytes()).is_none() {
-            trailing::pairs(message, sketch.fields())
+            // A message of pairs alone stays whole.
+            Some(trailing::pairs(message, sketch.fields())).filter(|before| !before.is_empty()).unwrap_or(message)
         } else {
             message
         };

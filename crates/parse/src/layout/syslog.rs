@@ -78,6 +78,10 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
     if first == b'<'
         && let Some((priority, length)) = priority(line.get(at..)?)
     {
+        // `<1> web-1(1234) [main] text`: a number of one digit before a process in round brackets is of another scale.
+        if length == 3 && is_before_process(line, at + length) {
+            return None;
+        }
         return Some((level_names::of_priority(priority), at, at + length));
     }
     if matches!(first, b'[' | b'(' | b'{' | b'<') {
@@ -92,6 +96,15 @@ fn severity_at(line: &str, at: usize) -> Option<(Level, usize, usize)> {
     may_be_named(word).then_some(())?;
     let end = scan::space(line.as_bytes(), at);
     Some((named_severity(line.get(at..end)?)?, at, end))
+}
+
+/// Whether a name with the number of its process in round brackets follows, and a group behind that.
+#[cold]
+fn is_before_process(line: &str, at: usize) -> bool {
+    let at = skip_spaces(line.as_bytes(), at);
+    let (word, rest) = line.get(at..).and_then(|rest| rest.split_once(' ')).unwrap_or_default();
+    let process = word.strip_suffix(')').and_then(|word| word.split_once('('));
+    rest.starts_with('[') && process.is_some_and(|(_, process)| super::shape::is_number(process))
 }
 
 /// Reads the header after `VERSION `. Returns the place of the message, or `None` if the line is not RFC 5424.
@@ -289,7 +302,10 @@ fn add_origin<'a>(header: &mut LineHeader<'a>, text: &'a str) {
                     header.sketch.add("sequence", Value::Int64(number));
                 }
             }
-            () if piece.starts_with('*') || header.sketch.has_host => header.sketch.text("context", piece),
+            // `RP/0/RSP0/CPU0` is a part of a device.
+            () if piece.starts_with('*') || piece.contains('/') || header.sketch.has_host => {
+                header.sketch.text("context", piece);
+            }
             // `101:45:eql1:SP`: counters before a name.
             () if piece.starts_with(|first: char| first.is_ascii_digit())
                 && let Some(name) =

@@ -85,6 +85,29 @@ fn levels_end_at_word_borders() {
         (" - ERROR - bad", Some(Level::Error), "bad"),
         (" level=error bad", Some(Level::Error), "bad"),
         (" PHP Warning:  low", Some(Level::Warn), "low"),
+        (" [Debug#SQL] up", Some(Level::Debug), "up"),
+        (" verbose hostd[7] [x@1] up", Some(Level::Trace), "hostd[7] [x@1] up"),
+        (" verbose mode is on", None, "verbose mode is on"),
+        (" <4711> -- verbose -- up", Some(Level::Trace), "up"),
+        (" [ verbose shop.cart /src/cart.cpp:7 ] up", Some(Level::Trace), "up"),
+        (" DDEBUG up", Some(Level::Debug), "up"),
+        (" SUBDEBUG up", Some(Level::Debug), "up"),
+        (" Ddebug up", None, "Ddebug up"),
+        (" 0x1f3a     Fault       0x0 7 up", Some(Level::Critical), "0x0 7 up"),
+        (" 0x1f3a     Default     0x0 7 up", Some(Level::Notice), "0x0 7 up"),
+        (" Default       0x0 7 up", None, "Default       0x0 7 up"),
+        (" 00000061 ServletWrappe E com.example.shop.Cart up", Some(Level::Error), "com.example.shop.Cart up"),
+        (" Cannot read E com.example.shop.Cart", None, "Cannot read E com.example.shop.Cart"),
+        (" e CartExecutor cart.cc(00145) : bad", Some(Level::Error), "CartExecutor cart.cc(00145) : bad"),
+        (" e cart cart.cc(00145) : bad", None, "e cart cart.cc(00145) : bad"),
+        (" dhcp,warning no address", Some(Level::Warn), "dhcp,warning no address"),
+        (" It was read,info late", None, "It was read,info late"),
+        (
+            " ERROR> app.pl:12 main::run - failed (warning: low)",
+            Some(Level::Error),
+            "ERROR> app.pl:12 main::run - failed (warning: low)",
+        ),
+        (" <1> web-1(7) [main] up", None, "web-1(7) [main] up"),
         (" INFO", Some(Level::Info), ""),
         (" INFO-5 up", None, "INFO-5 up"),
         (" information_schema read", None, "information_schema read"),
@@ -236,6 +259,54 @@ fn words(text: &str) -> Vec<String> {
     let marks = ["pid", "tid", "thread", "level"];
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty() && !marks.contains(word));
     words.filter(|word| shape::level_word(word).is_none()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_day_of_a_year_is_a_date_near_the_time_of_reading_and_the_letter_before_it_is_no_level() {
+    let seen = crate::rfc3339("2025-11-21T12:00:00Z").expect("a time");
+    let defaults = TimestampDefaults { seen, ..TimestampDefaults::default() };
+    let read = |line: &str| {
+        let parsed = read_plain(line, &mut LayoutContext::alone(&defaults, &mut Habits::default()))?;
+        Some((parsed.record.time?.to_string(), parsed.record.level))
+    };
+    let expected = Some(("2025-11-21T08:00:01.120Z".to_owned(), None));
+    assert_eq!(read("N 4000000 SYS1     25325 08:00:01.12 JOB01234 00000090  IEF403I up"), expected);
+    assert_eq!(read("N 4000000 SYS1     24001 08:00:01.12 JOB01234 00000090  IEF403I up"), None);
+    assert_eq!(read("N 4000000 SYS1     25000 08:00:01.12 JOB01234 00000090  IEF403I up"), None);
+}
+
+#[test]
+fn a_clock_alone_beside_lines_with_a_clock_and_a_level_is_the_time() {
+    let options = crate::ParseOptions::default();
+    let seen = crate::rfc3339("2025-11-21T12:00:00Z").expect("a time");
+    let mut profile = crate::SourceProfile::default();
+    for (line, time, level) in [
+        ("08:00:03 ERROR it failed", "2025-11-21T08:00:03Z", Some(Level::Error)),
+        ("[08:00:03.5] Running the build", "2025-11-21T08:00:03.500Z", None),
+        ("08:00:04 it runs", "2025-11-21T08:00:04Z", None),
+        ("words at 08:00:05 alone", "none", None),
+    ] {
+        let parsed = profile.record(line, Default::default(), &options, seen);
+        let found = parsed.record.time.map_or("none".to_owned(), |time| time.to_string());
+        assert_eq!((found.as_str(), parsed.record.level), (time, level), "{line}");
+    }
+}
+
+#[test]
+fn a_level_alone_stands_behind_the_number_of_a_line_or_the_stars_of_a_comment() {
+    for (line, level) in [
+        ("0 verbose cli /usr/bin/node", Some(Level::Trace)),
+        ("24 silly fetch manifest", Some(Level::Trace)),
+        ("# ** Warning: (vsim-3015) late", Some(Level::Warn)),
+        ("# Warning: late", None),
+        ("33 error code E404", Some(Level::Error)),
+        ("1 error generated.", None),
+        ("3 errors generated.", None),
+        ("0 warning in all", None),
+        ("java.lang.AssertionError: 42 INFO", None),
+    ] {
+        assert_eq!(first(line).and_then(|parsed| parsed.record.level), level, "{line}");
+    }
 }
 
 #[test]

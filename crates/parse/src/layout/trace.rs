@@ -109,7 +109,7 @@ fn announces(line: &str) -> bool {
 }
 
 /// `java.lang.RuntimeException: text`, `System.InvalidOperationException: text`
-fn is_exception(line: &str) -> bool {
+pub(super) fn is_exception(line: &str) -> bool {
     let name = name_of(line);
     is_error_name(name)
         && name.contains('.')
@@ -146,6 +146,38 @@ pub(crate) fn goes_on_with_document(open: &str, line: &str) -> Option<bool> {
     let is_inner =
         is_inner(line) || line.starts_with("- ") || line.split_once(':').is_some_and(|(name, _)| is_name(name));
     (is_inner || line == "---").then_some(is_inner)
+}
+
+/// Whether a line names the end of what the open record names the start of, each as the name before a value:
+/// `Start-Date: 2025-11-21  08:00:01` and `End-Date: 2025-11-21  08:00:09`.
+#[inline]
+pub(crate) fn names_the_end(open: &str, line: &str) -> bool {
+    line.starts_with("End") && open.starts_with("Start") && is_same_name(&open["Start".len()..], &line["End".len()..])
+}
+
+#[cold]
+fn is_same_name(open: &str, line: &str) -> bool {
+    let (Some((opened, _)), Some((ended, _))) = (open.split_once(": "), line.split_once(": ")) else { return false };
+    opened == ended && opened.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
+}
+
+/// Whether a line begins with a word in capitals and a name before an identifier that the open record has as well: what a
+/// platform writes around the lines of a function (`END RequestId: 8f507cfc-…`).
+#[inline]
+pub(crate) fn is_of_request(open: &str, line: &str) -> bool {
+    matches!(line.as_bytes(), [b'A'..=b'Z', b'A'..=b'Z', b'A'..=b'Z', ..]) && shares_identifier(open, line)
+}
+
+#[cold]
+fn shares_identifier(open: &str, line: &str) -> bool {
+    let mut words = line.split(' ');
+    let (word, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let identifier = words.next().and_then(|word| word.split(['\t', ' ']).next()).unwrap_or_default();
+    word.bytes().all(|byte| byte.is_ascii_uppercase())
+        && name.ends_with(':')
+        && identifier.len() == 36
+        && identifier.bytes().filter(|byte| *byte == b'-').count() == 4
+        && super::first_line(open).contains(identifier)
 }
 
 /// Whether a line without an indent continues an open record without a header.

@@ -10,7 +10,7 @@ use crate::timestamp::zone::Zone;
 use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use crate::{Format, Parsed, PartPlace, json};
 use daytable_model::record::{Field, Level, Value};
-use daytable_model::time::TICKS_PER_DAY;
+use daytable_model::time::{TICKS_PER_DAY, Ticks};
 
 /// A level, and where it begins and ends.
 type LevelPlace = (Level, usize, usize);
@@ -43,8 +43,10 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
     if !is_rare && memchr::memchr3(b':', b'[', b'!', line.as_bytes()).is_none() {
         return None;
     }
-    // Tables have lines of their own for what they are: `#Date: …`.
-    if !is_open || line.starts_with('#') && !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) {
+    // Tables have lines of their own for what they are: `#Date: …`. Simulators write `# ** Warning: text`.
+    let is_of_table =
+        || !matches!(line.as_bytes().get(1), Some(b'#' | b'@' | b'0'..=b'9')) && !line.starts_with("# ** ");
+    if !is_open || line.starts_with('#') && is_of_table() {
         return None;
     }
     if let Some(parsed) = labelled(text, context) {
@@ -60,7 +62,13 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
                 .or_else(|| attribute(line, &context.defaults))
         })
     };
-    let found = may_be_timed.then(anywhere).flatten();
+    // Beside lines with a clock and a level, others have a clock alone.
+    let at_start = || clock(line, &context.defaults).filter(|(at, _)| *at < 2);
+    let found = match may_be_timed {
+        true => anywhere(),
+        false if context.habits.is_clock() => at_start(),
+        false => None,
+    };
     let (later, later_level) = match found {
         None if may_be_timed && text.len() > line.len() => below(text, line.len(), &context.defaults),
         _ => (None, None),
@@ -83,6 +91,9 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
         sketch.level(level, start, end);
     }
     (sketch.time.is_some() || level.is_some()).then(|| {
+        if !may_be_timed && found.is_some() {
+            context.habits.note_clock(true);
+        }
         if may_be_timed {
             context.habits.note_wide();
             // The first lines of such records have no time.
@@ -95,9 +106,13 @@ pub(super) fn read<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext
 /// The level of a line without a time, and its place, if no more than a header stands before it.
 pub(super) fn level_alone(line: &str) -> Option<LevelPlace> {
     let header = line.get(..line.floor_char_boundary(LEVEL_WITHIN))?;
-    let named = || behind_a_process(header).or_else(|| behind_names(header));
+    let named = || behind_a_process(header).or_else(|| behind_names(header)).or_else(|| behind_a_count(header));
     let level = late::level(header, 0).or_else(named)?;
     let (_, start, end) = level;
+    // `java.lang.AssertionError: 42 INFO` says what was thrown.
+    if trace::is_exception(line) {
+        return None;
+    }
     // `distcc[1234] (dcc_lock) ERROR: text`
     let lead = shape::token(line, 0).filter(|first| matches!(first.kind, shape::WordKind::Tagged(..)));
     let lead = lead.map_or(0, |first| first.end).min(start);
@@ -160,6 +175,11 @@ pub(super) fn is_timed(line: &str, defaults: &TimestampDefaults) -> bool {
     stamp(line, defaults).or_else(|| clock(line, defaults)).or_else(of_element).is_some()
 }
 
+/// Whether a line has a point in time at its very end.
+pub(super) fn is_timed_at_end(line: &str, defaults: &TimestampDefaults) -> bool {
+    stamp_at_end(line, defaults).is_some()
+}
+
 /// Adds the time that stands further within a line: any in a source with such times, and one between bars or before a colon
 /// in a new one: `ERROR: apport (pid 1234) Fri Nov 21 08:00:01 2025: text`.
 pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut LayoutContext<'_>) -> Parsed<'a> {
@@ -169,7 +189,9 @@ pub(super) fn with_time<'a>(mut parsed: Parsed<'a>, line: &str, context: &mut La
     }
     let is_set_off = |at: usize, end: usize| {
         let rest = line.get(end..).unwrap_or_default();
-        rest.starts_with(": ") || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
+        rest.starts_with(": ")
+            || line.get(..at).is_some_and(|before| before.ends_with(" Time: "))
+            || rest.starts_with('|') && line.get(..at).is_some_and(|before| before.ends_with('|'))
     };
     let is_number_before = |at: usize| at > 0 && line.as_bytes()[at - 1].is_ascii_digit();
     if !is_wide && !memchr::memchr2_iter(b':', b'|', line.as_bytes()).any(is_number_before) {
@@ -333,7 +355,9 @@ fn any_stamp(line: &str, defaults: &TimestampDefaults, words_max: usize) -> Opti
         let is_in_element = at > 0 && bytes[at - 1] == b'>';
         let is_word = bytes.get(at + found.length).is_none_or(|byte| !byte.is_ascii_alphanumeric()) || is_in_element;
         let seen = defaults.seen.get();
+        // Questions that do not depend on the time of reading have the last one of all.
         let is_near = found.form != Form::Epoch
+            || defaults.seen == Ticks::MAX && bytes[at] == b'1'
             || found.time.get() <= seen.saturating_add(TICKS_PER_DAY)
                 && found.time.get() >= seen.saturating_sub(EPOCH_DAYS * TICKS_PER_DAY);
         // Cells between bars are not a sentence: `INFO   | jvm 1    | main    | 2025/11/21 08:00:01 | text`.
@@ -488,6 +512,21 @@ fn behind_names(line: &str) -> Option<LevelPlace> {
     Some((Level::from_word(word).filter(|_| is_level)?, names.len() + 1, before.len()))
 }
 
+/// The level in small letters behind the number of a line: `24 silly fetch manifest`, `33 error code E404`. One error may be
+/// found; of two and more a sentence says `errors`.
+fn behind_a_count(line: &str) -> Option<LevelPlace> {
+    line.as_bytes().first()?.is_ascii_digit().then_some(())?;
+    let (number, rest) = line.split_once(' ').filter(|(number, _)| number.len() < 7 && shape::is_number(number))?;
+    let word = rest.split(' ').next()?;
+    let level = match word {
+        "silly" => Level::Trace,
+        "verbose" | "info" | "warn" => Level::from_word(word)?,
+        "notice" | "warning" | "error" if !matches!(number, "0" | "1") => Level::from_word(word)?,
+        _ => return None,
+    };
+    Some((level, number.len() + 1, number.len() + 1 + word.len()))
+}
+
 /// A level in capitals behind the name of a program or a task: `nsh_main: ERROR: text`.
 pub(super) fn named_level(line: &str) -> Option<LevelPlace> {
     let is_capital = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -519,16 +558,17 @@ fn is_after_a_name(line: &str, start: usize) -> bool {
         })
 }
 
+/// The name of a container before an object, and where the object begins.
+pub(super) fn label(text: &str) -> Option<(&str, usize)> {
+    let bar = memchr::memchr(b'|', &text.as_bytes()[..text.len().min(LABEL_WITHIN)])?;
+    let label = text.get(..bar)?.strip_suffix(' ')?.trim_ascii();
+    let is_object = text.get(bar..)?.starts_with("| {") && shape::name(label) != shape::NameShape::Never;
+    is_object.then_some((label, bar + "| ".len()))
+}
+
 /// An object after the name of a container: `web-1  | {…}`, as `docker compose logs` prints it.
 fn labelled<'a>(text: &'a str, context: &LayoutContext<'_>) -> Option<Parsed<'a>> {
-    let bar = memchr::memchr(b'|', &text.as_bytes()[..text.len().min(LABEL_WITHIN)])?;
-    let label = text.get(..bar)?.strip_suffix(' ')?;
-    let object = text.get(bar..)?.strip_prefix("| {")?;
-    let label = label.trim_ascii();
-    if shape::name(label) == shape::NameShape::Never {
-        return None;
-    }
-    let start = text.len() - object.len() - 1;
+    let (label, start) = label(text)?;
     let mut record = json::parse(text.get(start..)?, &context.defaults)?;
     record.fields.insert(0, Field { name: "container".into(), value: Value::String(label.into()) });
     Some(Parsed::of(record, Format::Text))

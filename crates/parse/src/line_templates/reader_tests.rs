@@ -92,6 +92,11 @@ fn usual_lines_are_read_without_the_parser() {
     ] {
         assert_eq!(compared(&lines.map(str::to_owned), &options), expected, "{lines:#?}");
     }
+    let request = |level: usize| {
+        format!(r#"{{"reqId":"x","level":{level},"time":"2026-11-21T08:00:00+00:00","remoteAddr":"","message":"a"}}"#)
+    };
+    let lines: Vec<_> = [3, 2, 2, 3, 0, 4, 1, 2, 5, 3, 3].map(request).into();
+    assert!(compared(&lines, &options) < lines.len());
     let text = |second: usize, component: &str| {
         format!(
             "2026-11-21T08:00:{second:02}.5Z INFO {component} request handled path=/a/{second} n={second} q=\"a b\""

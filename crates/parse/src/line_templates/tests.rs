@@ -94,6 +94,18 @@ fn one_odd_number_does_not_make_later_numbers_verbatim() {
     assert!(!layouts.iter().any(|layout| layout.contains("took=%v")), "{layouts:?}");
 }
 
+#[test]
+fn levels_that_are_numbers_of_a_scale_come_back() {
+    let line = |level: u8| {
+        format!(
+            "{{\"reqId\":\"x{level}\",\"level\":{level},\"time\":\"2026-11-21T08:00:0{level}+00:00\",\"remoteAddr\":\"\",\"message\":\"a\"}}\n"
+        )
+    };
+    let lines = [3, 2, 2, 0, 4, 1, 5, 3].map(line).concat();
+    let (all, _) = written_again(lines.as_bytes(), &ParseOptions::default());
+    assert_eq!(String::from_utf8_lossy(&all), lines);
+}
+
 /// Numbers that a program writes with as many decimals each have one layout, also where the first ends in a zero. A first
 /// line with a really odd number leaves later numbers alone.
 #[test]

@@ -21,7 +21,7 @@ use super::language;
 use super::offset::{ends_word, two};
 use super::written_zone::{WrittenZone, zone};
 use super::{DateOrder, Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
-use daytable_model::time::TICKS_PER_DAY;
+use daytable_model::time::{TICKS_PER_DAY, Ticks};
 
 /// Days from the time of reading within which a date of an unknown order is that of a live source.
 const NEAR_DAYS: i64 = 2;
@@ -77,6 +77,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
         (2, Some(b':')) => clock_first(&mut cursor, defaults),
         (2, Some(b'A'..=b'Z' | b'a'..=b'z')) => joined_name(&mut cursor, defaults),
         (1 | 2, Some(0xe6)) => from_numbered_month(bytes, defaults),
+        (5, Some(b' ')) => day_of_year(&mut cursor, defaults),
         (6, Some(b' ' | b'/' | b'-' | b'_')) => {
             let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
@@ -116,12 +117,29 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
     }
 }
 
+/// `25325 08:00:01.12`: a year of two digits and the day in it, where that is within the year before the time of reading.
+/// Other numbers of five digits are no dates.
+#[cold]
+fn day_of_year(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
+    matches!(cursor.bytes.get(6..), Some([_, _, b':', _, _, b':', ..])).then_some(())?;
+    let year = near_year(cursor.digits(2)?, defaults);
+    let (month, day) = language::day_of_year(year, cursor.digits(3)?)?;
+    cursor.at += 1;
+    let stamp = clock_after(WrittenDate::Full(year, month, day), cursor, Seconds::Required, defaults)?;
+    // Questions that do not depend on the time of reading have the last one of all.
+    let is_known = defaults.seen < Ticks::MAX;
+    let before = defaults.seen.get().saturating_sub(stamp.time.get());
+    (!is_known || (-TICKS_PER_DAY..=366 * TICKS_PER_DAY).contains(&before)).then_some(stamp)
+}
+
 /// `1121080001|sip  |text`: ten digits before a bar are seconds since 1970 if those are not long ago; else month, day and
 /// time of day, as phones write them.
 #[cold]
 fn before_a_bar(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let epoch = epoch::at_start(cursor.bytes, 10);
-    let is_near = |stamp: &Stamp| stamp.time.get().saturating_add(EPOCH_AGE_MAX) >= defaults.seen.get();
+    let is_near = |stamp: &Stamp| {
+        defaults.seen == Ticks::MAX || stamp.time.get().saturating_add(EPOCH_AGE_MAX) >= defaults.seen.get()
+    };
     epoch.filter(is_near).or_else(|| {
         let date = WrittenDate::Short(cursor.digits(2)?, cursor.digits(2)?);
         clock_after(date, cursor, Seconds::Required, defaults)
@@ -213,7 +231,7 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     let has_comma = cursor.eat(b',');
     dashes(cursor);
     // A date and a clock may be two cells.
-    let separator = cursor.eat_any(b"Tt -_:.@[|;\t").or_else(|| has_comma.then_some(b','))?;
+    let separator = cursor.eat_any(b"Tt -_:.@[|;\t\"").or_else(|| has_comma.then_some(b','))?;
     let _padding = separator == b' ' && cursor.eat(b' ');
     let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
@@ -254,9 +272,10 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
 }
 
-/// Dashes or a bar between a date and a clock: `2025/11/21 - 08:00:01`. The space before the clock stays.
+/// Dashes, a bar or the border of two cells between a date and a clock: `2025/11/21 - 08:00:01`, `11/21/25","08:00:01`. The
+/// last sign before the clock stays.
 fn dashes(cursor: &mut DigitCursor<'_>) {
-    let length = [&b" - "[..], b" -- ", b"] [", b" | ", b" at "]
+    let length = [&b" - "[..], b" -- ", b"] [", b" | ", b" at ", b"\",\""]
         .iter()
         .find(|dashes| cursor.rest().starts_with(dashes))
         .map_or(1, |d| d.len());
@@ -394,11 +413,13 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     }
     let year_digits = cursor.run();
     let third = cursor.number(2, 4)?;
+    let is_near =
+        |stamp: &Stamp| stamp.time.get().saturating_sub(defaults.seen.get()).abs() <= NEAR_DAYS * TICKS_PER_DAY;
     let order = if between == b'/' { defaults.order } else { DateOrder::Day };
     let (month, day) = order.month_and_day(first, second);
     let has_comma = cursor.eat(b',');
     dashes(cursor);
-    let separator = cursor.eat_any(b" T-:_[|;\t");
+    let separator = cursor.eat_any(b" T-:_[|;\t\"");
     if separator.is_none() && !has_comma {
         return None;
     }
@@ -409,8 +430,6 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
             clock_after(WrittenDate::Full(year, month, day), &mut { *cursor }, Seconds::Optional, defaults)
         };
         let first = stamp(month, day);
-        let is_near =
-            |stamp: &Stamp| stamp.time.get().saturating_sub(defaults.seen.get()).abs() <= NEAR_DAYS * TICKS_PER_DAY;
         let is_open = order == DateOrder::Unknown && day <= 12 && month != day && !first.as_ref().is_some_and(is_near);
         return if is_open { stamp(day, month).filter(is_near).or(first) } else { first };
     }
@@ -428,13 +447,17 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
     let is_past = |stamp: &Stamp| {
         defaults.seen.get() == 0 || stamp.time.get() <= defaults.seen.get().saturating_add(TICKS_PER_DAY)
     };
-    match (stamp(likely).filter(|stamp| padded && is_past(stamp)), stamp(other)) {
+    let found = match (stamp(likely).filter(|stamp| padded && is_past(stamp)), stamp(other)) {
         // Of two points in the past the later is meant.
         (Some(first), Some(second)) if defaults.seen.get() > 0 && second.time > first.time && is_past(&second) => {
             Some(second)
         }
         (first, second) => first.or(second),
-    }
+    };
+    // The day first, where that alone is about the time of reading.
+    let is_open = order == DateOrder::Unknown && day <= 12 && month != day && !found.as_ref().is_some_and(is_near);
+    let turned = || stamp(WrittenDate::Full(near_year(third, defaults), day, month)).filter(is_near);
+    if is_open { turned().or(found) } else { found }
 }
 
 /// Year, month and day of two digits each.

@@ -336,7 +336,7 @@ impl<'a> LineHeader<'a> {
                     self.group(token, inner);
                 }
                 WordKind::Word(word) => match level_word(word) {
-                    Some(level) if self.sketch.level.is_none() => {
+                    Some(level) if self.sketch.level.is_none() && !(word.len() == 1 && self.has_day_of_year()) => {
                         self.sketch.level(level, token.start, token.start + word.len());
                     }
                     _ if is_dotted(word) || is_numbered && self.sketch.has_host => self.sketch.component(word),
@@ -345,6 +345,13 @@ impl<'a> LineHeader<'a> {
                 },
             }
         }
+    }
+
+    /// Whether the date is the day of a year of two digits, as in the log of a mainframe, which begins with the kind of a record:
+    /// `N 4000000 SYS1     25325 08:00:01.12 text`.
+    fn has_day_of_year(&self) -> bool {
+        let stamp = self.line.get(..self.after_time).unwrap_or_default();
+        stamp.rsplit(' ').nth(1).is_some_and(|date| date.len() == 5 && is_number(date))
     }
 }
 

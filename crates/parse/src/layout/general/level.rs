@@ -51,7 +51,9 @@ impl<'a> LineHeader<'a> {
                     // A token that begins like a sentence counts twice.
                     let is_capital = token.gap < 2 && word.starts_with(|first: char| first.is_ascii_uppercase());
                     plain += if is_plain(token.kinds) {
-                        1 + usize::from(is_capital && !self.is_before_dash(token.end))
+                        // `ServletWrappe E text`: a capital within a word shows a name.
+                        let is_sentence = || name(word) != NameShape::Surely && !self.is_before_dash(token.end);
+                        1 + usize::from(is_capital && is_sentence())
                     } else {
                         0
                     };
@@ -132,10 +134,14 @@ impl<'a> LineHeader<'a> {
             }
             // `e Client        client.cpp(00800) : text`
             WordKind::Word(word) if word.len() == 1 && may_be_small && token.kinds == kinds::LOWER && word != "a" => {
-                let next = self::token(self.line, skip_spaces(self.bytes(), token.end)).filter(|next| next.gap > 1)?;
+                let next = self::token(self.line, skip_spaces(self.bytes(), token.end))?;
                 let place = self::token(self.line, skip_spaces(self.bytes(), next.end))?;
                 let level = letter(word.as_bytes()[0].to_ascii_uppercase())?;
-                matches!(place.kind, WordKind::Source(..)).then_some((level, token.start, token.end))
+                // A name as wide as its column has one space behind it.
+                let is_column = next.gap > 1
+                    || matches!(next.kind, WordKind::Word(name) if self::name(name) == NameShape::Surely)
+                        && self.line.get(place.end..).is_some_and(|rest| rest.starts_with(" : "));
+                (is_column && matches!(place.kind, WordKind::Source(..))).then_some((level, token.start, token.end))
             }
             WordKind::Word(word) if word.len() == 1 => {
                 // A single `A` is an ordinary word.
@@ -151,12 +157,13 @@ impl<'a> LineHeader<'a> {
                 if let Some(level) = named_severity(word) {
                     return Some((level, start, start + word.len()));
                 }
-                let level = Level::from_word(word)?;
+                let Some(level) = Level::from_word(word) else { return self.rare_level(token, word) };
                 let is_level = is_capital(token.kinds)
                     || may_be_small && (is_marked || is_small_level(word))
                     || self.by_clock && may_be_small && self.mark == b':'
                     || token.mark == b':' && may_be_small
-                    || start > token.start;
+                    || start > token.start
+                    || may_be_small && self.is_before_process_or_dash(token.end);
                 is_level.then_some((level, start, start + word.len()))
             }
             WordKind::Group(inner) => {
@@ -170,6 +177,8 @@ impl<'a> LineHeader<'a> {
                     None => parts_of_group(inner)
                         .map(str::trim)
                         .find(|part| Level::from_word(part).is_some())
+                        // `failed (warning: text)`
+                        .filter(|part| !self.line.get(at(part).1..).is_some_and(|rest| rest.starts_with(": ")))
                         .or_else(|| level_beside_words(inner))
                         // `[W|app|1a2b] text`
                         .or_else(|| inner.split_once('|').map(|(first, _)| first).filter(|first| first.len() == 1))?,
@@ -179,6 +188,22 @@ impl<'a> LineHeader<'a> {
             }
             _ => None,
         }
+    }
+
+    /// The level of a word that is none in most places: `DDEBUG` and `SUBDEBUG`, finer than `DEBUG`; `Default` and `Fault` in
+    /// a column behind a number with `0x`, as Apple's systems show them.
+    #[inline]
+    fn rare_level(&self, token: &Token<'a>, word: &str) -> Option<(Level, usize, usize)> {
+        let level = match word {
+            "Default" | "Fault" if token.gap > 1 => {
+                let before = self.line.get(self.after_time..token.start)?;
+                (before.ends_with("  ") && before.trim_ascii().starts_with("0x")).then_some(())?;
+                if word == "Fault" { Level::Critical } else { Level::Notice }
+            }
+            _ if is_capital(token.kinds) && word.len() > 5 && word.ends_with("DEBUG") => Level::Debug,
+            _ => return None,
+        };
+        Some((level, token.start, token.start + word.len()))
     }
 
     /// Whether the text after a letter shows that the letter is a level: a group, a name with a colon, capitals.
@@ -197,6 +222,12 @@ impl<'a> LineHeader<'a> {
             }
             WordKind::Number(_) => false,
         }
+    }
+
+    /// Whether a name with the number of a process follows, or a dash: `verbose hostd[1234] text`, `-- verbose -- text`.
+    fn is_before_process_or_dash(&self, at: usize) -> bool {
+        let next = token(self.line, skip_spaces(self.bytes(), at));
+        next.is_some_and(|next| matches!(next.kind, WordKind::Tagged(..) | WordKind::Dash))
     }
 
     fn take_before_level(&mut self, before: &[Option<Token<'a>>]) {
@@ -240,7 +271,7 @@ impl<'a> LineHeader<'a> {
             let rest = inner.strip_prefix(word).or_else(|| inner.strip_suffix(word)).unwrap_or(inner);
             return self.sketch.text("context", rest.trim());
         }
-        for part in inner.split(['/', ':', '|']).map(str::trim) {
+        for part in inner.split(['/', ':', '|', '#']).map(str::trim) {
             if level_word(part).is_none() && !part.is_empty() {
                 if inner.contains('/') { self.sketch.thread(part) } else { self.sketch.component(part) }
             }
@@ -259,12 +290,12 @@ fn is_pair(token: &Token<'_>) -> bool {
     is_name(name) && !value.is_empty() && kinds_of(value) & kinds::PROSE == 0
 }
 
-/// The parts of a group of which one may be a level: `main/INFO`, `core:error`, `Warning-Main.Operation`,
+/// The parts of a group of which one may be a level: `main/INFO`, `core:error`, `Debug#SQL`, `Warning-Main.Operation`,
 /// `local3.warning`.
 fn parts_of_group(inner: &str) -> impl Iterator<Item = &str> {
     let dashed = inner.split_once('-').filter(|(_, rest)| is_dotted(rest)).map(|(level, _)| level);
     let dotted = inner.split_once('.').filter(|(facility, _)| is_facility(facility)).map(|(_, level)| level);
-    inner.split(['/', ':', '|']).chain(dashed).chain(dotted)
+    inner.split(['/', ':', '|', '#']).chain(dashed).chain(dotted)
 }
 
 /// The level among the words of a group: `Server Warning`, `INFO Client 1234`, `warning sync.network /src/job.cpp:123`.
@@ -272,7 +303,8 @@ fn level_beside_words(inner: &str) -> Option<&str> {
     let (first, rest) = inner.split_once(' ')?;
     let is_level = |word: &str| word.len() > 2 && Level::from_word(word).is_some();
     let next = rest.trim_ascii_start().split(' ').next().unwrap_or_default();
-    if is_level(first) && (is_capital(kinds_of(first)) || is_small_level(first) && next.len() > 4 && is_dotted(next)) {
+    let is_small = || is_small_level(first) || first == "verbose";
+    if is_level(first) && (is_capital(kinds_of(first)) || next.len() > 4 && is_dotted(next) && is_small()) {
         return Some(first);
     }
     let is_name = |word: &str| word.starts_with(|first: char| first.is_ascii_uppercase());
