@@ -19,6 +19,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +81,10 @@ struct RestRows {
     keys: RestKeys,
     columns: Vec<OnceCell<BlockColumn>>,
 }
+
+/// The columns of a batch of a sealed day in which needles were found, by their numbers.
+#[derive(Debug, Default)]
+pub struct ColumnsFound(BTreeSet<usize>);
 
 /// A column of a batch: the values of one property and kind.
 #[derive(Clone, Copy)]
@@ -334,15 +339,48 @@ impl ColumnBatch {
     /// Adds the rows with a property whose printed value contains the needle. Sealed days skip pages of columns without
     /// it.
     pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) -> Result<(), StoreError> {
+        self.add_containing_in(needle, among, found, &mut ColumnsFound::default())
+    }
+
+    /// The same. Notes the columns in which the needle was found.
+    pub fn add_containing_in(
+        &self,
+        needle: &Needle,
+        among: &RowSet,
+        found: &mut RowSet,
+        columns: &mut ColumnsFound,
+    ) -> Result<(), StoreError> {
         match &self.source {
             Source::Page(page, place) if page.is_front() => return Err(not_read(place.as_ref())),
             Source::Page(page, _) => page.columns().for_each(|column| column.add_containing(needle, among, found)),
             Source::Group(group) => {
-                let with = group.file.may_contain(group.group, &group.ranges, needle)?;
+                let mut found_in = |number| {
+                    columns.0.insert(number);
+                };
+                let with = group.file.rows_with(group.group, &group.ranges, needle, &mut found_in)?;
                 among.iter().filter(|row| with[*row]).for_each(|row| found.insert(row));
             }
         }
         Ok(())
+    }
+
+    /// The columns whose property `wants` accepts, and in which needles were found. A page has the others, too: its columns
+    /// are at hand.
+    pub fn columns_found(
+        &self,
+        found: &ColumnsFound,
+        mut wants: impl FnMut(&str, PropertyKind) -> bool,
+    ) -> Result<Vec<BatchColumn<'_>>, StoreError> {
+        let mut number = 0;
+        let has_it = |number: usize| match &self.source {
+            Source::Page(..) => true,
+            // The columns that name a host come last. Needles that are in its name are found in each column.
+            Source::Group(group) => found.0.contains(&number.min(group.columns.len())),
+        };
+        self.columns(|name, kind| {
+            number += 1;
+            has_it(number - 1) && wants(name, kind)
+        })
     }
 
     /// The rows of `wanted`, in their order.
