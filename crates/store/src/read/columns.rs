@@ -27,6 +27,9 @@ use std::sync::Arc;
 /// The column of the texts of `host`.
 const HOST_COLUMN: (&str, PropertyKind) = (HOST, PropertyKind::String);
 
+/// Rows of a row group are few if they are at most one of this many.
+const NARROW_SHARE: usize = 8;
+
 /// Chooses the rows of a scan by their columns.
 pub trait RowChooser: Send + Sync {
     /// The rows of records that may match. Other rows cannot match.
@@ -136,20 +139,7 @@ impl ColumnBatch {
             let items = file.items_of(group, &ranges)?;
             RowSet::of(rows, |row| items[row] == 0)
         };
-        let columns = (0..file.columns().len()).map(|_| OnceCell::new()).collect();
-        let group = GroupRows {
-            file: file.clone(),
-            group,
-            ranges,
-            rows,
-            times: OnceCell::new(),
-            keys: OnceCell::new(),
-            levels: OnceCell::new(),
-            columns,
-            rest: OnceCell::new(),
-            records: records.clone(),
-            host: OnceCell::new(),
-        };
+        let group = GroupRows::new(file, group, ranges, records.clone());
         let partitions = Partitions::Stretches(partitions);
         Ok(ColumnBatch { source: Source::Group(group.into()), partitions, records })
     }
@@ -319,6 +309,38 @@ impl ColumnBatch {
         wanted.into_iter().filter_map(|number| self.column(number).transpose()).collect()
     }
 
+    /// Some of its records alone, if they are few: then their columns are read without the values of other rows. `None` if that
+    /// would be no less work.
+    pub fn narrowed(&self, wanted: &RowSet) -> Option<ColumnBatch> {
+        let (Source::Group(group), Partitions::Stretches(stretches)) = (&self.source, &self.partitions) else {
+            return None;
+        };
+        let count = wanted.count();
+        if count == 0 || count > self.len() / NARROW_SHARE {
+            return None;
+        }
+        let (mut partitions, mut rows) = (Vec::new(), 0);
+        for (partition, of) in stretches {
+            let mut next = wanted.next(of.start).filter(|row| *row < of.end);
+            let first = rows;
+            while let Some(row) = next {
+                rows += 1;
+                next = wanted.next(row + 1).filter(|row| *row < of.end);
+            }
+            if first < rows {
+                partitions.push((partition.clone(), first..rows));
+            }
+        }
+        let records = RowSet::all(count);
+        let ranges = rows_of(&group.ranges, wanted.iter());
+        let group = GroupRows::new(&group.file, group.group, ranges, records.clone());
+        Some(ColumnBatch {
+            source: Source::Group(group.into()),
+            partitions: Partitions::Stretches(partitions),
+            records,
+        })
+    }
+
     /// The records with further rows, or with fields in one text: their columns are incomplete.
     pub fn spread(&self) -> Result<RowSet, StoreError> {
         let mut spread = RowSet::none(self.len());
@@ -415,6 +437,22 @@ impl ColumnBatch {
 }
 
 impl GroupRows {
+    fn new(file: &SealedFile, group: usize, ranges: Vec<Range<usize>>, records: RowSet) -> GroupRows {
+        GroupRows {
+            file: file.clone(),
+            group,
+            ranges,
+            rows: records.length(),
+            times: OnceCell::new(),
+            keys: OnceCell::new(),
+            levels: OnceCell::new(),
+            columns: (0..file.columns().len()).map(|_| OnceCell::new()).collect(),
+            rest: OnceCell::new(),
+            records,
+            host: OnceCell::new(),
+        }
+    }
+
     /// The property and kind of each column that the file has values of.
     fn stored_names(&self) -> Result<Vec<(&str, PropertyKind)>, StoreError> {
         let own = self.file.columns().iter().map(|column| (column.property.as_str(), column.kind));
