@@ -70,7 +70,7 @@ pub use maintain::repair::repair;
 pub use maintain::thresholds::Thresholds;
 pub use outbox::{Forwarding, OutboxOptions};
 pub use progress::{OnProgress, Phase, Progress};
-pub use read::columns::{BatchColumn, ColumnBatch, RowChooser, SealedColumn};
+pub use read::columns::{BatchColumn, ColumnBatch, ColumnsFound, RowChooser, SealedColumn};
 pub use read::counts::CountBy;
 pub use read::held::release_snapshots;
 pub use read::scan::Scan;

@@ -19,12 +19,16 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The column of the texts of `host`.
 const HOST_COLUMN: (&str, PropertyKind) = (HOST, PropertyKind::String);
+
+/// Rows of a row group are few if they are at most one of this many.
+const NARROW_SHARE: usize = 8;
 
 /// Chooses the rows of a scan by their columns.
 pub trait RowChooser: Send + Sync {
@@ -81,6 +85,10 @@ struct RestRows {
     columns: Vec<OnceCell<BlockColumn>>,
 }
 
+/// The columns of a batch of a sealed day in which needles were found, by their numbers.
+#[derive(Debug, Default)]
+pub struct ColumnsFound(BTreeSet<usize>);
+
 /// A column of a batch: the values of one property and kind.
 #[derive(Clone, Copy)]
 pub enum BatchColumn<'b> {
@@ -131,20 +139,7 @@ impl ColumnBatch {
             let items = file.items_of(group, &ranges)?;
             RowSet::of(rows, |row| items[row] == 0)
         };
-        let columns = (0..file.columns().len()).map(|_| OnceCell::new()).collect();
-        let group = GroupRows {
-            file: file.clone(),
-            group,
-            ranges,
-            rows,
-            times: OnceCell::new(),
-            keys: OnceCell::new(),
-            levels: OnceCell::new(),
-            columns,
-            rest: OnceCell::new(),
-            records: records.clone(),
-            host: OnceCell::new(),
-        };
+        let group = GroupRows::new(file, group, ranges, records.clone());
         let partitions = Partitions::Stretches(partitions);
         Ok(ColumnBatch { source: Source::Group(group.into()), partitions, records })
     }
@@ -314,6 +309,38 @@ impl ColumnBatch {
         wanted.into_iter().filter_map(|number| self.column(number).transpose()).collect()
     }
 
+    /// Some of its records alone, if they are few: then their columns are read without the values of other rows. `None` if that
+    /// would be no less work.
+    pub fn narrowed(&self, wanted: &RowSet) -> Option<ColumnBatch> {
+        let (Source::Group(group), Partitions::Stretches(stretches)) = (&self.source, &self.partitions) else {
+            return None;
+        };
+        let count = wanted.count();
+        if count == 0 || count > self.len() / NARROW_SHARE {
+            return None;
+        }
+        let (mut partitions, mut rows) = (Vec::new(), 0);
+        for (partition, of) in stretches {
+            let mut next = wanted.next(of.start).filter(|row| *row < of.end);
+            let first = rows;
+            while let Some(row) = next {
+                rows += 1;
+                next = wanted.next(row + 1).filter(|row| *row < of.end);
+            }
+            if first < rows {
+                partitions.push((partition.clone(), first..rows));
+            }
+        }
+        let records = RowSet::all(count);
+        let ranges = rows_of(&group.ranges, wanted.iter());
+        let group = GroupRows::new(&group.file, group.group, ranges, records.clone());
+        Some(ColumnBatch {
+            source: Source::Group(group.into()),
+            partitions: Partitions::Stretches(partitions),
+            records,
+        })
+    }
+
     /// The records with further rows, or with fields in one text: their columns are incomplete.
     pub fn spread(&self) -> Result<RowSet, StoreError> {
         let mut spread = RowSet::none(self.len());
@@ -334,15 +361,48 @@ impl ColumnBatch {
     /// Adds the rows with a property whose printed value contains the needle. Sealed days skip pages of columns without
     /// it.
     pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) -> Result<(), StoreError> {
+        self.add_containing_in(needle, among, found, &mut ColumnsFound::default())
+    }
+
+    /// The same. Notes the columns in which the needle was found.
+    pub fn add_containing_in(
+        &self,
+        needle: &Needle,
+        among: &RowSet,
+        found: &mut RowSet,
+        columns: &mut ColumnsFound,
+    ) -> Result<(), StoreError> {
         match &self.source {
             Source::Page(page, place) if page.is_front() => return Err(not_read(place.as_ref())),
             Source::Page(page, _) => page.columns().for_each(|column| column.add_containing(needle, among, found)),
             Source::Group(group) => {
-                let with = group.file.may_contain(group.group, &group.ranges, needle)?;
+                let mut found_in = |number| {
+                    columns.0.insert(number);
+                };
+                let with = group.file.rows_with(group.group, &group.ranges, needle, &mut found_in)?;
                 among.iter().filter(|row| with[*row]).for_each(|row| found.insert(row));
             }
         }
         Ok(())
+    }
+
+    /// The columns whose property `wants` accepts, and in which needles were found. A page has the others, too: its columns
+    /// are at hand.
+    pub fn columns_found(
+        &self,
+        found: &ColumnsFound,
+        mut wants: impl FnMut(&str, PropertyKind) -> bool,
+    ) -> Result<Vec<BatchColumn<'_>>, StoreError> {
+        let mut number = 0;
+        let has_it = |number: usize| match &self.source {
+            Source::Page(..) => true,
+            // The columns that name a host come last. Needles that are in its name are found in each column.
+            Source::Group(group) => found.0.contains(&number.min(group.columns.len())),
+        };
+        self.columns(|name, kind| {
+            number += 1;
+            has_it(number - 1) && wants(name, kind)
+        })
     }
 
     /// The rows of `wanted`, in their order.
@@ -377,6 +437,22 @@ impl ColumnBatch {
 }
 
 impl GroupRows {
+    fn new(file: &SealedFile, group: usize, ranges: Vec<Range<usize>>, records: RowSet) -> GroupRows {
+        GroupRows {
+            file: file.clone(),
+            group,
+            ranges,
+            rows: records.length(),
+            times: OnceCell::new(),
+            keys: OnceCell::new(),
+            levels: OnceCell::new(),
+            columns: (0..file.columns().len()).map(|_| OnceCell::new()).collect(),
+            rest: OnceCell::new(),
+            records,
+            host: OnceCell::new(),
+        }
+    }
+
     /// The property and kind of each column that the file has values of.
     fn stored_names(&self) -> Result<Vec<(&str, PropertyKind)>, StoreError> {
         let own = self.file.columns().iter().map(|column| (column.property.as_str(), column.kind));

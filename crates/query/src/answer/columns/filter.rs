@@ -18,7 +18,7 @@ use daytable_model::time::Ticks;
 use daytable_model::words::in_lower_case;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, TextPrefilter, level_minutes};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchColumn, ColumnBatch, PartFilter, RowsOf, StoreError};
+use daytable_store::{BatchColumn, ColumnBatch, ColumnsFound, PartFilter, RowsOf, StoreError};
 use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -672,10 +672,11 @@ impl ColumnFilter {
             Some(_) => written_needles(matcher).iter().filter_map(|(text, _)| self.needles.get(&**text)).collect(),
             None => Vec::new(),
         };
+        let mut found = ColumnsFound::default();
         if !written.is_empty() {
             let mut candidates = RowSet::none(batch.len());
             for term in written.iter().filter(|term| term.may_be_in(batch)) {
-                batch.add_containing(&term.needle, &left, &mut candidates)?;
+                batch.add_containing_in(&term.needle, &left, &mut candidates, &mut found)?;
             }
             left = candidates.clone();
             for term in &written {
@@ -693,7 +694,13 @@ impl ColumnFilter {
             // Of these, the message is more than its column.
             let cut = view.with_layout(|layout| layout.contains(MESSAGE_START))?;
             let matches = |value: Property<'_>| passes_as_value(value, &mut |value| matcher.matches(Some(value)));
-            for column in batch.columns(|name, kind| is_part((name, kind)))? {
+            let is_part = |name: &str, kind| is_part((name, kind));
+            let columns = match written.is_empty() {
+                true => batch.columns(is_part)?,
+                // A value that matches has one of the texts.
+                false => batch.columns_found(&found, is_part)?,
+            };
+            for column in columns {
                 let mut of_column = left.clone();
                 if column.name() == "Message" {
                     of_column.subtract(&cut);

@@ -1,12 +1,12 @@
 //! The records of a batch that match, made where columns cannot decide or where they are shown.
 
 use super::filter::{ColumnFilter, NO_FIELDS, TernaryRows, is_column_of};
-use crate::answer::item::FullRecord;
+use crate::answer::item::{FullRecord, value_bytes};
 use crate::entity::{Joiner, OwnedRow, OwnedValue};
 use crate::record::{StoredRecord, with_layout};
 use daytable_logsql::{Column, FieldName, Fields, passes_as_read, passes_as_value};
 use daytable_model::arrival::ARRIVED;
-use daytable_model::key::instance_of;
+use daytable_model::key::{RowKey, instance_of};
 use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
@@ -57,41 +57,91 @@ pub(super) fn make(filter: &ColumnFilter, batch: &ColumnBatch, wanted: &RowSet) 
     Ok(Made::Records(made))
 }
 
-/// Some fields of some records that are of one row each. Of these, columns are read, and nothing else.
+/// Some fields of records that are rows of one batch. A value that rows share is there once.
+struct FieldRows(Vec<FieldColumn>);
+
+struct FieldColumn {
+    name: String,
+    values: Vec<OwnedValue>,
+    /// The number of the value of each row; [`ABSENT`] for a row without one.
+    of_rows: Vec<u32>,
+}
+
+/// Marks a row without a value.
+const ABSENT: u32 = u32::MAX;
+
+/// Some fields of a record, which become a row when it is passed on.
+pub(super) struct FieldRow {
+    pub(super) key: RowKey,
+    pub(super) partition: Arc<str>,
+    level: Option<Level>,
+    fields: Arc<FieldRows>,
+    row: usize,
+}
+
+impl FieldRow {
+    /// The row.
+    pub(super) fn into_row(self) -> OwnedRow {
+        let value = |column: &FieldColumn| {
+            let number = *column.of_rows.get(self.row)?;
+            let value = column.values.get(usize::try_from(number).ok()?)?;
+            Some((column.name.clone(), value.clone()))
+        };
+        let properties = self.fields.0.iter().filter_map(value).collect();
+        OwnedRow { partition: self.partition, key: self.key, level: self.level, properties }
+    }
+}
+
+/// Some fields of some records that are of one row each, and their memory, about. Of these, columns are read, and nothing
+/// else.
 pub(super) fn make_rows(
     batch: &ColumnBatch,
     wanted: &RowSet,
     fields: &[FieldName],
-) -> Result<Vec<OwnedRow>, StoreError> {
-    let keys = batch.keys()?;
-    let mut at = vec![0; batch.len()];
-    let mut made = Vec::with_capacity(wanted.count());
-    for row in wanted.iter() {
-        at[row] = made.len();
-        made.push(OwnedRow { partition: Arc::from(""), key: keys[row], level: None, properties: Vec::new() });
+) -> Result<(Vec<FieldRow>, usize), StoreError> {
+    if let Some(narrow) = batch.narrowed(wanted) {
+        return make_rows_of(&narrow, narrow.records(), fields);
     }
+    make_rows_of(batch, wanted, fields)
+}
+
+fn make_rows_of(
+    batch: &ColumnBatch,
+    wanted: &RowSet,
+    fields: &[FieldName],
+) -> Result<(Vec<FieldRow>, usize), StoreError> {
+    let mut at = vec![0; batch.len()];
+    wanted.iter().enumerate().for_each(|(number, row)| at[row] = number);
+    let count = wanted.count();
+    let mut bytes = count * size_of::<FieldRow>();
+    let mut columns = Vec::new();
+    for column in batch.columns(|name, kind| fields.iter().any(|field| is_column_of(field, name, kind)))? {
+        let (mut values, mut of_rows): (Vec<OwnedValue>, Vec<u32>) = (Vec::new(), vec![ABSENT; count]);
+        let number = |value: Property<'_>| {
+            let value = OwnedValue::from(value);
+            bytes += size_of::<OwnedValue>() + value_bytes(&value);
+            values.push(value);
+            u32::try_from(values.len() - 1).unwrap_or(ABSENT)
+        };
+        column.map(wanted, number, |row, value| of_rows[at[row]] = value);
+        bytes += count * size_of::<u32>();
+        columns.push(FieldColumn { name: column.name().to_owned(), values, of_rows });
+    }
+    let (fields, keys) = (Arc::new(FieldRows(columns)), batch.keys()?);
     let mut names: Vec<Arc<str>> = Vec::new();
     let number = |name: &str| {
         names.push(name.into());
         names.len() - 1
     };
-    let mut of_rows = Vec::with_capacity(made.len());
-    batch.each_partition(wanted, number, |row, name| of_rows.push((row, name)));
-    of_rows.into_iter().for_each(|(row, name)| made[at[row]].partition = names[name].clone());
-    batch.each_level(wanted, |row, code| made[at[row]].level = Level::from_code(code))?;
-    let is_wanted = |name: &str, kind| fields.iter().any(|field| is_column_of(field, name, kind));
-    for column in batch.columns(is_wanted)? {
-        let (mut values, mut of_rows): (Vec<OwnedValue>, Vec<(usize, usize)>) = Default::default();
-        let number = |value: Property<'_>| {
-            values.push(value.into());
-            values.len() - 1
-        };
-        column.map(wanted, number, |row, value| of_rows.push((row, value)));
-        for (row, value) in of_rows {
-            made[at[row]].properties.push((column.name().to_owned(), values[value].clone()));
-        }
+    let mut of_rows = vec![0; count];
+    batch.each_partition(wanted, number, |row, name| of_rows[at[row]] = name);
+    let mut made = Vec::with_capacity(count);
+    for (number, row) in wanted.iter().enumerate() {
+        let partition = names.get(of_rows[number]).cloned().unwrap_or_default();
+        made.push(FieldRow { key: keys[row], partition, level: None, fields: fields.clone(), row: number });
     }
-    Ok(made)
+    batch.each_level(wanted, |row, code| made[at[row]].level = Level::from_code(code))?;
+    Ok((made, bytes))
 }
 
 /// The records of some rows, of which `decided` has those that were made to decide. `None` if a record cannot be made.

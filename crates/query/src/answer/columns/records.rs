@@ -7,12 +7,12 @@
 use super::counted::{CountedFields, cannot_match};
 use super::filter::{ColumnFilter, is_column_of};
 use super::kept::bytes_of;
-use super::matching::{self, Made};
+use super::matching::{self, FieldRow, Made};
 use super::place::TablePlace;
 use super::values::is_needed_for;
-use crate::answer::item::{FullRecord, value_bytes};
+use crate::answer::item::FullRecord;
 use crate::bounds::{Bounds, tables_of};
-use crate::entity::{OwnedRow, OwnedValue};
+use crate::entity::OwnedRow;
 use crate::record::StoredRecord;
 use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
@@ -27,11 +27,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 /// Rows of a window, about: of the first where few records are wanted, and of any.
-const WINDOW_ROWS: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
+const WINDOW_ROWS: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 22;
 /// A limit up to which few records are wanted.
 const FEW: u64 = 256;
 /// Bytes of the records of a window, about.
 const WINDOW_BYTES_MAX: usize = 24 << 20;
+/// How much longer than the last a window may be: after few matches, and after as many as tell how frequent they are.
+const FACTORS: [i64; 2] = [16, 256];
+/// Matches that tell how frequent they are.
+const TELLING: usize = 64;
 /// Ticks of the first window: three minutes. Few records of a page cost as much as many.
 const FIRST_TICKS: i64 = 3 * TICKS_PER_MINUTE;
 /// Ticks of the first window where all records are wanted: an hour. Each window reads the pages at its borders again.
@@ -93,6 +97,8 @@ struct ColumnRecords<'a> {
     ready: VecDeque<FoundRecord>,
     /// How many records are wanted, if few are: then older ones are not made.
     few: Option<usize>,
+    /// How many more records are wanted at most, where that is known.
+    left: Option<usize>,
     /// Records of a window that columns cannot tell.
     by_rows: Option<RecordStream<'a>>,
 }
@@ -100,16 +106,11 @@ struct ColumnRecords<'a> {
 /// The fields of records that matter; `None` if all of a record matters.
 pub(in crate::answer) type WantedFields<'f> = Option<&'f [FieldName]>;
 
-/// The memory of a row, about.
-fn row_bytes(row: &OwnedRow) -> usize {
-    let property = |(name, value): &(String, OwnedValue)| 64 + name.len() + value_bytes(value);
-    96 + row.properties.iter().map(property).sum::<usize>()
-}
-
 /// A matching record: made, or a row of which it is made.
 enum FoundRecord {
     Record(Box<FullRecord>),
     Row(OwnedRow),
+    Fields(FieldRow),
 }
 
 impl FoundRecord {
@@ -117,6 +118,7 @@ impl FoundRecord {
         match self {
             FoundRecord::Record(record) => (record.record().row_key, &record.record().partition_key),
             FoundRecord::Row(row) => (row.key, &row.partition),
+            FoundRecord::Fields(row) => (row.key, &row.partition),
         }
     }
 }
@@ -139,6 +141,12 @@ fn newer_half(mut times: Vec<i64>, from: i64, to: i64) -> i64 {
     let half = times.len() / 2;
     let cut = if times.is_empty() { from } else { *times.select_nth_unstable_by(half, |one, other| other.cmp(one)).1 };
     if cut > from { cut } else { to - (to - from) / 4 }
+}
+
+/// The ticks of a window with a little more than `left` matches, if these are as frequent as in the last one.
+fn length_for(left: usize, ticks: i64, matches: usize) -> i64 {
+    let length = ticks as f64 * (left as f64 * 1.125 / matches as f64);
+    (length as i64).max(FIRST_TICKS_UNTIL_ENOUGH)
 }
 
 /// Removes rows that are not among the newest this many of these rows and of the found records, before they are read.
@@ -238,9 +246,8 @@ impl PartVisitor for Finding<'_> {
                 }
             }
             (None, Some(fields)) if flow.is_continue() => {
-                let made = matching::make_rows(batch, &rows, fields)?;
-                let bytes = made.iter().map(row_bytes).sum();
-                found.extend(made.into_iter().map(FoundRecord::Row));
+                let (made, bytes) = matching::make_rows(batch, &rows, fields)?;
+                found.extend(made.into_iter().map(FoundRecord::Fields));
                 return Ok(self.charge(bytes));
             }
             (None, _) => {}
@@ -323,6 +330,7 @@ impl<'a> ColumnRecords<'a> {
             window_rows: if is_until_enough || few.is_some() { *WINDOW_ROWS.start() } else { *WINDOW_ROWS.end() },
             ready: VecDeque::new(),
             few,
+            left: if let WantedRecords::Newest(limit) = wanted { usize::try_from(limit).ok() } else { None },
             by_rows: None,
         }))
     }
@@ -360,7 +368,9 @@ impl<'a> ColumnRecords<'a> {
         let (mut matches, mut rest_from, mut older_half) = (0, from, None);
         match walked.filter(|_| !is_full && !falls_back_to_rows) {
             Some(states) => {
-                let (mut found, mut is_cut) = (Vec::new(), finding.is_cut.load(Ordering::Relaxed));
+                let is_cut = finding.is_cut.load(Ordering::Relaxed);
+                let all = states.iter().map(|(of_thread, _)| of_thread.len()).sum();
+                let (mut found, mut is_cut) = (Vec::with_capacity(all), is_cut);
                 for (of_thread, is_cut_there) in states {
                     found.extend(of_thread);
                     is_cut |= is_cut_there;
@@ -393,6 +403,12 @@ impl<'a> ColumnRecords<'a> {
     /// Chooses the length of the next window by the rows of the last, and by how many of them matched.
     fn grow(&mut self, ticks: i64, rows: usize, matches: usize) {
         let most = *WINDOW_ROWS.end();
+        self.left = self.left.map(|left| left.saturating_sub(matches));
+        let longest = FACTORS[usize::from(matches >= TELLING)];
+        if let (None, Some(left), true) = (self.few, self.left, matches > 0) {
+            self.ticks = length_for(left, ticks, matches).min(ticks.saturating_mul(longest));
+            return;
+        }
         self.window_rows = match self.few {
             // A little more than are needed, if the next ones are as frequent.
             Some(few) if matches > 0 => (rows.saturating_mul(few) / matches * 5 / 4).clamp(*WINDOW_ROWS.start(), most),
@@ -416,6 +432,12 @@ impl<'a> ColumnRecords<'a> {
     }
 }
 
+impl ColumnRecords<'_> {
+    fn record_of(&self, row: OwnedRow) -> StoredRecord {
+        StoredRecord::new(self.columns.table().clone(), row)
+    }
+}
+
 impl Iterator for ColumnRecords<'_> {
     type Item = Result<StoredRecord, TableError>;
 
@@ -423,9 +445,8 @@ impl Iterator for ColumnRecords<'_> {
         loop {
             match self.ready.pop_front() {
                 Some(FoundRecord::Record(record)) => return Some(Ok(record.into_record())),
-                Some(FoundRecord::Row(row)) => {
-                    return Some(Ok(StoredRecord::new(self.columns.table().clone(), row)));
-                }
+                Some(FoundRecord::Row(row)) => return Some(Ok(self.record_of(row))),
+                Some(FoundRecord::Fields(row)) => return Some(Ok(self.record_of(row.into_row()))),
                 None => {}
             }
             if let Some(by_rows) = &mut self.by_rows {
@@ -455,7 +476,15 @@ impl Iterator for ColumnRecords<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::newer_half;
+    use super::*;
+
+    #[test]
+    fn a_window_is_as_long_as_the_matches_that_are_missing_suggest() {
+        assert_eq!(length_for(8_000, 1_000_000_000, 1_000), 9_000_000_000);
+        assert_eq!(length_for(80, 1_000_000_000, 1_000), 90_000_000);
+        assert_eq!(length_for(0, 1_000, 1), FIRST_TICKS_UNTIL_ENOUGH, "never none");
+        assert_eq!(length_for(usize::MAX, i64::MAX, 1), i64::MAX);
+    }
 
     #[test]
     fn a_window_that_is_too_long_is_cut_where_half_of_the_records_are() {

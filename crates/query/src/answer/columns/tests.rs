@@ -625,6 +625,86 @@ fn parts_of_sealed_days_answer_with_and_without_their_numbers() {
     }
 }
 
+/// A sealed day in which the words of a phrase are in the message, in columns of several kinds, in properties without a column, in
+/// values that are JSON, in records of several rows, and nowhere.
+fn sealed_phrases(folder: &std::path::Path) -> Reader {
+    let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
+    let store = Store::open(folder, options).expect("opened");
+    let mut batches: Vec<Batch> = INSTANCES.iter().map(|instance| Batch::new(table(), (*instance).into())).collect();
+    for n in 0..900u64 {
+        let text = |text: &str| Value::String(text.to_owned().into());
+        let message = match n % 11 {
+            0 | 5 => "the request failed again".to_owned(),
+            1 => format!("request {n} failed"),
+            2 if n % 7 == 0 => format!("{} request failed {}", "x ".repeat(20_000), "y ".repeat(20_000)),
+            _ => "handled".to_owned(),
+        };
+        let mut fields = vec![
+            ("component".to_owned(), text(["db", "http"][n as usize / 50 % 2])),
+            ("code".to_owned(), if n % 13 == 0 { text("request failed") } else { Value::Int64(n as i64 % 40) }),
+            ("share".to_owned(), Value::Double(n as f64 / 8.0)),
+            ("trace".to_owned(), text(&format!("{:032x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
+        ];
+        match n % 17 {
+            3 => fields.push((format!("only.{n}"), text("a request failed"))),
+            4 => fields.push(("body".to_owned(), text(r#"{"why":"request failed","n":[7]}"#))),
+            5 => fields.push(("body".to_owned(), text("request\nfailed"))),
+            _ => {}
+        }
+        let fields = fields.into_iter().map(|(name, value)| Field { name: name.into(), value }).collect();
+        let level = Level::from_code((n % 5) as u8);
+        let record = Record { level, message: message.into(), fields, ..Record::default() };
+        // A source belongs to one instance.
+        let instance = n as usize % INSTANCES.len();
+        let key = RowKey::new(day().plus(Duration::from_secs(60 * n)), 7 + instance as u64, n);
+        daytable_model::entity::append(&mut batches[instance], key, "/var/log/app.log", &record);
+    }
+    submit(&store, batches);
+    let executor = Executor::new(store.steps(), folder.into(), Access::default(), Arc::default());
+    executor.archive_now(&table(), None, &mut |_| {}).expect("sealed");
+    Reader::open(folder).expect("opened")
+}
+
+#[test]
+fn words_of_any_field_are_found_in_sealed_columns_of_any_kind() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let whole = sealed_phrases(dir.path());
+    let small = Reader::open(dir.path()).expect("opened").with_sealed_sizes(SealedSizes::SMALL);
+    for filter in [
+        "\"request failed\"",
+        "\"request failed\" -code:*",
+        "-\"request failed\"",
+        "request or handled",
+        "\"failed request\"",
+        "\"request\\nfailed\"",
+        "*equest*",
+        "7",
+        "\"12.5\"",
+        "*312*",
+        "why",
+        "\"http\" \"request failed\"",
+        "\"/var/log/app.log\"",
+        "trace:~\"9e37\"",
+        "trace:\"0000000000000000\"*",
+        "code:\"request failed\"",
+        "code:~\"1\"",
+        "body:failed",
+    ] {
+        for pipe in ["| stats by (component) count() n", "| fields _time, code, component", "| limit 300", ""] {
+            let text = format!("{filter} {pipe}");
+            let query = ParsedQuery::parse(&text).expect("a query");
+            let options = AnswerOptions::at(Ticks::MAX);
+            let (mut rows, mut columns) = (by_rows(&whole, &query, &options), by_columns(&whole, &query, &options));
+            let mut of_small = by_columns(&small, &query, &options);
+            for found in [&mut rows, &mut columns, &mut of_small] {
+                found.sort();
+            }
+            assert_eq!(columns, rows, "{text}");
+            assert_eq!(of_small, rows, "{text}");
+        }
+    }
+}
+
 /// The answer with so much memory, and why it was cut.
 fn bounded(reader: &Reader, question: &str, bytes_max: usize) -> (Vec<String>, Option<String>) {
     let query = ParsedQuery::parse(question).expect("a query");

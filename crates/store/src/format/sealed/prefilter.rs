@@ -31,8 +31,21 @@ impl SealedFile {
         ranges: &[Range<usize>],
         needle: &Needle,
     ) -> Result<Vec<bool>, StoreError> {
+        self.rows_with(group, ranges, needle, &mut |_| ())
+    }
+
+    /// The same. Passes the number of each column in which the needle was found, or which has the host's name. The number of
+    /// columns stands for the properties without a column.
+    pub(crate) fn rows_with(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        needle: &Needle,
+        found_in: &mut dyn FnMut(usize),
+    ) -> Result<Vec<bool>, StoreError> {
         let rows = ranges.iter().map(Range::len).sum();
         if self.has_in_host(needle) {
+            (0..=self.opened.layout.columns.len()).for_each(found_in);
             return Ok(vec![true; rows]);
         }
         let mut found = vec![false; rows];
@@ -58,19 +71,24 @@ impl SealedFile {
                     .zip(levels)
                     .for_each(|(found, level)| *found |= level > 0 && hits.next() == Some(true));
             } else if column.kind == PropertyKind::String {
-                if self.column_may_have(group, number, needle)? {
-                    self.mark_texts(group, leaf, ranges, needle, &mut found)?;
+                if self.column_may_have(group, number, needle)?
+                    && self.mark_texts(group, leaf, ranges, needle, &mut found)?
+                {
+                    found_in(number);
                 }
-            } else {
-                self.mark_others(group, leaf, column.kind, ranges, needle, &mut found)?;
+            } else if self.mark_others(group, leaf, column.kind, ranges, needle, &mut found)? {
+                found_in(number);
             }
         }
-        let rest = RowBlock::new(Vec::new(), Vec::new(), self.rest(group, ranges)?);
-        rest.mark_containing(needle, &mut found);
+        let rest = self.rest(group, ranges)?;
+        if !rest.is_empty() {
+            found_in(self.opened.layout.columns.len());
+            RowBlock::new(Vec::new(), Vec::new(), rest).mark_containing(needle, &mut found);
+        }
         Ok(found)
     }
 
-    /// Marks the rows with a column of texts that contains the needle.
+    /// Marks the rows with a column of texts that contains the needle. False if there are none.
     fn mark_texts(
         &self,
         group: usize,
@@ -78,17 +96,17 @@ impl SealedFile {
         ranges: &[Range<usize>],
         needle: &Needle,
         found: &mut [bool],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let has_it = |bytes: &[u8]| needle.finder().find(bytes).is_some();
         let pages = self.pages_with(group, leaf, ranges, has_it, has_it)?;
         if pages.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let (texts, levels, _) = self.texts(group, leaf, &pages)?;
         let hits = texts.read(|text| Some(has_it(text)));
         let hits = hits.ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
         if !hits.contains(&true) {
-            return Ok(());
+            return Ok(false);
         }
         let (mut hits, mut levels) = (hits.into_iter(), levels.into_iter());
         for rows in places(ranges, &pages) {
@@ -96,11 +114,11 @@ impl SealedFile {
                 *found |= level > 0 && hits.next() == Some(true);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Marks the rows with a column of other values that contains the needle. Statistics and dictionaries exclude
-    /// values without reading them.
+    /// Marks the rows with a column of other values that contains the needle; false if there are none. Statistics and
+    /// dictionaries exclude values without reading them.
     fn mark_others(
         &self,
         group: usize,
@@ -109,26 +127,27 @@ impl SealedFile {
         ranges: &[Range<usize>],
         needle: &Needle,
         found: &mut [bool],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         if !self.may_be_in_numbers(group, leaf, needle) {
-            return Ok(());
+            return Ok(false);
         }
         let pages = match self.is_by_dictionary(group, leaf) {
             true => self.pages_with(group, leaf, ranges, |all| may_be_in_entries(kind, all, needle), |_| true)?,
             false => ranges.to_vec(),
         };
         if pages.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let (stored, levels, which) = self.values(group, leaf, kind, &pages)?;
         let values = BlockColumn::new("".into(), kind, Some(&levels), which, stored);
         let mut hits = vec![false; pages.iter().map(Range::len).sum()];
         values.mark(&mut hits, |value| needle.is_in(value));
+        let any = hits.contains(&true);
         let mut hits = hits.into_iter();
         for rows in places(ranges, &pages) {
             found[rows].iter_mut().zip(&mut hits).for_each(|(found, hit)| *found |= hit);
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Whether a column of whole numbers may contain the needle, judged by its least and greatest value. Other
