@@ -8,10 +8,15 @@ use crate::protocol::{
 };
 use daytable_net::http_client;
 use daytable_platform::error_text::with_causes;
+use daytable_store::forward::wire::BodyPieces;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Time limits of a connection and of a request.
@@ -146,8 +151,8 @@ impl ReceiverClient {
     /// # Errors
     ///
     /// The receiver cannot be reached, or refuses.
-    pub async fn rows(&self, body: Vec<u8>) -> Result<RowsAnswer, ClientError> {
-        self.post(ROWS, "application/vnd.daytable.rows", body).await
+    pub async fn rows(&self, body: BodyPieces) -> Result<RowsAnswer, ClientError> {
+        self.post(ROWS, "application/vnd.daytable.rows", reqwest::Body::wrap(RowsBody(body))).await
     }
 
     /// Whether the receiver is there and knows the credential. Changes nothing.
@@ -176,7 +181,7 @@ impl ReceiverClient {
         &self,
         path: &str,
         media: &'static str,
-        body: Vec<u8>,
+        body: impl Into<reqwest::Body>,
     ) -> Result<T, ClientError> {
         let network = |error: &reqwest::Error| ClientError::Network(with_causes(error));
         let mut request = self.http.post(format!("{}{path}", self.to)).header(CONTENT_TYPE, media);
@@ -210,6 +215,26 @@ impl ReceiverClient {
             return Err(ClientError::ForbiddenTable { table, reason });
         }
         Err(ClientError::Refused { status: status.as_u16(), reason, after })
+    }
+}
+
+/// A body that is sent in its pieces.
+struct RowsBody(BodyPieces);
+
+impl Body for RowsBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.bytes() == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.bytes())
     }
 }
 

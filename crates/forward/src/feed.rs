@@ -12,6 +12,7 @@
 //! nothing new, the backlog has every turn. When the backlog reaches the beginning of the head, there is one position again.
 
 use daytable_model::time::Ticks;
+use daytable_platform::memory;
 use daytable_store::StoreError;
 use daytable_store::forward::intervals::{HeadInterval, ReceivedCommits};
 use daytable_store::forward::position::ForwardPosition;
@@ -130,6 +131,13 @@ impl CommitFeed {
         self.reader.rewind();
         self.head_reader = None;
         self.is_turn_of_backlog = false;
+    }
+
+    /// Frees what can be read again, while there is nothing to send.
+    pub(crate) fn release_memory(&self) {
+        self.reader.release_memory();
+        self.head_reader.as_ref().into_iter().for_each(ForwardReader::release_memory);
+        memory::release_free();
     }
 
     /// Closes files that are no longer live.

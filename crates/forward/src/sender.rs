@@ -24,7 +24,7 @@ use daytable_store::forward::intervals::{AdvanceKind, AdvanceResult, HeadInterva
 use daytable_store::forward::position::{FolderOrigin, ForwardPosition, checksum_with};
 use daytable_store::forward::reader::{Behind, CommitPages, CopyCursor, ForwardError, ForwardReader};
 use daytable_store::forward::receive::SenderName;
-use daytable_store::forward::wire::{self, WirePage};
+use daytable_store::forward::wire::{BodyPieces, WirePage};
 use daytable_store::forward::{inventory, repeated_keys};
 use daytable_store::{
     CommitQueue, ForwardState, ForwardSteps, ListenerLedger, Reader, SourceKind, SourceState, StoreError,
@@ -40,6 +40,8 @@ mod session_credential;
 
 /// How often a host says that it is there: before the receiver ends an idle connection, which it does after ten seconds.
 const HELLO_EVERY: Duration = Duration::from_secs(8);
+/// How long the memory of requests is kept for the next one. A busy host has it sooner.
+const MEMORY_KEPT: Duration = Duration::from_secs(2);
 /// How often the position is written while it moves.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How often losses are counted for the report.
@@ -440,8 +442,14 @@ impl Work {
                     if answer.asked > self.counted {
                         self.count(runtime, &shown.client, &feed.reader, &answer, up_to)?;
                     }
+                    let goes_on = || !self.stop.load(Ordering::Relaxed);
                     let left = HELLO_EVERY.saturating_sub(said.elapsed());
-                    self.queue.wait_for_commit(up_to.commit, left, || !self.stop.load(Ordering::Relaxed));
+                    let last = self.queue.wait_for_commit(up_to.commit, left.min(MEMORY_KEPT), goes_on);
+                    if last <= up_to.commit {
+                        feed.release_memory();
+                        let left = HELLO_EVERY.saturating_sub(said.elapsed());
+                        self.queue.wait_for_commit(up_to.commit, left, goes_on);
+                    }
                 }
             }
             if said.elapsed() >= HELLO_EVERY || std::mem::take(&mut is_news) {
@@ -689,10 +697,8 @@ impl Work {
         if is_joining {
             daytable_platform::failpoint!("forward-before-join");
         }
-        let body = wire::encode(&serde_json::to_string(&head).unwrap_or_default(), &pages);
-        // The body has them, while the receiver works.
-        drop(pages);
-        let bytes = body.len() as u64;
+        let body = BodyPieces::new(&serde_json::to_string(&head).unwrap_or_default(), pages);
+        let bytes = body.bytes();
         daytable_platform::failpoint!("forward-before-send");
         let stored = self.request(runtime, client.rows(body))?;
         daytable_platform::failpoint!("forward-sent");

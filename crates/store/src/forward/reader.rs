@@ -17,6 +17,7 @@ use crate::format::page::{PageBuilder, TableAddress};
 use crate::format::page_rows::{self, HEADER_COLUMNS, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED};
 use crate::read::{OpenDayFile, Range, Reader, Row, begin};
+use bytes::Bytes;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -28,6 +29,8 @@ use std::sync::Arc;
 /// Headers of pages that one look at a file reads at first, and of how many requests the rows are. More are read if one commit has more.
 const HEADERS_AT_ONCE: usize = 512;
 const REQUESTS_AT_ONCE: usize = 4;
+/// The page cache of a connection in KiB. Bodies are read once, and a commit of another connection makes the cache void.
+const CACHE_KIB: i64 = 256;
 
 /// Why commits cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +118,13 @@ pub struct CopyCursor {
 impl ForwardReader {
     /// Opens a data folder.
     pub fn open(data_dir: &Path) -> Result<ForwardReader, StoreError> {
-        Ok(ForwardReader { reader: Reader::open(data_dir)?, read: HashMap::new() })
+        let reader = Reader::open(data_dir)?.with_page_cache(CACHE_KIB);
+        Ok(ForwardReader { reader, read: HashMap::new() })
+    }
+
+    /// Frees what can be read again, while there is nothing to read.
+    pub fn release_memory(&self) {
+        self.reader.release_memory();
     }
 
     /// The origin and the last commit.
@@ -604,7 +613,7 @@ fn wire_page(opened: &OpenDayFile, mut page: PageRow) -> Result<WirePage, StoreE
     };
     let body = {
         let mut bodies = opened.bodies.borrow_mut();
-        page_rows::read_body(&opened.connection, &opened.path, &page, &mut bodies)?.to_vec()
+        Bytes::copy_from_slice(page_rows::read_body(&opened.connection, &opened.path, &page, &mut bodies)?)
     };
     let wire = WirePage { table: opened.file.day.clone(), owner, seq: page.seq, header: page.header.clone(), body };
     // What is damaged here is said here, and does not stop the forwarding.
@@ -644,7 +653,7 @@ fn built_pages(table: &DayTable, seq: i64, rows: &[Row]) -> Vec<WirePage> {
                 owner: WireOwner::One(partition.clone()),
                 seq,
                 header,
-                body: page.body,
+                body: page.body.into(),
             });
         }
     }

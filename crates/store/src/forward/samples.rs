@@ -1,7 +1,7 @@
 //! Bodies of requests for tests, and what holds of any bytes.
 
 use super::receive::{Existing, ReceiveError, ReceivedRows, Receiver};
-use super::wire::{BodyLimits, WireOwner, WirePage, decode, encode};
+use super::wire::{BodyLimits, BodyPieces, WireOwner, WirePage, decode};
 use crate::format::page::{PageBuilder, assert_alike};
 use daytable_model::batch::{Batch, RowWriter};
 use daytable_model::key::{DayTable, RowKey};
@@ -21,23 +21,27 @@ pub fn sample_body(rows: u64) -> Vec<u8> {
 
 /// The same of rows with fields of each kind of column, without such a field.
 pub fn sample_body_of_columns(rows: u64) -> Vec<u8> {
-    body_of(rows, |row, n| {
-        let random = xxh3_64(&n.to_le_bytes());
-        row.add("Message", Property::String(&format!("request {n} of {}", random % 7)));
-        row.add("Layout", Property::String(["%(trace) %v", "%v"][random as usize % 2]));
-        row.add("trace", Property::String(&format!("{random:016x}")));
-        row.add("method", Property::String(["GET", "PUT", ""][random as usize % 3]));
-        row.add("text", Property::String(&format!("{:x} é", random % 999)));
-        row.add("took", Property::Double((random % 1000) as f64 / 8.0));
-        row.add("is_ok", Property::Boolean(random.is_multiple_of(9)));
-        if n.is_multiple_of(5) {
-            row.add("status", Property::Int32(200 + (random % 3) as i32));
-            row.add("id", Property::Guid([n as u8; 16]));
-        }
-    })
+    body_of(rows, columns)
 }
 
-fn body_of(rows: u64, add: impl Fn(&mut RowWriter<'_>, u64)) -> Vec<u8> {
+/// The values of a row with fields of each kind.
+fn columns(row: &mut RowWriter<'_>, n: u64) {
+    let random = xxh3_64(&n.to_le_bytes());
+    row.add("Message", Property::String(&format!("request {n} of {}", random % 7)));
+    row.add("Layout", Property::String(["%(trace) %v", "%v"][random as usize % 2]));
+    row.add("trace", Property::String(&format!("{random:016x}")));
+    row.add("method", Property::String(["GET", "PUT", ""][random as usize % 3]));
+    row.add("text", Property::String(&format!("{:x} é", random % 999)));
+    row.add("took", Property::Double((random % 1000) as f64 / 8.0));
+    row.add("is_ok", Property::Boolean(random.is_multiple_of(9)));
+    if n.is_multiple_of(5) {
+        row.add("status", Property::Int32(200 + (random % 3) as i32));
+        row.add("id", Property::Guid([n as u8; 16]));
+    }
+}
+
+/// Pages of some rows.
+fn pages_of(rows: u64, add: impl Fn(&mut RowWriter<'_>, u64)) -> Vec<WirePage> {
     let table = DayTable::parse("Log20261121").expect("a day-table");
     let mut batch = Batch::new(table.clone(), "web-1".into());
     for n in 0..rows {
@@ -51,11 +55,25 @@ fn body_of(rows: u64, add: impl Fn(&mut RowWriter<'_>, u64)) -> Vec<u8> {
     builder.push_batch(&batch);
     let owner = WireOwner::One("web-1".into());
     let pages = builder.build().pages.into_iter().map(|page| {
-        let wire =
-            WirePage { table: table.clone(), owner: owner.clone(), seq: 7, header: page.header, body: page.body };
+        let wire = WirePage {
+            table: table.clone(),
+            owner: owner.clone(),
+            seq: 7,
+            header: page.header,
+            body: page.body.into(),
+        };
         wire.with_checksum()
     });
-    encode("{}", &pages.collect::<Vec<_>>())
+    pages.collect()
+}
+
+/// A body as a whole.
+fn encode(head: &str, pages: Vec<WirePage>) -> Vec<u8> {
+    BodyPieces::new(head, pages).flatten().collect()
+}
+
+fn body_of(rows: u64, add: impl Fn(&mut RowWriter<'_>, u64)) -> Vec<u8> {
+    encode("{}", pages_of(rows, add))
 }
 
 /// Asserts that any bytes are a body whose pages become rows, or an error; also with checksums that are right. Where a page is taken
@@ -160,6 +178,31 @@ mod tests {
     }
 
     proptest! {
+        /// The pieces of a body are the pages that it is made of, and the bytes of a page are not copied. Their number is known before.
+        #[test]
+        fn a_body_in_pieces_has_the_pages(rows in 0u64..6000, small in 0u64..40) {
+            let mut pages = if rows > 0 { pages_of(rows, columns) } else { Vec::new() };
+            pages.extend((0..small).flat_map(|_| pages_of(1, columns)));
+            let mut pieces = BodyPieces::new("{\"a\":1}", pages.clone());
+            let (mut body, mut places, whole) = (Vec::new(), Vec::new(), pieces.bytes());
+            while let Some(piece) = pieces.next() {
+                prop_assert!(!piece.is_empty());
+                body.extend_from_slice(&piece);
+                places.push(piece.as_ptr());
+                prop_assert_eq!(whole - pieces.bytes(), body.len() as u64);
+            }
+            prop_assert_eq!(pieces.bytes(), 0);
+            let decoded = decode(&body, BodyLimits { pages_max: 4096, ..LIMITS }).expect("a body");
+            prop_assert_eq!(decoded.head, "{\"a\":1}");
+            let bytes_of = |pages: &[WirePage]| -> Vec<_> {
+                pages.iter().map(|page| (page.stored_checksum(), page.body.clone())).collect()
+            };
+            prop_assert_eq!(bytes_of(&decoded.pages), bytes_of(&pages));
+            for page in pages.iter().filter(|page| page.body.len() >= 8 << 10) {
+                prop_assert!(places.contains(&page.body.as_ptr()));
+            }
+        }
+
         /// A byte that changed on the way is an error.
         #[test]
         fn a_changed_byte_is_an_error(at in 0usize..10_000, bit in 0u8..8, rows in 1u64..60) {

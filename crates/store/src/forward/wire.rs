@@ -19,10 +19,11 @@
 use crate::format::commit_range::CommitRange;
 use crate::format::page::{ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, WholePage, put_varint};
 use crate::format::shared_partitions::SharedPartitions;
+use bytes::Bytes;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 const MAGIC: &[u8; 4] = b"dtfw";
 /// The version of the layout.
@@ -33,6 +34,10 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const PARTITION_BYTES_MAX: usize = 512 * 3;
 /// Bytes of a partition in the stored list of a shared page at least: its number, the check of its name, and its rows.
 const PART_BYTES_MIN: usize = 6;
+/// Bytes of a page, and of smaller ones together, from which they are a piece of a body.
+const PIECE_BYTES_MIN: usize = 8 << 10;
+/// Bytes after the pages: the end of the list, and the checksum.
+const END_BYTES: usize = 1 + 8;
 /// Bytes of the name of a day-table at most.
 const TABLE_BYTES_MAX: usize = 256;
 
@@ -81,7 +86,7 @@ pub struct WirePage {
     pub seq: i64,
     /// With the stored checksum.
     pub(crate) header: PageHeader,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Bytes,
 }
 
 /// The partitions of a page.
@@ -169,19 +174,78 @@ pub struct Body<'b> {
     pub checksum: u64,
 }
 
-/// Encodes a body.
-pub fn encode(head: &str, pages: &[WirePage]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(pages.iter().map(WirePage::bytes).sum::<usize>() + head.len() + 32);
-    out.extend_from_slice(MAGIC);
-    out.push(VERSION);
-    put_text(&mut out, head.as_bytes());
-    for page in pages {
-        put_page(&mut out, page);
+/// A body in the pieces in which it is sent. The bytes of a page are a piece as they are, so they are in memory once, and no longer than
+/// until they are sent.
+pub struct BodyPieces {
+    /// Bytes of the pieces to come.
+    bytes: usize,
+    /// What comes before the next page.
+    begun: Vec<u8>,
+    /// The bytes of a page whose header was the last piece.
+    page_body: Option<Bytes>,
+    pages: std::vec::IntoIter<WirePage>,
+    checksum: Xxh3,
+}
+
+impl BodyPieces {
+    /// A body with this head and these pages.
+    pub fn new(head: &str, pages: Vec<WirePage>) -> BodyPieces {
+        let mut begun = Vec::with_capacity(MAGIC.len() + head.len() + 16);
+        begun.extend_from_slice(MAGIC);
+        begun.push(VERSION);
+        put_text(&mut begun, head.as_bytes());
+        let mut header = Vec::new();
+        let page_bytes = |page: &WirePage| {
+            header.clear();
+            put_header(&mut header, page);
+            header.len() + page.body.len()
+        };
+        let bytes = begun.len() + pages.iter().map(page_bytes).sum::<usize>() + END_BYTES;
+        BodyPieces { bytes, begun, page_body: None, pages: pages.into_iter(), checksum: Xxh3::new() }
     }
-    out.push(0);
-    let checksum = xxh3_64(&out);
-    out.extend_from_slice(&checksum.to_le_bytes());
-    out
+
+    /// Bytes of the pieces to come.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// The next piece without the checksum, and whether it is the last one.
+    fn next_content(&mut self) -> (Bytes, bool) {
+        if let Some(body) = self.page_body.take() {
+            return (body, false);
+        }
+        let mut piece = std::mem::take(&mut self.begun);
+        for page in self.pages.by_ref() {
+            put_header(&mut piece, &page);
+            if page.body.len() >= PIECE_BYTES_MIN {
+                self.page_body = Some(page.body);
+                return (piece.into(), false);
+            }
+            piece.extend_from_slice(&page.body);
+            if piece.len() >= PIECE_BYTES_MIN {
+                return (piece.into(), false);
+            }
+        }
+        piece.push(0);
+        (piece.into(), true)
+    }
+}
+
+impl Iterator for BodyPieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.bytes == 0 {
+            return None;
+        }
+        let (mut piece, is_last) = self.next_content();
+        self.checksum.update(&piece);
+        if is_last {
+            piece = [&piece[..], &self.checksum.digest().to_le_bytes()].concat().into();
+        }
+        self.bytes = if is_last { 0 } else { self.bytes.saturating_sub(piece.len()) };
+        Some(piece)
+    }
 }
 
 fn put_text(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -189,7 +253,8 @@ fn put_text(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn put_page(out: &mut Vec<u8>, page: &WirePage) {
+/// Puts all of a page before the bytes of its body.
+fn put_header(out: &mut Vec<u8>, page: &WirePage) {
     let WirePage { table, owner, seq, header, body } = page;
     out.push(1);
     put_text(out, table.to_string().as_bytes());
@@ -217,7 +282,7 @@ fn put_page(out: &mut Vec<u8>, page: &WirePage) {
     put_varint(out, header.commits.span);
     put_text(out, &header.levels);
     out.extend_from_slice(&header.checksum.to_le_bytes());
-    put_text(out, body);
+    put_varint(out, body.len() as u64);
 }
 
 /// Checks a body as a whole, and returns its head.
@@ -322,7 +387,7 @@ fn read_page(reader: &mut ByteReader<'_>) -> Result<WirePage, BodyError> {
     let commits = CommitRange { before, newest, span: reader.varint()? };
     let levels = bytes(reader, usize::MAX)?.to_vec();
     let checksum = u64::from_le_bytes(reader.array()?);
-    let body = bytes(reader, usize::MAX)?.to_vec();
+    let body = Bytes::copy_from_slice(bytes(reader, usize::MAX)?);
     let header = PageHeader { first, last, entities, records, levels, codec, raw_bytes, commits, checksum };
     Ok(WirePage { table, owner, seq, header, body })
 }

@@ -82,6 +82,8 @@ pub struct Reader {
     sealed_sizes: SealedSizes,
     snapshot_times: SnapshotTimes,
     memory: Option<MemoryBudget>,
+    /// The page cache of a connection to a day in KiB, if it is not the usual one.
+    page_cache_kib: Option<i64>,
 }
 
 /// A day-table, as `tables` shows it.
@@ -185,6 +187,7 @@ impl Reader {
             sealed_sizes: SealedSizes::default(),
             snapshot_times: SnapshotTimes::default(),
             memory: None,
+            page_cache_kib: None,
         }
     }
 
@@ -206,6 +209,18 @@ impl Reader {
     /// Returns this reader with other times of snapshots.
     pub fn with_snapshot_times(self, snapshot_times: SnapshotTimes) -> Reader {
         Reader { snapshot_times, ..self }
+    }
+
+    /// Returns this reader with another page cache, in KiB, of each connection to a day.
+    pub(crate) fn with_page_cache(self, kib: i64) -> Reader {
+        Reader { page_cache_kib: Some(kib), ..self }
+    }
+
+    /// Frees cached pages, and what else can be read again.
+    pub(crate) fn release_memory(&self) {
+        sqlite::release_memory(self.catalog.connection());
+        self.connections.borrow().values().flatten().for_each(sqlite::release_memory);
+        self.sealed.borrow_mut().clear();
     }
 
     /// How long a snapshot lasts.
@@ -470,7 +485,14 @@ impl Reader {
                     let is_live = self.catalog.is_live(&file.name)?;
                     return Err(if is_live { error } else { StoreError::TableGone(file.day.to_string()) });
                 }
-                opened => opened?,
+                opened => {
+                    let connection = opened?;
+                    if let Some(kib) = self.page_cache_kib {
+                        let set = connection.pragma_update(None, "cache_size", -kib);
+                        set.map_err(StoreError::sqlite(&path))?;
+                    }
+                    connection
+                }
             },
         };
         Ok(OpenDayFile::of(connection, path, file, self.snapshot_times))

@@ -142,6 +142,25 @@ fn another_folder_with_equal_rows_has_other_commits() {
     assert_ne!(states[0].checksum, states[1].checksum, "the times of arrival differ");
 }
 
+#[test]
+fn a_reader_has_the_page_cache_that_it_is_told() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 5);
+    for (reader, kib) in [
+        (Reader::open(&folder.path()).expect("opened"), 2048),
+        (Reader::open(&folder.path()).expect("opened").with_page_cache(64), 64),
+    ] {
+        let file = reader.catalog().files().expect("read").remove(0);
+        let opened = reader.acquire(&file).expect("opened");
+        let size: i64 =
+            opened.connection.pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a size of the cache");
+        assert_eq!(size, -kib);
+        reader.release(opened);
+    }
+    store.close().expect("closed");
+}
+
 /// The rows of these pages as another folder stores them, with how many of them are there already.
 fn received(
     pages: &[WirePage],
