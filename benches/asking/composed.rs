@@ -4,14 +4,7 @@ use crate::questions::Question;
 
 /// All composed questions.
 pub(crate) fn composed() -> Vec<Question> {
-    let of = |name, query: &str, sql: &str| Question {
-        name,
-        target: "2× best",
-        query: query.to_owned(),
-        limit: None,
-        victoria: None,
-        sql: sql.to_owned(),
-    };
+    let of = |name, query: &str, sql: &str| Question::new(name, "2× best", query, sql);
     vec![
         of(
             "average by path, the filter behind",

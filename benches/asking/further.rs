@@ -6,14 +6,7 @@ use crate::questions::Question;
 
 /// All further questions.
 pub(crate) fn further() -> Vec<Question> {
-    let of = |name, query: &str, sql: &str| Question {
-        name,
-        target: "",
-        query: query.to_owned(),
-        limit: None,
-        victoria: None,
-        sql: sql.to_owned(),
-    };
+    let of = |name, query: &str, sql: &str| Question::new(name, "", query, sql);
     vec![
         of(
             "sum of bytes by method",

@@ -19,6 +19,13 @@ pub(crate) struct Question {
     pub(crate) sql: String,
 }
 
+impl Question {
+    /// A question about all records, which VictoriaLogs is asked alike.
+    pub(crate) fn new(name: &'static str, target: &'static str, query: &str, sql: &str) -> Question {
+        Question { name, target, query: query.to_owned(), limit: None, victoria: None, sql: sql.to_owned() }
+    }
+}
+
 /// All questions about a corpus of so many records.
 pub(crate) fn questions(records: u64) -> Vec<Question> {
     let mut line = String::new();
