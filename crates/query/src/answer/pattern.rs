@@ -52,16 +52,13 @@ impl Extractor {
             Extractor::Regexp(regex) => {
                 let found = regex.captures(text);
                 let mut left = RECORD_BYTES_MAX;
-                let one = |(group, name): (usize, Option<&str>)| {
-                    name?;
+                let one = |(group, _): (usize, Option<&str>)| {
                     let value = found.as_ref().and_then(|found| found.get(group)).map_or("", |found| found.as_str());
-                    let checked = room.worked(value.len()).and_then(|()| {
-                        left = left.checked_sub(value.len()).ok_or(TextRefusal::TooLong(RECORD_BYTES_MAX))?;
-                        Ok(value.to_owned())
-                    });
-                    Some(checked)
+                    room.worked(value.len())?;
+                    left = left.checked_sub(value.len()).ok_or(TextRefusal::TooLong(RECORD_BYTES_MAX))?;
+                    Ok(value.to_owned())
                 };
-                regex.capture_names().enumerate().filter_map(one).collect()
+                regex.capture_names().enumerate().filter(|(_, name)| name.is_some()).map(one).collect()
             }
         }
     }

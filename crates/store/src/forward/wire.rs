@@ -36,8 +36,6 @@ const PARTITION_BYTES_MAX: usize = 512 * 3;
 const PART_BYTES_MIN: usize = 6;
 /// Bytes of a page, and of smaller ones together, from which they are a piece of a body.
 const PIECE_BYTES_MIN: usize = 8 << 10;
-/// Bytes after the pages: the end of the list, and the checksum.
-const END_BYTES: usize = 1 + 8;
 /// Bytes of the name of a day-table at most.
 const TABLE_BYTES_MAX: usize = 256;
 
@@ -179,55 +177,39 @@ pub struct Body<'b> {
 pub struct BodyPieces {
     /// Bytes of the pieces to come.
     bytes: usize,
-    /// What comes before the next page.
-    begun: Vec<u8>,
-    /// The bytes of a page whose header was the last piece.
-    page_body: Option<Bytes>,
-    pages: std::vec::IntoIter<WirePage>,
-    checksum: Xxh3,
+    pieces: std::vec::IntoIter<Bytes>,
 }
 
 impl BodyPieces {
     /// A body with this head and these pages.
     pub fn new(head: &str, pages: Vec<WirePage>) -> BodyPieces {
-        let mut begun = Vec::with_capacity(MAGIC.len() + head.len() + 16);
-        begun.extend_from_slice(MAGIC);
-        begun.push(VERSION);
-        put_text(&mut begun, head.as_bytes());
-        let mut header = Vec::new();
-        let page_bytes = |page: &WirePage| {
-            header.clear();
-            put_header(&mut header, page);
-            header.len() + page.body.len()
-        };
-        let bytes = begun.len() + pages.iter().map(page_bytes).sum::<usize>() + END_BYTES;
-        BodyPieces { bytes, begun, page_body: None, pages: pages.into_iter(), checksum: Xxh3::new() }
+        let (mut pieces, mut piece) = (Vec::new(), Vec::with_capacity(MAGIC.len() + head.len() + 16));
+        piece.extend_from_slice(MAGIC);
+        piece.push(VERSION);
+        put_text(&mut piece, head.as_bytes());
+        for page in pages {
+            put_header(&mut piece, &page);
+            if page.body.len() >= PIECE_BYTES_MIN {
+                pieces.extend([std::mem::take(&mut piece).into(), page.body]);
+                continue;
+            }
+            piece.extend_from_slice(&page.body);
+            if piece.len() >= PIECE_BYTES_MIN {
+                pieces.push(std::mem::take(&mut piece).into());
+            }
+        }
+        piece.push(0);
+        let mut checksum = Xxh3::new();
+        pieces.iter().for_each(|piece: &Bytes| checksum.update(piece));
+        checksum.update(&piece);
+        piece.extend_from_slice(&checksum.digest().to_le_bytes());
+        pieces.push(piece.into());
+        BodyPieces { bytes: pieces.iter().map(Bytes::len).sum(), pieces: pieces.into_iter() }
     }
 
     /// Bytes of the pieces to come.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
-    }
-
-    /// The next piece without the checksum, and whether it is the last one.
-    fn next_content(&mut self) -> (Bytes, bool) {
-        if let Some(body) = self.page_body.take() {
-            return (body, false);
-        }
-        let mut piece = std::mem::take(&mut self.begun);
-        for page in self.pages.by_ref() {
-            put_header(&mut piece, &page);
-            if page.body.len() >= PIECE_BYTES_MIN {
-                self.page_body = Some(page.body);
-                return (piece.into(), false);
-            }
-            piece.extend_from_slice(&page.body);
-            if piece.len() >= PIECE_BYTES_MIN {
-                return (piece.into(), false);
-            }
-        }
-        piece.push(0);
-        (piece.into(), true)
     }
 }
 
@@ -235,15 +217,8 @@ impl Iterator for BodyPieces {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        if self.bytes == 0 {
-            return None;
-        }
-        let (mut piece, is_last) = self.next_content();
-        self.checksum.update(&piece);
-        if is_last {
-            piece = [&piece[..], &self.checksum.digest().to_le_bytes()].concat().into();
-        }
-        self.bytes = if is_last { 0 } else { self.bytes.saturating_sub(piece.len()) };
+        let piece = self.pieces.next()?;
+        self.bytes -= piece.len();
         Some(piece)
     }
 }

@@ -3,6 +3,7 @@
 //! Different numbers have places, and a group has the places of its numbers: as they come while these are few, and else how often
 //! each came. So a group takes four bytes a number, or four bytes a different number, whichever is less.
 
+use super::small_numbers::SmallNumbers;
 use super::value_numbers::NO_NUMBER;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::quantile::QuantileSketch;
@@ -10,8 +11,6 @@ use std::collections::HashMap;
 
 /// Different numbers that have a place; others go to the sketch of their group at once.
 const NUMBERS_MAX: u32 = 1 << 16;
-/// Whole numbers below it are found without a hash.
-const SMALL_NUMBERS: i64 = 1 << 16;
 /// Places for numbers that were asked for lately, as a power of two.
 const RECENT_NUMBERS_BITS: u32 = 11;
 /// The memory of a group without numbers.
@@ -33,12 +32,12 @@ pub(super) struct Quantiles {
 }
 
 /// The places of the numbers of a group.
-#[derive(Clone)]
-enum Numbers {
-    /// As they came.
-    Listed(Vec<u32>),
-    /// By place, how often the number came.
-    Counted(Vec<u32>),
+#[derive(Clone, Default)]
+struct Numbers {
+    /// How often each number came, of those that have the first places.
+    counts: Vec<u32>,
+    /// The others, as they came: fewer than would have to be counted besides.
+    listed: Vec<u32>,
 }
 
 /// The order of the different numbers, once it is wanted.
@@ -54,8 +53,8 @@ struct NumberOrder {
 #[derive(Default)]
 struct NumberTable {
     values: Vec<f64>,
-    /// The places of small whole numbers, plus 1; 0 is none.
-    small: Vec<u32>,
+    /// The places of small whole numbers.
+    small: SmallNumbers,
     others: HashMap<u64, u32, foldhash::fast::RandomState>,
     /// Other numbers that were asked for lately and their places, by their bits.
     recent: Vec<(u64, u32)>,
@@ -69,7 +68,7 @@ impl Quantiles {
 
     pub(super) fn resize(&mut self, groups: usize) {
         self.bytes += GROUP_BYTES * groups.saturating_sub(self.len());
-        self.numbers.resize(groups, Numbers::Listed(Vec::new()));
+        self.numbers.resize(groups, Numbers::default());
         self.sketches.resize_with(groups, || None);
         self.are_durations.resize(groups, true);
     }
@@ -106,9 +105,7 @@ impl Quantiles {
             return;
         }
         let of_group = &mut self.numbers[group];
-        if let Numbers::Counted(counts) = of_group
-            && let Some(count) = counts.get_mut(place as usize)
-        {
+        if let Some(count) = of_group.counts.get_mut(place as usize) {
             *count = count.saturating_add(1);
             return;
         }
@@ -158,19 +155,13 @@ impl Quantiles {
     pub(super) fn take(&mut self, group: usize) -> Accumulator {
         let Quantiles { places: NumberTable { values, .. }, order, .. } = self;
         order.update(values);
-        let numbers = match std::mem::take(&mut self.numbers[group]) {
-            Numbers::Listed(mut places) => {
-                places.iter_mut().for_each(|place| *place = order.ranks[*place as usize]);
-                places.sort_unstable();
-                let value = |rank: u32| values[order.places[rank as usize] as usize];
-                places.chunk_by(u32::eq).map(|same| (value(same[0]), same.len() as u64)).collect()
-            }
-            Numbers::Counted(counts) => {
-                let count = |place: &u32| (values[*place as usize], counts.get(*place as usize).copied().unwrap_or(0));
-                let all = order.places.iter().map(count).filter(|(_, count)| *count > 0);
-                all.map(|(number, count)| (number, u64::from(count))).collect()
-            }
-        };
+        let mut ranked = Vec::new();
+        std::mem::take(&mut self.numbers[group])
+            .each(|place, count| ranked.push((order.ranks[place as usize], u64::from(count))));
+        ranked.sort_unstable();
+        let value = |rank: u32| values[order.places[rank as usize] as usize];
+        let same = ranked.chunk_by(|one, other| one.0 == other.0);
+        let numbers = same.map(|same| (value(same[0].0), same.iter().map(|(_, count)| count).sum())).collect();
         let mut sketch = self.sketches[group].take().unwrap_or_default();
         sketch.add_sorted(numbers);
         Accumulator::Quantile(sketch, self.are_durations[group])
@@ -184,46 +175,31 @@ fn added_up(mut numbers: Vec<(f64, u64)>) -> Vec<(f64, u64)> {
     numbers.chunk_by(same).map(|same| (same[0].0, same.iter().map(|(_, count)| count).sum())).collect()
 }
 
-impl Default for Numbers {
-    fn default() -> Numbers {
-        Numbers::Listed(Vec::new())
-    }
-}
-
 impl Numbers {
     fn capacity(&self) -> usize {
-        let (Numbers::Listed(all) | Numbers::Counted(all)) = self;
-        all.capacity()
+        self.counts.capacity() + self.listed.capacity()
     }
 
-    /// Adds a number by its place, of which there are so many.
+    /// Adds a number by its place, of which there are so many. No more places are counted than numbers came, so a group that has few
+    /// numbers stays small, however many different ones others have.
     fn add(&mut self, place: u32, count: u32, places: usize) {
-        if let Numbers::Listed(listed) = self {
-            if listed.len() + (count as usize) <= places {
-                listed.extend(std::iter::repeat_n(place, count as usize));
+        let uncounted = places.saturating_sub(self.counts.len());
+        if place as usize >= self.counts.len() {
+            if self.listed.len() + (count as usize) < uncounted {
+                self.listed.extend(std::iter::repeat_n(place, count as usize));
                 return;
             }
-            let mut counts = vec![0; places];
-            listed.iter().for_each(|place| counts[*place as usize] += 1);
-            *self = Numbers::Counted(counts);
+            self.counts.resize(places, 0);
+            std::mem::take(&mut self.listed).into_iter().for_each(|place| self.counts[place as usize] += 1);
         }
-        if let Numbers::Counted(counts) = self {
-            if counts.len() <= place as usize {
-                counts.resize(places.max(place as usize + 1), 0);
-            }
-            let known = &mut counts[place as usize];
-            *known = known.saturating_add(count);
-        }
+        let known = &mut self.counts[place as usize];
+        *known = known.saturating_add(count);
     }
 
-    /// Passes each place on, and how often its number came.
+    /// Passes the places on, some more than once, with how often their numbers came.
     fn each(self, mut each: impl FnMut(u32, u32)) {
-        match self {
-            Numbers::Listed(places) => places.into_iter().for_each(|place| each(place, 1)),
-            Numbers::Counted(counts) => {
-                (0u32..).zip(counts).filter(|(_, count)| *count > 0).for_each(|(place, count)| each(place, count));
-            }
-        }
+        (0u32..).zip(self.counts).filter(|(_, count)| *count > 0).for_each(|(place, count)| each(place, count));
+        self.listed.into_iter().for_each(|place| each(place, 1));
     }
 }
 
@@ -243,7 +219,7 @@ impl NumberTable {
     /// The place of a number; [`NO_NUMBER`] if there are too many.
     fn place(&mut self, number: f64) -> u32 {
         let whole = number as i64;
-        if (0..SMALL_NUMBERS).contains(&whole) && (whole as f64).to_bits() == number.to_bits() {
+        if SmallNumbers::is_small(whole) && (whole as f64).to_bits() == number.to_bits() {
             return self.place_of_whole(whole);
         }
         let bits = number.to_bits();
@@ -271,18 +247,15 @@ impl NumberTable {
     /// The place of a whole number.
     #[inline]
     fn place_of_whole(&mut self, number: i64) -> u32 {
-        let Some(at) = usize::try_from(number).ok().filter(|_| number < SMALL_NUMBERS) else {
+        if !SmallNumbers::is_small(number) {
             return self.place(number as f64);
-        };
-        if let Some(place) = self.small.get(at).and_then(|place| place.checked_sub(1)) {
+        }
+        if let Some(place) = self.small.get(number) {
             return place;
         }
         let place = self.add(number as f64);
         if place != NO_NUMBER {
-            if self.small.len() <= at {
-                self.small.resize((at + 1).next_power_of_two(), 0);
-            }
-            self.small[at] = place + 1;
+            self.small.keep(number, place);
         }
         place
     }
@@ -299,7 +272,7 @@ impl NumberTable {
 
     fn bytes(&self) -> usize {
         8 * self.values.capacity()
-            + 4 * self.small.capacity()
+            + self.small.bytes()
             + 20 * self.others.capacity()
             + size_of::<(u64, u32)>() * self.recent.capacity()
     }
@@ -353,6 +326,20 @@ mod tests {
                 prop_assert_eq!(found.quantile(phi), expected.quantile(phi));
             }
         }
+    }
+
+    /// A group that has few numbers stays small where others have many, whichever came first.
+    #[test]
+    fn a_group_takes_as_much_memory_as_it_has_numbers() {
+        let mut quantiles = Quantiles::default();
+        quantiles.resize(1001);
+        (1..=1000).for_each(|group| (0..8).for_each(|number| quantiles.add_whole(group, number % 4)));
+        (0..60_000).for_each(|number| quantiles.add_whole(0, number));
+        let before = quantiles.bytes();
+        (1..=1000).for_each(|group| quantiles.add_whole(group, 59_000));
+        assert!(quantiles.bytes() - before <= 1000 * 64, "{} bytes more", quantiles.bytes() - before);
+        let Accumulator::Quantile(found, _) = quantiles.take(7) else { panic!("another function") };
+        assert_eq!(found.quantile(1.0), Some(59_000.0));
     }
 
     /// Numbers beyond those that have a place are in the sketches of their groups.

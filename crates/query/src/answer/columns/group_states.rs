@@ -6,7 +6,6 @@ use super::group_sums::Sums;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::Values;
 use crate::answer::accumulator::{Accumulator, UniqHashes, measured_number, plain_number, uniq_bytes, uniq_hash};
-use crate::entity::OwnedValue;
 use daytable_logsql::number::Number;
 use daytable_logsql::query::{Aggregate, Function};
 use daytable_model::property::Property;
@@ -211,27 +210,17 @@ impl States {
                     other => ExtremeValue::Other(others.number(other)),
                 };
                 values.each_whole(batch, rows, read, |row, value| match (value, group(row)) {
-                    (_, None) => {}
                     (Ok(n), Some(group)) => extremes.add_whole(group, n),
+                    (Err(ExtremeValue::Float(n)), Some(group)) => extremes.add(group, Property::Double(n)),
                     (Err(ExtremeValue::Time(time)), Some(group)) => extremes.add(group, Property::DateTime(time)),
-                    (Err(value), Some(group)) => found.push((group, value)),
+                    (Err(ExtremeValue::Other(number)), Some(group)) if number != ABSENT => found.push((group, number)),
+                    _ => {}
                 })?;
-                let mut last = None;
-                for (group, value) in found {
-                    let other;
-                    let value = match value {
-                        ExtremeValue::Float(n) => Property::Double(n),
-                        ExtremeValue::Time(time) => Property::DateTime(time),
-                        ExtremeValue::Other(ABSENT) => continue,
-                        ExtremeValue::Other(number) if last == Some((group, number)) => continue,
-                        ExtremeValue::Other(number) => {
-                            last = Some((group, number));
-                            other = others.value(number);
-                            let Some(value) = &other else { continue };
-                            OwnedValue::as_property(value)
-                        }
-                    };
-                    extremes.add(group, value);
+                found.dedup();
+                for (group, number) in found {
+                    if let Some(value) = others.value(number) {
+                        extremes.add(group, value.as_property());
+                    }
                 }
                 Ok(())
             }

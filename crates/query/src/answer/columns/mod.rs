@@ -11,6 +11,7 @@
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `aggregate`: both over all
 //!   tables.
 //! * `arrivals`: when records arrived.
+//! * `value_numbers`: small numbers that stand for values (`small_numbers`: those of small whole numbers).
 //! * `group_step`: groups by the groups of fewer fields. `group_states`: what functions keep of each group (`group_sums`,
 //!   `group_extremes`, `group_quantiles`).
 //! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values
@@ -48,6 +49,7 @@ mod number_pipes;
 mod number_rows;
 mod place;
 mod records;
+mod small_numbers;
 mod sorted;
 #[cfg(test)]
 mod tests;

@@ -32,10 +32,11 @@ const WINDOW_ROWS: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 22;
 const FEW: u64 = 256;
 /// Bytes of the records of a window, about.
 const WINDOW_BYTES_MAX: usize = 24 << 20;
-/// How much longer than the last a window may be: after few matches, and after as many as tell how frequent they are.
-const FACTORS: [i64; 2] = [16, 256];
-/// Matches that tell how frequent they are.
-const TELLING: usize = 64;
+/// How many times longer than the last a window may be.
+const LONGER_MAX: i64 = 16;
+/// The same after so many matches that they tell how frequent they are.
+const LONGER_AFTER_MANY_MAX: i64 = 256;
+const MANY_MATCHES: usize = 64;
 /// Ticks of the first window: three minutes. Few records of a page cost as much as many.
 const FIRST_TICKS: i64 = 3 * TICKS_PER_MINUTE;
 /// Ticks of the first window where all records are wanted: an hour. Each window reads the pages at its borders again.
@@ -368,9 +369,8 @@ impl<'a> ColumnRecords<'a> {
         let (mut matches, mut rest_from, mut older_half) = (0, from, None);
         match walked.filter(|_| !is_full && !falls_back_to_rows) {
             Some(states) => {
-                let is_cut = finding.is_cut.load(Ordering::Relaxed);
-                let all = states.iter().map(|(of_thread, _)| of_thread.len()).sum();
-                let (mut found, mut is_cut) = (Vec::with_capacity(all), is_cut);
+                let mut is_cut = finding.is_cut.load(Ordering::Relaxed);
+                let mut found = Vec::with_capacity(states.iter().map(|(of_thread, _)| of_thread.len()).sum());
                 for (of_thread, is_cut_there) in states {
                     found.extend(of_thread);
                     is_cut |= is_cut_there;
@@ -404,9 +404,9 @@ impl<'a> ColumnRecords<'a> {
     fn grow(&mut self, ticks: i64, rows: usize, matches: usize) {
         let most = *WINDOW_ROWS.end();
         self.left = self.left.map(|left| left.saturating_sub(matches));
-        let longest = FACTORS[usize::from(matches >= TELLING)];
         if let (None, Some(left), true) = (self.few, self.left, matches > 0) {
-            self.ticks = length_for(left, ticks, matches).min(ticks.saturating_mul(longest));
+            let longer_max = if matches < MANY_MATCHES { LONGER_MAX } else { LONGER_AFTER_MANY_MAX };
+            self.ticks = length_for(left, ticks, matches).min(ticks.saturating_mul(longer_max));
             return;
         }
         self.window_rows = match self.few {
@@ -414,7 +414,7 @@ impl<'a> ColumnRecords<'a> {
             Some(few) if matches > 0 => (rows.saturating_mul(few) / matches * 5 / 4).clamp(*WINDOW_ROWS.start(), most),
             _ => (4 * self.window_rows).min(most),
         };
-        let factor = i64::try_from((self.window_rows / rows.max(1)).clamp(1, 16)).unwrap_or(1);
+        let factor = i64::try_from(self.window_rows / rows.max(1)).unwrap_or(LONGER_MAX).clamp(1, LONGER_MAX);
         self.ticks = if rows > 2 * self.window_rows { (ticks / 2).max(1) } else { ticks.saturating_mul(factor) };
     }
 

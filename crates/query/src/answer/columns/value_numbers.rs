@@ -1,5 +1,6 @@
 //! Small numbers that stand for values.
 
+use super::small_numbers::SmallNumbers;
 use crate::answer::packed_text::{
     NUMBERS_BITS, PATTERNS_MAX, is_packed, number_bits, packed_key, pattern_of, print, split, with_pattern,
 };
@@ -18,8 +19,6 @@ pub(super) const ABSENT: u32 = 0;
 pub(super) const VALUE_KINDS: u32 = 3;
 /// The number of a value for which there is no memory.
 pub(super) const NO_NUMBER: u32 = u32::MAX;
-/// Whole numbers below it are found without a hash.
-const SMALL_NUMBERS: i64 = 1 << 16;
 
 /// Values by number, told apart by their text, and by whether they are texts.
 ///
@@ -49,29 +48,6 @@ pub(super) struct ValueNumbers {
     is_exact: bool,
 }
 
-/// Numbers that stand for small whole numbers, or for their steps; 0 is none.
-#[derive(Default)]
-struct SmallNumbers(Vec<u32>);
-
-impl SmallNumbers {
-    #[inline]
-    fn get(&self, whole: i64) -> Option<u32> {
-        usize::try_from(whole).ok().and_then(|at| self.0.get(at)).copied().filter(|number| *number != 0)
-    }
-
-    /// Keeps a number, unless the whole number is too large, or there was no memory for its number.
-    fn keep(&mut self, whole: i64, number: u32) -> bool {
-        let Some(at) = usize::try_from(whole).ok().filter(|_| whole < SMALL_NUMBERS && number != NO_NUMBER) else {
-            return false;
-        };
-        if self.0.len() <= at {
-            self.0.resize((at + 1).next_power_of_two(), 0);
-        }
-        self.0[at] = number;
-        true
-    }
-}
-
 impl ValueNumbers {
     /// Numbers from which each value comes back as it was: an empty text is told from none, and types from each other.
     pub(super) fn exact() -> ValueNumbers {
@@ -85,8 +61,8 @@ impl ValueNumbers {
         self.printed.reset();
         self.of_printed.clear();
         self.typed.clear();
-        self.small.0.fill(0);
-        self.small_steps.0.fill(0);
+        self.small.reset();
+        self.small_steps.reset();
         self.whole.clear();
         self.times.clear();
         self.last_step = None;
@@ -158,7 +134,9 @@ impl ValueNumbers {
         }
         let Some(start) = step_start(value, step) else { return self.number(value) };
         let number = self.number(start.as_property());
-        if let Property::Int64(whole) = value {
+        if let Property::Int64(whole) = value
+            && number != NO_NUMBER
+        {
             self.small_steps.keep(whole, number);
         }
         if let OwnedValue::DateTime(start) = start
@@ -198,8 +176,12 @@ impl ValueNumbers {
             return number;
         }
         let number = self.add_typed(value);
-        if !self.small.keep(n, number) && number != NO_NUMBER {
-            self.whole.insert(n, number);
+        if number == NO_NUMBER {
+            return NO_NUMBER;
+        }
+        match SmallNumbers::is_small(n) {
+            true => self.small.keep(n, number),
+            false => drop(self.whole.insert(n, number)),
         }
         number
     }
@@ -247,7 +229,9 @@ impl ValueNumbers {
             + 4 * self.of_printed.capacity()
             + 32 * self.typed.len()
             + 32 * (self.whole.len() + self.times.len() + self.floats.len())
-            + 4 * (self.translated.1.capacity() + self.small.0.capacity() + self.small_steps.0.capacity())
+            + 4 * self.translated.1.capacity()
+            + self.small.bytes()
+            + self.small_steps.bytes()
     }
 
     /// The patterns of the texts that are packed, by their numbers.
