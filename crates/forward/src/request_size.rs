@@ -6,8 +6,8 @@
 
 use daytable_store::forward::reader::RequestLimits;
 
-/// How much a request has. Rows take several times the memory of their pages at the receiver.
-const REQUEST: RequestLimits = RequestLimits { bytes: 2 << 20, raw_bytes: 8 << 20, pages: 1024 };
+/// How much a request has. Rows take several times the memory of their pages at the receiver, and the sender holds the request.
+const REQUEST: RequestLimits = RequestLimits { bytes: 1 << 20, raw_bytes: 4 << 20, pages: 1024 };
 /// Accepted requests after which a larger one is tried: at first, and at most.
 const ACCEPTED_MIN: u32 = 16;
 const ACCEPTED_MAX: u32 = 1 << 12;

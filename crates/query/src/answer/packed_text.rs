@@ -7,6 +7,8 @@ use daytable_store::page::{SHORT_PATTERN_BYTES, SHORT_PATTERN_NUMBERS, ShortPatt
 
 /// The longest text that is packed.
 const PACKED_BYTES_MAX: usize = 120;
+/// The length of texts whose runs of digits are counted before they are split.
+const COUNTED_BYTES: usize = 24;
 /// The most numbers of a text that is packed.
 const PACKED_NUMBERS_MAX: usize = SHORT_PATTERN_NUMBERS;
 /// The bits of the numbers of a text; the others are those of its pattern.
@@ -17,8 +19,8 @@ pub(super) const PATTERNS_MAX: usize = 1 << (u64::BITS - NUMBERS_BITS);
 /// The pattern and the numbers of a text that may be packed.
 #[inline]
 pub(super) fn split(text: &str) -> Option<ShortPattern> {
-    // Most identifiers end here: to count their runs of digits is less than to split them.
-    if text.len() > PACKED_BYTES_MAX || digit_runs(text) > PACKED_NUMBERS_MAX {
+    // Most identifiers end here: to count the runs of digits of a long text is less than to split it.
+    if text.len() > PACKED_BYTES_MAX || text.len() >= COUNTED_BYTES && digit_runs(text) > PACKED_NUMBERS_MAX {
         return None;
     }
     ShortPattern::of(text)

@@ -36,7 +36,7 @@ use daytable_store::{ColumnBatch, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Memory of the combinations that a thread remembers of a slice: some seventy bytes each, and their values.
+/// Memory of the combinations that a thread remembers of a slice: some sixty bytes each, and their values.
 const REMEMBERED_BYTES: usize = 12 << 20;
 
 /// The pipes in front of a pipe that needs all records, each of which looks at one record at a time.
@@ -53,8 +53,6 @@ pub(in crate::answer) struct ComputedColumns {
 /// The pipes that make some columns, or those in front of a filter and the filter.
 struct Slice {
     inputs: Vec<FieldName>,
-    /// Their names as columns of a row.
-    names: Vec<Arc<str>>,
     pipes: SlicePipes,
     outputs: Vec<FieldName>,
 }
@@ -82,9 +80,8 @@ struct SliceState {
     steps: Vec<GroupStep>,
     /// What became of each combination, once it is known. A batch holds it as long as its rows are looked at.
     outcomes: Arc<Outcomes>,
-    /// The last batch with the combination, and its place there.
-    places: Vec<(u32, u32)>,
-    batch: u32,
+    /// The names of the columns that are read, as columns of a row. Threads that shared them would wait for each other.
+    names: Vec<Arc<str>>,
     bytes: usize,
 }
 
@@ -384,12 +381,7 @@ impl Slice {
             let filter = filter.map(|filter| RowPipe::new(&Pipe::Filter(filter.clone()), now));
             SlicePipes::Combinations(of_slice().map(|pipe| RowPipe::new(pipe, now)).chain(filter).collect())
         };
-        Slice {
-            pipes: of_numbers.unwrap_or_else(of_combinations),
-            names: inputs.iter().map(|name| name.written().into()).collect(),
-            inputs,
-            outputs,
-        }
+        Slice { pipes: of_numbers.unwrap_or_else(of_combinations), inputs, outputs }
     }
 
     /// What decides which records satisfy a condition behind pipes.
@@ -404,7 +396,8 @@ impl Slice {
             inputs: self.inputs.iter().map(|_| ValueNumbers::exact()).collect(),
             steps: self.inputs.iter().map(|_| GroupStep::default()).collect(),
             outcomes: Arc::new(Outcomes::new(self.outputs.len(), round)),
-            ..SliceState::default()
+            names: self.inputs.iter().map(|name| name.written().into()).collect(),
+            bytes: 0,
         }
     }
 
@@ -421,7 +414,7 @@ impl Slice {
             SlicePipes::Combinations(pipes) => pipes,
         };
         // Nobody looks at the rows of the batch before any more, so it holds nothing.
-        if state.bytes > REMEMBERED_BYTES || state.batch == u32::MAX || Arc::get_mut(&mut state.outcomes).is_none() {
+        if state.bytes > REMEMBERED_BYTES || Arc::get_mut(&mut state.outcomes).is_none() {
             *state = self.start(state.outcomes.round + 1);
         }
         let mut combinations = vec![0u32; batch.len()];
@@ -441,50 +434,25 @@ impl Slice {
                 combinations[row] = last.2;
             });
         }
-        state.batch += 1;
-        let (mut places, mut of_batch) = (numbers, Vec::new());
         for row in rows.iter() {
-            let combination = combinations[row];
-            if combination == NO_NUMBER {
-                return Err(too_many());
+            match combinations[row] {
+                NO_NUMBER => return Err(too_many()),
+                known if state.outcomes.is_known(known) => {}
+                new => self.learn(pipes, state, new)?,
             }
-            places[row] = self.place(pipes, state, combination, &mut of_batch)?;
         }
         state.bytes = state.outcomes.bytes()
-            + 8 * state.places.capacity()
             + state.inputs.iter().map(ValueNumbers::bytes).sum::<usize>()
             + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
-        Ok(SliceRows::Combinations(ComputedRows::new(places, of_batch, state.outcomes.clone())))
+        Ok(SliceRows::Combinations(ComputedRows::new(combinations, state.outcomes.clone())))
     }
 
-    /// The place of a combination among those of the batch. Its outcome is known then.
-    fn place(
-        &self,
-        pipes: &[RowPipe],
-        state: &mut SliceState,
-        combination: u32,
-        of_batch: &mut Vec<u32>,
-    ) -> Result<u32, ComputeError> {
-        let at = combination as usize;
-        if state.places.len() <= at {
-            state.places.resize(at + 1, (0, 0));
-        }
-        let (batch, place) = state.places[at];
-        if batch == state.batch {
-            return Ok(place);
-        }
-        if !state.outcomes.is_known(combination) {
-            let row = self.computed(pipes, state, at).map_err(ComputeError::Refused)?;
-            let values = row.as_ref().map(|row| self.outputs.iter().map(|name| row.field(name)));
-            let is_kept = Arc::get_mut(&mut state.outcomes).is_some_and(|outcomes| outcomes.set(combination, values));
-            if !is_kept {
-                return Err(too_many());
-            }
-        }
-        let place = of_batch.len() as u32;
-        of_batch.push(combination);
-        state.places[at] = (state.batch, place);
-        Ok(place)
+    /// Computes what becomes of a combination.
+    fn learn(&self, pipes: &[RowPipe], state: &mut SliceState, combination: u32) -> Result<(), ComputeError> {
+        let row = self.computed(pipes, state, combination as usize).map_err(ComputeError::Refused)?;
+        let values = row.as_ref().map(|row| self.outputs.iter().map(|name| row.field(name)));
+        let is_kept = Arc::get_mut(&mut state.outcomes).is_some_and(|outcomes| outcomes.set(combination, values));
+        if is_kept { Ok(()) } else { Err(too_many()) }
     }
 
     /// The row that the pipes make of a combination of values; `None` if they drop it.
@@ -502,7 +470,7 @@ impl Slice {
             number = parent as usize;
         }
         let mut row = AnswerRow::default();
-        for ((name, input), value) in self.names.iter().zip(&self.inputs).zip(values.into_iter().rev()) {
+        for ((name, input), value) in state.names.iter().zip(&self.inputs).zip(values.into_iter().rev()) {
             // A record without a message or a source has an empty one.
             let is_always = matches!(input.column(), Column::Message | Column::Source);
             let empty = is_always.then(|| OwnedValue::String(String::new()));

@@ -1,4 +1,4 @@
-//! What pipes compute for the rows of a batch: an outcome for each combination of values, and its place for each row.
+//! What pipes compute for the rows of a batch: a combination of values for each row, and an outcome for each combination.
 
 use super::value_numbers::{ABSENT, ValueNumbers};
 use daytable_model::property::Property;
@@ -79,38 +79,36 @@ impl Outcomes {
 
 /// What pipes compute for the rows of a batch.
 pub(super) struct ComputedRows {
-    /// The place of each row's combination.
-    places: Vec<u32>,
-    /// The different combinations of the batch.
+    /// The combination of each row.
     combinations: Vec<u32>,
     outcomes: Arc<Outcomes>,
 }
 
+/// Places for values that were read lately, at least and at most; both are powers of two.
+const RECENT_MIN: usize = 64;
+const RECENT_MAX: usize = 1 << 12;
+
 impl ComputedRows {
-    /// The combinations of a batch, the place of each row's one among them, and what became of each.
-    pub(super) fn new(places: Vec<u32>, combinations: Vec<u32>, outcomes: Arc<Outcomes>) -> ComputedRows {
-        ComputedRows { places, combinations, outcomes }
+    /// The combination of each row of a batch, and what became of each.
+    pub(super) fn new(combinations: Vec<u32>, outcomes: Arc<Outcomes>) -> ComputedRows {
+        ComputedRows { combinations, outcomes }
     }
 
     /// Removes the rows that the pipes drop.
     pub(super) fn drop_from(&self, rows: &mut RowSet) {
-        let is_dropped: Vec<bool> =
-            self.combinations.iter().map(|combination| self.outcomes.is_dropped(*combination)).collect();
-        if is_dropped.contains(&true) {
-            let dropped: Vec<usize> = rows.iter().filter(|row| is_dropped[self.places[*row] as usize]).collect();
-            dropped.into_iter().for_each(|row| rows.remove(row));
-        }
+        let is_dropped = |row: &usize| self.outcomes.is_dropped(self.combinations[*row]);
+        let dropped: Vec<usize> = rows.iter().filter(is_dropped).collect();
+        dropped.into_iter().for_each(|row| rows.remove(row));
     }
 
-    /// The number of a column's value in each combination of the batch; `None` of an absent one.
-    fn numbers(&self, column: usize) -> impl Iterator<Item = Option<u32>> {
-        self.combinations.iter().map(move |combination| {
-            let number = self.outcomes.of(*combination)[column];
-            (number != ABSENT && number < DROPPED).then_some(number)
-        })
+    /// The number of a column's value in a row; `None` of an absent one.
+    #[inline]
+    fn number(&self, column: usize, row: usize) -> Option<u32> {
+        let number = self.outcomes.of(self.combinations[row])[column];
+        (number != ABSENT && number < DROPPED).then_some(number)
     }
 
-    /// Applies `read` to the values of a column of some rows, once a combination, and passes the results on.
+    /// Applies `read` to the values of a column of some rows, mostly once a value where there are few, and passes the results on.
     pub(super) fn each<T: Copy>(
         &self,
         column: usize,
@@ -118,16 +116,16 @@ impl ComputedRows {
         mut read: impl FnMut(Property<'_>) -> T,
         mut each: impl FnMut(usize, T),
     ) {
-        let numbers: Vec<Option<u32>> = self.numbers(column).collect();
-        let mut known: Vec<Option<T>> = vec![None; numbers.len()];
-        let values = &self.outcomes.columns[column];
+        let (values, mut room) = (&self.outcomes.columns[column], String::new());
+        let places = (rows.count() / 4).next_power_of_two().clamp(RECENT_MIN, RECENT_MAX);
+        let mut recent: Vec<(u32, Option<T>)> = vec![(ABSENT, None); places];
         rows.for_each(|row| {
-            let place = self.places[row] as usize;
-            let Some(number) = numbers[place] else { return };
-            if known[place].is_none() {
-                known[place] = values.value(number).map(|value| read(value.as_property()));
+            let Some(number) = self.number(column, row) else { return };
+            let place = &mut recent[number as usize & (places - 1)];
+            if place.0 != number {
+                *place = (number, values.value_in(number, &mut room).map(&mut read));
             }
-            if let Some(value) = known[place] {
+            if let Some(value) = place.1 {
                 each(row, value);
             }
         });
@@ -142,12 +140,55 @@ impl ComputedRows {
         mut each: impl FnMut(usize, u32),
     ) {
         let (values, round) = (&self.outcomes.columns[column], self.outcomes.round);
-        let translated = self.numbers(column).map(|number| Some(numbers.translated(round, values, number?)));
-        let translated: Vec<Option<u32>> = translated.collect();
-        rows.for_each(|row| {
-            if let Some(number) = translated[self.places[row] as usize] {
-                each(row, number);
-            }
-        });
+        // Each step waits for memory, and does so for many rows at once if nothing else is between them.
+        let mut found: Vec<(usize, u32)> = Vec::with_capacity(rows.count());
+        rows.for_each(|row| found.extend(self.number(column, row).map(|number| (row, number))));
+        found.iter_mut().for_each(|(_, number)| *number = numbers.translated(round, values, *number));
+        found.into_iter().for_each(|(row, number)| each(row, number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More values than there are places for recent ones, in an order in which they meet at these places.
+    #[test]
+    fn each_row_has_the_value_of_its_combination() {
+        const COMBINATIONS: u32 = 1000;
+        let mut outcomes = Outcomes::new(2, 1);
+        for combination in 0..COMBINATIONS {
+            let text = format!("v{}", combination / 2);
+            let number = (combination % 7 > 0).then_some(Property::Int64(combination.into()));
+            let values = [Some(Property::String(&text)), number];
+            assert!(outcomes.set(combination, (combination % 5 > 0).then(|| values.into_iter())));
+        }
+        let combinations: Vec<u32> = (0..4 * COMBINATIONS).map(|row| row * 389 % COMBINATIONS).collect();
+        let rows = RowSet::of(combinations.len(), |row| row % 3 > 0);
+        let computed = ComputedRows::new(combinations.clone(), outcomes.into());
+        let mut kept = rows.clone();
+        computed.drop_from(&mut kept);
+        let is_kept = |row: &usize| combinations[*row] % 5 > 0;
+        assert_eq!(kept.iter().collect::<Vec<_>>(), rows.iter().filter(is_kept).collect::<Vec<_>>());
+
+        let text_of = |row: usize| format!("v{}", combinations[row] / 2);
+        let expected: Vec<(usize, String)> = kept.iter().map(|row| (row, text_of(row))).collect();
+        let (mut texts, mut found) = (vec![String::new()], Vec::new());
+        let read = |value: Property<'_>| {
+            texts.push(value.text().into_owned());
+            texts.len() - 1
+        };
+        computed.each(0, &kept, read, |row, text| found.push((row, text)));
+        let found: Vec<(usize, String)> = found.into_iter().map(|(row, text)| (row, texts[text].clone())).collect();
+        assert_eq!(found, expected);
+        let (mut numbers, mut found) = (ValueNumbers::exact(), Vec::new());
+        computed.each_number(0, &kept, &mut numbers, |row, number| found.push((row, number)));
+        let text = |number| numbers.value(number).expect("a value").as_property().text().into_owned();
+        assert_eq!(found.into_iter().map(|(row, number)| (row, text(number))).collect::<Vec<_>>(), expected);
+
+        let mut found = Vec::new();
+        computed.each(1, &kept, |value| value == Property::Int64(1), |row, is_one| found.push((row, is_one)));
+        let with_number = kept.iter().filter(|row| combinations[*row] % 7 > 0);
+        assert_eq!(found, with_number.map(|row| (row, combinations[row] == 1)).collect::<Vec<_>>());
     }
 }

@@ -59,8 +59,8 @@ impl SortQuestion {
         one: impl Fn(usize) -> Option<Property<'k>>,
         other: impl Fn(usize) -> Option<Property<'k>>,
     ) -> Ordering {
-        let keys = self.by.iter().enumerate().map(|(at, key)| compare_by(key, one(at), other(at)));
-        keys.fold(Ordering::Equal, Ordering::then)
+        let mut keys = self.by.iter().enumerate().map(|(at, key)| compare_by(key, one(at), other(at)));
+        keys.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
     /// Sorts rows, and drops those behind the ones that are wanted. True if all that are wanted are there.
@@ -284,11 +284,10 @@ impl Sorting<'_> {
                 order.then_with(|| bound.time.cmp(time)).is_le()
             });
         }
-        found.sort_by(order);
-        if let Some(last) = found.get(kept - 1).copied() {
+        if *kept < found.len() {
+            let last = *found.select_nth_unstable_by(kept - 1, order).1;
             // Of records of one time the key decides.
-            let end = found.partition_point(|found| order(found, &last).is_le());
-            found.truncate(end);
+            found.retain(|found| order(found, &last).is_le());
         }
         let mut chosen = RowSet::none(batch.len());
         found.iter().for_each(|(row, _)| chosen.insert(*row));

@@ -102,6 +102,7 @@ impl ValueNumbers {
     }
 
     /// The number of a value that has a number among others, in this round of their numbers.
+    #[inline]
     pub(super) fn translated(&mut self, round: u64, others: &ValueNumbers, number: u32) -> u32 {
         let at = number as usize;
         if self.translated.0 != round {
@@ -110,6 +111,12 @@ impl ValueNumbers {
         if let Some(known) = self.translated.1.get(at).filter(|known| **known != NO_NUMBER) {
             return *known;
         }
+        self.translate(others, number)
+    }
+
+    /// The same for a number that was not asked for in this round.
+    fn translate(&mut self, others: &ValueNumbers, number: u32) -> u32 {
+        let at = number as usize;
         let here = others.value(number).map_or(ABSENT, |value| self.number(value.as_property()));
         if self.translated.1.len() <= at {
             self.translated.1.resize(at + 1, NO_NUMBER);

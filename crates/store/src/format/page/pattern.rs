@@ -199,8 +199,8 @@ pub const SHORT_PATTERN_NUMBERS: usize = 4;
 /// The pattern and the numbers of a short text with few numbers, without memory of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortPattern {
-    /// The pattern; zeros behind it.
-    bytes: [u8; SHORT_PATTERN_BYTES],
+    /// The pattern; zeros behind it. Eight bytes are written at once, so there is room behind the longest one.
+    bytes: [u8; SHORT_PATTERN_BYTES + 8],
     length: u8,
     numbers: [i64; SHORT_PATTERN_NUMBERS],
     count: u8,
@@ -212,38 +212,49 @@ impl ShortPattern {
     #[inline]
     pub fn of(text: &str) -> Option<ShortPattern> {
         let value = text.as_bytes();
-        let mut short =
-            ShortPattern { bytes: [0; SHORT_PATTERN_BYTES], length: 0, numbers: [0; SHORT_PATTERN_NUMBERS], count: 0 };
+        let mut short = ShortPattern {
+            bytes: [0; SHORT_PATTERN_BYTES + 8],
+            length: 0,
+            numbers: [0; SHORT_PATTERN_NUMBERS],
+            count: 0,
+        };
         let (mut at, mut length, mut count, mut runs) = (0, 0, 0, 0);
-        while let Some(&byte) = value.get(at) {
-            let digit = byte.wrapping_sub(b'0');
-            if digit >= 10 {
-                if byte == SLOT {
+        while at < value.len() {
+            let word = EightBytes::at(value, at);
+            let others = word.others().min(value.len() - at);
+            if others > 0 {
+                let others_alone = word.first(others);
+                if length + others > SHORT_PATTERN_BYTES || others_alone.has(SLOT) {
                     return None;
                 }
-                *short.bytes.get_mut(length)? = byte;
-                (at, length) = (at + 1, length + 1);
+                short.bytes[length..length + 8].copy_from_slice(&others_alone.0.to_le_bytes());
+                (at, length) = (at + others, length + others);
                 continue;
             }
             runs += 1;
             if runs > SHORT_PATTERN_NUMBERS {
                 return None;
             }
-            let (start, mut number) = (at, i64::from(digit));
-            at += 1;
-            while let Some(digit) = value.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
-                // A number that wraps has too many digits and is not used.
-                number = number.wrapping_mul(10).wrapping_add(digit.into());
-                at += 1;
+            let mut digits = word.digits();
+            let mut number = word.number(digits);
+            if digits == 8 {
+                let more = value[at + digits..].iter().map(|byte| byte.wrapping_sub(b'0'));
+                for digit in more.take_while(|digit| *digit < 10) {
+                    // A number that wraps has too many digits and is not used.
+                    number = number.wrapping_mul(10).wrapping_add(digit.into());
+                    digits += 1;
+                }
             }
-            if at - start <= DIGITS_MAX && (byte != b'0' || at - start == 1) {
-                *short.bytes.get_mut(length)? = SLOT;
+            if digits <= DIGITS_MAX && (value[at] != b'0' || digits == 1) {
+                *short.bytes[..SHORT_PATTERN_BYTES].get_mut(length)? = SLOT;
                 short.numbers[count] = number;
                 (length, count) = (length + 1, count + 1);
             } else {
-                short.bytes.get_mut(length..length + at - start)?.copy_from_slice(&value[start..at]);
-                length += at - start;
+                let room = short.bytes[..SHORT_PATTERN_BYTES].get_mut(length..length + digits)?;
+                room.copy_from_slice(&value[at..at + digits]);
+                length += digits;
             }
+            at += digits;
         }
         // At most the lengths of the arrays.
         (short.length, short.count) = (length as u8, count as u8);
@@ -261,18 +272,88 @@ impl ShortPattern {
         &self.numbers[..self.count.into()]
     }
 
+    /// The pattern, eight bytes each.
+    #[inline]
+    fn words(&self) -> &[[u8; 8]] {
+        &self.bytes.as_chunks().0[..usize::from(self.length).div_ceil(8)]
+    }
+
     /// Whether the other has the same pattern.
     #[inline]
     pub fn is_like(&self, other: &ShortPattern) -> bool {
-        self.length == other.length && self.bytes == other.bytes
+        self.length == other.length && self.words().iter().zip(other.words()).all(|(one, other)| one == other)
     }
 
     /// A number that is the same for the same pattern, and mostly another one for another.
     #[inline]
     pub fn mixed(&self) -> u64 {
-        let (words, _) = self.bytes.as_chunks::<8>();
         let mix = |sum: u64, word: &[u8; 8]| (sum.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(MIXER);
-        words.iter().fold(self.length.into(), mix)
+        self.words().iter().fold(self.length.into(), mix)
+    }
+}
+
+/// Eight bytes of a text, the first one lowest, which are looked at together.
+#[derive(Clone, Copy)]
+struct EightBytes(u64);
+
+impl EightBytes {
+    /// A bit of each byte.
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    /// The highest bit of each byte.
+    const HIGHEST: u64 = 0x80 * EightBytes::ONES;
+
+    /// Those of a text from a place on; zeros behind its end.
+    #[inline]
+    fn at(text: &[u8], at: usize) -> EightBytes {
+        let rest = &text[at..];
+        EightBytes(match (rest.first_chunk(), text.last_chunk()) {
+            (Some(first), _) => u64::from_le_bytes(*first),
+            (None, Some(last)) if !rest.is_empty() => u64::from_le_bytes(*last) >> (8 * (8 - rest.len())),
+            _ => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        })
+    }
+
+    /// The highest bit of each byte that is no digit.
+    #[inline]
+    fn no_digits(self) -> u64 {
+        let digits = self.0 ^ 0x30 * EightBytes::ONES;
+        // Digits are 0 to 9 now, and with this sum all others have the highest bit, if they did not have it before.
+        ((digits & !EightBytes::HIGHEST) + 0x76 * EightBytes::ONES | digits) & EightBytes::HIGHEST
+    }
+
+    /// How many bytes are in front of the first digit.
+    #[inline]
+    fn others(self) -> usize {
+        ((self.no_digits() ^ EightBytes::HIGHEST).trailing_zeros() / 8) as usize
+    }
+
+    /// How many digits are in front of the first other byte.
+    #[inline]
+    fn digits(self) -> usize {
+        (self.no_digits().trailing_zeros() / 8) as usize
+    }
+
+    /// The first bytes, one at least, and zeros.
+    #[inline]
+    fn first(self, count: usize) -> EightBytes {
+        EightBytes(self.0 & u64::MAX >> (64 - 8 * count))
+    }
+
+    /// Whether one of them is this one.
+    #[inline]
+    fn has(self, byte: u8) -> bool {
+        let zero = self.0 ^ u64::from(byte) * EightBytes::ONES;
+        zero.wrapping_sub(EightBytes::ONES) & !zero & EightBytes::HIGHEST != 0
+    }
+
+    /// The number of the first digits, one at least.
+    #[inline]
+    fn number(self, digits: usize) -> i64 {
+        // Zeros in front of the digits. Neighbours are put together: to pairs, fours, and all eight.
+        let each = (self.0 ^ 0x30 * EightBytes::ONES) << (64 - 8 * digits);
+        let pairs = each.wrapping_mul(10 * 0x100 + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
+        let fours = pairs.wrapping_mul(100 * 0x1_0000 + 1) >> 16 & 0x0000_ffff_0000_ffff;
+        (fours.wrapping_mul(10_000 * 0x1_0000_0000 + 1) >> 32).cast_signed()
     }
 }
 
