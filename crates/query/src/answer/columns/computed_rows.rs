@@ -159,16 +159,16 @@ mod tests {
         let mut outcomes = Outcomes::new(2, 1);
         for combination in 0..COMBINATIONS {
             let text = format!("v{}", combination / 2);
-            let number = (combination % 7 > 0).then_some(Property::Int64(combination.into()));
+            let number = (!combination.is_multiple_of(7)).then_some(Property::Int64(combination.into()));
             let values = [Some(Property::String(&text)), number];
-            assert!(outcomes.set(combination, (combination % 5 > 0).then(|| values.into_iter())));
+            assert!(outcomes.set(combination, (!combination.is_multiple_of(5)).then(|| values.into_iter())));
         }
         let combinations: Vec<u32> = (0..4 * COMBINATIONS).map(|row| row * 389 % COMBINATIONS).collect();
-        let rows = RowSet::of(combinations.len(), |row| row % 3 > 0);
+        let rows = RowSet::of(combinations.len(), |row| !row.is_multiple_of(3));
         let computed = ComputedRows::new(combinations.clone(), outcomes.into());
         let mut kept = rows.clone();
         computed.drop_from(&mut kept);
-        let is_kept = |row: &usize| combinations[*row] % 5 > 0;
+        let is_kept = |row: &usize| !combinations[*row].is_multiple_of(5);
         assert_eq!(kept.iter().collect::<Vec<_>>(), rows.iter().filter(is_kept).collect::<Vec<_>>());
 
         let text_of = |row: usize| format!("v{}", combinations[row] / 2);
@@ -188,7 +188,7 @@ mod tests {
 
         let mut found = Vec::new();
         computed.each(1, &kept, |value| value == Property::Int64(1), |row, is_one| found.push((row, is_one)));
-        let with_number = kept.iter().filter(|row| combinations[*row] % 7 > 0);
+        let with_number = kept.iter().filter(|row| !combinations[*row].is_multiple_of(7));
         assert_eq!(found, with_number.map(|row| (row, combinations[row] == 1)).collect::<Vec<_>>());
     }
 }

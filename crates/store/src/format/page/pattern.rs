@@ -313,12 +313,20 @@ impl EightBytes {
         })
     }
 
+    /// The values of the digits, which are 0 to 9; those of other bytes are above.
+    #[inline]
+    fn values(self) -> u64 {
+        const ZERO_DIGITS: u64 = 0x30 * EightBytes::ONES;
+        self.0 ^ ZERO_DIGITS
+    }
+
     /// The highest bit of each byte that is no digit.
     #[inline]
     fn no_digits(self) -> u64 {
-        let digits = self.0 ^ 0x30 * EightBytes::ONES;
-        // Digits are 0 to 9 now, and with this sum all others have the highest bit, if they did not have it before.
-        ((digits & !EightBytes::HIGHEST) + 0x76 * EightBytes::ONES | digits) & EightBytes::HIGHEST
+        let values = self.values();
+        // With this sum all that is above 9 has the highest bit, if it did not have it before.
+        let above = (values & !EightBytes::HIGHEST) + 0x76 * EightBytes::ONES;
+        (above | values) & EightBytes::HIGHEST
     }
 
     /// How many bytes are in front of the first digit.
@@ -336,23 +344,25 @@ impl EightBytes {
     /// The first bytes, one at least, and zeros.
     #[inline]
     fn first(self, count: usize) -> EightBytes {
-        EightBytes(self.0 & u64::MAX >> (64 - 8 * count))
+        EightBytes(self.0 & (u64::MAX >> (64 - 8 * count)))
     }
 
     /// Whether one of them is this one.
     #[inline]
     fn has(self, byte: u8) -> bool {
-        let zero = self.0 ^ u64::from(byte) * EightBytes::ONES;
-        zero.wrapping_sub(EightBytes::ONES) & !zero & EightBytes::HIGHEST != 0
+        let wanted = u64::from(byte) * EightBytes::ONES;
+        // A byte that is the wanted one is zero now, and 1 less borrows its highest bit.
+        let other = self.0 ^ wanted;
+        other.wrapping_sub(EightBytes::ONES) & !other & EightBytes::HIGHEST != 0
     }
 
     /// The number of the first digits, one at least.
     #[inline]
     fn number(self, digits: usize) -> i64 {
         // Zeros in front of the digits. Neighbours are put together: to pairs, fours, and all eight.
-        let each = (self.0 ^ 0x30 * EightBytes::ONES) << (64 - 8 * digits);
-        let pairs = each.wrapping_mul(10 * 0x100 + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
-        let fours = pairs.wrapping_mul(100 * 0x1_0000 + 1) >> 16 & 0x0000_ffff_0000_ffff;
+        let each = self.values() << (64 - 8 * digits);
+        let pairs = (each.wrapping_mul(10 * 0x100 + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+        let fours = (pairs.wrapping_mul(100 * 0x1_0000 + 1) >> 16) & 0x0000_ffff_0000_ffff;
         (fours.wrapping_mul(10_000 * 0x1_0000_0000 + 1) >> 32).cast_signed()
     }
 }
