@@ -7,7 +7,7 @@ use daytable_store::page::{SHORT_PATTERN_BYTES, SHORT_PATTERN_NUMBERS, ShortPatt
 
 /// The longest text that is packed.
 const PACKED_BYTES_MAX: usize = 120;
-/// The length of texts whose runs of digits are counted before they are split.
+/// From this length on, the runs of digits of a text are counted before it is split.
 const COUNTED_BYTES: usize = 24;
 /// The most numbers of a text that is packed.
 const PACKED_NUMBERS_MAX: usize = SHORT_PATTERN_NUMBERS;

@@ -3,6 +3,7 @@
 use super::value_numbers::{ABSENT, ValueNumbers};
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What became of the combinations that a thread remembers: for each of them the number of a value for each column that the pipes make.
@@ -108,7 +109,7 @@ impl ComputedRows {
         (number != ABSENT && number < DROPPED).then_some(number)
     }
 
-    /// Applies `read` to the values of a column of some rows, mostly once a value where there are few, and passes the results on.
+    /// Applies `read` to the values of a column of some rows, once a value, and passes the results on.
     pub(super) fn each<T: Copy>(
         &self,
         column: usize,
@@ -119,11 +120,13 @@ impl ComputedRows {
         let (values, mut room) = (&self.outcomes.columns[column], String::new());
         let places = (rows.count() / 4).next_power_of_two().clamp(RECENT_MIN, RECENT_MAX);
         let mut recent: Vec<(u32, Option<T>)> = vec![(ABSENT, None); places];
+        let mut known: HashMap<u32, Option<T>, foldhash::fast::RandomState> = HashMap::default();
         rows.for_each(|row| {
             let Some(number) = self.number(column, row) else { return };
             let place = &mut recent[number as usize & (places - 1)];
             if place.0 != number {
-                *place = (number, values.value_in(number, &mut room).map(&mut read));
+                let value = known.entry(number).or_insert_with(|| values.value_in(number, &mut room).map(&mut read));
+                *place = (number, *value);
             }
             if let Some(value) = place.1 {
                 each(row, value);
@@ -151,19 +154,20 @@ impl ComputedRows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
-    /// More values than there are places for recent ones, in an order in which they meet at these places.
+    /// More values than there are places for recent ones, each asked for again after another one took its place.
     #[test]
     fn each_row_has_the_value_of_its_combination() {
         const COMBINATIONS: u32 = 1000;
         let mut outcomes = Outcomes::new(2, 1);
         for combination in 0..COMBINATIONS {
-            let text = format!("v{}", combination / 2);
+            let text = format!("v{combination}");
             let number = (!combination.is_multiple_of(7)).then_some(Property::Int64(combination.into()));
             let values = [Some(Property::String(&text)), number];
             assert!(outcomes.set(combination, (!combination.is_multiple_of(5)).then(|| values.into_iter())));
         }
-        let combinations: Vec<u32> = (0..4 * COMBINATIONS).map(|row| row * 389 % COMBINATIONS).collect();
+        let combinations: Vec<u32> = (0..2 * COMBINATIONS).map(|row| row * 389 % COMBINATIONS).collect();
         let rows = RowSet::of(combinations.len(), |row| !row.is_multiple_of(3));
         let computed = ComputedRows::new(combinations.clone(), outcomes.into());
         let mut kept = rows.clone();
@@ -171,7 +175,7 @@ mod tests {
         let is_kept = |row: &usize| !combinations[*row].is_multiple_of(5);
         assert_eq!(kept.iter().collect::<Vec<_>>(), rows.iter().filter(is_kept).collect::<Vec<_>>());
 
-        let text_of = |row: usize| format!("v{}", combinations[row] / 2);
+        let text_of = |row: usize| format!("v{}", combinations[row]);
         let expected: Vec<(usize, String)> = kept.iter().map(|row| (row, text_of(row))).collect();
         let (mut texts, mut found) = (vec![String::new()], Vec::new());
         let read = |value: Property<'_>| {
@@ -181,6 +185,9 @@ mod tests {
         computed.each(0, &kept, read, |row, text| found.push((row, text)));
         let found: Vec<(usize, String)> = found.into_iter().map(|(row, text)| (row, texts[text].clone())).collect();
         assert_eq!(found, expected);
+        let different: BTreeSet<&String> = expected.iter().map(|(_, text)| text).collect();
+        assert_eq!(texts.len() - 1, different.len(), "each is read once");
+        assert!((kept.count() / 4).next_power_of_two() < different.len(), "there are places for all");
         let (mut numbers, mut found) = (ValueNumbers::exact(), Vec::new());
         computed.each_number(0, &kept, &mut numbers, |row, number| found.push((row, number)));
         let text = |number| numbers.value(number).expect("a value").as_property().text().into_owned();

@@ -1,7 +1,7 @@
 //! The numbers of quantiles, by group.
 //!
 //! Different numbers have places, and a group has the places of its numbers: as they come while these are few, and else how often
-//! each came. So a group takes four bytes a number, or four bytes a different number, whichever is less.
+//! each came. So a group takes four bytes a number, or four bytes for each different number of all groups, whichever is less.
 
 use super::small_numbers::SmallNumbers;
 use super::value_numbers::NO_NUMBER;
@@ -111,7 +111,7 @@ impl Quantiles {
         }
         let before = of_group.capacity();
         of_group.add(place, 1, self.places.values.len());
-        self.bytes += 4 * of_group.capacity().saturating_sub(before);
+        self.bytes = (self.bytes + 4 * of_group.capacity()).saturating_sub(4 * before);
     }
 
     fn sketch(&mut self, group: usize) -> &mut QuantileSketch {
@@ -135,7 +135,7 @@ impl Quantiles {
                 NO_NUMBER => beyond.push((other.places.values[place as usize], u64::from(count))),
                 here => of_group.add(here, count, self.places.values.len()),
             });
-            self.bytes += 4 * of_group.capacity().saturating_sub(before);
+            self.bytes = (self.bytes + 4 * of_group.capacity()).saturating_sub(4 * before);
             let sketch = other.sketches[at].take();
             if sketch.is_none() && beyond.is_empty() {
                 continue;

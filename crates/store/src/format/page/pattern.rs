@@ -324,7 +324,7 @@ impl EightBytes {
     #[inline]
     fn no_digits(self) -> u64 {
         let values = self.values();
-        // With this sum all that is above 9 has the highest bit, if it did not have it before.
+        // The sum has the highest bit of a byte whose lower seven are above 9; others with that bit come in with `values`.
         let above = (values & !EightBytes::HIGHEST) + 0x76 * EightBytes::ONES;
         (above | values) & EightBytes::HIGHEST
     }
