@@ -21,7 +21,7 @@
 //! * [`needle`]: a search text, and the test whether a value contains it.
 //! * [`required_text`]: the text that each match of a regular expression contains.
 //! * [`row_set`]: some rows of a page or row group.
-//! * [`digits`]: numbers at the front of a text.
+//! * [`digits`]: numbers at the front of a text, eight bytes at a time.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
 //! * [`decimal`]: whole numbers as text. [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
 

@@ -12,6 +12,7 @@ use super::section_cursor::SectionCursor;
 use super::sections::Sections;
 use super::words::{PatternWords, WordGatherer};
 use daytable_model::decimal::{self, digits};
+use daytable_model::digits::EightBytes;
 use std::sync::OnceLock;
 
 /// Maximum numbers extracted from one text; further digits stay in the pattern.
@@ -227,7 +228,7 @@ impl ShortPattern {
                 if length + others > SHORT_PATTERN_BYTES || others_alone.has(SLOT) {
                     return None;
                 }
-                short.bytes[length..length + 8].copy_from_slice(&others_alone.0.to_le_bytes());
+                short.bytes[length..length + 8].copy_from_slice(&others_alone.to_bytes());
                 (at, length) = (at + others, length + others);
                 continue;
             }
@@ -236,7 +237,7 @@ impl ShortPattern {
                 return None;
             }
             let mut digits = word.digits();
-            let mut number = word.number(digits);
+            let mut number = word.number(digits).cast_signed();
             if digits == 8 {
                 let more = value[at + digits..].iter().map(|byte| byte.wrapping_sub(b'0'));
                 for digit in more.take_while(|digit| *digit < 10) {
@@ -289,81 +290,6 @@ impl ShortPattern {
     pub fn mixed(&self) -> u64 {
         let mix = |sum: u64, word: &[u8; 8]| (sum.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(MIXER);
         self.words().iter().fold(self.length.into(), mix)
-    }
-}
-
-/// Eight bytes of a text, the first one lowest, which are looked at together.
-#[derive(Clone, Copy)]
-struct EightBytes(u64);
-
-impl EightBytes {
-    /// A bit of each byte.
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    /// The highest bit of each byte.
-    const HIGHEST: u64 = 0x80 * EightBytes::ONES;
-
-    /// Those of a text from a place on; zeros behind its end.
-    #[inline]
-    fn at(text: &[u8], at: usize) -> EightBytes {
-        let rest = &text[at..];
-        EightBytes(match (rest.first_chunk(), text.last_chunk()) {
-            (Some(first), _) => u64::from_le_bytes(*first),
-            (None, Some(last)) if !rest.is_empty() => u64::from_le_bytes(*last) >> (8 * (8 - rest.len())),
-            _ => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
-        })
-    }
-
-    /// The values of the digits, which are 0 to 9; those of other bytes are above.
-    #[inline]
-    fn values(self) -> u64 {
-        const ZERO_DIGITS: u64 = 0x30 * EightBytes::ONES;
-        self.0 ^ ZERO_DIGITS
-    }
-
-    /// The highest bit of each byte that is no digit.
-    #[inline]
-    fn no_digits(self) -> u64 {
-        let values = self.values();
-        // The sum has the highest bit of a byte whose lower seven are above 9; others with that bit come in with `values`.
-        let above = (values & !EightBytes::HIGHEST) + 0x76 * EightBytes::ONES;
-        (above | values) & EightBytes::HIGHEST
-    }
-
-    /// How many bytes are in front of the first digit.
-    #[inline]
-    fn others(self) -> usize {
-        ((self.no_digits() ^ EightBytes::HIGHEST).trailing_zeros() / 8) as usize
-    }
-
-    /// How many digits are in front of the first other byte.
-    #[inline]
-    fn digits(self) -> usize {
-        (self.no_digits().trailing_zeros() / 8) as usize
-    }
-
-    /// The first bytes, one at least, and zeros.
-    #[inline]
-    fn first(self, count: usize) -> EightBytes {
-        EightBytes(self.0 & (u64::MAX >> (64 - 8 * count)))
-    }
-
-    /// Whether one of them is this one.
-    #[inline]
-    fn has(self, byte: u8) -> bool {
-        let wanted = u64::from(byte) * EightBytes::ONES;
-        // A byte that is the wanted one is zero now, and 1 less borrows its highest bit.
-        let other = self.0 ^ wanted;
-        other.wrapping_sub(EightBytes::ONES) & !other & EightBytes::HIGHEST != 0
-    }
-
-    /// The number of the first digits, one at least.
-    #[inline]
-    fn number(self, digits: usize) -> i64 {
-        // Zeros in front of the digits. Neighbours are put together: to pairs, fours, and all eight.
-        let each = self.values() << (64 - 8 * digits);
-        let pairs = (each.wrapping_mul(10 * 0x100 + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
-        let fours = (pairs.wrapping_mul(100 * 0x1_0000 + 1) >> 16) & 0x0000_ffff_0000_ffff;
-        (fours.wrapping_mul(10_000 * 0x1_0000_0000 + 1) >> 32).cast_signed()
     }
 }
 
