@@ -111,7 +111,7 @@ pub(crate) struct BodyReader {
     section: Vec<u8>,
 }
 
-/// Reads what a page has apart, into memory that the reader of bodies keeps.
+/// Reads sections that are rows of their own, into memory that the reader of bodies keeps.
 pub(crate) struct SectionReader<'b> {
     connection: &'b Connection,
     page: i64,
@@ -172,7 +172,7 @@ impl BodyReader {
         Ok(if is_missing { None } else { Some(&self.body) })
     }
 
-    /// The front of the body of a page, and a reader of what is apart; `None` if it is missing.
+    /// The row of the front of a page, and a reader of those of its sections; `None` if it is missing.
     pub(crate) fn read_front<'b>(
         &'b mut self,
         connection: &'b Connection,
@@ -237,8 +237,8 @@ pub(crate) fn put_page(
     let header = &page.header;
     let checksum = home.stored_checksum(header, seq);
     put_header(connection, id, partition, seq, header, checksum)?;
-    let (front, apart) = page.front_and_apart();
-    for (number, part) in std::iter::once(front).chain(apart).enumerate() {
+    let (front, apart) = page.rows();
+    for (number, part) in std::iter::once((0, front)).chain(apart.map(|(section, bytes)| (section + 1, bytes))) {
         let insert = "INSERT INTO body VALUES (?1, ?2)";
         connection.prepare_cached(insert)?.execute(params![part_id(id, number), part])?;
     }
@@ -363,7 +363,7 @@ pub(crate) fn read_columns(
         return Ok(None);
     };
     let mut partial = PartialPage::decode_front(home, page.seq, &page.header, front, wanted).map_err(wrong)?;
-    for section in partial.wanted() {
+    for section in partial.read_near().map_err(wrong)? {
         partial.read(section, sections.read(section).map_err(sql)?).map_err(wrong)?;
     }
     let decoded = partial.finish().map_err(wrong)?;

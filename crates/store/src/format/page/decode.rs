@@ -1,7 +1,7 @@
-//! Decodes pages: whole, or the front and of what is apart as much as is wanted.
+//! Decodes pages: whole, or the front and of the sections beside it as many as are wanted.
 
 use super::column::{ApartValues, PageColumn};
-use super::frame::{PageFrame, PageSections, check, check_front};
+use super::frame::{PageFrame, PageSections, SplitRow, check, check_front, split_row};
 use super::ints::Ints;
 use super::keys::EncodedKeys;
 use super::read::{Page, PageParts};
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 /// Columns for which memory is reserved at first: a damaged page may claim more than it has.
 const COLUMNS_AT_ONCE: usize = 32;
 
-/// A page whose front was read. The sections that are apart, and wanted, are read before it becomes a [`Page`].
+/// A page whose front was read. The sections beside it that are wanted are read before it becomes a [`Page`].
 pub(crate) struct PartialPage<'a> {
     frame: PageFrame<'a>,
     ends: (RowKey, RowKey),
@@ -27,6 +27,8 @@ pub(crate) struct PartialPage<'a> {
     column_ranges: SectionRanges,
     wanted: Vec<WantedSection>,
     limits: PageLimits,
+    /// The bytes of the sections that are in the row of the front, by their numbers.
+    near: Vec<Option<&'a [u8]>>,
 }
 
 /// The columns of a page as they are stored.
@@ -34,9 +36,9 @@ pub(super) struct StoredColumns<'a> {
     /// Where they are among the packed bytes and the strings of the page, and in `meta`, but for what is apart.
     pub(super) ranges: SectionRanges,
     pub(super) meta: Cow<'a, [u8]>,
-    /// How many of the sections that are apart are before theirs.
+    /// How many of the sections beside the front are before theirs.
     pub(super) sections_before: usize,
-    /// Bytes of the strings and the meta of their sections that are apart.
+    /// Bytes of the strings and the meta of their own sections.
     pub(super) apart_text: usize,
 }
 
@@ -68,7 +70,7 @@ enum SectionOwner {
     Column(usize, ApartValues),
 }
 
-/// Numbers the sections of a page that are apart, in their order.
+/// Numbers the sections of a page beside its front, in their order.
 struct SectionCounter {
     next: usize,
     wanted: Vec<WantedSection>,
@@ -83,16 +85,18 @@ impl SectionCounter {
 }
 
 impl<'a> PartialPage<'a> {
-    /// Reads the front of a page as a page of `address` that commit `seq` wrote, and what is wanted of it.
+    /// Reads the row of a front as that of a page of `address` that commit `seq` wrote, and what is wanted of it.
     pub(crate) fn decode_front(
         address: PageAddress,
         seq: i64,
         header: &PageHeader,
-        front: &'a [u8],
+        row: &'a [u8],
         wanted: WantedColumns<'_>,
     ) -> Result<PartialPage<'a>, PageError> {
+        let SplitRow { front, near } = split_row(row);
         check_front(header, front, address.stored_checksum(header, seq))?;
-        PartialPage::of(header, PageFrame::open_front(header, front)?, wanted)
+        let page = PartialPage::of(header, PageFrame::open_front(header, front)?, wanted)?;
+        Ok(PartialPage { near, ..page })
     }
 
     /// The same of the sections that were read.
@@ -132,12 +136,20 @@ impl<'a> PartialPage<'a> {
         frame.strings = text;
         let ends = (header.first, header.last);
         let wanted = sections.wanted;
-        Ok(PartialPage { frame, ends, encoded_keys, levels, columns, owners, column_ranges, wanted, limits })
+        let near = Vec::new();
+        Ok(PartialPage { frame, ends, encoded_keys, levels, columns, owners, column_ranges, wanted, limits, near })
     }
 
-    /// The sections that are wanted, by their numbers.
-    pub(crate) fn wanted(&self) -> Vec<usize> {
-        self.wanted.iter().map(|wanted| wanted.section).collect()
+    /// Reads the sections that are wanted and in the row of the front. Returns the numbers of the others.
+    pub(crate) fn read_near(&mut self) -> Result<Vec<usize>, PageError> {
+        let mut others = Vec::new();
+        for WantedSection { section, .. } in &self.wanted {
+            match self.near.get(*section).copied().flatten() {
+                Some(bytes) => self.frame.read_apart(*section, bytes)?,
+                None => others.push(*section),
+            }
+        }
+        Ok(others)
     }
 
     /// Adds a section.

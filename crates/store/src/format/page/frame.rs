@@ -2,20 +2,20 @@
 
 use super::bits::{ByteReader, PADDING};
 use super::section_cursor::SectionRanges;
-use super::sections::APART_MAX;
+use super::sections::{APART_MAX, is_near};
 use super::{CODEC_STORED, CODEC_ZSTD, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A section that is apart, as the front knows it.
+/// A section of its own, as the front knows it.
 #[derive(Clone, Copy, Debug)]
 struct ApartSection {
     length: usize,
     checksum: u64,
 }
 
-/// The sections of a front that are apart, in their order, at the beginning of the front.
+/// The sections beside a front, in their order, at the beginning of the front.
 fn read_directory(reader: &mut ByteReader<'_>) -> Result<Vec<ApartSection>, PageError> {
     let count = reader.count(APART_MAX)?;
     let mut directory = Vec::with_capacity(count);
@@ -29,7 +29,7 @@ fn read_directory(reader: &mut ByteReader<'_>) -> Result<Vec<ApartSection>, Page
 /// A body, taken apart.
 pub(super) struct SplitBody<'a> {
     pub(super) front: &'a [u8],
-    /// What is apart, with the checksums that the front has.
+    /// The sections beside the front, in their order, with the checksums that the front has.
     pub(super) apart: Vec<(u64, &'a [u8])>,
 }
 
@@ -37,17 +37,48 @@ pub(super) struct SplitBody<'a> {
 pub(super) fn split(body: &[u8]) -> SplitBody<'_> {
     let whole = SplitBody { front: body, apart: Vec::new() };
     let Ok(directory) = read_directory(&mut ByteReader::new(body)) else { return whole };
-    let length = directory.iter().fold(0usize, |sum, section| sum.saturating_add(section.length));
-    let Some((front, mut rest)) = body.len().checked_sub(length).and_then(|front| body.split_at_checked(front)) else {
-        return whole;
-    };
-    let mut apart = Vec::with_capacity(directory.len());
-    for ApartSection { length, checksum } in directory {
-        let (section, behind) = rest.split_at(length);
-        apart.push((checksum, section));
-        rest = behind;
+    let Some((front, mut rest)) = split_end(body, &directory, |_| true) else { return whole };
+    let mut apart: Vec<(u64, &[u8])> = directory.iter().map(|section| (section.checksum, &body[..0])).collect();
+    for takes_near in [true, false] {
+        for ((_, bytes), section) in apart.iter_mut().zip(&directory) {
+            if is_near(section.length) == takes_near {
+                (*bytes, rest) = rest.split_at(section.length);
+            }
+        }
     }
     SplitBody { front, apart }
+}
+
+/// Takes some of the sections of a directory off the end of bytes.
+fn split_end<'b>(
+    bytes: &'b [u8],
+    directory: &[ApartSection],
+    is_taken: impl Fn(usize) -> bool,
+) -> Option<(&'b [u8], &'b [u8])> {
+    let lengths = directory.iter().map(|section| section.length).filter(|length| is_taken(*length));
+    let length = lengths.fold(0usize, usize::saturating_add);
+    bytes.len().checked_sub(length).and_then(|front| bytes.split_at_checked(front))
+}
+
+/// The row of a front, taken apart.
+pub(super) struct SplitRow<'a> {
+    pub(super) front: &'a [u8],
+    /// For each section beside the front its bytes, if it is in the row.
+    pub(super) near: Vec<Option<&'a [u8]>>,
+}
+
+/// Takes the row of a front apart. Any bytes have a front.
+pub(super) fn split_row(row: &[u8]) -> SplitRow<'_> {
+    let whole = SplitRow { front: row, near: Vec::new() };
+    let Ok(directory) = read_directory(&mut ByteReader::new(row)) else { return whole };
+    let Some((front, mut rest)) = split_end(row, &directory, is_near) else { return whole };
+    let mut take = |length: usize| {
+        let (section, behind) = rest.split_at(length);
+        rest = behind;
+        section
+    };
+    let near = directory.iter().map(|section| is_near(section.length).then(|| take(section.length))).collect();
+    SplitRow { front, near }
 }
 
 /// Fails if a byte of the body is another one than when its header was made.
@@ -83,7 +114,7 @@ pub(super) struct PageFrame<'a> {
     pub(super) strings: Vec<u8>,
     pub(super) meta: Cow<'a, [u8]>,
     pub(super) front: SectionRanges,
-    /// The sections that are apart; `None` for one that was not read.
+    /// The sections beside it; `None` for one that was not read.
     pub(super) apart: Vec<Option<SectionRanges>>,
     directory: Vec<ApartSection>,
 }
@@ -126,7 +157,7 @@ impl<'a> PageFrame<'a> {
         Ok(frame)
     }
 
-    /// Adds a section that is apart, if its bytes are those that the front knows.
+    /// Adds a section, if its bytes are those that the front knows.
     pub(super) fn read_apart(&mut self, number: usize, bytes: &[u8]) -> Result<(), PageError> {
         let known = self.directory.get(number).filter(|known| known.length == bytes.len());
         let known = known.ok_or(PageError::Damaged("a section has another length"))?;

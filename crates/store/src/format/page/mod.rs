@@ -6,10 +6,12 @@
 //! keeps headers as columns of a table of their own.
 //!
 //! ```text
-//! body     := front | apart*                     each a row of a table of its own: a question reads what it needs
+//! body     := front | near* | apart*              front and near* are one row of a table, each apart is another: a question reads
+//!                                                 what it needs
 //! front    := directory | section                 with the meta of a page; the codec is in the header
-//! directory := count varint | [length varint | checksum u64] *count         what is apart, in its order
-//! apart    := codec u8 | section                  of the keys, or of one column
+//! directory := count varint | [length varint | checksum u64] *count         the sections beside the front, in their order
+//! near     := codec u8 | section                  of the keys, or of one column: of less than 8 KiB
+//! apart    := codec u8 | section                  the same: of 8 KiB or more
 //! section  := packed length varint | wide length varint | strings length varint | meta length varint
 //!             | packed | wide | frame
 //! frame    := strings | meta                 codec 1: as they are        codec 2: one zstd frame
@@ -197,10 +199,13 @@ impl EncodedPage {
         size_of::<EncodedPage>() + self.header.levels.len() + self.body.len() + words + counts
     }
 
-    /// The front of the body, and the sections that are apart.
-    pub(crate) fn front_and_apart(&self) -> (&[u8], impl Iterator<Item = &[u8]>) {
-        let frame::SplitBody { front, apart } = frame::split(&self.body);
-        (front, apart.into_iter().map(|(_, section)| section))
+    /// The row of the front, and those of sections, with their numbers among all sections.
+    pub(crate) fn rows<'p>(&'p self) -> (&'p [u8], impl Iterator<Item = (usize, &'p [u8])>) {
+        let sections = frame::split(&self.body).apart.into_iter().map(|(_, section)| section);
+        let apart: Vec<(usize, &'p [u8])> =
+            sections.enumerate().filter(|(_, section)| !sections::is_near(section.len())).collect();
+        let length: usize = apart.iter().map(|(_, section)| section.len()).sum();
+        (&self.body[..self.body.len() - length], apart.into_iter())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sections of a page while it is built: those of its front, and those of columns that are apart.
+//! The sections of a page while it is built: that of its front, and those of columns that have one of their own.
 
 use super::bits::put_varint;
 use super::words::WordGatherer;
@@ -7,11 +7,19 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
 const FRAME_COMPRESSED_MIN: usize = 512;
-/// Fewer bytes are not apart. The row of a table leaves some hundred bytes of SQLite's pages unused, and whoever reads whole
-/// pages pays for each.
-const APART_BYTES_MIN: usize = 8 << 10;
-/// Sections that a page has apart at most.
+/// A column with as many bytes of text has a section of its own: to decompress them is most of what a question for other columns
+/// would cost. A frame of less would cost more than it saves, and whoever reads whole pages pays for each.
+const OWN_TEXT_MIN: usize = 4 << 10;
+/// So has a column with as many bytes, if they are not text: a question for other columns does not read them, because such a section
+/// is a row of its own. A smaller section is behind the front, since a row leaves some hundred bytes of SQLite's pages unused.
+const ROW_BYTES_MIN: usize = 8 << 10;
+/// Sections that a page has beside its front at most.
 pub(crate) const APART_MAX: usize = 1024;
+
+/// Whether a section of its own, of this many bytes, is behind the front, in its row.
+pub(super) fn is_near(length: usize) -> bool {
+    length < ROW_BYTES_MIN
+}
 
 /// The sections of a page while it is built.
 #[derive(Default)]
@@ -26,7 +34,7 @@ pub(super) struct Sections {
     pub(super) meta: Vec<u8>,
     /// The words of the texts that are written.
     pub(super) words: WordGatherer,
-    /// What is apart, one after the other.
+    /// Sections of columns, one after the other.
     apart: Vec<u8>,
     /// The length and the checksum of each.
     directory: Vec<(usize, u64)>,
@@ -89,18 +97,19 @@ impl Sections {
         self.meta.truncate(to.meta);
     }
 
-    /// Puts what was written since `from` apart, if that is worthwhile. Returns whether it did.
+    /// Makes a section of its own of what was written since `from`, if that is worthwhile. Returns whether it did.
     pub(super) fn close_apart(&mut self, from: &SectionsMark) -> bool {
         let numbers = self.packed.len() - from.packed + self.wide.len() - from.wide;
         let (strings, meta) = (self.strings.len() - from.strings, self.meta.len() - from.meta);
-        if numbers + strings + meta < APART_BYTES_MIN || self.directory.len() == APART_MAX {
+        let has_text = strings + meta >= OWN_TEXT_MIN;
+        if !has_text && numbers + strings + meta < ROW_BYTES_MIN || self.directory.len() == APART_MAX {
             return false;
         }
         self.strings.extend_from_slice(&self.meta[from.meta..]);
         let text = &self.strings[from.strings..];
         let codec = self.frames.compress(text);
         let frame = if codec == CODEC_ZSTD { &self.frames.frame } else { text };
-        let is_apart = numbers + frame.len() >= APART_BYTES_MIN;
+        let is_apart = has_text || numbers + frame.len() >= ROW_BYTES_MIN;
         if is_apart {
             let (packed, wide) = (&self.packed[from.packed..], &self.wide[from.wide..]);
             let start = self.apart.len();
@@ -149,7 +158,15 @@ impl Sections {
         }
         put_section(&mut body, (&self.packed, &self.wide), (strings, meta), frame);
         let front = body.len();
-        body.extend_from_slice(&self.apart);
+        for puts_near in [true, false] {
+            let mut start = 0;
+            for (length, _) in &self.directory {
+                if is_near(*length) == puts_near {
+                    body.extend_from_slice(&self.apart[start..start + length]);
+                }
+                start += length;
+            }
+        }
         ClosedBody { body, front, codec, text_bytes: strings + meta + self.apart_text }
     }
 }

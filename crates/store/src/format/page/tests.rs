@@ -303,12 +303,14 @@ proptest! {
         for encoded in build(&batches).pages {
             let EncodedPage { header, body, .. } = &encoded;
             let stored = PageHeader { checksum: address().stored_checksum(header, 7), ..header.clone() };
-            let (front, apart) = encoded.front_and_apart();
-            let apart: Vec<&[u8]> = apart.collect();
+            let (row, apart) = encoded.rows();
+            let apart: BTreeMap<usize, &[u8]> = apart.collect();
+            let front_of = |row| PartialPage::decode_front(address(), 7, &stored, row, WantedColumns { keys: true, columns: &|_, _| true });
             let whole = Page::decode(header, body).expect("whole");
             let alone = |needs: &dyn Fn(&str, PropertyKind) -> bool| {
-                let mut page = PartialPage::decode_front(address(), 7, &stored, front, WantedColumns { keys: false, columns: needs }).expect("a front");
-                page.wanted().into_iter().for_each(|section| page.read(section, apart[section]).expect("a section"));
+                let mut page = PartialPage::decode_front(address(), 7, &stored, row, WantedColumns { keys: false, columns: needs }).expect("a front");
+                let others = page.read_near().expect("the sections of the row");
+                others.into_iter().for_each(|section| page.read(section, apart[&section]).expect("a section"));
                 page.finish().expect("a page")
             };
             for (number, column) in whole.columns().enumerate() {
@@ -324,7 +326,8 @@ proptest! {
             prop_assert_eq!(page.width(), whole.width());
             prop_assert!(page.is_front() || page.columns().all(|column| !column.is_missing()));
             prop_assert!(page.is_front() || page.keys() == whole.keys());
-            if apart.is_empty() {
+            let front = super::frame::split(body).front;
+            if front.len() == body.len() {
                 continue;
             }
             prop_assert!(Page::decode(header, front).is_err());
@@ -333,15 +336,21 @@ proptest! {
             changed[place] ^= flip;
             let is_refused = matches!(Page::decode(header, &changed), Err(PageError::Checksum { .. }));
             prop_assert!(is_refused);
-            let mut page = PartialPage::decode_front(address(), 7, &stored, front, WantedColumns { keys: true, columns: &|_, _| true }).expect("a front");
-            for section in page.wanted() {
-                let bytes = apart[section];
+            if place < row.len() {
+                prop_assert!(front_of(&changed[..row.len()]).expect("a front").read_near().is_err());
+            }
+            prop_assert!(row.len() == front.len() || front_of(&row[..row.len() - 1]).is_err());
+            let mut page = front_of(row).expect("a front");
+            let others = page.read_near().expect("the sections of the row");
+            prop_assert_eq!(&others, &apart.keys().copied().collect::<Vec<_>>());
+            for section in &others {
+                let (section, bytes) = (*section, apart[section]);
                 prop_assert!(page.read(section, &bytes[1..]).is_err());
                 let mut changed = bytes.to_vec();
                 changed[at.index(bytes.len())] ^= flip;
                 prop_assert!(page.read(section, &changed).is_err());
             }
-            prop_assert!(page.wanted().is_empty() || page.finish().is_err());
+            prop_assert!(others.is_empty() || page.finish().is_err());
         }
     }
 
