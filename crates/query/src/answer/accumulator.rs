@@ -19,7 +19,7 @@ use foldhash::quality::FixedState;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The state of one function in one group.
 #[derive(Clone, Debug)]
@@ -52,6 +52,13 @@ pub struct ChosenValue {
     /// The place of its record among all; `None` for a row of a pipe.
     place: Option<(RowKey, Arc<str>)>,
     value: OwnedValue,
+}
+
+impl ChosenValue {
+    /// About its memory.
+    fn bytes(&self) -> usize {
+        64 + value_bytes(&self.by) + value_bytes(&self.value)
+    }
 }
 
 /// Passes each field of a record to a function.
@@ -317,12 +324,26 @@ impl Accumulator {
                 *are &= also;
                 return sketch.bytes().saturating_sub(before);
             }
-            (Accumulator::Values(list), Accumulator::Values(more)) => list.extend(more),
-            (Accumulator::UniqValues(texts), Accumulator::UniqValues(more)) => texts.extend(more),
+            (Accumulator::Values(list), Accumulator::Values(more)) => {
+                let before = list.len();
+                list.extend(more);
+                return list[before..].iter().map(|value| 32 + value_bytes(value)).sum();
+            }
+            (Accumulator::UniqValues(texts), Accumulator::UniqValues(more)) => {
+                let mut bytes = 0;
+                for text in more {
+                    let length = text.0.len();
+                    bytes += if texts.insert(text) { 64 + length } else { 0 };
+                }
+                return bytes;
+            }
             (Accumulator::Chosen(chosen), Accumulator::Chosen(Some(other))) => {
                 let place = other.place.as_ref().map(|(key, partition)| (*key, partition));
                 if is_better(chosen, function, other.by.as_property(), place) {
+                    let before = chosen.as_ref().map_or(0, ChosenValue::bytes);
+                    let bytes = other.bytes();
                     *chosen = Some(other);
+                    return bytes.saturating_sub(before);
                 }
             }
             _ => {}
@@ -346,7 +367,7 @@ impl Accumulator {
             Accumulator::Quantile(sketch, _) => 128 + sketch.bytes(),
             Accumulator::Values(values) => values.iter().map(|value| 32 + value_bytes(value)).sum(),
             Accumulator::UniqValues(texts) => texts.iter().map(|text| 64 + text.0.len()).sum(),
-            Accumulator::Chosen(chosen) => chosen.as_ref().map_or(0, |chosen| 64 + value_bytes(&chosen.value)),
+            Accumulator::Chosen(chosen) => chosen.as_ref().map_or(0, ChosenValue::bytes),
         }
     }
 
@@ -541,13 +562,13 @@ fn choose(
     place: Option<RecordPlace<'_>>,
     each_field: EachField<'_>,
 ) -> usize {
+    static TIME: LazyLock<FieldName> = LazyLock::new(|| FieldName::new("time"));
     let Aggregate { fields, function, .. } = aggregate;
     let function = *function;
-    let time = FieldName::new("time");
     let by = match function {
         Function::RowMin | Function::RowMax => fields.first(),
         Function::Any | Function::RowAny => None,
-        _ => Some(&time),
+        _ => Some(&*TIME),
     };
     let by = match by {
         Some(by) => match row.field(by).filter(|value| !is_empty(Some(*value)) && !is_nan(*value)) {
@@ -583,8 +604,9 @@ fn choose(
             OwnedValue::String(serde_json::Value::Object(object).to_string())
         }
     };
-    let bytes = 64 + value_bytes(&value);
     let place = place.map(|(key, partition)| (key, partition.clone()));
-    *chosen = Some(ChosenValue { by: by.into(), place, value });
-    bytes
+    let better = ChosenValue { by: by.into(), place, value };
+    let more = better.bytes().saturating_sub(chosen.as_ref().map_or(0, ChosenValue::bytes));
+    *chosen = Some(better);
+    more
 }

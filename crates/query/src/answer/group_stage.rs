@@ -380,15 +380,16 @@ impl<'q> GroupStage<'q> {
         let runs = std::mem::take(&mut self.runs);
         let stage = &*self;
         if !stage.is_ordered && limit == usize::MAX {
-            if let Some(gathered) = gathered {
-                return Ok(stage.pass_gathered(&names, gathered, next));
-            }
-            let first = stage.first.as_ref().map(|(order, wanted)| FirstGroups { wanted: *wanted, order });
             // The texts that lists become are charged row by row.
             let has_lists =
                 stage.aggregates.iter().any(|of| matches!(of.function, Function::Values | Function::UniqValues));
+            let gathered = match gathered {
+                Some(gathered) if !has_lists => return Ok(stage.pass_gathered(&names, gathered, next)),
+                gathered => gathered,
+            };
+            let first = stage.first.as_ref().map(|(order, wanted)| FirstGroups { wanted: *wanted, order });
             let mut waiting = Vec::new();
-            let flow = stage.each_group(None, runs, first, &mut |group| {
+            let flow = stage.each_group(gathered, runs, first, &mut |group| {
                 if has_lists {
                     return Ok(stage.pass_row(&names, group, 0, next)?);
                 }

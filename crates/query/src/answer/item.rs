@@ -163,6 +163,27 @@ impl AnswerRow {
         self.columns.iter().find(|(known, _)| **known == *name).and_then(|(_, value)| value.as_ref())
     }
 
+    /// Begins the row anew with these columns. What other columns it has stay, and none has a value.
+    pub(super) fn restart(&mut self, names: &[Arc<str>]) {
+        let is_alike = self.columns.len() >= names.len()
+            && names.iter().zip(&self.columns).all(|(name, (known, _))| Arc::ptr_eq(name, known));
+        self.origin = None;
+        match is_alike {
+            true => self.columns.iter_mut().for_each(|(_, value)| *value = None),
+            false => self.columns = names.iter().map(|name| (name.clone(), None)).collect(),
+        }
+    }
+
+    /// Puts a value into the column at a place.
+    pub(super) fn put(&mut self, at: usize, value: Option<OwnedValue>) {
+        self.columns[at].1 = value;
+    }
+
+    /// Puts a value into the column at a place that has none.
+    pub(super) fn put_if_absent(&mut self, at: usize, value: impl FnOnce() -> OwnedValue) {
+        self.columns[at].1.get_or_insert_with(value);
+    }
+
     /// Adds a column, whose name must be new.
     pub fn push(&mut self, name: Arc<str>, value: Option<OwnedValue>) {
         self.columns.push((name, value));

@@ -20,8 +20,8 @@ use crate::filter::Filter;
 use crate::record::StoredRecord;
 use crate::select::{Selection, records_by_rows};
 use crate::tables::TableError;
-use daytable_logsql::query::{Aggregate, GroupField};
-use daytable_logsql::{Column, Pipe, Predicate};
+use daytable_logsql::query::{Aggregate, Function, GroupField};
+use daytable_logsql::{Column, FieldName, Pipe, Predicate};
 use daytable_model::time::Ticks;
 use daytable_platform::budget::OverBudget;
 use daytable_platform::lock;
@@ -114,6 +114,12 @@ impl GroupQuestion {
         now: Ticks,
     ) -> Option<GroupQuestion> {
         if by.iter().any(|by| by.field.column() == Column::Line) || !aggregates.iter().all(is_columnar) {
+            return None;
+        }
+        let time = FieldName::new("time");
+        let is_by_time = aggregates.iter().any(|of| matches!(of.function, Function::First | Function::Last));
+        if is_by_time && pipes.iter().any(|pipe| pipe.effect().may_change(&time)) {
+            // They choose by the time that a row shows.
             return None;
         }
         let uses = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
@@ -234,7 +240,10 @@ pub(in crate::answer) fn aggregate_records(
                 }
                 match &mut gathered {
                     Some(gathered) => gathered.merge(&mut state),
-                    None => gathered = Some(state),
+                    None => {
+                        state.forget_computed();
+                        gathered = Some(state);
+                    }
                 }
                 memory.release(charged);
                 // What the thread had is passed on, but for the groups.
@@ -312,6 +321,7 @@ pub(in crate::answer) fn collect_sorted(
                     let _ = each(record.into_record());
                 }
                 held += state.bytes;
+                memory.release(state.remembered);
                 rows.append(&mut state.rows);
             }
             question.truncate(&mut rows);

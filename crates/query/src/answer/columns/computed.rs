@@ -14,17 +14,20 @@
 //! A *slice* is what of the pipes a column needs that they make, or a filter among them: fewer columns have fewer
 //! combinations. Columns that no pipe changes are read as they are.
 //!
-//! A thread remembers combinations from batch to batch, up to some memory, and then begins anew. Where `math` is
-//! all there is, nothing is remembered: numbers are computed from [numbers](super::number_pipes).
+//! A thread remembers combinations from batch to batch, up to some memory. Rows with other ones are computed one by one. If those are
+//! most, as where texts do not come again, nothing is remembered for a while, and then it is tried anew. Where `math` is all there
+//! is, nothing is remembered either: numbers are computed from [numbers](super::number_pipes).
 
-use super::computed_rows::{ComputedRows, Outcomes};
-use super::group_step::GroupStep;
+use super::combinations::Combinations;
+use super::computed_rows::{ComputedRows, MadeValues, UNKNOWN};
 use super::number_pipes::NumberPipes;
 use super::number_rows::NumberRows;
-use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
+use super::row_columns::RowColumns;
+use super::value_numbers::NO_NUMBER;
 use super::values::Values;
 use crate::answer::item::AnswerRow;
 use crate::answer::row_pipes::{RowPipe, refused_text};
+use crate::answer::threads::threads;
 use crate::entity::OwnedValue;
 use daytable_logsql::effect::{KeptColumns, PipeEffect, RowFlow, fields_of, may_be_same};
 use daytable_logsql::query::{Aggregate, FieldPattern};
@@ -36,8 +39,15 @@ use daytable_store::{ColumnBatch, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Memory of the combinations that a thread remembers of a slice: some sixty bytes each, and their values.
-const REMEMBERED_BYTES: usize = 12 << 20;
+/// Memory of the combinations that all threads remember of a slice: some forty bytes each, and what was made of them. Tests have little,
+/// so that their few rows meet all that may happen.
+const REMEMBERED_BYTES: usize = if cfg!(test) { 64 << 10 } else { 24 << 20 };
+/// Rows after which it is seen how many of them had a combination that was known.
+const TRIED_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
+/// Rows for which nothing is remembered, if these were few.
+const LEFT_ALONE_ROWS: usize = if cfg!(test) { 1 << 7 } else { 1 << 20 };
+/// Bytes of texts that pipes may make of a batch at once: rows for which there is no room come later.
+const MADE_AT_ONCE_BYTES: usize = if cfg!(test) { 2 << 10 } else { 8 << 20 };
 
 /// The pipes in front of a pipe that needs all records, each of which looks at one record at a time.
 #[derive(Default)]
@@ -76,13 +86,57 @@ pub(super) struct ComputedState {
 /// What a thread remembers of a slice.
 #[derive(Default)]
 struct SliceState {
-    inputs: Vec<ValueNumbers>,
-    steps: Vec<GroupStep>,
-    /// What became of each combination, once it is known. A batch holds it as long as its rows are looked at.
-    outcomes: Arc<Outcomes>,
+    /// The combinations that it met, with what became of them.
+    known: Combinations,
+    /// What the pipes made. A batch holds it as long as its rows are looked at.
+    made: Arc<MadeValues>,
     /// The names of the columns that are read, as columns of a row. Threads that shared them would wait for each other.
     names: Vec<Arc<str>>,
-    bytes: usize,
+    /// The row of a combination: the next one has its columns.
+    row: AnswerRow,
+    met: MetRows,
+}
+
+/// How often rows have a combination that is known, once there is no room for others.
+#[derive(Default)]
+struct MetRows {
+    rows: usize,
+    /// Those with another one.
+    others: usize,
+    /// Rows for which nothing is remembered.
+    left_alone: usize,
+}
+
+impl MetRows {
+    /// Whether combinations are looked for among those that are known.
+    fn is_worthwhile(&self) -> bool {
+        self.left_alone == 0
+    }
+
+    /// Counts rows, and those whose combination is not known.
+    fn count(&mut self, rows: usize, others: usize) {
+        self.rows += rows;
+        self.others += others;
+        if self.rows < TRIED_ROWS {
+            return;
+        }
+        if self.others > self.rows / 4 * 3 {
+            self.left_alone = LEFT_ALONE_ROWS;
+        }
+        (self.rows, self.others) = (0, 0);
+    }
+
+    /// Counts rows for which nothing was looked for.
+    fn leave_alone(&mut self, rows: usize) {
+        self.left_alone = self.left_alone.saturating_sub(rows);
+    }
+}
+
+impl SliceState {
+    /// An estimate of the memory.
+    fn bytes(&self) -> usize {
+        self.known.bytes() + self.made.bytes()
+    }
 }
 
 /// What all slices compute for the rows of a batch.
@@ -232,22 +286,45 @@ impl ComputedColumns {
         }
     }
 
-    /// Removes the rows that a filter drops, and computes the columns of the others.
+    /// Forgets what a thread remembers.
+    pub(super) fn forget(&self, state: &mut ComputedState) {
+        let conditions =
+            self.conditions.iter().zip(&mut state.conditions).filter_map(|(of, state)| Some((of.as_ref()?, state)));
+        let columns = self.columns.iter().zip(&mut state.columns);
+        for (slice, state) in self.filters.iter().zip(&mut state.filters).chain(columns).chain(conditions) {
+            slice.restart(state);
+        }
+    }
+
+    /// Removes the rows that a filter drops.
+    pub(super) fn filter(
+        &self,
+        state: &mut ComputedState,
+        batch: &ColumnBatch,
+        table: &Arc<str>,
+        rows: &mut RowSet,
+    ) -> Result<(), ComputeError> {
+        let slices = self.filters.iter().zip(&mut state.filters);
+        slices.into_iter().try_for_each(|(slice, state)| slice.filter(state, batch, table, rows))
+    }
+
+    /// Computes the columns of rows that the filters passed on. Removes those for which there is no room now, and returns them: they are
+    /// to be computed once nobody looks at the others any more.
     pub(super) fn compute(
         &self,
         state: &mut ComputedState,
         batch: &ColumnBatch,
         table: &Arc<str>,
         rows: &mut RowSet,
-    ) -> Result<ComputedBatch, ComputeError> {
-        for (slice, state) in self.filters.iter().zip(&mut state.filters) {
-            slice.compute(state, batch, table, rows)?.drop_from(rows);
+    ) -> Result<(ComputedBatch, RowSet), ComputeError> {
+        let (mut computed, mut later) = (Vec::with_capacity(self.columns.len()), RowSet::none(batch.len()));
+        for (slice, state) in self.columns.iter().zip(&mut state.columns) {
+            let (of_slice, left) = slice.compute(state, batch, table, rows)?;
+            computed.push(of_slice);
+            later.add(&left);
         }
-        let slices = self.columns.iter().zip(&mut state.columns);
-        slices
-            .map(|(slice, state)| slice.compute(state, batch, table, rows))
-            .collect::<Result<_, _>>()
-            .map(ComputedBatch)
+        rows.subtract(&later);
+        Ok((ComputedBatch(computed), later))
     }
 
     /// The rows that satisfy the condition of a function; `None` if it looks at nothing that is computed.
@@ -261,7 +338,7 @@ impl ComputedColumns {
     ) -> Result<Option<RowSet>, ComputeError> {
         let Some(Some(slice)) = self.conditions.get(aggregate) else { return Ok(None) };
         let mut chosen = rows.clone();
-        slice.compute(&mut state.conditions[aggregate], batch, table, rows)?.drop_from(&mut chosen);
+        slice.filter(&mut state.conditions[aggregate], batch, table, &mut chosen)?;
         Ok(Some(chosen))
     }
 
@@ -285,7 +362,7 @@ impl ComputedColumns {
 impl ComputedState {
     /// An estimate of the memory.
     pub(super) fn bytes(&self) -> usize {
-        self.filters.iter().chain(&self.columns).chain(&self.conditions).map(|state| state.bytes).sum()
+        self.filters.iter().chain(&self.columns).chain(&self.conditions).map(SliceState::bytes).sum()
     }
 }
 
@@ -393,99 +470,200 @@ impl Slice {
     /// The state of a thread that remembers nothing, which it became for the `round`-th time.
     fn start(&self, round: u64) -> SliceState {
         SliceState {
-            inputs: self.inputs.iter().map(|_| ValueNumbers::exact()).collect(),
-            steps: self.inputs.iter().map(|_| GroupStep::default()).collect(),
-            outcomes: Arc::new(Outcomes::new(self.outputs.len(), round)),
+            known: Combinations::new(self.inputs.len(), self.outputs.len()),
+            made: Arc::new(MadeValues::new(self.outputs.len(), round)),
             names: self.inputs.iter().map(|name| name.written().into()).collect(),
-            bytes: 0,
+            row: AnswerRow::default(),
+            met: MetRows::default(),
         }
     }
 
-    /// Computes what becomes of some rows.
+    /// Forgets what a thread remembers, but not how much that helped.
+    fn restart(&self, state: &mut SliceState) {
+        let met = std::mem::take(&mut state.met);
+        *state = SliceState { met, ..self.start(state.made.round + 1) };
+    }
+
+    /// Removes the rows that the pipes drop.
+    fn filter(
+        &self,
+        state: &mut SliceState,
+        batch: &ColumnBatch,
+        table: &Arc<str>,
+        rows: &mut RowSet,
+    ) -> Result<(), ComputeError> {
+        let mut later = rows.clone();
+        while !later.is_empty() {
+            let (computed, left) = self.compute(state, batch, table, &later)?;
+            computed.drop_from(rows);
+            later = left;
+        }
+        Ok(())
+    }
+
+    /// Computes what becomes of some rows. Returns those for which there was no room, which nothing is known of.
     fn compute(
         &self,
         state: &mut SliceState,
         batch: &ColumnBatch,
         table: &Arc<str>,
         rows: &RowSet,
-    ) -> Result<SliceRows, ComputeError> {
+    ) -> Result<(SliceRows, RowSet), ComputeError> {
+        let mut later = RowSet::none(batch.len());
         let pipes = match &self.pipes {
-            SlicePipes::Numbers(numbers) => return Ok(SliceRows::Numbers(numbers.compute(batch, table, rows)?)),
+            SlicePipes::Numbers(numbers) => {
+                return Ok((SliceRows::Numbers(numbers.compute(batch, table, rows)?), later));
+            }
             SlicePipes::Combinations(pipes) => pipes,
         };
         // Nobody looks at the rows of the batch before any more, so it holds nothing.
-        if state.bytes > REMEMBERED_BYTES || Arc::get_mut(&mut state.outcomes).is_none() {
-            *state = self.start(state.outcomes.round + 1);
+        let remembered_max = REMEMBERED_BYTES / threads();
+        if state.made.bytes() > remembered_max / 2 || Arc::get_mut(&mut state.made).is_none() {
+            self.restart(state);
         }
-        let mut combinations = vec![0u32; batch.len()];
-        let mut numbers = vec![ABSENT; batch.len()];
-        for (at, input) in self.inputs.iter().enumerate() {
-            numbers.fill(ABSENT);
-            let values = Values::of(input, batch, table)?;
-            values.each_number(batch, rows, &mut state.inputs[at], None, |row, number| numbers[row] = number)?;
-            let step = &mut state.steps[at];
-            let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
-            rows.for_each(|row| {
-                let (parent, value) = (combinations[row], numbers[row]);
-                if (parent, value) != (last.0, last.1) {
-                    let is_none = parent == NO_NUMBER || value == NO_NUMBER;
-                    last = (parent, value, if is_none { NO_NUMBER } else { step.group(parent, value, true) });
-                }
-                combinations[row] = last.2;
-            });
+        if state.known.bytes() + state.made.bytes() > remembered_max {
+            state.known.freeze();
         }
-        for row in rows.iter() {
-            match combinations[row] {
-                NO_NUMBER => return Err(too_many()),
-                known if state.outcomes.is_known(known) => {}
-                new => self.learn(pipes, state, new)?,
+        let values: Vec<Values<'_>> =
+            self.inputs.iter().map(|input| Values::of(input, batch, table)).collect::<Result<_, _>>()?;
+        let SliceState { known, made, names, row, met } = state;
+        let Some(made) = Arc::get_mut(made) else { return Err(too_many()) };
+        let mut numbers = vec![UNKNOWN; batch.len() * made.width()];
+        let room = MADE_AT_ONCE_BYTES;
+        let mut maker = Maker { slice: self, pipes, names, row, made, numbers: &mut numbers, room: Some(room) };
+        if met.is_worthwhile() {
+            let unknown = maker.add_known(known, &values, batch, rows)?;
+            if !unknown.is_empty() {
+                maker.add_alone(&values, batch, &unknown)?;
             }
-        }
-        state.bytes = state.outcomes.bytes()
-            + state.inputs.iter().map(ValueNumbers::bytes).sum::<usize>()
-            + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
-        Ok(SliceRows::Combinations(ComputedRows::new(combinations, state.outcomes.clone())))
-    }
-
-    /// Computes what becomes of a combination.
-    fn learn(&self, pipes: &[RowPipe], state: &mut SliceState, combination: u32) -> Result<(), ComputeError> {
-        let row = self.computed(pipes, state, combination as usize).map_err(ComputeError::Refused)?;
-        let values = row.as_ref().map(|row| self.outputs.iter().map(|name| row.field(name)));
-        let is_kept = Arc::get_mut(&mut state.outcomes).is_some_and(|outcomes| outcomes.set(combination, values));
-        if is_kept { Ok(()) } else { Err(too_many()) }
-    }
-
-    /// The row that the pipes make of a combination of values; `None` if they drop it.
-    fn computed(
-        &self,
-        pipes: &[RowPipe],
-        state: &SliceState,
-        combination: usize,
-    ) -> Result<Option<AnswerRow>, TextRefusal> {
-        let mut values = Vec::with_capacity(self.inputs.len());
-        let mut number = combination;
-        for (step, known) in state.steps.iter().zip(&state.inputs).rev() {
-            let (parent, value) = step.parts(number);
-            values.push(known.value(value));
-            number = parent as usize;
-        }
-        let mut row = AnswerRow::default();
-        for ((name, input), value) in state.names.iter().zip(&self.inputs).zip(values.into_iter().rev()) {
-            // A record without a message or a source has an empty one.
-            let is_always = matches!(input.column(), Column::Message | Column::Source);
-            let empty = is_always.then(|| OwnedValue::String(String::new()));
-            row.push(name.clone(), value.or(empty));
-        }
-        for pipe in pipes {
-            if !pipe.apply(&mut row, &|| true)? {
-                return Ok(None);
+            if known.is_frozen() {
+                met.count(rows.count(), unknown.count());
             }
+            if !met.is_worthwhile() {
+                *known = Combinations::new(self.inputs.len(), self.outputs.len());
+            }
+        } else {
+            maker.add_alone(&values, batch, rows)?;
+            met.leave_alone(rows.count());
         }
-        Ok(Some(row))
+        if maker.room.is_none() {
+            let width = maker.made.width();
+            rows.iter().filter(|row| maker.numbers[row * width] == UNKNOWN).for_each(|row| later.insert(row));
+        }
+        Ok((SliceRows::Combinations(ComputedRows::new(numbers, state.made.clone())), later))
     }
 }
 
-/// A batch has more combinations of values than there can be numbers.
+/// Applies the pipes of a slice to the rows of a batch.
+struct Maker<'s> {
+    slice: &'s Slice,
+    pipes: &'s [RowPipe],
+    names: &'s [Arc<str>],
+    row: &'s mut AnswerRow,
+    made: &'s mut MadeValues,
+    /// What stands for what the pipes make of each row.
+    numbers: &'s mut [u32],
+    /// Bytes of texts that may still be made; `None` once there were too many.
+    room: Option<usize>,
+}
+
+impl Maker<'_> {
+    /// Computes the rows whose combination is known, or becomes known. Returns the others, for which there is no room.
+    fn add_known(
+        &mut self,
+        combinations: &mut Combinations,
+        values: &[Values<'_>],
+        batch: &ColumnBatch,
+        rows: &RowSet,
+    ) -> Result<RowSet, ComputeError> {
+        let of_rows = combinations.of_rows(values, batch, rows)?;
+        let (width, mut unknown) = (self.made.width(), RowSet::none(batch.len()));
+        for row in rows.iter() {
+            let combination = of_rows[row];
+            if combination == NO_NUMBER {
+                unknown.insert(row);
+                continue;
+            }
+            if !combinations.is_known(combination) {
+                if self.room.is_none() {
+                    continue;
+                }
+                self.row.restart(self.names);
+                combinations.each_value(combination, |at, value| self.row.put(at, value));
+                self.make(combinations.made_mut(combination))?;
+            }
+            let of_row = &mut self.numbers[row * width..][..width];
+            of_row.iter_mut().zip(combinations.made(combination)).for_each(|(to, number)| *to = *number);
+        }
+        Ok(unknown)
+    }
+
+    /// Computes rows on their own: each, or of one column each value of the batch.
+    fn add_alone(&mut self, values: &[Values<'_>], batch: &ColumnBatch, rows: &RowSet) -> Result<(), ComputeError> {
+        let width = self.made.width();
+        if let [values] = values {
+            let (mut made, mut outcome) = (Vec::new(), Ok(()));
+            let mut make = |maker: &mut Self, value: &dyn Fn() -> Option<OwnedValue>| {
+                let at = made.len();
+                made.resize(at + width, UNKNOWN);
+                if outcome.is_ok() && maker.room.is_some() {
+                    maker.row.restart(maker.names);
+                    maker.row.put(0, value());
+                    outcome = maker.make(&mut made[at..]);
+                }
+                at
+            };
+            let mut found = Vec::with_capacity(rows.count());
+            let mut absent = rows.clone();
+            values.each(batch, rows, |value| make(self, &|| Some(value.into())), |row, at| found.push((row, at)))?;
+            found.iter().for_each(|(row, _)| absent.remove(*row));
+            if !absent.is_empty() {
+                let at = make(self, &|| None);
+                found.extend(absent.iter().map(|row| (row, at)));
+            }
+            outcome?;
+            for (row, at) in found {
+                self.numbers[row * width..][..width].copy_from_slice(&made[at..][..width]);
+            }
+            return Ok(());
+        }
+        let columns = RowColumns::read(&self.slice.inputs, values, batch, rows)?;
+        let mut of_row = vec![UNKNOWN; width];
+        for row in rows.iter() {
+            if self.room.is_none() {
+                break;
+            }
+            self.row.restart(self.names);
+            (0..values.len()).for_each(|at| self.row.put(at, columns.value(at, row).cloned()));
+            self.make(&mut of_row)?;
+            self.numbers[row * width..][..width].copy_from_slice(&of_row);
+        }
+        Ok(())
+    }
+
+    /// Applies the pipes to the row, and puts what stands for what they make to `numbers`.
+    fn make(&mut self, numbers: &mut [u32]) -> Result<(), ComputeError> {
+        for (at, input) in self.slice.inputs.iter().enumerate() {
+            // A record without a message or a source has an empty one.
+            if matches!(input.column(), Column::Message | Column::Source) {
+                self.row.put_if_absent(at, || OwnedValue::String(String::new()));
+            }
+        }
+        let mut is_passed_on = true;
+        for pipe in self.pipes {
+            is_passed_on = pipe.apply(self.row, &|| true).map_err(ComputeError::Refused)?;
+            if !is_passed_on {
+                break;
+            }
+        }
+        let row = &*self.row;
+        self.room = self.room.and_then(|room| room.checked_sub(row.text_bytes()));
+        let values = is_passed_on.then(|| self.slice.outputs.iter().map(|name| row.field(name)));
+        if self.made.keep(values, numbers) { Ok(()) } else { Err(too_many()) }
+    }
+}
+
+/// There are more different values than there can be numbers.
 fn too_many() -> ComputeError {
     ComputeError::Refused(TextRefusal::TooLong(REMEMBERED_BYTES))
 }

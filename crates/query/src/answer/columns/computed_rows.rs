@@ -1,4 +1,4 @@
-//! What pipes compute for the rows of a batch: a combination of values for each row, and an outcome for each combination.
+//! What pipes compute for the rows of a batch: the number of a value for each row and each column that they make.
 
 use super::value_numbers::{ABSENT, ValueNumbers};
 use daytable_model::property::Property;
@@ -6,66 +6,45 @@ use daytable_model::row_set::RowSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What became of the combinations that a thread remembers: for each of them the number of a value for each column that the pipes make.
+/// The values that pipes made for a thread, by the numbers that stand for them.
 #[derive(Default)]
-pub(super) struct Outcomes {
+pub(super) struct MadeValues {
     /// The values of each column.
-    pub(super) columns: Vec<ValueNumbers>,
-    /// The numbers of a combination, as many as there are columns, and one where there is none.
-    numbers: Vec<u32>,
-    /// How often combinations were forgotten: then numbers stand for other values.
+    columns: Vec<ValueNumbers>,
+    /// How often values were forgotten: then numbers stand for other ones.
     pub(super) round: u64,
 }
 
-/// Stands for a combination that was not computed yet, and for one whose records the pipes drop. No value has these numbers.
-const UNKNOWN: u32 = u32::MAX;
+/// Stands for what was not computed yet, and for a record that the pipes drop. No value has these numbers.
+pub(super) const UNKNOWN: u32 = u32::MAX;
 const DROPPED: u32 = u32::MAX - 1;
 
-impl Outcomes {
-    /// No combinations yet, for this many columns.
-    pub(super) fn new(columns: usize, round: u64) -> Outcomes {
-        Outcomes { columns: (0..columns).map(|_| ValueNumbers::exact()).collect(), numbers: Vec::new(), round }
+impl MadeValues {
+    /// No values yet, of this many columns.
+    pub(super) fn new(columns: usize, round: u64) -> MadeValues {
+        MadeValues { columns: (0..columns).map(|_| ValueNumbers::exact()).collect(), round }
     }
 
-    /// How many numbers a combination has.
-    fn width(&self) -> usize {
+    /// How many numbers stand for what the pipes make of a record: one for each column, and one where there is none.
+    pub(super) fn width(&self) -> usize {
         self.columns.len().max(1)
     }
 
-    fn of(&self, combination: u32) -> &[u32] {
-        let at = combination as usize * self.width();
-        self.numbers.get(at..at + self.width()).unwrap_or(&[UNKNOWN])
-    }
-
-    pub(super) fn is_known(&self, combination: u32) -> bool {
-        self.of(combination)[0] != UNKNOWN
-    }
-
-    fn is_dropped(&self, combination: u32) -> bool {
-        self.of(combination)[0] == DROPPED
-    }
-
-    /// Keeps what the pipes made of a combination: a value for each column, or `None` if they drop the record. False if there are too
-    /// many different values.
-    pub(super) fn set<'v>(
+    /// Puts what stands for values that the pipes made of a record, one for each column, or for `None` if they drop it, to `numbers`.
+    /// False if there are too many different values.
+    pub(super) fn keep<'v>(
         &mut self,
-        combination: u32,
         values: Option<impl Iterator<Item = Option<Property<'v>>>>,
+        numbers: &mut [u32],
     ) -> bool {
-        let (width, at) = (self.width(), combination as usize * self.width());
-        if self.numbers.len() < at + width {
-            self.numbers.resize(at + width, UNKNOWN);
-        }
         let Some(values) = values else {
-            self.numbers[at] = DROPPED;
+            numbers[0] = DROPPED;
             return true;
         };
-        let numbers = &mut self.numbers[at..at + width];
         numbers[0] = ABSENT;
         for ((place, column), value) in numbers.iter_mut().zip(&mut self.columns).zip(values) {
             *place = value.map_or(ABSENT, |value| column.number(value));
             if *place >= DROPPED {
-                *place = UNKNOWN;
                 return false;
             }
         }
@@ -74,15 +53,15 @@ impl Outcomes {
 
     /// An estimate of the memory.
     pub(super) fn bytes(&self) -> usize {
-        4 * self.numbers.capacity() + self.columns.iter().map(ValueNumbers::bytes).sum::<usize>()
+        self.columns.iter().map(ValueNumbers::bytes).sum()
     }
 }
 
 /// What pipes compute for the rows of a batch.
 pub(super) struct ComputedRows {
-    /// The combination of each row.
-    combinations: Vec<u32>,
-    outcomes: Arc<Outcomes>,
+    /// For each row what stands for its values, [as many](MadeValues::width) numbers as there are columns.
+    numbers: Vec<u32>,
+    values: Arc<MadeValues>,
 }
 
 /// Places for values that were read lately, at least and at most; both are powers of two.
@@ -90,22 +69,26 @@ const RECENT_MIN: usize = 64;
 const RECENT_MAX: usize = 1 << 12;
 
 impl ComputedRows {
-    /// The combination of each row of a batch, and what became of each.
-    pub(super) fn new(combinations: Vec<u32>, outcomes: Arc<Outcomes>) -> ComputedRows {
-        ComputedRows { combinations, outcomes }
+    /// What stands for the values of each row of a batch.
+    pub(super) fn new(numbers: Vec<u32>, values: Arc<MadeValues>) -> ComputedRows {
+        ComputedRows { numbers, values }
+    }
+
+    fn of(&self, row: usize) -> &[u32] {
+        let width = self.values.width();
+        &self.numbers[row * width..][..width]
     }
 
     /// Removes the rows that the pipes drop.
     pub(super) fn drop_from(&self, rows: &mut RowSet) {
-        let is_dropped = |row: &usize| self.outcomes.is_dropped(self.combinations[*row]);
-        let dropped: Vec<usize> = rows.iter().filter(is_dropped).collect();
+        let dropped: Vec<usize> = rows.iter().filter(|row| self.of(*row)[0] == DROPPED).collect();
         dropped.into_iter().for_each(|row| rows.remove(row));
     }
 
     /// The number of a column's value in a row; `None` of an absent one.
     #[inline]
     fn number(&self, column: usize, row: usize) -> Option<u32> {
-        let number = self.outcomes.of(self.combinations[row])[column];
+        let number = self.of(row)[column];
         (number != ABSENT && number < DROPPED).then_some(number)
     }
 
@@ -117,7 +100,7 @@ impl ComputedRows {
         mut read: impl FnMut(Property<'_>) -> T,
         mut each: impl FnMut(usize, T),
     ) {
-        let (values, mut room) = (&self.outcomes.columns[column], String::new());
+        let (values, mut room) = (&self.values.columns[column], String::new());
         let places = (rows.count() / 4).next_power_of_two().clamp(RECENT_MIN, RECENT_MAX);
         let mut recent: Vec<(u32, Option<T>)> = vec![(ABSENT, None); places];
         let mut known: HashMap<u32, Option<T>, foldhash::fast::RandomState> = HashMap::default();
@@ -142,7 +125,7 @@ impl ComputedRows {
         numbers: &mut ValueNumbers,
         mut each: impl FnMut(usize, u32),
     ) {
-        let (values, round) = (&self.outcomes.columns[column], self.outcomes.round);
+        let (values, round) = (&self.values.columns[column], self.values.round);
         // Each step waits for memory, and does so for many rows at once if nothing else is between them.
         let mut found: Vec<(usize, u32)> = Vec::with_capacity(rows.count());
         rows.for_each(|row| found.extend(self.number(column, row).map(|number| (row, number))));
@@ -160,16 +143,18 @@ mod tests {
     #[test]
     fn each_row_has_the_value_of_its_combination() {
         const COMBINATIONS: u32 = 1000;
-        let mut outcomes = Outcomes::new(2, 1);
+        let (mut made, mut of_combinations) = (MadeValues::new(2, 1), vec![UNKNOWN; 2 * COMBINATIONS as usize]);
         for combination in 0..COMBINATIONS {
             let text = format!("v{combination}");
             let number = (!combination.is_multiple_of(7)).then_some(Property::Int64(combination.into()));
             let values = [Some(Property::String(&text)), number];
-            assert!(outcomes.set(combination, (!combination.is_multiple_of(5)).then(|| values.into_iter())));
+            let numbers = &mut of_combinations[2 * combination as usize..][..2];
+            assert!(made.keep((!combination.is_multiple_of(5)).then(|| values.into_iter()), numbers));
         }
         let combinations: Vec<u32> = (0..2 * COMBINATIONS).map(|row| row * 389 % COMBINATIONS).collect();
         let rows = RowSet::of(combinations.len(), |row| !row.is_multiple_of(3));
-        let computed = ComputedRows::new(combinations.clone(), outcomes.into());
+        let numbers = combinations.iter().flat_map(|combination| &of_combinations[2 * *combination as usize..][..2]);
+        let computed = ComputedRows::new(numbers.copied().collect(), made.into());
         let mut kept = rows.clone();
         computed.drop_from(&mut kept);
         let is_kept = |row: &usize| !combinations[*row].is_multiple_of(5);

@@ -1,8 +1,10 @@
 //! The states of a function, by group.
 
 use super::group_extremes::Extremes;
+use super::group_others::Others;
 use super::group_quantiles::Quantiles;
 use super::group_sums::Sums;
+use super::row_columns::RowColumns;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::Values;
 use crate::answer::accumulator::{Accumulator, UniqHashes, measured_number, plain_number, uniq_bytes, uniq_hash};
@@ -21,6 +23,7 @@ pub(super) enum States {
     Extremes(Extremes),
     Quantiles(Box<Quantiles>),
     Uniq(Vec<UniqHashes>),
+    Others(Others),
 }
 
 /// A value that may be the least or the greatest, and is no whole number.
@@ -32,13 +35,18 @@ enum ExtremeValue {
 }
 
 impl States {
-    pub(super) fn new(function: Function) -> States {
+    pub(super) fn new(aggregate: &Aggregate) -> States {
+        let (function, is_one) = (aggregate.function, aggregate.fields.len() == 1);
         match function {
-            Function::Sum | Function::Avg | Function::RateSum => States::Sums(Sums::default()),
-            Function::Min | Function::Max => States::Extremes(Extremes::new(function)),
-            Function::Quantile(_) => States::Quantiles(Box::default()),
+            Function::Sum | Function::Avg | Function::RateSum if is_one => States::Sums(Sums::default()),
+            Function::Min | Function::Max if is_one => States::Extremes(Extremes::new(function)),
+            Function::Quantile(_) if is_one => States::Quantiles(Box::default()),
             Function::CountUniq => States::Uniq(Vec::new()),
-            _ => States::Counts(Vec::new()),
+            Function::Count | Function::Rate if aggregate.fields.is_empty() => States::Counts(Vec::new()),
+            Function::Count | Function::Rate | Function::CountEmpty | Function::SumLength if is_one => {
+                States::Counts(Vec::new())
+            }
+            _ => States::Others(Others::new(function)),
         }
     }
 
@@ -50,6 +58,7 @@ impl States {
             States::Extremes(extremes) => States::Extremes(extremes.empty()),
             States::Quantiles(_) => States::Quantiles(Box::default()),
             States::Uniq(_) => States::Uniq(Vec::new()),
+            States::Others(others) => States::Others(others.empty()),
         }
     }
 
@@ -60,6 +69,7 @@ impl States {
             States::Extremes(extremes) => extremes.resize(groups),
             States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
             States::Quantiles(quantiles) => quantiles.resize(groups),
+            States::Others(others) => others.resize(groups),
         }
     }
 
@@ -69,7 +79,7 @@ impl States {
             States::Counts(counts) => counts.clear(),
             States::Sums(sums) => sums.clear(),
             States::Extremes(extremes) => extremes.clear(),
-            States::Quantiles(_) | States::Uniq(_) => *self = self.empty(),
+            States::Quantiles(_) | States::Uniq(_) | States::Others(_) => *self = self.empty(),
         }
     }
 
@@ -94,6 +104,7 @@ impl States {
             States::Counts(counts) => 8 * counts.capacity(),
             States::Sums(sums) => sums.bytes(),
             States::Extremes(extremes) => extremes.bytes(),
+            States::Others(others) => others.bytes(),
         }
     }
 
@@ -109,6 +120,7 @@ impl States {
             (States::Sums(sums), States::Sums(more)) => sums.merge(more, groups),
             (States::Extremes(extremes), States::Extremes(more)) => extremes.merge(more, groups),
             (States::Quantiles(quantiles), States::Quantiles(more)) => quantiles.merge(more, groups),
+            (States::Others(others), States::Others(more)) => others.merge(more, |of| group(&groups[of])),
             (States::Uniq(hashes), States::Uniq(more)) => {
                 for (of, more) in groups.iter().zip(more) {
                     let Some(of) = group(of) else { continue };
@@ -132,6 +144,7 @@ impl States {
             States::Extremes(extremes) => Accumulator::Extreme(extremes.take(group)),
             States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
             States::Quantiles(quantiles) => quantiles.take(group),
+            States::Others(others) => others.take(group),
         }
     }
 
@@ -140,12 +153,12 @@ impl States {
         &mut self,
         aggregate: &Aggregate,
         batch: &ColumnBatch,
-        values: Option<Values<'_>>,
+        fields: &[Values<'_>],
         rows: &RowSet,
         groups: &[u32],
     ) -> Result<(), StoreError> {
         let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
-        let Some(values) = values else {
+        let Some(values) = fields.first() else {
             if let States::Counts(counts) = self {
                 rows.for_each(|row| {
                     if let Some(count) = counts.get_mut(groups[row] as usize) {
@@ -191,12 +204,27 @@ impl States {
                     sums.add(group, number);
                 }
             }),
+            States::Others(others) => others.add(aggregate, batch, fields, rows, group),
+            States::Uniq(hashes) if fields.len() > 1 => {
+                let columns = RowColumns::read(&aggregate.fields, fields, batch, rows)?;
+                for (row, group) in rows.iter().filter_map(|row| Some((row, group(row)?))) {
+                    let text = |column| columns.value(column, row).map(|value| value.as_property().text());
+                    let texts: Vec<_> = (0..fields.len()).map(text).collect();
+                    let is_wanted = is_below_limit(&hashes[group], aggregate);
+                    if is_wanted && texts.iter().flatten().any(|text| !text.is_empty()) {
+                        hashes[group].insert(uniq_hash(texts.iter().map(Option::as_deref)));
+                    }
+                }
+                Ok(())
+            }
             States::Uniq(hashes) => {
                 let hash = |value: Property<'_>| {
                     (value != Property::String("")).then(|| uniq_hash(std::iter::once(Some(&*value.text()))))
                 };
                 values.each(batch, rows, hash, |row, hash| {
-                    if let (Some(hash), Some(group)) = (hash, group(row)) {
+                    if let (Some(hash), Some(group)) = (hash, group(row))
+                        && is_below_limit(&hashes[group], aggregate)
+                    {
                         hashes[group].insert(hash);
                     }
                 })
@@ -233,4 +261,9 @@ impl States {
             }
         }
     }
+}
+
+/// Whether further different values are counted.
+fn is_below_limit(hashes: &UniqHashes, aggregate: &Aggregate) -> bool {
+    aggregate.limit.is_none_or(|limit| (hashes.len() as u64) < limit)
 }

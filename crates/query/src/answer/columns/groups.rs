@@ -8,13 +8,14 @@
 use super::computed::{ComputeError, ComputedBatch, ComputedColumns, ComputedState};
 use super::counted::{CountBucket, CountedBy, CountedFields, PageValueCounts, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
+use super::group_others::is_chosen;
 use super::group_states::States;
 use super::group_step::GroupStep;
 use super::kept::KeptRecords;
 use super::matching;
 use super::place::TableVisitor;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
-use super::values::{is_needed_for, open_rows};
+use super::values::{Values, is_needed_for, open_rows};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::spill::{GroupCell, GroupRuns, GroupSource};
 use crate::answer::spill_file::SpillFile;
@@ -116,16 +117,15 @@ pub(super) struct ThreadGroups {
 
 /// Whether the aggregate can be computed from columns.
 pub(super) fn is_columnar(aggregate: &Aggregate) -> bool {
-    let is_one = aggregate.fields.len() == 1;
     let is_line = aggregate.fields.iter().any(|field| field.column() == Column::Line);
     !is_line
         && match aggregate.function {
-            Function::Count => aggregate.fields.len() <= 1,
-            Function::Rate => aggregate.fields.is_empty(),
-            Function::CountUniq => is_one && aggregate.limit.is_none(),
-            Function::CountEmpty | Function::SumLength | Function::Sum | Function::Avg | Function::RateSum => is_one,
-            Function::Min | Function::Max | Function::Quantile(_) => is_one,
-            _ => false,
+            // The values are in the order of the records.
+            Function::Values => false,
+            // Without names they have all fields of a record.
+            Function::RowAny => !aggregate.fields.is_empty(),
+            Function::RowMin | Function::RowMax => aggregate.fields.len() > 1,
+            _ => true,
         }
 }
 
@@ -227,7 +227,7 @@ impl PartVisitor for Aggregation<'_> {
             levels: Vec::new(),
             last_fixed: None,
             steps: Vec::new(),
-            states: aggregates.iter().map(|aggregate| States::new(aggregate.function)).collect(),
+            states: aggregates.iter().map(States::new).collect(),
             computed: self.computed.start(),
             bytes: 0,
             full: None,
@@ -322,36 +322,65 @@ impl PartVisitor for Aggregation<'_> {
                 return Ok(self.fall_back_to_rows());
             }
         }
-        let table = self.columns.table();
-        let computed = match self.computed.compute(&mut state.computed, batch, table, &mut rows) {
-            Ok(computed) => computed,
-            Err(error) => return self.refuse(error),
-        };
-        let groups = self.groups(state, batch, &rows, &computed)?;
-        for (at, aggregate) in self.grouping.aggregates.iter().enumerate() {
-            let mut of_condition = match self.computed.condition(at, &mut state.computed, batch, table, &rows) {
-                Ok(of_condition) => of_condition,
-                Err(error) => return self.refuse(error),
-            };
-            if let Some(of_columns) = decided.as_ref().and_then(|decided| decided.conditions[at].as_ref()) {
-                let mut of_columns = of_columns.clone();
-                of_columns.keep(&rows);
-                of_condition = Some(of_columns);
-            } else if let Some(condition) = &self.conditions[at] {
-                match matching::decide(condition, batch, &rows)? {
-                    Some((rows, _)) => of_condition = Some(rows),
-                    None => return Ok(self.fall_back_to_rows()),
-                }
-            }
-            let rows = of_condition.as_ref().unwrap_or(&rows);
-            let values = aggregate.fields.first().map(|field| self.computed.values(field, batch, table, &computed));
-            state.states[at].add(aggregate, batch, values.transpose()?, rows, &groups)?;
+        if let Err(error) = self.computed.filter(&mut state.computed, batch, self.columns.table(), &mut rows) {
+            return self.refuse(error);
         }
-        Ok(self.charge(state))
+        loop {
+            let later = match self.add(state, batch, decided.as_ref(), &mut rows)? {
+                ControlFlow::Continue(later) => later,
+                ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+            };
+            if self.charge(state).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if later.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            rows = later;
+        }
     }
 }
 
 impl Aggregation<'_> {
+    /// Adds rows to their groups. Those for which there was no room are returned.
+    fn add(
+        &self,
+        state: &mut ThreadGroups,
+        batch: &ColumnBatch,
+        decided: Option<&MatchedBatch>,
+        rows: &mut RowSet,
+    ) -> Result<ControlFlow<(), RowSet>, StoreError> {
+        let end = |flow: ControlFlow<()>| flow.map_continue(|()| RowSet::none(batch.len()));
+        let table = self.columns.table();
+        let (computed, later) = match self.computed.compute(&mut state.computed, batch, table, rows) {
+            Ok(computed) => computed,
+            Err(error) => return self.refuse(error).map(end),
+        };
+        let rows = &*rows;
+        let groups = self.groups(state, batch, rows, &computed)?;
+        for (at, aggregate) in self.grouping.aggregates.iter().enumerate() {
+            let mut of_condition = match self.computed.condition(at, &mut state.computed, batch, table, rows) {
+                Ok(of_condition) => of_condition,
+                Err(error) => return self.refuse(error).map(end),
+            };
+            if let Some(of_columns) = decided.and_then(|decided| decided.conditions[at].as_ref()) {
+                let mut of_columns = of_columns.clone();
+                of_columns.keep(rows);
+                of_condition = Some(of_columns);
+            } else if let Some(condition) = &self.conditions[at] {
+                match matching::decide(condition, batch, rows)? {
+                    Some((rows, _)) => of_condition = Some(rows),
+                    None => return Ok(end(self.fall_back_to_rows())),
+                }
+            }
+            let rows = of_condition.as_ref().unwrap_or(rows);
+            let values = aggregate.fields.iter().map(|field| self.computed.values(field, batch, table, &computed));
+            let values: Vec<Values<'_>> = values.collect::<Result<_, _>>()?;
+            state.states[at].add(aggregate, batch, &values, rows, &groups)?;
+        }
+        Ok(ControlFlow::Continue(later))
+    }
+
     /// Counts records by partition, if neither their levels nor their times matter. False if one of these does.
     fn count_partitions(
         &self,
@@ -384,7 +413,9 @@ impl Aggregation<'_> {
         let of_filters = || filters().filter_map(ColumnFilter::fields).flatten();
         let needs = |name: &str, kind| is_needed_for(self.fields().chain(of_filters()), name, kind);
         let mut decided = None;
-        let batch = part.batch_of(needs, NeedsKeys::No, |front| {
+        let chooses = self.grouping.aggregates.iter().any(|aggregate| is_chosen(aggregate.function));
+        let needs_keys = if chooses { NeedsKeys::Yes } else { NeedsKeys::No };
+        let batch = part.batch_of(needs, needs_keys, |front| {
             decided = self.decide(front)?;
             Ok(decided.is_some())
         })?;
@@ -550,13 +581,16 @@ impl Aggregation<'_> {
             return ControlFlow::Continue(());
         }
         let of_new = if state.has_uniq() { NEW_VALUES_BYTES } else { NEW_GROUPS_BYTES };
+        // What pipes remember stays with the thread: to give groups away frees none of it.
+        let remembered = state.computed.bytes();
+        let groups = bytes - remembered;
         let mut is_short = self.memory.charge(more, "groups").is_err();
         if !is_short {
             self.charged.fetch_add(more, Order::Relaxed);
             state.bytes = bytes;
-            is_short = self.spill.is_due(self.memory, bytes);
+            is_short = self.spill.is_due(self.memory, groups);
             let is_new = self.are_mostly_new.load(Order::Relaxed);
-            if !is_short && !is_full && (state.full.is_some() || !is_new || bytes < of_new) {
+            if !is_short && !is_full && (state.full.is_some() || !is_new || groups < of_new) {
                 return ControlFlow::Continue(());
             }
         }
@@ -566,8 +600,11 @@ impl Aggregation<'_> {
         }
         state.passed_on = state.matched;
         let shared = self.share(state);
+        if is_short && remembered > groups {
+            self.computed.forget(&mut state.computed);
+        }
         // The next groups are as many, and need the same memory.
-        state.full = (!is_short && bytes <= 2 * of_new && !state.has_uniq()).then_some(kept);
+        state.full = (!is_short && groups <= 2 * of_new && !state.has_uniq()).then_some(kept);
         match state.full {
             Some(_) => state.reset(),
             None => state.clear(),
@@ -785,6 +822,11 @@ impl ThreadGroups {
         };
         self.clear();
         taken
+    }
+
+    /// Forgets what pipes remember, once no further record is added.
+    pub(super) fn forget_computed(&mut self) {
+        self.computed = ComputedState::default();
     }
 
     /// Forgets all groups, and keeps the memory for others.

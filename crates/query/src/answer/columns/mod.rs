@@ -13,9 +13,10 @@
 //! * `arrivals`: when records arrived.
 //! * `value_numbers`: small numbers that stand for values (`small_numbers`: those of small whole numbers).
 //! * `group_step`: groups by the groups of fewer fields. `group_states`: what functions keep of each group (`group_sums`,
-//!   `group_extremes`, `group_quantiles`).
-//! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values
-//!   (`computed_rows`), or of numbers all at once (`number_pipes`, which make `number_rows`).
+//!   `group_extremes`, `group_quantiles`; `group_others`: functions without a form of their own).
+//! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values (`combinations`,
+//!   `computed_rows`), or of numbers all at once (`number_pipes`, which make `number_rows`).
+//! * `row_columns`: the values of several fields, row by row.
 //! * `sorted`: the first records of an order.
 //! * `networks`: the addresses of a network, by the numbers of a pattern.
 //! * `names`: the names of fields, by the headers of pages and files.
@@ -23,6 +24,7 @@
 //! * `place`: a table in the data folder or in its archive.
 
 mod arrivals;
+mod combinations;
 mod computed;
 mod computed_rows;
 mod counted;
@@ -35,6 +37,7 @@ mod fields;
 mod filter;
 mod aggregate;
 mod group_extremes;
+mod group_others;
 mod group_quantiles;
 mod group_states;
 mod group_step;
@@ -50,6 +53,7 @@ mod number_rows;
 mod place;
 mod records;
 mod small_numbers;
+mod row_columns;
 mod sorted;
 #[cfg(test)]
 mod tests;

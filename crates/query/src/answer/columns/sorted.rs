@@ -93,7 +93,7 @@ pub(super) struct Sorting<'q> {
     pub(super) columns: ColumnFilter,
     pub(super) counted_fields: CountedFields,
     pub(super) memory: &'q QuestionBudget,
-    /// The memory that threads charged for rows of this table, which are not passed on yet.
+    /// The memory that threads charged for rows of this table, which are not passed on yet, and for what pipes remember.
     pub(super) charged: AtomicUsize,
     pub(super) bound: &'q Mutex<Option<Arc<SortBound>>>,
     pub(super) refused: &'q Mutex<Option<OverBudget>>,
@@ -108,8 +108,10 @@ pub(super) struct ThreadRows {
     pub(super) records: KeptRecords,
     pub(super) rows: Vec<SortedRow>,
     computed: ComputedState,
-    /// The memory that was charged.
+    /// The memory that was charged for rows.
     pub(super) bytes: usize,
+    /// The memory that was charged for what pipes remember.
+    pub(super) remembered: usize,
 }
 
 impl TableVisitor for Sorting<'_> {
@@ -135,7 +137,7 @@ impl PartVisitor for Sorting<'_> {
 
     fn start(&self) -> ThreadRows {
         let computed = self.question.computed.start();
-        ThreadRows { matched: 0, records: KeptRecords::default(), rows: Vec::new(), computed, bytes: 0 }
+        ThreadRows { matched: 0, records: KeptRecords::default(), rows: Vec::new(), computed, bytes: 0, remembered: 0 }
     }
 
     fn filter(&self) -> &dyn PartFilter {
@@ -173,16 +175,23 @@ impl PartVisitor for Sorting<'_> {
                 return Ok(self.fall_back_to_rows());
             }
         }
-        let table = self.columns.table();
-        let computed = match self.question.computed.compute(&mut state.computed, batch, table, &mut rows) {
-            Ok(computed) => computed,
-            Err(error) => return self.refuse(error),
-        };
-        let rows = self.within_bound(batch, &rows, &computed)?;
-        if rows.is_empty() {
-            return Ok(ControlFlow::Continue(()));
+        let (table, computed) = (self.columns.table(), &self.question.computed);
+        if let Err(error) = computed.filter(&mut state.computed, batch, table, &mut rows) {
+            return self.refuse(error);
         }
-        self.add(state, batch, &rows, &computed)
+        while !rows.is_empty() {
+            let (made, later) = match computed.compute(&mut state.computed, batch, table, &mut rows) {
+                Ok(made) => made,
+                Err(error) => return self.refuse(error),
+            };
+            self.charge_remembered(state);
+            let within = self.within_bound(batch, &rows, &made)?;
+            if !within.is_empty() && self.add(state, batch, &within, &made)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            rows = later;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -227,6 +236,22 @@ impl Sorting<'_> {
     fn refuse(&self, error: ComputeError) -> Result<ControlFlow<()>, StoreError> {
         *lock(self.refused) = error.over()?;
         Ok(ControlFlow::Break(()))
+    }
+
+    /// Takes the memory of what pipes remember. Where there is none, it is forgotten.
+    fn charge_remembered(&self, state: &mut ThreadRows) {
+        let more = state.computed.bytes().saturating_sub(state.remembered);
+        if more == 0 {
+            return;
+        }
+        if self.memory.charge(more, "sorted records").is_err() {
+            self.question.computed.forget(&mut state.computed);
+            self.memory.release(state.remembered);
+            self.charged.fetch_sub(std::mem::take(&mut state.remembered), Order::Relaxed);
+            return;
+        }
+        self.charged.fetch_add(more, Order::Relaxed);
+        state.remembered += more;
     }
 
     /// The rows that are not behind the bound. A key is read of those rows alone whose keys before it are those of the bound.

@@ -249,7 +249,7 @@ const FILTERS: [&str; 50] = [
     "-level:error -instance:=web-1",
 ];
 
-const PIPES: [&str; 40] = [
+const PIPES: [&str; 45] = [
     "",
     "",
     "",
@@ -290,11 +290,19 @@ const PIPES: [&str; 40] = [
     "| stats first(user) f, last(user) l, any(path) a, row_any(ip) r",
     "| stats by (level) row_min(score, trace) lo, row_max(score, trace) hi",
     "| stats by (status) values(user) v, uniq_values(user) limit 3 u",
+    "| stats by (status) uniq_values(user, path) v, uniq_values(message) limit 4 m",
+    "| stats by (level) count(user, score) c, sum(took, score) s, avg(took, status) a, min(took, score) m, max(user, ip) x",
+    "| stats by (user) count_uniq(status, level) u, count_uniq(trace) limit 5 w, count_empty(user, score) e, sum_len(path, ip) l, rate(user, score) r",
+    "| stats by (_time:1h) first(source) f, last(score) l, any(user) a, row_any(message, level) r, row_min(score, _time, table) t",
+    "| stats by (instance) quantile(0.3, took, score) q, first(user) if (status:>=500) f",
 ];
 
 /// Pipes that others may follow.
-const STEPS: [&str; 33] = [
+const STEPS: [&str; 36] = [
     "pattern(message) as k",
+    "delete message, source",
+    "rename time as t",
+    "fields user, message, status, path",
     "filter status:>=404",
     "filter level:error",
     "filter timeout",
@@ -330,7 +338,7 @@ const STEPS: [&str; 33] = [
 ];
 
 /// Pipes that may be last.
-const ENDS: [&str; 36] = [
+const ENDS: [&str; 38] = [
     "stats by (pattern(message), level) count() n",
     "stats by (user, level) count() n, sum(s) t | pivot level",
     "stats by (_time:1h, status:100) count() n | pivot status",
@@ -351,6 +359,8 @@ const ENDS: [&str; 36] = [
     "stats by (status:100, _time:1h) count() n, sum(l) l",
     "stats first(path) f, last(user) l, any(trace) a",
     "stats by (k) row_max(score, path) r",
+    "stats by (k) first(s) f, last(l) t, uniq_values(user, s) u, count_uniq(s, user) d",
+    "stats any(message, user) a, row_any(source, user) r, first(user) f",
     "stats by (path) count() n | filter n:>1 | stats count() c, sum(n) s",
     "stats by (trace) count() n | sort by (n desc, trace) | limit 4",
     "stats by (message) median(s) m",

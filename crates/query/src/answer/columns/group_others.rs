@@ -1,0 +1,146 @@
+//! The states of a function without a form of its own: the values of a row are added to the state of its group, as they are of a
+//! record.
+
+use super::row_columns::RowColumns;
+use super::values::Values;
+use crate::answer::accumulator::Accumulator;
+use crate::answer::quantile::QuantileSketch;
+use crate::entity::OwnedValue;
+use daytable_logsql::query::{Aggregate, Function};
+use daytable_logsql::{Column, FieldName, Fields};
+use daytable_model::property::Property;
+use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
+use daytable_store::{ColumnBatch, StoreError};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The states of a function, by group.
+pub(super) struct Others {
+    function: Function,
+    states: Vec<Accumulator>,
+    /// About the memory of what they keep.
+    kept_bytes: usize,
+}
+
+impl Others {
+    /// No groups yet.
+    pub(super) fn new(function: Function) -> Others {
+        Others { function, states: Vec::new(), kept_bytes: 0 }
+    }
+
+    /// States of the same function without groups.
+    pub(super) fn empty(&self) -> Others {
+        Others::new(self.function)
+    }
+
+    pub(super) fn resize(&mut self, groups: usize) {
+        self.states.resize_with(groups, || Accumulator::new(self.function));
+    }
+
+    /// An estimate of the memory.
+    pub(super) fn bytes(&self) -> usize {
+        let boxed = if matches!(self.function, Function::Quantile(_)) { size_of::<QuantileSketch>() } else { 0 };
+        (size_of::<Accumulator>() + boxed) * self.states.len() + self.kept_bytes
+    }
+
+    /// Adds the states of other groups, each to the group here that `group` has for it.
+    pub(super) fn merge(&mut self, other: &mut Others, group: impl Fn(usize) -> Option<usize>) {
+        for (at, state) in std::mem::take(&mut other.states).into_iter().enumerate() {
+            if let Some(own) = group(at) {
+                self.kept_bytes += self.states[own].merge(state, self.function);
+            }
+        }
+        other.kept_bytes = 0;
+    }
+
+    /// The state of a group, which is left empty.
+    pub(super) fn take(&mut self, group: usize) -> Accumulator {
+        std::mem::replace(&mut self.states[group], Accumulator::new(self.function))
+    }
+
+    /// Adds the values of some rows to the states of their groups, which `group` tells.
+    pub(super) fn add(
+        &mut self,
+        aggregate: &Aggregate,
+        batch: &ColumnBatch,
+        values: &[Values<'_>],
+        rows: &RowSet,
+        group: impl Fn(usize) -> Option<usize>,
+    ) -> Result<(), StoreError> {
+        let columns = RowColumns::read(&aggregate.fields, values, batch, rows)?;
+        if self.function == Function::UniqValues {
+            // Most rows of a group have the values of another one.
+            let mut known: HashSet<(usize, Vec<u32>), foldhash::fast::RandomState> = HashSet::default();
+            for row in rows.iter() {
+                let Some(group) = group(row) else { continue };
+                if known.insert((group, columns.places(row).collect())) {
+                    self.kept_bytes += self.states[group].add(
+                        aggregate,
+                        &ColumnRow { columns: &columns, row, time: None },
+                        None,
+                        &|_| (),
+                    );
+                }
+            }
+            return Ok(());
+        }
+        if !is_chosen(self.function) {
+            for row in rows.iter() {
+                let Some(group) = group(row) else { continue };
+                self.kept_bytes +=
+                    self.states[group].add(aggregate, &ColumnRow { columns: &columns, row, time: None }, None, &|_| ());
+            }
+            return Ok(());
+        }
+        let keys = batch.keys()?;
+        let (mut partitions, mut of_rows): (Vec<Arc<str>>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+        let read = |partition: &str| {
+            partitions.push(partition.into());
+            partitions.len() - 1
+        };
+        batch.each_partition(rows, read, |row, partition| of_rows.push((row, partition)));
+        for (row, partition) in of_rows {
+            let Some(group) = group(row) else { continue };
+            let key = keys[row];
+            let place = Some((key, &partitions[partition]));
+            self.kept_bytes += self.states[group].add(
+                aggregate,
+                &ColumnRow { columns: &columns, row, time: Some(key.time()) },
+                place,
+                &|_| (),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether a function chooses one of the records, of which the newest or the oldest is better where nothing else decides.
+pub(super) fn is_chosen(function: Function) -> bool {
+    matches!(
+        function,
+        Function::Any | Function::First | Function::Last | Function::RowAny | Function::RowMin | Function::RowMax
+    )
+}
+
+/// A row of a batch.
+struct ColumnRow<'c> {
+    columns: &'c RowColumns<'c>,
+    row: usize,
+    time: Option<Ticks>,
+}
+
+impl Fields for ColumnRow<'_> {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        match self.columns.position(name) {
+            Some(column) => self.columns.value(column, self.row).map(OwnedValue::as_property),
+            None if name.column() == Column::Time => self.time.map(Property::DateTime),
+            None => None,
+        }
+    }
+
+    /// Functions look at fields by their names alone.
+    fn any_part(&self, _: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        false
+    }
+}
