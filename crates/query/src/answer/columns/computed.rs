@@ -22,7 +22,7 @@ use super::combinations::Combinations;
 use super::computed_rows::{ComputedRows, MadeValues, UNKNOWN};
 use super::number_pipes::NumberPipes;
 use super::number_rows::NumberRows;
-use super::row_columns::RowColumns;
+use super::row_columns::FieldsByRow;
 use super::value_numbers::NO_NUMBER;
 use super::values::Values;
 use crate::answer::item::AnswerRow;
@@ -39,15 +39,38 @@ use daytable_store::{ColumnBatch, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Memory of the combinations that all threads remember of a slice: some forty bytes each, and what was made of them. Tests have little,
-/// so that their few rows meet all that may happen.
-const REMEMBERED_BYTES: usize = if cfg!(test) { 64 << 10 } else { 24 << 20 };
-/// Rows after which it is seen how many of them had a combination that was known.
-const TRIED_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
-/// Rows for which nothing is remembered, if these were few.
-const LEFT_ALONE_ROWS: usize = if cfg!(test) { 1 << 7 } else { 1 << 20 };
-/// Bytes of texts that pipes may make of a batch at once: rows for which there is no room come later.
-const MADE_AT_ONCE_BYTES: usize = if cfg!(test) { 2 << 10 } else { 8 << 20 };
+/// Memory of the combinations that all threads remember of a slice, at most: some forty bytes each, and what was made of them.
+const REMEMBERED_BYTES: usize = 24 << 20;
+/// The part of a question's memory that this is at most.
+const REMEMBERED_PART: usize = 4;
+/// Memory of a combination, about: after as many rows as could be remembered it is seen how many had one that was known.
+const COMBINATION_BYTES: usize = 128;
+/// If these were few, nothing is remembered for so many times as many rows.
+const LEFT_ALONE_TIMES: usize = 16;
+/// Bytes of texts that pipes may make of a batch at once, at most: rows for which there is no room come later.
+const MADE_AT_ONCE_BYTES: usize = 8 << 20;
+/// The part of a question's memory that this is at most.
+const MADE_AT_ONCE_PART: usize = 8;
+
+/// What a thread may remember and make.
+#[derive(Clone, Copy, Default)]
+struct ComputeLimits {
+    remembered_bytes: usize,
+    made_at_once_bytes: usize,
+    tried_rows: usize,
+}
+
+impl ComputeLimits {
+    /// Those of a question with so much memory.
+    fn of(question_bytes: usize) -> ComputeLimits {
+        let remembered_bytes = REMEMBERED_BYTES.min(question_bytes / REMEMBERED_PART) / threads();
+        ComputeLimits {
+            remembered_bytes,
+            made_at_once_bytes: MADE_AT_ONCE_BYTES.min(question_bytes / MADE_AT_ONCE_PART),
+            tried_rows: remembered_bytes / COMBINATION_BYTES,
+        }
+    }
+}
 
 /// The pipes in front of a pipe that needs all records, each of which looks at one record at a time.
 #[derive(Default)]
@@ -95,6 +118,7 @@ struct SliceState {
     /// The row of a combination: the next one has its columns.
     row: AnswerRow,
     met: MetRows,
+    limits: ComputeLimits,
 }
 
 /// How often rows have a combination that is known, once there is no room for others.
@@ -114,14 +138,14 @@ impl MetRows {
     }
 
     /// Counts rows, and those whose combination is not known.
-    fn count(&mut self, rows: usize, others: usize) {
+    fn count(&mut self, rows: usize, others: usize, limits: ComputeLimits) {
         self.rows += rows;
         self.others += others;
-        if self.rows < TRIED_ROWS {
+        if self.rows < limits.tried_rows {
             return;
         }
         if self.others > self.rows / 4 * 3 {
-            self.left_alone = LEFT_ALONE_ROWS;
+            self.left_alone = LEFT_ALONE_TIMES * self.rows;
         }
         (self.rows, self.others) = (0, 0);
     }
@@ -273,15 +297,16 @@ impl ComputedColumns {
         slices.flat_map(|slice| &slice.inputs)
     }
 
-    /// Begins the state of a thread.
-    pub(super) fn start(&self) -> ComputedState {
+    /// Begins the state of a thread, for a question with so much memory.
+    pub(super) fn start(&self, question_bytes: usize) -> ComputedState {
+        let limits = ComputeLimits::of(question_bytes);
         ComputedState {
-            filters: self.filters.iter().map(|slice| slice.start(0)).collect(),
-            columns: self.columns.iter().map(|slice| slice.start(0)).collect(),
+            filters: self.filters.iter().map(|slice| slice.start(0, limits)).collect(),
+            columns: self.columns.iter().map(|slice| slice.start(0, limits)).collect(),
             conditions: self
                 .conditions
                 .iter()
-                .map(|slice| slice.as_ref().map(|slice| slice.start(0)).unwrap_or_default())
+                .map(|slice| slice.as_ref().map(|slice| slice.start(0, limits)).unwrap_or_default())
                 .collect(),
         }
     }
@@ -324,6 +349,16 @@ impl ComputedColumns {
             later.add(&left);
         }
         rows.subtract(&later);
+        let first = later.iter().next().filter(|_| rows.is_empty());
+        if let Some(first) = first {
+            // Each slice left other rows. There is always room for one.
+            computed.clear();
+            later.remove(first);
+            rows.insert(first);
+            for (slice, state) in self.columns.iter().zip(&mut state.columns) {
+                computed.push(slice.compute(state, batch, table, rows)?.0);
+            }
+        }
         Ok((ComputedBatch(computed), later))
     }
 
@@ -468,20 +503,21 @@ impl Slice {
     }
 
     /// The state of a thread that remembers nothing, which it became for the `round`-th time.
-    fn start(&self, round: u64) -> SliceState {
+    fn start(&self, round: u64, limits: ComputeLimits) -> SliceState {
         SliceState {
             known: Combinations::new(self.inputs.len(), self.outputs.len()),
             made: Arc::new(MadeValues::new(self.outputs.len(), round)),
             names: self.inputs.iter().map(|name| name.written().into()).collect(),
             row: AnswerRow::default(),
             met: MetRows::default(),
+            limits,
         }
     }
 
     /// Forgets what a thread remembers, but not how much that helped.
     fn restart(&self, state: &mut SliceState) {
         let met = std::mem::take(&mut state.met);
-        *state = SliceState { met, ..self.start(state.made.round + 1) };
+        *state = SliceState { met, ..self.start(state.made.round + 1, state.limits) };
     }
 
     /// Removes the rows that the pipes drop.
@@ -517,19 +553,19 @@ impl Slice {
             SlicePipes::Combinations(pipes) => pipes,
         };
         // Nobody looks at the rows of the batch before any more, so it holds nothing.
-        let remembered_max = REMEMBERED_BYTES / threads();
-        if state.made.bytes() > remembered_max / 2 || Arc::get_mut(&mut state.made).is_none() {
+        let limits = state.limits;
+        if state.made.bytes() > limits.remembered_bytes / 2 || Arc::get_mut(&mut state.made).is_none() {
             self.restart(state);
         }
-        if state.known.bytes() + state.made.bytes() > remembered_max {
+        if state.known.bytes() + state.made.bytes() > limits.remembered_bytes {
             state.known.freeze();
         }
         let values: Vec<Values<'_>> =
             self.inputs.iter().map(|input| Values::of(input, batch, table)).collect::<Result<_, _>>()?;
-        let SliceState { known, made, names, row, met } = state;
+        let SliceState { known, made, names, row, met, .. } = state;
         let Some(made) = Arc::get_mut(made) else { return Err(too_many()) };
         let mut numbers = vec![UNKNOWN; batch.len() * made.width()];
-        let room = MADE_AT_ONCE_BYTES;
+        let room = limits.made_at_once_bytes;
         let mut maker = Maker { slice: self, pipes, names, row, made, numbers: &mut numbers, room: Some(room) };
         if met.is_worthwhile() {
             let unknown = maker.add_known(known, &values, batch, rows)?;
@@ -537,7 +573,7 @@ impl Slice {
                 maker.add_alone(&values, batch, &unknown)?;
             }
             if known.is_frozen() {
-                met.count(rows.count(), unknown.count());
+                met.count(rows.count(), unknown.count(), limits);
             }
             if !met.is_worthwhile() {
                 *known = Combinations::new(self.inputs.len(), self.outputs.len());
@@ -627,7 +663,7 @@ impl Maker<'_> {
             }
             return Ok(());
         }
-        let columns = RowColumns::read(&self.slice.inputs, values, batch, rows)?;
+        let columns = FieldsByRow::read(&self.slice.inputs, values, batch, rows)?;
         let mut of_row = vec![UNKNOWN; width];
         for row in rows.iter() {
             if self.room.is_none() {

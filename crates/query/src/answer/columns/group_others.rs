@@ -1,7 +1,7 @@
 //! The states of a function without a form of its own: the values of a row are added to the state of its group, as they are of a
 //! record.
 
-use super::row_columns::RowColumns;
+use super::row_columns::FieldsByRow;
 use super::values::Values;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::quantile::QuantileSketch;
@@ -68,7 +68,7 @@ impl Others {
         rows: &RowSet,
         group: impl Fn(usize) -> Option<usize>,
     ) -> Result<(), StoreError> {
-        let columns = RowColumns::read(&aggregate.fields, values, batch, rows)?;
+        let columns = FieldsByRow::read(&aggregate.fields, values, batch, rows)?;
         if self.function == Function::UniqValues {
             // Most rows of a group have the values of another one.
             let mut known: HashSet<(usize, Vec<u32>), foldhash::fast::RandomState> = HashSet::default();
@@ -125,7 +125,7 @@ pub(super) fn is_chosen(function: Function) -> bool {
 
 /// A row of a batch.
 struct ColumnRow<'c> {
-    columns: &'c RowColumns<'c>,
+    columns: &'c FieldsByRow<'c>,
     row: usize,
     time: Option<Ticks>,
 }

@@ -4,7 +4,7 @@ use super::group_extremes::Extremes;
 use super::group_others::Others;
 use super::group_quantiles::Quantiles;
 use super::group_sums::Sums;
-use super::row_columns::RowColumns;
+use super::row_columns::FieldsByRow;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::Values;
 use crate::answer::accumulator::{Accumulator, UniqHashes, measured_number, plain_number, uniq_bytes, uniq_hash};
@@ -206,7 +206,7 @@ impl States {
             }),
             States::Others(others) => others.add(aggregate, batch, fields, rows, group),
             States::Uniq(hashes) if fields.len() > 1 => {
-                let columns = RowColumns::read(&aggregate.fields, fields, batch, rows)?;
+                let columns = FieldsByRow::read(&aggregate.fields, fields, batch, rows)?;
                 for (row, group) in rows.iter().filter_map(|row| Some((row, group(row)?))) {
                     let text = |column| columns.value(column, row).map(|value| value.as_property().text());
                     let texts: Vec<_> = (0..fields.len()).map(text).collect();

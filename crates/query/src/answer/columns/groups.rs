@@ -228,7 +228,7 @@ impl PartVisitor for Aggregation<'_> {
             last_fixed: None,
             steps: Vec::new(),
             states: aggregates.iter().map(States::new).collect(),
-            computed: self.computed.start(),
+            computed: self.computed.start(self.memory.bytes_max()),
             bytes: 0,
             full: None,
         };

@@ -8,20 +8,20 @@ use daytable_model::row_set::RowSet;
 use daytable_store::{ColumnBatch, StoreError};
 
 /// The values of some fields in the rows of a batch.
-pub(super) struct RowColumns<'f> {
+pub(super) struct FieldsByRow<'f> {
     fields: &'f [FieldName],
     /// For each field its values, and for each row the place of its own among them, from 1 on; 0 is none.
     columns: Vec<(Vec<OwnedValue>, Vec<u32>)>,
 }
 
-impl<'f> RowColumns<'f> {
+impl<'f> FieldsByRow<'f> {
     /// Reads the values of some rows.
     pub(super) fn read(
         fields: &'f [FieldName],
         values: &[Values<'_>],
         batch: &ColumnBatch,
         rows: &RowSet,
-    ) -> Result<RowColumns<'f>, StoreError> {
+    ) -> Result<FieldsByRow<'f>, StoreError> {
         let mut columns = Vec::with_capacity(values.len());
         for (field, values) in fields.iter().zip(values) {
             let (mut known, mut places) = (Vec::new(), vec![0u32; batch.len()]);
@@ -37,7 +37,7 @@ impl<'f> RowColumns<'f> {
             values.each(batch, rows, read, |row, place| places[row] = place)?;
             columns.push((known, places));
         }
-        Ok(RowColumns { fields, columns })
+        Ok(FieldsByRow { fields, columns })
     }
 
     /// The value of a column in a row.

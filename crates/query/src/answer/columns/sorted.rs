@@ -136,7 +136,7 @@ impl PartVisitor for Sorting<'_> {
     type State = ThreadRows;
 
     fn start(&self) -> ThreadRows {
-        let computed = self.question.computed.start();
+        let computed = self.question.computed.start(self.memory.bytes_max());
         ThreadRows { matched: 0, records: KeptRecords::default(), rows: Vec::new(), computed, bytes: 0, remembered: 0 }
     }
 
