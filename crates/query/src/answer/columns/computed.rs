@@ -435,6 +435,10 @@ impl SliceNeeds {
     /// What some columns need that are wanted behind pipes. `None` if a column goes by several names, or if it depends on the
     /// names of all columns which pipes change it.
     fn of(effects: &[PipeEffect], wanted: Vec<FieldName>) -> Option<SliceNeeds> {
+        // A word in any field asks for all that are left, so none of them can be left out.
+        if !wanted.iter().all(FieldName::is_alike_in_rows) {
+            return None;
+        }
         let mut needed = wanted;
         let mut pipes = BTreeSet::new();
         for (at, effect) in effects.iter().enumerate().rev() {
