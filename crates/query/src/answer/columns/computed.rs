@@ -20,9 +20,9 @@
 
 use super::combinations::Combinations;
 use super::computed_rows::{ComputedRows, MadeValues, UNKNOWN};
+use super::fields_by_row::FieldsByRow;
 use super::number_pipes::NumberPipes;
 use super::number_rows::NumberRows;
-use super::row_columns::FieldsByRow;
 use super::value_numbers::NO_NUMBER;
 use super::values::Values;
 use crate::answer::item::AnswerRow;

@@ -1,7 +1,7 @@
 //! The states of a function without a form of its own: the values of a row are added to the state of its group, as they are of a
 //! record.
 
-use super::row_columns::FieldsByRow;
+use super::fields_by_row::FieldsByRow;
 use super::values::Values;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::quantile::QuantileSketch;

@@ -1,10 +1,10 @@
 //! The states of a function, by group.
 
+use super::fields_by_row::FieldsByRow;
 use super::group_extremes::Extremes;
 use super::group_others::Others;
 use super::group_quantiles::Quantiles;
 use super::group_sums::Sums;
-use super::row_columns::FieldsByRow;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::Values;
 use crate::answer::accumulator::{Accumulator, UniqHashes, measured_number, plain_number, uniq_bytes, uniq_hash};

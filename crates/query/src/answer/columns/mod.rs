@@ -16,7 +16,7 @@
 //!   `group_extremes`, `group_quantiles`; `group_others`: functions without a form of their own).
 //! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values (`combinations`,
 //!   `computed_rows`), or of numbers all at once (`number_pipes`, which make `number_rows`).
-//! * `row_columns`: the values of several fields, row by row.
+//! * `fields_by_row`: the values of several fields, row by row.
 //! * `sorted`: the first records of an order.
 //! * `networks`: the addresses of a network, by the numbers of a pattern.
 //! * `names`: the names of fields, by the headers of pages and files.
@@ -34,6 +34,7 @@ mod entry_lines;
 mod entry_question;
 mod entry_shapes;
 mod fields;
+mod fields_by_row;
 mod filter;
 mod aggregate;
 mod group_extremes;
@@ -53,7 +54,6 @@ mod number_rows;
 mod place;
 mod records;
 mod small_numbers;
-mod row_columns;
 mod sorted;
 #[cfg(test)]
 mod tests;
