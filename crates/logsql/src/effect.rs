@@ -118,6 +118,10 @@ impl Pipe {
                     named.extend(fields.iter().map(one));
                     named.extend(condition.iter().flat_map(used_by_filter));
                 }
+                if aggregates.iter().any(|of| matches!(of.function, Function::First | Function::Last)) {
+                    // They choose by the time that a row shows.
+                    named.push((new("time"), false));
+                }
                 let columns = aggregates.iter().map(|aggregate| new(&aggregate.name));
                 PipeEffect {
                     flow: RowFlow::Replaced { is_ordered: aggregates.iter().any(|of| is_ordered(of.function)) },

@@ -300,6 +300,8 @@ mod tests {
             ("* | extract \"x<n>\" from m | format \"<n>\" as k | fields n", "* | extract \"x<n>\" from m | fields n"),
             ("* | math a as x | format \"<x>\" as y | top by (z)", "* | top by (z)"),
             ("* | copy a as b | stats by (a) count() n", "* | stats by (a) count() n"),
+            ("* | rename time as t | stats first(a) f", "* | rename time as t | stats first(a) f"),
+            ("* | rename time as t | stats any(a) f", "* | stats any(a) f"),
             ("* | math 1 as x | stats by (line) count() n", "* | math 1 as x | stats by (line) count() n"),
             ("* | math 1 as x | facets", "* | math 1 as x | facets"),
             ("* | math 1 as x | stats row_any() r", "* | math 1 as x | stats row_any() r"),
