@@ -111,8 +111,7 @@ impl Sum {
 
     /// Neumaier's variant of [Kahan's summation](https://en.wikipedia.org/wiki/Kahan_summation_algorithm).
     fn add_fraction(&mut self, n: f64) {
-        let sum = self.fraction + n;
-        let lost = if self.fraction.abs() >= n.abs() { (self.fraction - sum) + n } else { (n - sum) + self.fraction };
+        let (sum, lost) = sum_and_lost(self.fraction, n);
         self.compensation += lost;
         self.fraction = sum;
     }
@@ -128,9 +127,10 @@ impl Sum {
 
     /// The sum; `None` of nothing.
     fn total(&self) -> Option<f64> {
-        // What an infinite sum lost is not a number.
-        let lost = if self.fraction.is_finite() { self.compensation } else { 0.0 };
-        (self.count > 0).then_some(self.whole as f64 + (self.fraction + lost))
+        let (sum, lost) = sum_and_lost(self.fraction, self.whole as f64);
+        // What an infinite sum lost is not a number. All that was lost comes at once: each addition rounds.
+        let lost = if sum.is_finite() { lost + self.compensation } else { 0.0 };
+        (self.count > 0).then_some(sum + lost)
     }
 
     /// The sum, exact where all numbers are whole, and whole where it is.
@@ -149,6 +149,13 @@ impl Sum {
         let is_whole = self.count > 0 && !self.has_fractions && self.whole % parts == 0;
         is_whole.then(|| i64::try_from(self.whole / parts).ok().map(OwnedValue::Int64)).flatten()
     }
+}
+
+/// The sum of two numbers, and what it lost by rounding.
+fn sum_and_lost(one: f64, other: f64) -> (f64, f64) {
+    let sum = one + other;
+    let lost = if one.abs() >= other.abs() { (one - sum) + other } else { (other - sum) + one };
+    (sum, lost)
 }
 
 /// The plain number of a value, without units.

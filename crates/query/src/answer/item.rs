@@ -193,7 +193,10 @@ impl AnswerRow {
     pub fn set(&mut self, name: &FieldName, value: Option<OwnedValue>) {
         match self.position_of(name) {
             Some(at) => self.columns[at].1 = value,
-            None => self.columns.push((name.written().into(), value)),
+            None => {
+                self.columns.push((name.written().into(), value));
+                self.take_hidden(name);
+            }
         }
     }
 
@@ -224,27 +227,35 @@ impl AnswerRow {
         self.origin.as_mut().and_then(|origin| origin.arrived.take())
     }
 
+    /// Takes what the row keeps of a column that it does not have: a column of this name stands for it, also after it is gone.
+    fn take_hidden(&mut self, name: &FieldName) -> Option<OwnedValue> {
+        match name.column() {
+            Column::Instance => self.take_instance().map(OwnedValue::String),
+            Column::Arrived => self.take_arrival().map(OwnedValue::DateTime),
+            _ => None,
+        }
+    }
+
     /// Renames a column.
     pub(super) fn rename(&mut self, from: &FieldName, to: &FieldName) {
-        if from.column() == Column::Instance && self.position_of(from).is_none() {
-            let instance = self.take_instance().map(OwnedValue::String);
-            self.columns.push((from.written().into(), instance));
-        }
-        if from.column() == Column::Arrived
-            && self.position_of(from).is_none()
-            && let Some(arrived) = self.take_arrival()
+        if self.position_of(from).is_none()
+            && let Some(hidden) = self.take_hidden(from)
         {
-            self.columns.push((from.written().into(), Some(OwnedValue::DateTime(arrived))));
+            self.columns.push((from.written().into(), Some(hidden)));
         }
         if let Some(at) = self.position_of(from) {
             let value = self.columns.remove(at).1;
-            if let Some(known) = self.position_of(to) {
-                self.columns.remove(known);
+            match self.position_of(to) {
+                Some(known) => drop(self.columns.remove(known)),
+                None => drop(self.take_hidden(to)),
             }
             self.columns.insert(at.min(self.columns.len()), (to.written().into(), value));
-        } else if let Some(known) = self.position_of(to) {
+        } else {
             // The new name stands for a field that the row does not have.
-            self.columns[known].1 = None;
+            match self.position_of(to) {
+                Some(known) => self.columns[known].1 = None,
+                None => drop(self.take_hidden(to)),
+            }
         }
     }
 

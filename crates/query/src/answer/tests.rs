@@ -781,3 +781,30 @@ fn names_that_collide_are_asked_for_by_their_own_names() {
     executor.archive_now(&plain(0).table(), None, &mut |_| {}).expect("sealed");
     ask("sealed");
 }
+
+/// A column that pipes made in place of the instance or the arrival, which records have beside their columns, does not give the first
+/// one back when it goes.
+#[test]
+fn a_column_that_was_made_hides_what_the_record_had() {
+    let folder = Folder::new();
+    folder.commit(with_fields(&[&[("a", "x")]]));
+    let (reader, archives) = (folder.reader(), Archives::Skip);
+    let stores = Stores::local(&reader, &archives);
+    for name in ["instance", "_arrived"] {
+        for changed in [
+            format!("copy a as {name} | rename {name} as k"),
+            format!("rename a as {name} | delete {name}"),
+            format!("rename nothing as {name}"),
+            format!("rename {name} as k"),
+            format!("format \"y\" as {name} | rename {name} as k"),
+            format!("delete {name}"),
+        ] {
+            let shown = answered(&stores, &format!("* | {changed} | fields {name}"));
+            assert_eq!(shown, [format!("{{\"{name}\":null}}")], "{changed}");
+            let first = answered(&stores, &format!("* | {changed} | stats count() n, count({name}) m"));
+            assert_eq!(first, [r#"{"n":1,"m":0}"#], "{changed}");
+        }
+        let kept = answered(&stores, &format!("* | rename {name} as k | stats count(k) m"));
+        assert_eq!(kept, [r#"{"m":1}"#]);
+    }
+}
