@@ -298,7 +298,7 @@ const PIPES: [&str; 45] = [
 ];
 
 /// Pipes that others may follow.
-const STEPS: [&str; 36] = [
+const STEPS: [&str; 55] = [
     "pattern(message) as k",
     "delete message, source",
     "rename time as t",
@@ -332,13 +332,32 @@ const STEPS: [&str; 36] = [
     "delete user, st*",
     "fields instance, level, path, status, score, user, time",
     "len(path) as l",
+    "copy level as instance",
+    "rename nothing as instance, score as _arrived",
+    "rename message as level, level as message",
+    "delete instance, _arrived",
+    "copy user as k, k as user, _time as who",
+    "format \"<_time> <instance>: <message>\" as message",
+    "replace_regexp (\"e(.)\", \"$1e\") at level",
+    "extract \"<a>:<b>:<c>\" from _time",
+    "filter instance:web* -_arrived:>=2026-11-21T05",
+    "filter _time:<2026-11-21T02",
+    "filter -(s:>3 or k:PUT) user:*",
+    "fields u*, instance, message, s*",
+    "pattern(path) as path",
+    "len(user) as status",
+    "math score - score as s, s / s as c",
+    "extract_regexp if (path:items) \"(?P<k>[a-z]+)$\" from user keep_original_fields",
+    "stats by (instance, user) count() hits, min(_time) time, max(score) s",
+    "uniq by (user, status)",
+    "top 4 by (user, level)",
     "sort by (score)",
     "sort by (status desc, path) limit 9 offset 1",
     "limit 30 | offset 2 | sample 2",
 ];
 
 /// Pipes that may be last.
-const ENDS: [&str; 38] = [
+const ENDS: [&str; 54] = [
     "stats by (pattern(message), level) count() n",
     "stats by (user, level) count() n, sum(s) t | pivot level",
     "stats by (_time:1h, status:100) count() n | pivot status",
@@ -375,6 +394,22 @@ const ENDS: [&str; 38] = [
     "sort by (_time) | offset 2 | limit 3",
     "sort by (k) rank as r | limit 5",
     "fields path, s, instance",
+    "stats by (instance, who) count() n",
+    "stats min(_time) a, max(level) b, min(instance) c, max(_arrived) d",
+    "stats by (level) max(_msg) m, min(ip) i, quantile(0.7, s) q",
+    "stats by (_time:30m) sum(s) s, avg(score) a, count_uniq(instance) u",
+    "stats by (score:0.5, ok) count() n",
+    "stats by (ip) count() n | sort by (n desc, ip desc) | limit 3 | math n * 2 as m",
+    "stats by (user, k) values(status) v",
+    "stats count() n, count_uniq(user, k) if (status:>300) u",
+    "sort by (level desc, user, _time) limit 6",
+    "sort by (instance, s desc) limit 5",
+    "sort by (took) limit 5 | fields took, user",
+    "sessions by (instance, level) pause 20m",
+    "gaps over 30m by (user)",
+    "uniq by (took, ok) limit 7",
+    "field_values instance",
+    "facets 3",
     "field_names",
     "count()",
 ];
