@@ -9,18 +9,40 @@ use daytable_logsql::{FieldName, Fields};
 use daytable_model::property::Property;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 use daytable_platform::budget::{BoundedText, RECORD_BYTES_MAX, TextRefusal, TextResult};
+use memchr::memmem::Finder;
 use regex::Regex;
+use std::borrow::Cow;
 
 /// A prepared pattern of `extract` or `extract_regexp`.
 pub(super) enum Extractor {
-    Template(Vec<TemplatePart>),
+    Template(Vec<SoughtPart>),
     Regexp(Regex),
+}
+
+/// A part of a template, whose literal is looked for in many texts.
+pub(super) struct SoughtPart {
+    part: TemplatePart,
+    literal: Finder<'static>,
+}
+
+impl SoughtPart {
+    fn new(part: TemplatePart) -> SoughtPart {
+        SoughtPart { literal: Finder::new(&part.literal).into_owned(), part }
+    }
+
+    /// What of a text is before the first place with the literal, and what is behind it.
+    fn split<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        let at = self.literal.find(text.as_bytes())?;
+        // A whole text is found in a text where its characters are.
+        Some((text.get(..at)?, text.get(at + self.part.literal.len()..)?))
+    }
 }
 
 impl Extractor {
     /// Prepares a pattern, which the parser has checked.
     pub(super) fn template(pattern: &str) -> Extractor {
-        Extractor::Template(parse_template(pattern, true).unwrap_or_default())
+        let parts = parse_template(pattern, true).unwrap_or_default();
+        Extractor::Template(parts.into_iter().map(SoughtPart::new).collect())
     }
 
     /// Prepares a regular expression, which the parser has checked.
@@ -37,7 +59,7 @@ impl Extractor {
     pub(super) fn names(&self) -> Vec<FieldName> {
         match self {
             Extractor::Template(parts) => {
-                parts.iter().filter_map(|part| part.name.as_deref()).map(FieldName::new).collect()
+                parts.iter().filter_map(|part| part.part.name.as_deref()).map(FieldName::new).collect()
             }
             Extractor::Regexp(regex) => regex.capture_names().flatten().map(FieldName::new).collect(),
         }
@@ -64,34 +86,33 @@ impl Extractor {
     }
 }
 
-fn extract(parts: &[TemplatePart], text: &str) -> Vec<String> {
-    let count = parts.iter().filter(|part| part.name.is_some()).count();
+fn extract(parts: &[SoughtPart], text: &str) -> Vec<String> {
+    let count = parts.iter().filter(|part| part.part.name.is_some()).count();
     let mut values = Vec::with_capacity(count);
-    let mut rest =
-        parts.first().and_then(|first| text.find(&first.literal).map(|at| &text[at + first.literal.len()..]));
-    for (at, part) in parts.iter().enumerate() {
+    let mut rest = parts.first().and_then(|first| first.split(text)).map(|(_, rest)| rest);
+    for (at, SoughtPart { part, .. }) in parts.iter().enumerate() {
         let Some(left) = rest else { break };
-        let next = parts.get(at + 1).map_or("", |next| next.literal.as_str());
+        let next = parts.get(at + 1).filter(|next| !next.part.literal.is_empty());
         let quoted = if part.option.as_deref() == Some("plain") { None } else { unquoted(left) };
-        let value = match quoted {
-            Some((value, length)) => {
-                rest = left[length..].strip_prefix(next);
-                value
+        let value = match (quoted, next) {
+            (Some((value, length)), next) => {
+                rest = left[length..].strip_prefix(next.map_or("", |next| &next.part.literal));
+                value.into()
             }
-            None if next.is_empty() => {
+            (None, None) => {
                 rest = None;
-                left.to_owned()
+                Cow::Borrowed(left)
             }
-            None => match left.find(next) {
-                Some(end) => {
-                    rest = Some(&left[end + next.len()..]);
-                    left[..end].to_owned()
+            (None, Some(next)) => match next.split(left) {
+                Some((value, behind)) => {
+                    rest = Some(behind);
+                    value.into()
                 }
                 None => break,
             },
         };
         if part.name.is_some() {
-            values.push(value);
+            values.push(value.into_owned());
         }
     }
     values.resize(count, String::new());
@@ -177,61 +198,82 @@ fn seconds(text: &str) -> Option<f64> {
     Some(nanos as f64 / 1e9)
 }
 
-/// The text that a pattern of `format` gives for a row. What an option cannot change stays as it is.
-pub(super) fn format(parts: &[TemplatePart], row: &impl Fields, text: &mut BoundedText<'_>) -> TextResult {
-    for part in parts {
-        text.push_str(&part.literal)?;
-        let Some(name) = &part.name else { continue };
-        let value = row.field(&FieldName::new(name)).unwrap_or(Property::String(""));
-        let shown = value.text();
-        let whole = || match plain_number(value)? {
-            Number::Whole(number) => Some(number),
-            Number::Float(_) => None,
+/// A prepared pattern of `format`: its parts, each with the field whose value follows it.
+pub(super) struct FormatPattern(Vec<(TemplatePart, Option<FieldName>)>);
+
+impl FormatPattern {
+    /// Prepares a pattern, which the parser has checked.
+    pub(super) fn new(pattern: &str) -> FormatPattern {
+        let with_field = |part: TemplatePart| {
+            let field = part.name.as_deref().map(FieldName::new);
+            (part, field)
         };
-        match part.option.as_deref() {
-            Some("q") => quoted(&shown, text)?,
-            Some("uc") => text.push_str(&shown.to_uppercase())?,
-            Some("lc") => text.push_str(&shown.to_lowercase())?,
-            Some("duration") => match whole() {
-                Some(nanos) => text.push_str(&show_duration(nanos))?,
-                None => text.push_str(&shown)?,
-            },
-            Some("urlencode") => shown.bytes().try_for_each(|byte| text.push_str(&url_encoded(byte)))?,
-            Some("urldecode") => text.push_str(&url_decoded(&shown))?,
-            Some("hexencode") => shown.bytes().try_for_each(|byte| text.push_shown(format_args!("{byte:02X}")))?,
-            Some("hexdecode") => text.push_str(&hex_decoded(&shown))?,
-            Some("hexnumencode") => match shown.parse::<u64>() {
-                Ok(number) => text.push_str(&format!("{number:016X}"))?,
-                Err(_) => text.push_str(&shown)?,
-            },
-            // The parser of numbers takes a sign, too.
-            Some("hexnumdecode") => match u64::from_str_radix(&shown, 16) {
-                Ok(number) if !shown.starts_with('+') => text.push_str(&number.to_string())?,
-                _ => text.push_str(&shown)?,
-            },
-            // Whole groups of three bytes encode to whole groups of four.
-            Some("base64encode") => {
-                let mut parts = shown.as_bytes().chunks(3 << 10);
-                parts.try_for_each(|part| text.push_str(&BASE64_STANDARD.encode(part)))?;
+        FormatPattern(parse_template(pattern, false).unwrap_or_default().into_iter().map(with_field).collect())
+    }
+
+    /// Writes the text that the pattern gives for a row.
+    pub(super) fn write(&self, row: &impl Fields, text: &mut BoundedText<'_>) -> TextResult {
+        for (part, field) in &self.0 {
+            text.push_str(&part.literal)?;
+            if let Some(field) = field {
+                let value = row.field(field).unwrap_or(Property::String(""));
+                push_formatted(value, part.option.as_deref(), text)?;
             }
-            Some("base64decode") => match BASE64_STANDARD.decode(&*shown) {
-                Ok(bytes) => text.push_str(&String::from_utf8_lossy(&bytes))?,
-                Err(_) => text.push_str(&shown)?,
-            },
-            Some("duration_seconds") => match seconds(&shown) {
-                Some(seconds) => text.push_str(&seconds.to_string())?,
-                None => text.push_str(&shown)?,
-            },
-            Some("time") => {
-                let ticks = plain_number(value).and_then(unix_time);
-                text.push_str(&ticks.map_or_else(|| shown.to_string(), |time| time.to_string()))?;
-            }
-            Some("ipv4") => match whole().and_then(|number| u32::try_from(number).ok()) {
-                Some(address) => text.push_str(&std::net::Ipv4Addr::from(address).to_string())?,
-                None => text.push_str(&shown)?,
-            },
-            _ => text.push_str(&shown)?,
         }
+        Ok(())
+    }
+}
+
+/// Adds a value as an option of `format` shows it. What the option cannot change stays as it is.
+fn push_formatted(value: Property<'_>, option: Option<&str>, text: &mut BoundedText<'_>) -> TextResult {
+    let shown = value.text();
+    let whole = || match plain_number(value)? {
+        Number::Whole(number) => Some(number),
+        Number::Float(_) => None,
+    };
+    match option {
+        Some("q") => quoted(&shown, text)?,
+        Some("uc") => text.push_str(&shown.to_uppercase())?,
+        Some("lc") => text.push_str(&shown.to_lowercase())?,
+        Some("duration") => match whole() {
+            Some(nanos) => text.push_str(&show_duration(nanos))?,
+            None => text.push_str(&shown)?,
+        },
+        Some("urlencode") => shown.bytes().try_for_each(|byte| text.push_str(&url_encoded(byte)))?,
+        Some("urldecode") => text.push_str(&url_decoded(&shown))?,
+        Some("hexencode") => shown.bytes().try_for_each(|byte| text.push_shown(format_args!("{byte:02X}")))?,
+        Some("hexdecode") => text.push_str(&hex_decoded(&shown))?,
+        Some("hexnumencode") => match shown.parse::<u64>() {
+            Ok(number) => text.push_str(&format!("{number:016X}"))?,
+            Err(_) => text.push_str(&shown)?,
+        },
+        // The parser of numbers takes a sign, too.
+        Some("hexnumdecode") => match u64::from_str_radix(&shown, 16) {
+            Ok(number) if !shown.starts_with('+') => text.push_str(&number.to_string())?,
+            _ => text.push_str(&shown)?,
+        },
+        // Whole groups of three bytes encode to whole groups of four.
+        Some("base64encode") => {
+            let mut parts = shown.as_bytes().chunks(3 << 10);
+            parts.try_for_each(|part| text.push_str(&BASE64_STANDARD.encode(part)))?;
+        }
+        Some("base64decode") => match BASE64_STANDARD.decode(&*shown) {
+            Ok(bytes) => text.push_str(&String::from_utf8_lossy(&bytes))?,
+            Err(_) => text.push_str(&shown)?,
+        },
+        Some("duration_seconds") => match seconds(&shown) {
+            Some(seconds) => text.push_str(&seconds.to_string())?,
+            None => text.push_str(&shown)?,
+        },
+        Some("time") => {
+            let ticks = plain_number(value).and_then(unix_time);
+            text.push_str(&ticks.map_or_else(|| shown.to_string(), |time| time.to_string()))?;
+        }
+        Some("ipv4") => match whole().and_then(|number| u32::try_from(number).ok()) {
+            Some(address) => text.push_str(&std::net::Ipv4Addr::from(address).to_string())?,
+            None => text.push_str(&shown)?,
+        },
+        _ => text.push_str(&shown)?,
     }
     Ok(())
 }

@@ -6,13 +6,12 @@
 use super::accumulator::whole;
 use super::item::{AnswerItem, AnswerRow};
 use super::math::{MathExpression, NOT_A_NUMBER};
-use super::pattern::{Extractor, format};
+use super::pattern::{Extractor, FormatPattern};
 use super::row_batch::RowBatch;
 use crate::entity::OwnedValue;
 use daytable_logsql::line_pattern::pattern_of;
 use daytable_logsql::number::Number;
 use daytable_logsql::query::{Expression, Extraction, FieldPattern};
-use daytable_logsql::template::parse_template;
 use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
 use daytable_model::property::Property;
 use daytable_model::time::Ticks;
@@ -152,12 +151,12 @@ fn change(pipe: &Pipe, now: Ticks) -> RowChange {
         Pipe::Extract(extraction) => extracting(extraction, Extractor::template(&extraction.pattern), now),
         Pipe::ExtractRegexp(extraction) => extracting(extraction, Extractor::regexp(&extraction.pattern), now),
         Pipe::Format { pattern, name, condition: only, keep_original, skip_empty } => {
-            let parts = parse_template(pattern, false).unwrap_or_default();
+            let pattern = FormatPattern::new(pattern);
             let (name, only, keep, skip) = (name.clone(), condition(only), *keep_original, *skip_empty);
             changing(move |row, made| {
                 if only.as_ref().is_none_or(|only| only.matches(row)) {
                     let mut text = made.text(row, &name);
-                    format(&parts, row, &mut text)?;
+                    pattern.write(row, &mut text)?;
                     put_text(row, &name, text.finish(), keep, skip);
                 }
                 Ok(())
@@ -305,16 +304,27 @@ fn replace_matches(
     to: &mut BoundedText<'_>,
 ) -> TextResult {
     let mut end = 0;
-    for found in regex.captures_iter(text).take(limit) {
-        let whole = found.get_match();
+    let mut copy = |place: &regex::Match<'_>, to: &mut BoundedText<'_>| {
         // Behind each match the rest may be read once more.
         to.worked(text.len() >> 8)?;
-        to.push_str(&text[end..whole.start()])?;
+        to.push_str(&text[end..place.start()])?;
+        end = place.end();
+        Ok(())
+    };
+    // Without groups, a match is found in less time.
+    if !replacement.contains('$') {
+        for found in regex.find_iter(text).take(limit) {
+            copy(&found, to)?;
+            to.push_str(replacement)?;
+        }
+        return to.push_str(&text[end..]);
+    }
+    for found in regex.captures_iter(text).take(limit) {
+        copy(&found.get_match(), to)?;
         to.push_expanded(replacement, |group| match group {
             GroupName::Number(number) => found.get(number).map(|group| group.as_str()),
             GroupName::Name(name) => found.name(name).map(|group| group.as_str()),
         })?;
-        end = whole.end();
     }
     to.push_str(&text[end..])
 }

@@ -43,9 +43,15 @@ use std::sync::Arc;
 const REMEMBERED_BYTES: usize = 24 << 20;
 /// The part of a question's memory that this is at most.
 const REMEMBERED_PART: usize = 4;
-/// Memory of a combination, about: after as many rows as could be remembered it is seen how many had one that was known.
+/// Memory of a combination, about.
 const COMBINATION_BYTES: usize = 128;
-/// If these were few, nothing is remembered for so many times as many rows.
+/// As long as there is room for combinations, it is seen after this part of as many rows as could be remembered how many had one
+/// that was known. Where more than one of this many has, there are hardly more combinations than can be remembered.
+const ROOM_PART: usize = 8;
+const ROOM_KNOWN: usize = 16;
+/// Once there is no room, it is seen after all of them, and more than one of this many is enough.
+const FULL_KNOWN: usize = 4;
+/// If there were fewer, nothing is remembered for so many times as many rows.
 const LEFT_ALONE_TIMES: usize = 16;
 /// Bytes of texts that pipes may make of a batch at once, at most: rows for which there is no room come later.
 const MADE_AT_ONCE_BYTES: usize = 8 << 20;
@@ -121,7 +127,7 @@ struct SliceState {
     limits: ComputeLimits,
 }
 
-/// How often rows have a combination that is known, once there is no room for others.
+/// How often rows have a combination that is known.
 #[derive(Default)]
 struct MetRows {
     rows: usize,
@@ -137,14 +143,18 @@ impl MetRows {
         self.left_alone == 0
     }
 
-    /// Counts rows, and those whose combination is not known.
-    fn count(&mut self, rows: usize, others: usize, limits: ComputeLimits) {
+    /// Counts rows, and those whose combination was not known before.
+    fn count(&mut self, rows: usize, others: usize, is_full: bool, limits: ComputeLimits) {
         self.rows += rows;
         self.others += others;
-        if self.rows < limits.tried_rows {
+        let (tried, known) = match is_full {
+            true => (limits.tried_rows, FULL_KNOWN),
+            false => (limits.tried_rows / ROOM_PART, ROOM_KNOWN),
+        };
+        if self.rows < tried {
             return;
         }
-        if self.others > self.rows / 4 * 3 {
+        if self.rows - self.others < self.rows / known {
             self.left_alone = LEFT_ALONE_TIMES * self.rows;
         }
         (self.rows, self.others) = (0, 0);
@@ -558,7 +568,10 @@ impl Slice {
         };
         // Nobody looks at the rows of the batch before any more, so it holds nothing.
         let limits = state.limits;
-        if state.made.bytes() > limits.remembered_bytes / 2 || Arc::get_mut(&mut state.made).is_none() {
+        let is_full = state.made.is_of_batch() || state.made.bytes() > limits.remembered_bytes / 2;
+        if !state.met.is_worthwhile() {
+            state.made = Arc::new(MadeValues::of_batch(self.outputs.len(), state.made.round));
+        } else if is_full || Arc::get_mut(&mut state.made).is_none() {
             self.restart(state);
         }
         if state.known.bytes() + state.made.bytes() > limits.remembered_bytes {
@@ -572,13 +585,11 @@ impl Slice {
         let room = limits.made_at_once_bytes;
         let mut maker = Maker { slice: self, pipes, names, row, made, numbers: &mut numbers, room: Some(room) };
         if met.is_worthwhile() {
-            let unknown = maker.add_known(known, &values, batch, rows)?;
+            let (added, unknown) = maker.add_known(known, &values, batch, rows)?;
             if !unknown.is_empty() {
                 maker.add_alone(&values, batch, &unknown)?;
             }
-            if known.is_frozen() {
-                met.count(rows.count(), unknown.count(), limits);
-            }
+            met.count(rows.count(), added + unknown.count(), known.is_frozen(), limits);
             if !met.is_worthwhile() {
                 *known = Combinations::new(self.inputs.len(), self.outputs.len());
             }
@@ -608,16 +619,17 @@ struct Maker<'s> {
 }
 
 impl Maker<'_> {
-    /// Computes the rows whose combination is known, or becomes known. Returns the others, for which there is no room.
+    /// Computes the rows whose combination is known, or becomes known. Returns how many became known, and the rows with other
+    /// ones, for which there is no room.
     fn add_known(
         &mut self,
         combinations: &mut Combinations,
         values: &[Values<'_>],
         batch: &ColumnBatch,
         rows: &RowSet,
-    ) -> Result<RowSet, ComputeError> {
+    ) -> Result<(usize, RowSet), ComputeError> {
         let of_rows = combinations.of_rows(values, batch, rows)?;
-        let (width, mut unknown) = (self.made.width(), RowSet::none(batch.len()));
+        let (width, mut unknown, mut added) = (self.made.width(), RowSet::none(batch.len()), 0);
         for row in rows.iter() {
             let combination = of_rows[row];
             if combination == NO_NUMBER {
@@ -631,11 +643,12 @@ impl Maker<'_> {
                 self.row.restart(self.names);
                 combinations.each_value(combination, |at, value| self.row.put(at, value));
                 self.make(combinations.made_mut(combination))?;
+                added += 1;
             }
             let of_row = &mut self.numbers[row * width..][..width];
             of_row.iter_mut().zip(combinations.made(combination)).for_each(|(to, number)| *to = *number);
         }
-        Ok(unknown)
+        Ok((added, unknown))
     }
 
     /// Computes rows on their own: each, or of one column each value of the batch.

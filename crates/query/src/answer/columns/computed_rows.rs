@@ -1,5 +1,6 @@
 //! What pipes compute for the rows of a batch: the number of a value for each row and each column that they make.
 
+use super::listed_values::ListedValues;
 use super::value_numbers::{ABSENT, ValueNumbers};
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
@@ -10,9 +11,17 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct MadeValues {
     /// The values of each column.
-    columns: Vec<ValueNumbers>,
+    columns: Vec<MadeColumn>,
     /// How often values were forgotten: then numbers stand for other ones.
     pub(super) round: u64,
+}
+
+/// The values that pipes made of a column.
+enum MadeColumn {
+    /// Each once, for as long as there is memory.
+    Different(ValueNumbers),
+    /// Those of one batch, as they came. Their numbers are their places plus 1.
+    Listed(ListedValues),
 }
 
 /// Stands for what was not computed yet, and for a record that the pipes drop. No value has these numbers.
@@ -22,7 +31,19 @@ const DROPPED: u32 = u32::MAX - 1;
 impl MadeValues {
     /// No values yet, of this many columns.
     pub(super) fn new(columns: usize, round: u64) -> MadeValues {
-        MadeValues { columns: (0..columns).map(|_| ValueNumbers::exact()).collect(), round }
+        let different = |_| MadeColumn::Different(ValueNumbers::exact());
+        MadeValues { columns: (0..columns).map(different).collect(), round }
+    }
+
+    /// The same, for a batch alone whose values hardly come again.
+    pub(super) fn of_batch(columns: usize, round: u64) -> MadeValues {
+        let listed = |_| MadeColumn::Listed(ListedValues::default());
+        MadeValues { columns: (0..columns).map(listed).collect(), round }
+    }
+
+    /// Whether the values are those of one batch.
+    pub(super) fn is_of_batch(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column, MadeColumn::Listed(_)))
     }
 
     /// How many numbers stand for what the pipes make of a record: one for each column, and one where there is none.
@@ -53,7 +74,23 @@ impl MadeValues {
 
     /// An estimate of the memory.
     pub(super) fn bytes(&self) -> usize {
-        self.columns.iter().map(ValueNumbers::bytes).sum()
+        self.columns.iter().map(MadeColumn::bytes).sum()
+    }
+}
+
+impl MadeColumn {
+    fn number(&mut self, value: Property<'_>) -> u32 {
+        match self {
+            MadeColumn::Different(values) => values.number(value),
+            MadeColumn::Listed(values) => u32::try_from(values.push(value) + 1).unwrap_or(UNKNOWN),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            MadeColumn::Different(values) => values.bytes(),
+            MadeColumn::Listed(values) => values.bytes(),
+        }
     }
 }
 
@@ -100,7 +137,20 @@ impl ComputedRows {
         mut read: impl FnMut(Property<'_>) -> T,
         mut each: impl FnMut(usize, T),
     ) {
-        let (values, mut room) = (&self.values.columns[column], String::new());
+        let values = match &self.values.columns[column] {
+            MadeColumn::Different(values) => values,
+            MadeColumn::Listed(values) => {
+                let mut known: Vec<Option<T>> = vec![None; values.len()];
+                rows.for_each(|row| {
+                    if let Some(number) = self.number(column, row) {
+                        let at = number as usize - 1;
+                        each(row, *known[at].get_or_insert_with(|| read(values.value(at))));
+                    }
+                });
+                return;
+            }
+        };
+        let mut room = String::new();
         let places = (rows.count() / 4).next_power_of_two().clamp(RECENT_MIN, RECENT_MAX);
         let mut recent: Vec<(u32, Option<T>)> = vec![(ABSENT, None); places];
         let mut known: HashMap<u32, Option<T>, foldhash::fast::RandomState> = HashMap::default();
@@ -125,7 +175,27 @@ impl ComputedRows {
         numbers: &mut ValueNumbers,
         mut each: impl FnMut(usize, u32),
     ) {
-        let (values, round) = (&self.values.columns[column], self.values.round);
+        let (values, round) = match &self.values.columns[column] {
+            MadeColumn::Different(values) => (values, self.values.round),
+            MadeColumn::Listed(values) => {
+                let mut is_wanted = vec![false; values.len()];
+                let places = |each: &mut dyn FnMut(usize, usize)| {
+                    rows.for_each(|row| {
+                        if let Some(number) = self.number(column, row) {
+                            each(row, number as usize - 1);
+                        }
+                    });
+                };
+                places(&mut |_, at| is_wanted[at] = true);
+                let of_values = values.numbers(&is_wanted, numbers);
+                places(&mut |row, at| {
+                    if let Some(number) = of_values[at] {
+                        each(row, number);
+                    }
+                });
+                return;
+            }
+        };
         // Each step waits for memory, and does so for many rows at once if nothing else is between them.
         let mut found: Vec<(usize, u32)> = Vec::with_capacity(rows.count());
         rows.for_each(|row| found.extend(self.number(column, row).map(|number| (row, number))));

@@ -15,7 +15,7 @@
 //! * `group_step`: groups by the groups of fewer fields. `group_states`: what functions keep of each group (`group_sums`,
 //!   `group_extremes`, `group_quantiles`; `group_others`: functions without a form of their own).
 //! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values (`combinations`,
-//!   `computed_rows`), or of numbers all at once (`number_pipes`, which make `number_rows`).
+//!   `computed_rows`; `listed_values` where texts hardly come again), or of numbers all at once (`number_pipes`, which make `number_rows`).
 //! * `fields_by_row`: the values of several fields, row by row.
 //! * `sorted`: the first records of an order.
 //! * `networks`: the addresses of a network, by the numbers of a pattern.
@@ -45,6 +45,7 @@ mod group_step;
 mod group_sums;
 mod groups;
 mod kept;
+mod listed_values;
 mod line_parts;
 mod matching;
 mod names;

@@ -878,6 +878,32 @@ fn groups_that_are_mostly_new_are_each_counted_once() {
     }
 }
 
+/// What pipes make of texts that do not come again is listed batch by batch, and has the types that it had.
+#[test]
+fn what_pipes_make_of_texts_that_are_mostly_new_is_what_they_make_of_records() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reader = day_of_clients(dir.path());
+    for question in [
+        r#"* | extract "10.<a>.<b>" from client | stats by (b) count() n, count_uniq(a) u, min(a) lo, max(a) hi, sum(a) s"#,
+        r#"* | extract_regexp "10[.](?P<a>[0-9]+)[.]" from client | filter a:>23990 | stats by (a) count() n | sort by (a)"#,
+        r#"* | extract "10.<a>.7" from client | format "<a>-<took>" as k | top 9 by (k)"#,
+        r#"* | copy took as t | extract "10.<a>.7" from client | stats by (t, a) count() n | stats by (t) sum(n) s, min(a) m | sort by (t)"#,
+        r#"* | extract "10.1<a>.7" from client | stats count(a) n, count_empty(a) e, count_uniq(a) u"#,
+        r#"* | copy client as c | replace (".7.", "") at c | sort by (c desc) | limit 5 | fields c, took"#,
+        r#"* | math took * 2 as d | format if (took:>50) "<d> <client>" as k | stats by (_time:1h) max(k) m, count(k) n"#,
+        r#"* | extract "10.<a>.7" from client | stats by (instance) count() if (a:<1000) few, median(a) half"#,
+    ] {
+        let query = ParsedQuery::parse(question).expect("a query");
+        let expected = by_rows(&reader, &query, &AnswerOptions::at(Ticks::MAX));
+        assert!(!expected.is_empty(), "{question}");
+        for bytes_max in [32 << 10, 64 << 20] {
+            let (lines, incomplete) = bounded(&reader, question, bytes_max);
+            assert_eq!(incomplete, None, "{question} in {bytes_max}");
+            assert!(lines == expected, "{question} in {bytes_max}: {lines:?}\ninstead of\n{expected:?}");
+        }
+    }
+}
+
 #[test]
 fn a_full_disk_refuses_an_answer_before_its_first_line() {
     let dir = tempfile::tempdir().expect("a folder");
