@@ -188,7 +188,7 @@ impl<'q> GroupStage<'q> {
         }
         let bytes = GROUP_BYTES + 2 * self.key.len() + FUNCTION_BYTES * self.aggregates.len();
         let question = self.budget.question();
-        if self.budget.spill().is_due(question, self.held) || question.charge(bytes, "groups").is_err() {
+        if self.budget.spill().is_due(question, self.held, 0) || question.charge(bytes, "groups").is_err() {
             self.write_groups()?;
             self.budget.question().charge(bytes, "groups")?;
         }
@@ -225,7 +225,7 @@ impl<'q> GroupStage<'q> {
             return self.write_groups();
         }
         self.held += bytes;
-        if self.budget.spill().is_due(self.budget.question(), self.held) { self.write_groups() } else { Ok(()) }
+        if self.budget.spill().is_due(self.budget.question(), self.held, 0) { self.write_groups() } else { Ok(()) }
     }
 
     /// Moves the groups to the file.

@@ -31,10 +31,10 @@ impl SpillFile {
         }
     }
 
-    /// Whether one who keeps `held` bytes writes them to the file before it keeps more.
-    pub(super) fn is_due(&self, question: &QuestionBudget, held: usize) -> bool {
+    /// Whether one who keeps `held` bytes writes them to the file before it keeps more, or `growth` more at once.
+    pub(super) fn is_due(&self, question: &QuestionBudget, held: usize, growth: usize) -> bool {
         // Who has little leaves the memory to others, or makes many small runs.
-        held >= self.memory_max / 8 && question.charged() > self.memory_max
+        held >= self.memory_max / 8 && question.charged() + growth > self.memory_max
     }
 
     /// Memory that a question keeps before it writes to its file.

@@ -26,6 +26,9 @@ pub(super) enum States {
     Others(Others),
 }
 
+/// Different values whose table takes a megabyte. Where tables are small, few of many become full at once.
+const LARGE_TABLE: usize = 50_000;
+
 /// A value that may be the least or the greatest, and is no whole number.
 #[derive(Clone, Copy)]
 enum ExtremeValue {
@@ -105,6 +108,15 @@ impl States {
             States::Sums(sums) => sums.bytes(),
             States::Extremes(extremes) => extremes.bytes(),
             States::Others(others) => others.bytes(),
+        }
+    }
+
+    /// The memory that values of this many rows may take at once: a table that becomes full is copied to one twice as large.
+    pub(super) fn growth(&self, rows: usize) -> usize {
+        let may_be_full = |hashes: &&UniqHashes| hashes.len() > LARGE_TABLE && hashes.capacity() - hashes.len() < rows;
+        match self {
+            States::Uniq(hashes) => hashes.iter().filter(may_be_full).map(|hashes| 2 * uniq_bytes(hashes)).sum(),
+            _ => 0,
         }
     }
 

@@ -330,7 +330,7 @@ impl PartVisitor for Aggregation<'_> {
                 ControlFlow::Continue(later) => later,
                 ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
             };
-            if self.charge(state).is_break() {
+            if self.charge(state, batch.len()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             if later.is_empty() {
@@ -486,7 +486,7 @@ impl Aggregation<'_> {
             }
         }
         // A refusal is seen by the caller of the walk, and before the next batch.
-        let _ = self.charge(state);
+        let _ = self.charge(state, 0);
         true
     }
 
@@ -572,12 +572,14 @@ impl Aggregation<'_> {
         ControlFlow::Break(())
     }
 
-    /// Takes the memory that the state grew by. Where there is no more, the groups go to the temporary file.
-    fn charge(&self, state: &mut ThreadGroups) -> ControlFlow<()> {
+    /// Takes the memory that the state grew by. Where there is no more, or none for what about so many further rows may add, the
+    /// groups go to the temporary file.
+    fn charge(&self, state: &mut ThreadGroups, rows: usize) -> ControlFlow<()> {
         let bytes = state.memory();
         let more = bytes.saturating_sub(state.bytes);
         let is_full = state.full.is_some_and(|full| state.kept() >= full);
-        if more == 0 && !is_full {
+        let growth: usize = state.states.iter().map(|states| states.growth(rows)).sum();
+        if more == 0 && !is_full && growth == 0 {
             return ControlFlow::Continue(());
         }
         let of_new = if state.has_uniq() { NEW_VALUES_BYTES } else { NEW_GROUPS_BYTES };
@@ -588,7 +590,7 @@ impl Aggregation<'_> {
         if !is_short {
             self.charged.fetch_add(more, Order::Relaxed);
             state.bytes = bytes;
-            is_short = self.spill.is_due(self.memory, groups);
+            is_short = self.spill.is_due(self.memory, groups, growth);
             let is_new = self.are_mostly_new.load(Order::Relaxed);
             if !is_short && !is_full && (state.full.is_some() || !is_new || groups < of_new) {
                 return ControlFlow::Continue(());

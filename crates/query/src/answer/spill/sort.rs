@@ -69,7 +69,7 @@ impl<'q, T: SortItem> ExternalSort<'q, T> {
         }
         let question = self.budget.question();
         let bytes = item.bytes();
-        if self.spill.is_due(question, self.held) || question.charge(bytes, self.kept).is_err() {
+        if self.spill.is_due(question, self.held, 0) || question.charge(bytes, self.kept).is_err() {
             self.write_run()?;
             self.budget.question().charge(bytes, self.kept)?;
         }

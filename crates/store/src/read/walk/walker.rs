@@ -22,6 +22,10 @@ use std::sync::Arc;
 const KEYS_KEPT: usize = 32;
 /// Pages of which columns alone are read before those that are not enough are counted.
 const COLUMNS_TRIED: u32 = 8;
+/// Pages that are read whole before columns alone are tried again; four times as many after each further trial in vain.
+const LEFT_ALONE: u32 = 32;
+/// After so many pages earlier ones count half.
+const COUNTED_PAGES: u32 = 64;
 
 /// A page of an open file, as a walk plans it.
 #[derive(Clone, Copy)]
@@ -52,8 +56,40 @@ pub(super) struct Walker<'w> {
     keys: RefCell<VecDeque<(usize, PageLocation, Arc<PageKeys>)>>,
     /// Whether the walk was planned in this thread's snapshot.
     is_first: bool,
-    /// Of how many pages columns alone were read, and of how many these were not enough.
-    alone: Cell<(u32, u32)>,
+    alone: Cell<ColumnsAlone>,
+}
+
+/// How often columns of a page were enough of late. A bound that other pages give may be far at first, and near later.
+#[derive(Clone, Copy, Default)]
+struct ColumnsAlone {
+    /// Pages of which columns alone were read.
+    read: u32,
+    /// Those of them of which these were not enough.
+    short: u32,
+    /// Pages that are read whole before columns are tried again.
+    left_alone: u32,
+    /// Trials in vain, one after the other.
+    in_vain: u32,
+}
+
+impl ColumnsAlone {
+    /// Whether columns of the next page are read alone: not if mostly they were not enough, since each is then read in vain.
+    fn are_tried(&mut self) -> bool {
+        let is_left_alone = self.left_alone > 0;
+        self.left_alone = self.left_alone.saturating_sub(1);
+        !is_left_alone
+    }
+
+    fn note(&mut self, are_enough: bool) {
+        self.read += 1;
+        self.short += u32::from(!are_enough);
+        if self.short >= COLUMNS_TRIED && self.short > self.read / 2 {
+            let left_alone = LEFT_ALONE.saturating_mul(4u32.saturating_pow(self.in_vain));
+            *self = ColumnsAlone { left_alone, in_vain: self.in_vain + 1, ..ColumnsAlone::default() };
+        } else if self.read >= COUNTED_PAGES {
+            *self = ColumnsAlone { read: self.read / 2, short: self.short / 2, ..ColumnsAlone::default() };
+        }
+    }
 }
 
 impl<'w> Walker<'w> {
@@ -61,16 +97,19 @@ impl<'w> Walker<'w> {
         Walker { plan, connections, keys: RefCell::default(), is_first, alone: Cell::default() }
     }
 
-    /// Whether columns alone may be enough: if mostly they were not, each would be read in vain.
+    /// Whether columns of the next page are read alone.
     pub(super) fn reads_columns(&self) -> bool {
-        let (read, short) = self.alone.get();
-        short < COLUMNS_TRIED || short <= read / 2
+        let mut alone = self.alone.get();
+        let are_tried = alone.are_tried();
+        self.alone.set(alone);
+        are_tried
     }
 
     /// Notes whether the columns of a page were enough.
     pub(super) fn note_columns(&self, are_enough: bool) {
-        let (read, short) = self.alone.get();
-        self.alone.set((read + 1, short + u32::from(!are_enough)));
+        let mut alone = self.alone.get();
+        alone.note(are_enough);
+        self.alone.set(alone);
     }
 
     /// The records of each wanted partition of a shared page, if its rows are records.
@@ -322,5 +361,38 @@ fn each_common(keys: &[RowKey], others: &[RowKey], mut each: impl FnMut(usize, u
         if others.get(at) == Some(key) {
             each(row, at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes so many pages in a row. Returns of how many columns alone were read.
+    fn pass(alone: &mut ColumnsAlone, pages: u32, are_enough: impl Fn(u32) -> bool) -> u32 {
+        let mut read = 0;
+        for page in 0..pages {
+            if alone.are_tried() {
+                alone.note(are_enough(page));
+                read += 1;
+            }
+        }
+        read
+    }
+
+    #[test]
+    fn columns_that_are_not_enough_at_first_are_tried_again() {
+        let mut alone = ColumnsAlone::default();
+        assert_eq!(pass(&mut alone, 10, |_| false), COLUMNS_TRIED);
+        assert_eq!(pass(&mut alone, 1000, |_| true), 1000 - (LEFT_ALONE - 2));
+        // What was enough for long does not keep columns from being left alone.
+        assert!(pass(&mut alone, 200, |_| false) < 100);
+    }
+
+    #[test]
+    fn columns_that_are_never_enough_are_tried_less_and_less() {
+        let mut alone = ColumnsAlone::default();
+        let tried: Vec<u32> = (0..4).map(|_| pass(&mut alone, 2000, |_| false)).collect();
+        assert!(tried[0] <= 5 * COLUMNS_TRIED && tried[3] <= COLUMNS_TRIED, "{tried:?}");
     }
 }
