@@ -19,7 +19,7 @@ pub(super) struct MadeValues {
 /// The values that pipes made of a column.
 enum MadeColumn {
     /// Each once, for as long as there is memory.
-    Different(ValueNumbers),
+    Different(Box<ValueNumbers>),
     /// Those of one batch, as they came. Their numbers are their places plus 1.
     Listed(ListedValues),
 }
@@ -31,7 +31,7 @@ const DROPPED: u32 = u32::MAX - 1;
 impl MadeValues {
     /// No values yet, of this many columns.
     pub(super) fn new(columns: usize, round: u64) -> MadeValues {
-        let different = |_| MadeColumn::Different(ValueNumbers::exact());
+        let different = |_| MadeColumn::Different(ValueNumbers::exact().into());
         MadeValues { columns: (0..columns).map(different).collect(), round }
     }
 
