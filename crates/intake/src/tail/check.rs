@@ -43,15 +43,14 @@ pub fn check(state: &SourceState) -> FileCheck {
     let is_its = |stat: &FileStat| stat.is_file_of(state);
     let path = match FileStat::at(&state.path) {
         Ok(Some(stat)) if is_its(&stat) => state.path.clone(),
-        Ok(_) => match renamed(&state.path, state.device, state.inode) {
-            Some((path, _)) => path,
-            None => return FileCheck::Nowhere,
+        Err(error) if !is_gone(&error) => {
+            return FileCheck::Unreadable { path: state.path.clone(), why: error.to_string() };
+        }
+        _ => match renamed(&state.path, state.device, state.inode) {
+            Ok(Some((path, _))) => path,
+            Ok(None) => return FileCheck::Nowhere,
+            Err(error) => return FileCheck::Unreadable { path: state.path.clone(), why: error.to_string() },
         },
-        Err(error) if is_gone(&error) => match renamed(&state.path, state.device, state.inode) {
-            Some((path, _)) => path,
-            None => return FileCheck::Nowhere,
-        },
-        Err(error) => return FileCheck::Unreadable { path: state.path.clone(), why: error.to_string() },
     };
     compared(state, &path)
 }
@@ -61,7 +60,7 @@ fn compared(state: &SourceState, path: &Path) -> FileCheck {
     let path = path.to_path_buf();
     match opened {
         Ok((Likeness::Same, _)) => FileCheck::Same,
-        Ok(_) if copied(state, &state.path, |_, _| false).is_some() => FileCheck::Same,
+        Ok(_) if matches!(copied(state, &state.path, |_, _| false), Ok(Some(_))) => FileCheck::Same,
         Ok((_, stat)) if stat.size < state.position && !is_compressed(&path) => {
             FileCheck::Shorter { path, size: stat.size }
         }

@@ -404,9 +404,17 @@ impl TailFollower {
 
     /// Handles an ignored file that is no longer at its path. A file without a complete line may have been rotated.
     fn ignored_file_moved(&mut self, path: PathBuf, ignored: IgnoredFile) {
+        let renamed = match ignored.has_no_whole_line() && ignored.stat.size > 0 {
+            true => match renamed(&path, ignored.stat.device, ignored.stat.inode) {
+                Ok(renamed) => Some(renamed),
+                // It is looked for again later.
+                Err(_) => return,
+            },
+            false => None,
+        };
         self.ignored.remove(&path);
-        if ignored.has_no_whole_line() && ignored.stat.size > 0 {
-            match renamed(&path, ignored.stat.device, ignored.stat.inode) {
+        if let Some(renamed) = renamed {
+            match renamed {
                 Some((path, stat)) => self.ignored.insert_renamed(path, stat, ignored),
                 None => {
                     let counters = self.blocks.counters(ignored.block);

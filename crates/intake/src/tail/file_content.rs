@@ -361,6 +361,12 @@ impl CompressedFile {
     }
 }
 
+/// Whether nothing can be opened for now, in this process or on this machine.
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

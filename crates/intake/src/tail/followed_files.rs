@@ -1,6 +1,6 @@
 //! The files that are followed, with a bound on their open descriptors.
 
-use super::file_content::{FileContent, FileStat};
+use super::file_content::{FileContent, FileStat, is_out_of_descriptors};
 use super::followed_file::{FileAccess, FollowedFile};
 use crate::counters::SourceCounters;
 use daytable_model::source_id::SourceId;
@@ -184,9 +184,4 @@ impl FollowedFiles {
     pub(super) fn place(&self, identity: SourceId) -> Option<(&Path, FileAccess)> {
         self.followed.get(&identity).map(|file| (file.path.as_path(), file.access))
     }
-}
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
-    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }

@@ -317,7 +317,7 @@ impl TailFollower {
     }
 
     /// A file cannot be read: it is tried again later, and the others are read meanwhile.
-    fn read_failed(&mut self, identity: SourceId, error: io::Error) {
+    pub(super) fn read_failed(&mut self, identity: SourceId, error: io::Error) {
         let Some(file) = self.files.file_mut(identity) else { return };
         self.blocks.counters(file.block).count(SourceEvent::ReadError, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {

@@ -129,7 +129,11 @@ impl<'a> RelatedFiles<'a> {
     }
 
     /// The copy of a source beside `path`, unless another source has the file.
-    pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> Option<CopyCandidate> {
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be opened for now.
+    pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> io::Result<Option<CopyCandidate>> {
         copied(state, path, |content, stat| {
             let is_rival = |identity: &SourceId| {
                 let rival = self.state_of(*identity).filter(|rival| rival.position > state.position);

@@ -72,7 +72,9 @@ impl TailFollower {
                 Err(error) => return self.ignore_failed(path, block, error),
             }
         }
-        if let Some(CopyCandidate { path, content, stat }) = self.related_files().copy_of(&state, &state.path) {
+        // Where nothing can be opened, the file is compared with this source once it is discovered.
+        let copy = self.related_files().copy_of(&state, &state.path).unwrap_or_default();
+        if let Some(CopyCandidate { path, content, stat }) = copy {
             return self.follow(state, block, path, content, stat);
         }
         let was_rewritten = left.is_some();
@@ -104,7 +106,7 @@ fn place_of(state: &SourceState) -> Option<PathBuf> {
     let own = FileStat::at(&state.path).ok().flatten();
     match own.filter(|stat| stat.is_file_of(state)) {
         Some(_) => Some(state.path.clone()),
-        None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
+        None => renamed(&state.path, state.device, state.inode).ok()?.map(|(path, _)| path),
     }
 }
 

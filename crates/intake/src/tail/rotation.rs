@@ -15,6 +15,7 @@ use crate::counters::SourceEvent;
 use daytable_model::path_text::PathText;
 use daytable_model::source_id::SourceId;
 use daytable_store::SourceStatus;
+use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -23,18 +24,26 @@ impl TailFollower {
     pub(super) fn file_moved(&mut self, identity: SourceId, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (path, stat) = (file.path.clone(), file.stat);
-        if let Some((path, _)) = renamed(&path, stat.device, stat.inode) {
-            tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file was renamed");
-            file.path = path;
-            file.schedule.check_at(Instant::now());
-            self.rotated(identity);
-        } else if file.reader.content.is_some() && file.access == FileAccess::Path {
-            tracing::debug!(path = %path.escaped(), "file was removed, it is read to its end");
-            file.access = FileAccess::Descriptor;
-            file.schedule.check_at(Instant::now());
-            self.rotated(identity);
-        } else if !self.go_on_in_copy(identity) {
-            self.abandon(identity, unread);
+        match renamed(&path, stat.device, stat.inode) {
+            Ok(Some((path, _))) => {
+                tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file was renamed");
+                file.path = path;
+                file.schedule.check_at(Instant::now());
+                self.rotated(identity);
+            }
+            _ if file.reader.content.is_some() && file.access == FileAccess::Path => {
+                tracing::debug!(path = %path.escaped(), "file was removed, it is read to its end");
+                file.access = FileAccess::Descriptor;
+                file.schedule.check_at(Instant::now());
+                self.rotated(identity);
+            }
+            // It may be there under a name that cannot be looked for now.
+            Err(error) => return self.read_failed(identity, error),
+            Ok(None) => match self.go_on_in_copy(identity) {
+                Ok(true) => {}
+                Ok(false) => self.abandon(identity, unread),
+                Err(error) => return self.read_failed(identity, error),
+            },
         }
         self.consider_path(path);
     }
@@ -44,12 +53,16 @@ impl TailFollower {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
         let mut content = file.reader.content.take();
-        if self.go_on_in_copy(identity) {
-            tracing::debug!(path = %path.escaped(), "file was truncated");
-        } else if self.go_on_before_change(identity, &mut content) {
-            return;
-        } else {
-            self.abandon(identity, unread);
+        match self.go_on_in_copy(identity) {
+            Ok(true) => tracing::debug!(path = %path.escaped(), "file was truncated"),
+            Ok(false) if self.go_on_before_change(identity, &mut content) => return,
+            Ok(false) => self.abandon(identity, unread),
+            Err(error) => {
+                if let Some(file) = self.files.file_mut(identity) {
+                    file.reader.content = content;
+                }
+                return self.read_failed(identity, error);
+            }
         }
         self.consider_path(path);
     }
@@ -71,16 +84,16 @@ impl TailFollower {
         }
     }
 
-    /// Continues in a copy beside the file. False if there is no copy.
-    fn go_on_in_copy(&mut self, identity: SourceId) -> bool {
-        let Some(file) = self.files.file(identity) else { return false };
-        let found = self.related_files().copy_of(file.state(), &file.path);
-        let Some(CopyCandidate { path, content, stat }) = found else { return false };
+    /// Continues in a copy beside the file. False if there is no copy; an error if it cannot be looked for now.
+    fn go_on_in_copy(&mut self, identity: SourceId) -> io::Result<bool> {
+        let Some(file) = self.files.file(identity) else { return Ok(false) };
+        let found = self.related_files().copy_of(file.state(), &file.path)?;
+        let Some(CopyCandidate { path, content, stat }) = found else { return Ok(false) };
         tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file is resumed in its copy");
         let old = file.stat;
         self.files.moved(identity, &old, &stat);
         self.ignored.remove(&path);
-        let Some(file) = self.files.file_mut(identity) else { return false };
+        let Some(file) = self.files.file_mut(identity) else { return Ok(false) };
         let mut state = file.state().clone();
         (state.device, state.inode) = (stat.device, stat.inode);
         self.sources.put(state.clone());
@@ -94,7 +107,7 @@ impl TailFollower {
         file.is_final = false;
         file.is_changed = true;
         self.rotated(identity);
-        true
+        Ok(true)
     }
 
     /// Goes back in the file to the last line that it still has: its writer took lines back. False if that cannot be told

@@ -1,7 +1,7 @@
 //! Looks for the file of a source beside its old path: by device and inode after a rename, by its bytes after a copy or
 //! a compression.
 
-use super::file_content::{FileContent, FileStat};
+use super::file_content::{FileContent, FileStat, is_out_of_descriptors};
 use super::identity::{Fit, Likeness, MARK_BYTES_MAX, likeness};
 use super::names::{is_made_from, is_next_of};
 use daytable_model::time::Ticks;
@@ -9,6 +9,7 @@ use daytable_parse::{ParseOptions, SourceProfile, Unwrapped};
 use daytable_store::{Mark, SourceState};
 use memchr::memrchr;
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::DirEntryExt;
@@ -126,15 +127,22 @@ pub(super) fn is_beginning_of_original(content: &mut FileContent, state: &Source
 
 /// The path beside `path` that leads to the file with this device and inode. The folder is read twice if necessary: one
 /// reading may miss a name that changes meanwhile.
-pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, FileStat)> {
+///
+/// # Errors
+///
+/// No folder can be listed for now, so it is not known where the file is.
+pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> io::Result<Option<(PathBuf, FileStat)>> {
     let look = || {
-        let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-        entries.filter(|entry| entry.ino() == inode).find_map(|entry| {
+        let entries = entries_beside(path)?;
+        Ok(entries.into_iter().filter(|entry| entry.ino() == inode).find_map(|entry| {
             let stat = FileStat::at(&entry.path()).ok().flatten()?;
             ((stat.device, stat.inode) == (device, inode)).then(|| (entry.path(), stat))
-        })
+        }))
     };
-    look().or_else(look)
+    match look()? {
+        None => look(),
+        found => Ok(found),
+    }
 }
 
 /// A copy of a source's file.
@@ -146,14 +154,22 @@ pub(super) struct CopyCandidate {
 
 /// The file beside `path` that has everything that was read from a source, plain or compressed; the largest, if there
 /// are several. `is_taken` excludes files of other sources.
+///
+/// # Errors
+///
+/// Nothing can be opened for now, so it is not known whether there is a copy.
 pub(super) fn copied(
     state: &SourceState,
     path: &Path,
     is_taken: impl Fn(&mut FileContent, &FileStat) -> bool,
-) -> Option<CopyCandidate> {
+) -> io::Result<Option<CopyCandidate>> {
     let mut best: Option<CopyCandidate> = None;
-    for candidate in relatives(state, path) {
-        let Ok((mut content, stat)) = FileContent::open(&candidate) else { continue };
+    for candidate in relatives(state, path)? {
+        let (mut content, stat) = match FileContent::open(&candidate) {
+            Ok(opened) => opened,
+            Err(error) if is_out_of_descriptors(&error) => return Err(error),
+            Err(_) => continue,
+        };
         if stat.is_file_of(state)
             || !matches!(compare(&mut content, state), Ok(Likeness::Same))
             || is_taken(&mut content, &stat)
@@ -165,15 +181,28 @@ pub(super) fn copied(
             best = Some(CopyCandidate { path: candidate, content, stat });
         }
     }
-    best
+    Ok(best)
 }
 
 /// Files beside `path` whose names may be derived from the source's.
-fn relatives(state: &SourceState, path: &Path) -> Vec<PathBuf> {
+fn relatives(state: &SourceState, path: &Path) -> io::Result<Vec<PathBuf>> {
     let names: BTreeSet<_> = [state.path.file_name(), path.file_name()].into_iter().flatten().collect();
-    let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let is_relative = |name: &std::ffi::OsStr| names.iter().any(|old| is_made_from(old, name) || is_next_of(old, name));
-    entries.filter(|entry| is_relative(&entry.file_name())).map(|entry| entry.path()).collect()
+    let entries = entries_beside(path)?.into_iter();
+    Ok(entries.filter(|entry| is_relative(&entry.file_name())).map(|entry| entry.path()).collect())
+}
+
+/// The entries of the [folders] of a path. One that is not there, or may not be read, has none.
+fn entries_beside(path: &Path) -> io::Result<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    for folder in folders(path) {
+        match std::fs::read_dir(folder) {
+            Ok(listed) => entries.extend(listed.flatten()),
+            Err(error) if is_out_of_descriptors(&error) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(entries)
 }
 
 /// The folder of a path, and the folder of the target of a link.
@@ -184,4 +213,39 @@ fn folders(path: &Path) -> BTreeSet<PathBuf> {
         .flatten()
         .filter_map(|path| path.parent().map(Path::to_path_buf))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Runs in a process of its own, whose descriptors can be used up.
+    #[test]
+    fn a_file_is_not_gone_where_its_folder_cannot_be_listed() {
+        const IS_CHILD: &str = "SEARCH_TESTS_FEW_DESCRIPTORS";
+        if std::env::var_os(IS_CHILD).is_none() {
+            let name = concat!(module_path!(), "::a_file_is_not_gone_where_its_folder_cannot_be_listed");
+            let mut child = Command::new("/bin/sh");
+            child.args(["-c", "ulimit -n 32; exec \"$0\" --exact \"$1\" --nocapture"]);
+            child.arg(std::env::current_exe().expect("a path")).arg(name.split_once("::").expect("a crate").1);
+            let output = child.env(IS_CHILD, "1").output().expect("run");
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let (before, now) = (folder.path().join("app.log"), folder.path().join("app.log.1"));
+        std::fs::write(&now, "a line\n").expect("written");
+        let stat = FileStat::at(&now).expect("a state").expect("a file");
+        let find = || renamed(&before, stat.device, stat.inode).map(|found| found.map(|(path, _)| path));
+        let mut held = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            held.push(file);
+        }
+        let without = find();
+        drop(held);
+        assert!(without.is_err_and(|error| is_out_of_descriptors(&error)));
+        assert_eq!(find().expect("listed"), Some(now));
+    }
 }

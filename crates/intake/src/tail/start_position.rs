@@ -133,7 +133,8 @@ fn find(file: &adopt::FileReference, found: &[DiscoveredFile]) -> Result<(PathBu
                 }
                 // Without a device, that of the folder counts: a rename stays on it.
                 let of_folder = || at_folder(path);
-                let renamed = device.or_else(of_folder).and_then(|device| renamed(path, device, *inode));
+                let renamed = device.or_else(of_folder).map(|device| renamed(path, device, *inode));
+                let renamed = renamed.transpose().map_err(|_| "too many files are open to look for it")?.flatten();
                 let (now, stat) = renamed.ok_or("the file of that inode is neither there nor beside it")?;
                 return Ok((now, Some(path.clone()), stat));
             }
