@@ -239,71 +239,38 @@ impl Accumulator {
         }
     }
 
-    /// Adds a record or a row, and returns the memory in bytes that this took.
-    pub fn add(
+    /// Adds a record or a row to values in their order, to different values or to what is chosen, and returns the memory in bytes
+    /// that this took. States of other functions are added up elsewhere, by group.
+    pub(super) fn add(
         &mut self,
         aggregate: &Aggregate,
         row: &impl Fields,
         place: Option<RecordPlace<'_>>,
         each_field: EachField<'_>,
     ) -> usize {
-        let fields = &aggregate.fields;
-        let values = || fields.iter().filter_map(|field| row.field(field));
-        let limit = usize::try_from(aggregate.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        match (self, aggregate.function) {
-            (Accumulator::Count(count), function) => {
-                *count += match function {
-                    Function::CountEmpty => u64::from(fields.iter().all(|field| is_empty(row.field(field)))),
-                    Function::SumLength => values().map(|value| value.text().len() as u64).sum(),
-                    _ => u64::from(fields.is_empty() || fields.iter().any(|field| !is_empty(row.field(field)))),
-                };
-            }
-            (Accumulator::Uniq(hashes), _) => {
-                if hashes.len() < limit && fields.iter().any(|field| !is_empty(row.field(field))) {
-                    let texts: Vec<_> = fields.iter().map(|field| row.field(field).map(Property::text)).collect();
-                    return 32 * usize::from(hashes.insert(uniq_hash(texts.iter().map(Option::as_deref))));
-                }
-            }
-            // Nothing is added to what is counted.
-            (Accumulator::UniqCount(_), _) => {}
-            (Accumulator::Sum(sum), _) => values().filter_map(plain_number).for_each(|number| sum.add(number)),
-            (Accumulator::Extreme(end), function) => {
-                let before = end.as_ref().map_or(0, value_bytes);
-                values().filter(|value| !is_empty(Some(*value))).for_each(|value| add_extreme(end, function, value));
-                return end.as_ref().map_or(0, value_bytes).saturating_sub(before);
-            }
-            (Accumulator::Quantile(sketch, are_durations), _) => {
-                let before = sketch.bytes();
-                for value in values() {
-                    if let Some((number, is_duration)) = measured_number(value) {
-                        *are_durations &= is_duration;
-                        sketch.add(number);
-                    }
-                }
-                return sketch.bytes().saturating_sub(before);
-            }
-            (Accumulator::Values(list), _) => {
+        let values = || aggregate.fields.iter().filter_map(|field| row.field(field));
+        let present = || values().filter(|value| !is_empty(Some(*value)));
+        match self {
+            Accumulator::Values(list) => {
+                let limit = usize::try_from(aggregate.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
                 let before = list.len();
-                let present = values().filter(|value| !is_empty(Some(*value)));
-                list.extend(present.take(limit.saturating_sub(before)).map(OwnedValue::from));
-                return list[before..].iter().map(|value| 32 + value_bytes(value)).sum();
+                list.extend(present().take(limit.saturating_sub(before)).map(OwnedValue::from));
+                list[before..].iter().map(|value| 32 + value_bytes(value)).sum()
             }
-            (Accumulator::UniqValues(texts), _) => {
+            Accumulator::UniqValues(texts) => {
                 let mut bytes = 0;
-                for value in values().filter(|value| !is_empty(Some(*value))) {
+                for value in present() {
                     let text = NaturalText(value.text().into_owned());
                     let length = text.0.len();
                     if texts.insert(text) {
                         bytes += 64 + length;
                     }
                 }
-                return bytes;
+                bytes
             }
-            (Accumulator::Chosen(chosen), _) => {
-                return choose(chosen, aggregate, row, place, each_field);
-            }
+            Accumulator::Chosen(chosen) => choose(chosen, aggregate, row, place, each_field),
+            _ => 0,
         }
-        0
     }
 
     /// Adds the state of another group of the same function, and returns the memory in bytes that further
@@ -430,16 +397,6 @@ pub(super) fn compare_groups<'b, 'v, 'o>(
 /// A value of a group.
 pub(super) fn cell(value: &Option<OwnedValue>) -> Option<Property<'_>> {
     value.as_ref().map(OwnedValue::as_property)
-}
-
-/// Replaces the value that a group is shown with by another one of the same text, if that is a better one: of a text and a
-/// value of another type the latter.
-pub(super) fn better_shown(known: &mut Option<OwnedValue>, value: Option<Property<'_>>) {
-    if let (Some(OwnedValue::String(_)), Some(value)) = (&known, value)
-        && !matches!(value, Property::String(_))
-    {
-        *known = Some(value.into());
-    }
 }
 
 impl Spilled for Accumulator {

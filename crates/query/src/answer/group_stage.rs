@@ -1,11 +1,11 @@
 //! `stats`, `top`, `uniq` and `field_values`: groups of rows, and functions of each group.
 //!
-//! Rows come one by one, or groups that were gathered by columns. Groups that outgrow the memory go to the
-//! [temporary file](super::spill) of the question, where those of columns are, too.
+//! Rows come one by one, or groups that were gathered by columns: both are kept in the same [table](GroupTable). Groups that
+//! outgrow the memory go to the [temporary file](super::spill) of the question, where those of columns are, too.
 
-use super::accumulator::{Accumulator, EachField, better_shown, cell, compare_groups};
+use super::accumulator::{Accumulator, EachField, cell, compare_groups};
 use super::answer_budget::AnswerBudget;
-use super::columns::AggregatedGroups;
+use super::columns::GroupTable;
 use super::item::{AnswerItem, AnswerRow, RecordPlace};
 use super::order::compare_values;
 use super::row_batch::{BATCH_ROWS, BatchRow, RowBatch};
@@ -14,14 +14,12 @@ use super::spill::{
     each_merged,
 };
 use super::stage::{Groups, Next, PipeStage, PipelineContext, StageInput, stopped};
-use super::value_steps::step_start;
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Aggregate, Function, GroupField, SortKey, ValueStep, ValueStepSize};
 use daytable_logsql::{FieldName, Fields, Predicate};
 use daytable_model::property::Property;
 use daytable_platform::budget::OverBudget;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -39,9 +37,6 @@ pub(super) enum GroupOrder {
 const LIST_COPIES: usize = 3;
 /// This many groups are kept as the first ones of an order. More are sorted as they come.
 const FIRST_MAX: usize = 4096;
-/// The memory of a group beside its values, and of each function.
-const GROUP_BYTES: usize = 128;
-const FUNCTION_BYTES: usize = 96;
 
 impl GroupSource for Vec<Group> {
     fn len(&self) -> usize {
@@ -70,15 +65,12 @@ pub(super) struct GroupStage<'q> {
     by: Vec<GroupField>,
     aggregates: Vec<Aggregate>,
     conditions: Vec<Option<Predicate>>,
-    numbers: HashMap<Vec<u8>, usize, foldhash::fast::RandomState>,
-    groups: Vec<Group>,
-    /// What was charged for the groups.
+    /// The groups in memory.
+    table: GroupTable,
+    /// What was charged for them.
     held: usize,
     /// The groups that are in the file.
     runs: GroupRuns,
-    /// All groups, if they were gathered elsewhere.
-    gathered: Option<AggregatedGroups>,
-    key: Vec<u8>,
     order: GroupOrder,
     comparison: GroupComparison,
     /// The order of which only the first groups are wanted, and how many.
@@ -100,12 +92,9 @@ impl<'q> GroupStage<'q> {
         let condition = |aggregate: &Aggregate| aggregate.condition.as_ref().map(|c| Predicate::new(c, context.now));
         let mut stage = GroupStage {
             conditions: aggregates.iter().map(condition).collect(),
-            numbers: HashMap::default(),
-            groups: Vec::new(),
+            table: GroupTable::new(by.len(), &aggregates),
             held: 0,
             runs: GroupRuns::default(),
-            gathered: None,
-            key: Vec::new(),
             comparison: GroupComparison {
                 by: by.iter().map(|by| by.field.clone()).collect(),
                 keys: match order {
@@ -137,67 +126,7 @@ impl<'q> GroupStage<'q> {
             }
         }
         stage.comparison.seconds = stage.seconds;
-        stage.begin();
         stage
-    }
-
-    /// Without groups there is always one row.
-    fn begin(&mut self) {
-        if self.by.is_empty() {
-            self.groups.push(Group { values: Vec::new(), states: self.states() });
-            self.numbers.insert(Vec::new(), 0);
-        }
-    }
-
-    fn states(&self) -> Vec<Accumulator> {
-        self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function)).collect()
-    }
-
-    /// The number of the row's group.
-    fn group(&mut self, item: &impl Fields) -> Result<usize, OverBudget> {
-        let mut values: Vec<Option<GroupValue<'_>>> = Vec::with_capacity(self.by.len());
-        for field in &self.by {
-            let value = item.field(&field.field).filter(|value| !matches!(value, Property::String("")));
-            values.push(value.map(|value| match &field.step {
-                Some(step) => step_start(value, step).map_or(GroupValue::Borrowed(value), GroupValue::Owned),
-                None => GroupValue::Borrowed(value),
-            }));
-        }
-        self.group_of(values)
-    }
-
-    /// The number of the group with these values.
-    fn group_of(&mut self, values: Vec<Option<GroupValue<'_>>>) -> Result<usize, OverBudget> {
-        self.key.clear();
-        for value in &values {
-            match value {
-                Some(value) => {
-                    let text = value.property().text();
-                    self.key.extend_from_slice(&(text.len() as u64 + 1).to_le_bytes());
-                    self.key.extend_from_slice(text.as_bytes());
-                }
-                None => self.key.extend_from_slice(&0u64.to_le_bytes()),
-            }
-        }
-        if let Some(at) = self.numbers.get(&self.key) {
-            // A value that comes as a number and as a text is shown as a number.
-            for (known, value) in self.groups[*at].values.iter_mut().zip(&values) {
-                better_shown(known, value.as_ref().map(GroupValue::property));
-            }
-            return Ok(*at);
-        }
-        let bytes = GROUP_BYTES + 2 * self.key.len() + FUNCTION_BYTES * self.aggregates.len();
-        let question = self.budget.question();
-        if self.budget.spill().is_due(question, self.held, 0) || question.charge(bytes, "groups").is_err() {
-            self.write_groups()?;
-            self.budget.question().charge(bytes, "groups")?;
-        }
-        self.held += bytes;
-        let values: Vec<_> = values.into_iter().map(|value| value.map(|value| value.property().into())).collect();
-        let at = self.groups.len();
-        self.numbers.insert(self.key.clone(), at);
-        self.groups.push(Group { values, states: self.states() });
-        Ok(at)
     }
 
     /// Adds a row to its group.
@@ -207,39 +136,46 @@ impl<'q> GroupStage<'q> {
         place: Option<RecordPlace<'_>>,
         each_field: EachField<'_>,
     ) -> Result<(), OverBudget> {
-        let (at, mut bytes) = (self.group(row)?, 0);
-        for (number, aggregate) in self.aggregates.iter().enumerate() {
-            if self.conditions[number].as_ref().is_none_or(|condition| condition.matches(row)) {
-                bytes += self.groups[at].states[number].add(aggregate, row, place, each_field);
-            }
-        }
-        self.grow(bytes)
+        self.table.add_row((&self.by, &self.aggregates), &self.conditions, row, place, each_field);
+        self.charge()
     }
 
-    /// Charges what the states of the groups took. If there is no memory for it, the groups go to the file.
-    fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        if bytes == 0 {
+    /// Charges what the groups took. If there is no memory for it, or none for the next row, they go to the file.
+    fn charge(&mut self) -> Result<(), OverBudget> {
+        let more = self.table.memory().saturating_sub(self.held);
+        let (question, growth) = (self.budget.question(), self.table.growth(1));
+        if more == 0 && growth == 0 {
             return Ok(());
         }
-        if self.budget.question().charge(bytes, "values").is_err() {
+        if question.charge(more, "groups").is_err() {
             return self.write_groups();
         }
-        self.held += bytes;
-        if self.budget.spill().is_due(self.budget.question(), self.held, 0) { self.write_groups() } else { Ok(()) }
+        self.held += more;
+        if self.budget.spill().is_due(question, self.held, growth) { self.write_groups() } else { Ok(()) }
     }
 
     /// Moves the groups to the file.
     fn write_groups(&mut self) -> Result<(), OverBudget> {
-        let mut groups = std::mem::take(&mut self.groups);
-        if groups.is_empty() {
+        if self.table.len() > 0 {
+            self.runs.append(self.budget.spill().write_groups(&mut self.table.take())?);
+        }
+        self.budget.question().release(std::mem::take(&mut self.held));
+        Ok(())
+    }
+
+    /// Sees to it that groups with different numbers have different values.
+    fn set_apart(&mut self) -> Result<(), OverBudget> {
+        if self.table.are_apart() {
             return Ok(());
         }
-        self.numbers = HashMap::default();
-        let runs = self.budget.spill().write_groups(&mut groups)?;
-        self.runs.append(runs);
-        self.budget.question().release(std::mem::take(&mut self.held));
-        self.begin();
-        Ok(())
+        // For a while both are there.
+        let bytes = self.table.memory();
+        if self.budget.question().charge(bytes, "groups").is_err() {
+            return self.write_groups();
+        }
+        self.table = self.table.by_text();
+        self.budget.question().release(bytes);
+        self.charge()
     }
 
     /// The groups that are passed on at most.
@@ -311,46 +247,52 @@ impl<'q> GroupStage<'q> {
         flow
     }
 
-    /// Passes on groups that were gathered elsewhere, in no order.
-    fn pass_gathered(&self, names: &[Arc<str>], mut gathered: AggregatedGroups, next: Next<'_>) -> ControlFlow<()> {
-        let wanted: Vec<usize> = gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect();
-        let flow = { wanted }.chunks(BATCH_ROWS).try_for_each(|numbers| {
-            let columns = self.function_columns(numbers.iter().map(|number| gathered.take_states(*number)));
-            next(StageInput::Rows(RowBatch::new(gathered.source(), numbers.to_vec(), names, columns)))
-        });
-        self.budget.question().release(gathered.charged());
-        flow
+    /// The numbers of the groups that may be wanted.
+    fn wanted(&self, table: &GroupTable) -> Vec<usize> {
+        let least = match &self.order {
+            GroupOrder::Top { .. } => table.least_of_top(self.limit()),
+            _ => 0,
+        };
+        let is_wanted = |number: &usize| least == 0 || table.count(*number).is_none_or(|count| count >= least);
+        (0..table.len()).filter(is_wanted).collect()
     }
 
-    /// Passes on groups that were gathered elsewhere, or else those of runs, in no order: of those that `first` tells, at least
+    /// Passes on the groups of a table, in no order.
+    fn pass_table(&self, names: &[Arc<str>], mut table: GroupTable, next: Next<'_>) -> ControlFlow<()> {
+        self.wanted(&table).chunks(BATCH_ROWS).try_for_each(|numbers| {
+            let columns = self.function_columns(numbers.iter().map(|number| table.take_states(*number)));
+            next(StageInput::Rows(RowBatch::new(&table, numbers.to_vec(), names, columns)))
+        })
+    }
+
+    /// Passes on the groups that are in the file, or else those of a table, in no order: of those that `first` tells, at least
     /// the first ones.
     fn each_group(
         &self,
-        gathered: Option<AggregatedGroups>,
+        mut table: GroupTable,
         runs: GroupRuns,
         first: Option<FirstGroups<'_>>,
         each: &mut dyn FnMut(Group) -> Result<ControlFlow<()>, SpillStop>,
     ) -> Result<ControlFlow<()>, SpillStop> {
-        let Some(mut gathered) = gathered else {
+        if !runs.is_empty() {
             return each_merged(runs, &self.aggregates, first, &self.budget, self.go_on, each);
-        };
+        }
         let (mut kept, mut room) = (first.map(|first| (first, first.sorted(&self.budget))), GroupCells::new());
-        for number in gathered.numbers().filter(|number| gathered.is_wanted(*number)).collect::<Vec<_>>() {
-            let mut states = gathered.take_states(number);
+        for number in self.wanted(&table) {
+            let mut states = table.take_states(number);
             states.iter_mut().for_each(Accumulator::settle);
             if let Some((first, kept)) = &mut kept {
                 let mut read = |room: &mut GroupCells| {
-                    *room = gathered.values(number);
+                    *room = table.values(number);
                     Ok(())
                 };
                 if first.may_have(kept, &states, &mut room, &mut read)? {
-                    kept.push(Group { values: gathered.values(number), states })?;
+                    kept.push(Group { values: table.values(number), states })?;
                 }
-            } else if each(Group { values: gathered.values(number), states })?.is_break() {
+            } else if each(Group { values: table.values(number), states })?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        self.budget.question().release(gathered.charged());
         let (Some((_, kept)), mut refused) = (kept, None) else { return Ok(ControlFlow::Continue(())) };
         let flow = kept.finish(self.go_on, &mut |group| {
             each(group).unwrap_or_else(|stop| {
@@ -362,34 +304,32 @@ impl<'q> GroupStage<'q> {
     }
 
     fn pass_on(&mut self, next: Next<'_>) -> Result<ControlFlow<()>, SpillStop> {
-        let (names, limit, gathered) = (self.names(), self.limit(), self.gathered.take());
-        if gathered.is_none() && self.runs.is_empty() {
-            let (mut groups, held) = (std::mem::take(&mut self.groups), std::mem::take(&mut self.held));
-            groups.sort_by(|a, b| self.comparison.compare(a, b));
-            for (rank, group) in (1..).zip(groups.into_iter().take(limit)) {
-                if self.pass_row(&names, group, rank, next)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            self.budget.question().release(held);
-            return Ok(ControlFlow::Continue(()));
+        if self.runs.is_empty() {
+            self.set_apart()?;
         }
-        if gathered.is_none() {
+        // Where some groups are in the file, the others go there as well.
+        if !self.runs.is_empty() {
             self.write_groups()?;
         }
-        let runs = std::mem::take(&mut self.runs);
-        let stage = &*self;
+        let (table, runs, held) = (self.table.take(), std::mem::take(&mut self.runs), std::mem::take(&mut self.held));
+        let flow = self.pass_groups_on(table, runs, next);
+        self.budget.question().release(held);
+        flow
+    }
+
+    /// Passes on the groups that are in the file, or else those of a table.
+    fn pass_groups_on(&self, table: GroupTable, runs: GroupRuns, next: Next<'_>) -> Result<ControlFlow<()>, SpillStop> {
+        let (stage, names, limit) = (self, self.names(), self.limit());
         if !stage.is_ordered && limit == usize::MAX {
             // The texts that lists become are charged row by row.
             let has_lists =
                 stage.aggregates.iter().any(|of| matches!(of.function, Function::Values | Function::UniqValues));
-            let gathered = match gathered {
-                Some(gathered) if !has_lists => return Ok(stage.pass_gathered(&names, gathered, next)),
-                gathered => gathered,
-            };
+            if runs.is_empty() && !has_lists {
+                return Ok(stage.pass_table(&names, table, next));
+            }
             let first = stage.first.as_ref().map(|(order, wanted)| FirstGroups { wanted: *wanted, order });
             let mut waiting = Vec::new();
-            let flow = stage.each_group(gathered, runs, first, &mut |group| {
+            let flow = stage.each_group(table, runs, first, &mut |group| {
                 if has_lists {
                     return Ok(stage.pass_row(&names, group, 0, next)?);
                 }
@@ -406,7 +346,7 @@ impl<'q> GroupStage<'q> {
         let mut sorted = ExternalSort::new(compare, limit, &stage.budget, "groups");
         let first = FirstGroups { wanted: limit, order: &stage.comparison };
         // It goes on to the end.
-        let _ = stage.each_group(gathered, runs, Some(first).filter(|_| limit <= FIRST_MAX), &mut |group| {
+        let _ = stage.each_group(table, runs, Some(first).filter(|_| limit <= FIRST_MAX), &mut |group| {
             sorted.push(group)?;
             Ok(ControlFlow::Continue(()))
         })?;
@@ -511,27 +451,9 @@ impl GroupOrdering for GroupComparison {
     }
 }
 
-enum GroupValue<'v> {
-    Borrowed(Property<'v>),
-    Owned(OwnedValue),
-}
-
-impl GroupValue<'_> {
-    fn property(&self) -> Property<'_> {
-        match self {
-            GroupValue::Borrowed(value) => *value,
-            GroupValue::Owned(value) => value.as_property(),
-        }
-    }
-}
-
 impl Groups for GroupStage<'_> {
-    fn grouping(&self) -> (&[GroupField], &[Aggregate], Option<u64>) {
-        let top = match &self.order {
-            GroupOrder::Top { limit, .. } => Some(*limit),
-            _ => None,
-        };
-        (&self.by, &self.aggregates, top)
+    fn grouping(&self) -> (&[GroupField], &[Aggregate]) {
+        (&self.by, &self.aggregates)
     }
 
     fn set_ordered(&mut self, is_ordered: bool) {
@@ -555,32 +477,20 @@ impl Groups for GroupStage<'_> {
         self.first = order.zip(wanted).filter(|_| matches!(self.order, GroupOrder::Groups));
     }
 
-    fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
-        let values = values.into_iter().map(|value| value.map(GroupValue::Owned)).collect();
-        let added = self.group_of(values).and_then(|at| {
-            let known = self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates);
-            let bytes = known.map(|((known, state), aggregate)| known.merge(state, aggregate.function)).sum();
-            self.grow(bytes)
-        });
-        if let Err(over) = added {
-            self.budget.refuse(over);
-        }
-    }
-
     fn add_runs(&mut self, runs: GroupRuns) {
         self.runs.append(runs);
     }
 
-    fn set_groups(&mut self, mut gathered: AggregatedGroups) {
-        if !self.by.is_empty() {
-            self.gathered = Some(gathered);
-            return;
+    fn add_table(&mut self, mut table: GroupTable, charged: usize) {
+        // The fewer are added to the more.
+        if self.table.len() < table.len() {
+            std::mem::swap(&mut self.table, &mut table);
         }
-        for number in gathered.numbers() {
-            let states = gathered.take_states(number);
-            self.add_group(gathered.values(number), states);
+        self.table.merge(&mut table);
+        self.held += charged;
+        if let Err(over) = self.charge() {
+            self.budget.refuse(over);
         }
-        self.budget.question().release(gathered.charged());
     }
 }
 

@@ -38,8 +38,8 @@ pub mod context;
 pub mod doubts;
 mod ending;
 mod field_list;
-mod gaps_stage;
 mod follow;
+mod gaps_stage;
 mod group_stage;
 mod group_times;
 pub mod item;
@@ -264,8 +264,7 @@ fn answer_within(
         let read = if let Some(question) = groups {
             let mut each = |found| match found {
                 Aggregated::Runs(runs) => pipeline.add_runs(runs),
-                Aggregated::Group(values, states) => pipeline.add_group(values, states),
-                Aggregated::All(groups) => pipeline.set_groups(*groups),
+                Aggregated::Groups(table, charged) => pipeline.add_table(*table, charged),
                 Aggregated::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
             };
             aggregate_records(&selection, &predicate, &question, options.now, budget, &mut each)

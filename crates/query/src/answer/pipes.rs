@@ -3,9 +3,9 @@
 //! A stage that needs all items (`sort`, `stats`) keeps what it must, and passes its rows on at the end. A stage that
 //! needs no more items breaks, which ends the reading of records.
 
-use super::accumulator::{Accumulator, whole};
+use super::accumulator::whole;
 use super::answer_budget::AnswerBudget;
-use super::columns::AggregatedGroups;
+use super::columns::GroupTable;
 use super::field_list::{AggregatedField, FieldQuestion, FoundField};
 use super::gaps_stage::GapsStage;
 use super::group_stage::{GroupOrder, GroupStage};
@@ -84,17 +84,16 @@ impl<'q> Pipeline<'q> {
         push(&mut self.stages, item.into(), sink)
     }
 
-    /// The groups and functions of a stage, and how many of the greatest groups it wants, if it groups. Then groups may be
-    /// added to it.
-    pub(super) fn grouping(&mut self, at: usize) -> Option<(&[GroupField], &[Aggregate], Option<u64>)> {
+    /// The groups and functions of a stage, if it groups. Then groups may be added to it.
+    pub(super) fn grouping(&mut self, at: usize) -> Option<(&[GroupField], &[Aggregate])> {
         self.grouping_at = at;
         self.stages.get_mut(at)?.as_groups().map(|stage| stage.grouping())
     }
 
-    /// Gives the stage that was asked for its groups all of them.
-    pub(super) fn set_groups(&mut self, groups: AggregatedGroups) {
+    /// Adds groups in memory, for which so much was charged, to the stage that was asked for its groups.
+    pub(super) fn add_table(&mut self, table: GroupTable, charged: usize) {
         if let Some(stage) = self.stages.get_mut(self.grouping_at).and_then(|stage| stage.as_groups()) {
-            stage.set_groups(groups);
+            stage.add_table(table, charged);
         }
     }
 
@@ -114,13 +113,6 @@ impl<'q> Pipeline<'q> {
     pub(super) fn add_field(&mut self, found: AggregatedField<'_>) {
         if let Some(stage) = self.stages.first_mut() {
             stage.add_field(found);
-        }
-    }
-
-    /// Adds a group to the stage that was asked for its groups.
-    pub(super) fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
-        if let Some(stage) = self.stages.get_mut(self.grouping_at).and_then(|stage| stage.as_groups()) {
-            stage.add_group(values, states);
         }
     }
 

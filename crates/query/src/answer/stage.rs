@@ -1,13 +1,11 @@
 //! What a pipe at work is: a stage that takes items and passes others on.
 
-use super::accumulator::Accumulator;
 use super::answer_budget::AnswerBudget;
-use super::columns::AggregatedGroups;
+use super::columns::GroupTable;
 use super::field_list::{AggregatedField, FieldQuestion};
 use super::item::{AnswerItem, AnswerRow};
 use super::row_batch::RowBatch;
 use super::spill::{GroupRuns, SpillStop};
-use crate::entity::OwnedValue;
 use daytable_logsql::FieldName;
 use daytable_logsql::query::{Aggregate, GroupField, SortKey};
 use daytable_model::time::Ticks;
@@ -84,8 +82,8 @@ pub(super) trait PipeStage<'q> {
 
 /// A stage that groups, to which groups may be added that were gathered elsewhere.
 pub(super) trait Groups {
-    /// The groups and functions, and how many of the greatest groups are wanted.
-    fn grouping(&self) -> (&[GroupField], &[Aggregate], Option<u64>);
+    /// The groups and functions.
+    fn grouping(&self) -> (&[GroupField], &[Aggregate]);
 
     /// Says whether the order of the rows makes a difference behind the stage.
     fn set_ordered(&mut self, is_ordered: bool);
@@ -93,14 +91,11 @@ pub(super) trait Groups {
     /// Says that only this many groups are wanted, the first ones of an order, by columns of their rows.
     fn set_first(&mut self, by: &[SortKey], wanted: u64);
 
-    /// Adds a group.
-    fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>);
-
     /// Adds groups that are in the file.
     fn add_runs(&mut self, runs: GroupRuns);
 
-    /// Takes all groups.
-    fn set_groups(&mut self, gathered: AggregatedGroups);
+    /// Adds groups in memory, for which so much was charged.
+    fn add_table(&mut self, table: GroupTable, charged: usize);
 }
 
 /// Ends a stage: the question is refused, or nobody waits for it.

@@ -6,16 +6,16 @@ use super::entries::EntryFolding;
 use super::entry_question::EntryFold;
 use super::fields::FieldAggregation;
 use super::filter::ColumnFilter;
-use super::groups::{Aggregation, StatsGroups, ThreadGroups, counted_by, counted_fields, is_columnar};
+use super::group_table::GroupTable;
+use super::groups::{Aggregation, StatsGroups, counted_by, counted_fields, is_columnar};
 use super::place::{TablePlace, TableVisitor};
 use super::sorted::{SortQuestion, Sorting, sorted_bytes};
-use crate::answer::accumulator::Accumulator;
 use crate::answer::answer_budget::AnswerBudget;
 use crate::answer::field_list::{AggregatedField, FieldQuestion};
 use crate::answer::item::FullRecord;
-use crate::answer::spill::{GroupRuns, GroupSource};
+use crate::answer::spill::GroupRuns;
+use crate::answer::spill_file::SpillFile;
 use crate::bounds::tables_of;
-use crate::entity::OwnedValue;
 use crate::filter::Filter;
 use crate::record::StoredRecord;
 use crate::select::{Selection, records_by_rows};
@@ -23,7 +23,7 @@ use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, Function, GroupField};
 use daytable_logsql::{Column, FieldName, Pipe, Predicate};
 use daytable_model::time::Ticks;
-use daytable_platform::budget::OverBudget;
+use daytable_platform::budget::{OverBudget, QuestionBudget};
 use daytable_platform::lock;
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -34,8 +34,6 @@ use std::sync::{Arc, Mutex};
 pub(in crate::answer) struct GroupQuestion {
     by: Vec<GroupField>,
     aggregates: Vec<Aggregate>,
-    /// How many groups with the greatest counts are wanted, if not all.
-    top: Option<u64>,
     /// What pipes in front of it compute.
     computed: ComputedColumns,
 }
@@ -44,58 +42,10 @@ pub(in crate::answer) struct GroupQuestion {
 pub(in crate::answer) enum Aggregated {
     /// Groups in the temporary file.
     Runs(GroupRuns),
-    /// A group: its values, and the states of the functions.
-    Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
-    /// All groups.
-    All(Box<AggregatedGroups>),
+    /// Groups in memory, and what was charged for them.
+    Groups(Box<GroupTable>, usize),
     /// A record, which is to be added to its group.
     Record(Box<FullRecord>),
-}
-
-/// All groups of a question, as they were gathered: some fifty bytes each.
-pub(in crate::answer) struct AggregatedGroups {
-    groups: ThreadGroups,
-    /// Groups with fewer records are not wanted.
-    least: u64,
-    /// The memory that was charged.
-    bytes: usize,
-}
-
-impl AggregatedGroups {
-    /// The numbers of the groups.
-    pub(in crate::answer) fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
-        0..self.groups.len()
-    }
-
-    /// Whether the group may be wanted.
-    pub(in crate::answer) fn is_wanted(&self, group: usize) -> bool {
-        self.least == 0 || self.count(group) >= self.least
-    }
-
-    /// The records of a group, where the first function counts them.
-    pub(in crate::answer) fn count(&self, group: usize) -> u64 {
-        self.groups.count(group).unwrap_or(0)
-    }
-
-    /// The values of a group.
-    pub(in crate::answer) fn values(&self, group: usize) -> Vec<Option<OwnedValue>> {
-        self.groups.values(group)
-    }
-
-    /// The groups with their values.
-    pub(in crate::answer) fn source(&self) -> &dyn GroupSource {
-        &self.groups
-    }
-
-    /// Takes the states of the functions of a group.
-    pub(in crate::answer) fn take_states(&mut self, group: usize) -> Vec<Accumulator> {
-        self.groups.take_states(group).collect()
-    }
-
-    /// The memory that is charged for the groups.
-    pub(in crate::answer) fn charged(&self) -> usize {
-        self.bytes
-    }
 }
 
 /// How much was gathered.
@@ -110,7 +60,7 @@ impl GroupQuestion {
     /// A question that columns can answer, behind pipes that look at one record at a time; `None` if they cannot.
     pub(in crate::answer) fn new(
         pipes: &[Pipe],
-        (by, aggregates, top): (&[GroupField], &[Aggregate], Option<u64>),
+        (by, aggregates): (&[GroupField], &[Aggregate]),
         now: Ticks,
     ) -> Option<GroupQuestion> {
         if by.iter().any(|by| by.field.column() == Column::Line) || !aggregates.iter().all(is_columnar) {
@@ -124,7 +74,7 @@ impl GroupQuestion {
         }
         let uses = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
         let computed = ComputedColumns::new(pipes, uses, aggregates, now)?;
-        Some(GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), top, computed })
+        Some(GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), computed })
     }
 }
 
@@ -188,9 +138,6 @@ pub(in crate::answer) fn aggregate_records(
     let (memory, spill, refused) = (budget.question(), budget.spill(), Mutex::new(None));
     let computed = &question.computed;
     let mut matched = 0;
-    // The groups of all threads and tables, but those that cannot be added.
-    let mut gathered: Option<ThreadGroups> = None;
-    let (mut are_all, mut held) = (true, 0);
     let visitor = |table: Arc<str>| {
         let condition = |(at, aggregate): (usize, &Aggregate)| {
             let condition = aggregate.condition.as_ref().filter(|_| !computed.has_condition(at))?;
@@ -219,77 +166,82 @@ pub(in crate::answer) fn aggregate_records(
             falls_back_to_rows: AtomicBool::new(false),
         }
     };
-    let mut runs = GroupRuns::default();
-    let refuse = |over: OverBudget| *lock(&refused) = Some(over);
+    let mut gathered = GatheredGroups { memory, spill, table: None, held: 0, runs: GroupRuns::default() };
     let walked = each_table(selection, visitor, |found| match found {
         FoundInTable::States(states, visitor) => {
-            let (shared, more) = visitor.take_shared();
-            runs.append(more);
-            for mut state in shared.into_iter().chain(states) {
+            let (shared, runs) = visitor.take_shared();
+            gathered.runs.append(runs);
+            let mut add = |table, charged| {
+                if let Err(over) = gathered.add(table, charged) {
+                    *lock(&refused) = Some(over);
+                }
+            };
+            if let Some((table, charged)) = shared {
+                add(table, charged);
+            }
+            for mut state in states {
                 matched += state.matched;
-                let charged = state.charged();
-                for record in state.records.take() {
-                    are_all = false;
-                    each(Aggregated::Record(record.into()));
-                }
-                // Where some groups are in the file, the others go there as well.
-                if !runs.is_empty() {
-                    spill.write_groups(&mut state).map_or_else(&refuse, |more| runs.append(more));
-                    memory.release(charged);
-                    continue;
-                }
-                match &mut gathered {
-                    Some(gathered) => gathered.merge(&mut state),
-                    None => {
-                        state.forget_computed();
-                        gathered = Some(state);
-                    }
-                }
-                memory.release(charged);
-                // What the thread had is passed on, but for the groups.
-                memory.release(std::mem::take(&mut held));
-                let more = gathered.as_ref().map_or(0, ThreadGroups::memory);
-                if memory.charge(more, "groups").is_ok() {
-                    held = more;
-                }
-                // What the other threads still have is added to these groups, or goes to the file with them.
-                let is_due = held < more || held > spill.memory_max();
-                if let Some(mut groups) = gathered.take_if(|_| is_due) {
-                    spill.write_groups(&mut groups).map_or_else(&refuse, |more| runs.append(more));
-                    memory.release(std::mem::take(&mut held));
-                }
+                state.records.take().for_each(|record| each(Aggregated::Record(record.into())));
+                add(state.table, state.bytes);
             }
         }
         FoundInTable::Record(record) => {
-            (matched, are_all) = (matched + 1, false);
+            matched += 1;
             each(Aggregated::Record(record));
         }
     });
-    if let Some(groups) = gathered.as_mut().filter(|_| !runs.is_empty()) {
-        spill.write_groups(groups).map_or_else(&refuse, |more| runs.append(more));
-        gathered = None;
-        memory.release(std::mem::take(&mut held));
-    }
     if let Some(over) = lock(&refused).take() {
         budget.refuse(over);
     }
     walked?;
-    if !runs.is_empty() {
-        each(Aggregated::Runs(runs));
+    if !gathered.runs.is_empty() {
+        each(Aggregated::Runs(gathered.runs));
     }
-    match gathered {
-        Some(groups) if are_all && groups.are_apart() => {
-            let top = question.top.and_then(|top| usize::try_from(top).ok());
-            let least = top.map_or(0, |top| groups.least_of_top(top));
-            each(Aggregated::All(Box::new(AggregatedGroups { groups, least, bytes: held })));
-        }
-        Some(groups) => {
-            groups.finish(|values, states| each(Aggregated::Group(values, states)));
-            memory.release(held);
-        }
-        None => {}
+    if let Some(table) = gathered.table {
+        each(Aggregated::Groups(Box::new(table), gathered.held));
     }
     Ok(AggregationReport { matched, is_cut: false })
+}
+
+/// The groups of all threads and tables, as they are put together.
+struct GatheredGroups<'q> {
+    memory: &'q QuestionBudget,
+    spill: &'q SpillFile,
+    /// Those in memory: none where some are in the file.
+    table: Option<GroupTable>,
+    /// What is charged for them.
+    held: usize,
+    runs: GroupRuns,
+}
+
+impl GatheredGroups<'_> {
+    /// Adds the groups of a thread, for which so much was charged, or what it shared with others.
+    fn add(&mut self, mut table: GroupTable, charged: usize) -> Result<(), OverBudget> {
+        if self.runs.is_empty() {
+            match &mut self.table {
+                Some(gathered) => gathered.merge(&mut table),
+                None => self.table = Some(table),
+            }
+            // What the thread had is passed on, but for the groups.
+            self.memory.release(charged + std::mem::take(&mut self.held));
+            let memory = self.table.as_ref().map_or(0, GroupTable::memory);
+            if self.memory.charge(memory, "groups").is_ok() {
+                self.held = memory;
+            }
+            if self.held == memory && memory <= self.spill.memory_max() {
+                return Ok(());
+            }
+        } else {
+            self.runs.append(self.spill.write_groups(&mut table)?);
+            self.memory.release(charged);
+        }
+        // Where some groups are in the file, all others go there as well.
+        if let Some(mut table) = self.table.take() {
+            self.runs.append(self.spill.write_groups(&mut table)?);
+            self.memory.release(std::mem::take(&mut self.held));
+        }
+        Ok(())
+    }
 }
 
 /// Gathers the first records of an order from all tables, and those that columns do not describe, in no order. `each` takes

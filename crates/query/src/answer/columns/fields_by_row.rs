@@ -2,9 +2,10 @@
 
 use super::values::Values;
 use crate::entity::OwnedValue;
-use daytable_logsql::{Column, FieldName};
+use daytable_logsql::{Column, FieldName, Fields};
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
 use daytable_store::{ColumnBatch, StoreError};
 
 /// The values of some fields in the rows of a batch.
@@ -40,6 +41,11 @@ impl<'f> FieldsByRow<'f> {
         Ok(FieldsByRow { fields, columns })
     }
 
+    /// A row, whose time is told where it matters.
+    pub(super) fn row(&self, row: usize, time: Option<Ticks>) -> FieldsRow<'_> {
+        FieldsRow { columns: self, row, time }
+    }
+
     /// The value of a column in a row.
     pub(super) fn value(&self, column: usize, row: usize) -> Option<&OwnedValue> {
         let (known, places) = &self.columns[column];
@@ -52,7 +58,29 @@ impl<'f> FieldsByRow<'f> {
     }
 
     /// The column of a field.
-    pub(super) fn position(&self, name: &FieldName) -> Option<usize> {
+    fn position(&self, name: &FieldName) -> Option<usize> {
         self.fields.iter().position(|field| field.written() == name.written())
+    }
+}
+
+/// A row of these fields.
+pub(super) struct FieldsRow<'c> {
+    columns: &'c FieldsByRow<'c>,
+    row: usize,
+    time: Option<Ticks>,
+}
+
+impl Fields for FieldsRow<'_> {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        match self.columns.position(name) {
+            Some(column) => self.columns.value(column, self.row).map(OwnedValue::as_property),
+            None if name.column() == Column::Time => self.time.map(Property::DateTime),
+            None => None,
+        }
+    }
+
+    /// Functions look at fields by their names alone.
+    fn any_part(&self, _: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        false
     }
 }

@@ -2,6 +2,7 @@
 
 use super::value_numbers::NO_NUMBER;
 use crate::answer::accumulator::add_extreme;
+use crate::answer::item::value_bytes;
 use crate::entity::OwnedValue;
 use daytable_logsql::number::Number;
 use daytable_logsql::query::Function;
@@ -18,6 +19,8 @@ pub(super) struct Extremes {
     numbers: Vec<i64>,
     /// All values, once one is of another kind.
     any: Option<Vec<Option<OwnedValue>>>,
+    /// The memory of their texts.
+    text_bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +32,7 @@ enum NumberKind {
 impl Extremes {
     /// No groups of a function, [`Function::Min`] or [`Function::Max`].
     pub(super) fn new(function: Function) -> Extremes {
-        Extremes { function, kind: None, numbers: Vec::new(), any: None }
+        Extremes { function, kind: None, numbers: Vec::new(), any: None, text_bytes: 0 }
     }
 
     /// No groups of the same function.
@@ -48,12 +51,13 @@ impl Extremes {
     /// Forgets all groups, and keeps the memory for others.
     pub(super) fn clear(&mut self) {
         self.numbers.clear();
-        (self.kind, self.any) = (None, None);
+        (self.kind, self.any, self.text_bytes) = (None, None, 0);
     }
 
     /// An estimate of the memory.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<i64>() * self.numbers.capacity() + 64 * self.any.as_ref().map_or(0, Vec::capacity)
+        let of_any = 64 * self.any.as_ref().map_or(0, Vec::capacity);
+        size_of::<i64>() * self.numbers.capacity() + of_any + self.text_bytes
     }
 
     /// What stands for a group without a value: the number that every other one is better than.
@@ -100,11 +104,13 @@ impl Extremes {
         let Some(end) = self.any.as_mut().and_then(|ends| ends.get_mut(group)) else { return };
         // Only of numbers that are equal the texts are compared.
         let order = end.as_ref().and_then(|end| order_of_numbers(value, end.as_property()));
+        let before = end.as_ref().map_or(0, value_bytes);
         match order {
             None | Some(Ordering::Equal) => add_extreme(end, self.function, value),
             Some(order) if order.is_lt() == (self.function == Function::Min) => *end = Some(value.into()),
             Some(_) => {}
         }
+        self.text_bytes = self.text_bytes + end.as_ref().map_or(0, value_bytes) - before;
     }
 
     /// What a number stands for.
@@ -118,7 +124,11 @@ impl Extremes {
     /// The value of a group, which is left without one.
     pub(super) fn take(&mut self, group: usize) -> Option<OwnedValue> {
         match &mut self.any {
-            Some(ends) => ends[group].take(),
+            Some(ends) => {
+                let end = ends[group].take();
+                self.text_bytes -= end.as_ref().map_or(0, value_bytes);
+                end
+            }
             None => {
                 let none = self.none();
                 let number = std::mem::replace(&mut self.numbers[group], none);

@@ -3,14 +3,11 @@
 
 use super::fields_by_row::FieldsByRow;
 use super::values::Values;
-use crate::answer::accumulator::Accumulator;
-use crate::answer::quantile::QuantileSketch;
-use crate::entity::OwnedValue;
+use crate::answer::accumulator::{Accumulator, EachField};
+use crate::answer::item::RecordPlace;
+use daytable_logsql::Fields;
 use daytable_logsql::query::{Aggregate, Function};
-use daytable_logsql::{Column, FieldName, Fields};
-use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
-use daytable_model::time::Ticks;
 use daytable_store::{ColumnBatch, StoreError};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,8 +37,7 @@ impl Others {
 
     /// An estimate of the memory.
     pub(super) fn bytes(&self) -> usize {
-        let boxed = if matches!(self.function, Function::Quantile(_)) { size_of::<QuantileSketch>() } else { 0 };
-        (size_of::<Accumulator>() + boxed) * self.states.len() + self.kept_bytes
+        size_of::<Accumulator>() * self.states.len() + self.kept_bytes
     }
 
     /// Adds the states of other groups, each to the group here that `group` has for it.
@@ -57,6 +53,18 @@ impl Others {
     /// The state of a group, which is left empty.
     pub(super) fn take(&mut self, group: usize) -> Accumulator {
         std::mem::replace(&mut self.states[group], Accumulator::new(self.function))
+    }
+
+    /// Adds a row to the state of a group.
+    pub(super) fn add_row(
+        &mut self,
+        group: usize,
+        aggregate: &Aggregate,
+        row: &impl Fields,
+        place: Option<RecordPlace<'_>>,
+        each_field: EachField<'_>,
+    ) {
+        self.kept_bytes += self.states[group].add(aggregate, row, place, each_field);
     }
 
     /// Adds the values of some rows to the states of their groups, which `group` tells.
@@ -75,21 +83,8 @@ impl Others {
             for row in rows.iter() {
                 let Some(group) = group(row) else { continue };
                 if known.insert((group, columns.places(row).collect())) {
-                    self.kept_bytes += self.states[group].add(
-                        aggregate,
-                        &ColumnRow { columns: &columns, row, time: None },
-                        None,
-                        &|_| (),
-                    );
+                    self.add_row(group, aggregate, &columns.row(row, None), None, &|_| ());
                 }
-            }
-            return Ok(());
-        }
-        if !is_chosen(self.function) {
-            for row in rows.iter() {
-                let Some(group) = group(row) else { continue };
-                self.kept_bytes +=
-                    self.states[group].add(aggregate, &ColumnRow { columns: &columns, row, time: None }, None, &|_| ());
             }
             return Ok(());
         }
@@ -104,12 +99,7 @@ impl Others {
             let Some(group) = group(row) else { continue };
             let key = keys[row];
             let place = Some((key, &partitions[partition]));
-            self.kept_bytes += self.states[group].add(
-                aggregate,
-                &ColumnRow { columns: &columns, row, time: Some(key.time()) },
-                place,
-                &|_| (),
-            );
+            self.add_row(group, aggregate, &columns.row(row, Some(key.time())), place, &|_| ());
         }
         Ok(())
     }
@@ -121,26 +111,4 @@ pub(super) fn is_chosen(function: Function) -> bool {
         function,
         Function::Any | Function::First | Function::Last | Function::RowAny | Function::RowMin | Function::RowMax
     )
-}
-
-/// A row of a batch.
-struct ColumnRow<'c> {
-    columns: &'c FieldsByRow<'c>,
-    row: usize,
-    time: Option<Ticks>,
-}
-
-impl Fields for ColumnRow<'_> {
-    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
-        match self.columns.position(name) {
-            Some(column) => self.columns.value(column, self.row).map(OwnedValue::as_property),
-            None if name.column() == Column::Time => self.time.map(Property::DateTime),
-            None => None,
-        }
-    }
-
-    /// Functions look at fields by their names alone.
-    fn any_part(&self, _: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
-        false
-    }
 }

@@ -5,16 +5,18 @@ use super::group_extremes::Extremes;
 use super::group_others::Others;
 use super::group_quantiles::Quantiles;
 use super::group_sums::Sums;
+use super::group_uniq::DifferentValues;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::Values;
-use crate::answer::accumulator::{Accumulator, UniqHashes, measured_number, plain_number, uniq_bytes, uniq_hash};
+use crate::answer::accumulator::{Accumulator, EachField, measured_number, plain_number, uniq_hash};
+use crate::answer::item::RecordPlace;
+use daytable_logsql::Fields;
 use daytable_logsql::number::Number;
 use daytable_logsql::query::{Aggregate, Function};
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_store::{ColumnBatch, StoreError};
-use std::collections::HashSet;
 
 /// The states of one function, by group.
 pub(super) enum States {
@@ -22,12 +24,9 @@ pub(super) enum States {
     Sums(Sums),
     Extremes(Extremes),
     Quantiles(Box<Quantiles>),
-    Uniq(Vec<UniqHashes>),
+    Uniq(DifferentValues),
     Others(Others),
 }
-
-/// Different values whose table takes a megabyte. Where tables are small, few of many become full at once.
-const LARGE_TABLE: usize = 50_000;
 
 /// A value that may be the least or the greatest, and is no whole number.
 #[derive(Clone, Copy)]
@@ -39,17 +38,16 @@ enum ExtremeValue {
 
 impl States {
     pub(super) fn new(aggregate: &Aggregate) -> States {
-        let (function, is_one) = (aggregate.function, aggregate.fields.len() == 1);
+        let function = aggregate.function;
         match function {
-            Function::Sum | Function::Avg | Function::RateSum if is_one => States::Sums(Sums::default()),
-            Function::Min | Function::Max if is_one => States::Extremes(Extremes::new(function)),
-            Function::Quantile(_) if is_one => States::Quantiles(Box::default()),
-            Function::CountUniq => States::Uniq(Vec::new()),
-            Function::Count | Function::Rate if aggregate.fields.is_empty() => States::Counts(Vec::new()),
-            Function::Count | Function::Rate | Function::CountEmpty | Function::SumLength if is_one => {
-                States::Counts(Vec::new())
-            }
-            _ => States::Others(Others::new(function)),
+            Function::Count | Function::Rate | Function::CountEmpty | Function::SumLength => States::Counts(Vec::new()),
+            Function::Sum | Function::Avg | Function::RateSum => States::Sums(Sums::default()),
+            Function::Min | Function::Max => States::Extremes(Extremes::new(function)),
+            Function::Quantile(_) => States::Quantiles(Box::default()),
+            Function::CountUniq => States::Uniq(DifferentValues::default()),
+            Function::Values | Function::UniqValues => States::Others(Others::new(function)),
+            Function::Any | Function::First | Function::Last => States::Others(Others::new(function)),
+            Function::RowAny | Function::RowMin | Function::RowMax => States::Others(Others::new(function)),
         }
     }
 
@@ -60,7 +58,7 @@ impl States {
             States::Sums(_) => States::Sums(Sums::default()),
             States::Extremes(extremes) => States::Extremes(extremes.empty()),
             States::Quantiles(_) => States::Quantiles(Box::default()),
-            States::Uniq(_) => States::Uniq(Vec::new()),
+            States::Uniq(_) => States::Uniq(DifferentValues::default()),
             States::Others(others) => States::Others(others.empty()),
         }
     }
@@ -70,7 +68,7 @@ impl States {
             States::Counts(counts) => counts.resize(groups, 0),
             States::Sums(sums) => sums.resize(groups),
             States::Extremes(extremes) => extremes.resize(groups),
-            States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
+            States::Uniq(different) => different.resize(groups),
             States::Quantiles(quantiles) => quantiles.resize(groups),
             States::Others(others) => others.resize(groups),
         }
@@ -94,7 +92,7 @@ impl States {
     /// How many different values of groups it keeps.
     pub(super) fn different_values(&self) -> usize {
         match self {
-            States::Uniq(hashes) => hashes.iter().map(HashSet::len).sum(),
+            States::Uniq(different) => different.values(),
             _ => 0,
         }
     }
@@ -102,7 +100,7 @@ impl States {
     /// An estimate of the memory.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            States::Uniq(hashes) => hashes.iter().map(uniq_bytes).sum(),
+            States::Uniq(different) => different.bytes(),
             States::Quantiles(quantiles) => quantiles.bytes(),
             States::Counts(counts) => 8 * counts.capacity(),
             States::Sums(sums) => sums.bytes(),
@@ -111,11 +109,10 @@ impl States {
         }
     }
 
-    /// The memory that values of this many rows may take at once: a table that becomes full is copied to one twice as large.
+    /// The memory that values of this many rows may take at once, where a table of them has to grow.
     pub(super) fn growth(&self, rows: usize) -> usize {
-        let may_be_full = |hashes: &&UniqHashes| hashes.len() > LARGE_TABLE && hashes.capacity() - hashes.len() < rows;
         match self {
-            States::Uniq(hashes) => hashes.iter().filter(may_be_full).map(|hashes| 2 * uniq_bytes(hashes)).sum(),
+            States::Uniq(different) => different.growth(rows),
             _ => 0,
         }
     }
@@ -133,16 +130,7 @@ impl States {
             (States::Extremes(extremes), States::Extremes(more)) => extremes.merge(more, groups),
             (States::Quantiles(quantiles), States::Quantiles(more)) => quantiles.merge(more, groups),
             (States::Others(others), States::Others(more)) => others.merge(more, |of| group(&groups[of])),
-            (States::Uniq(hashes), States::Uniq(more)) => {
-                for (of, more) in groups.iter().zip(more) {
-                    let Some(of) = group(of) else { continue };
-                    let mut more = std::mem::take(more);
-                    if hashes[of].len() < more.len() {
-                        std::mem::swap(&mut hashes[of], &mut more);
-                    }
-                    hashes[of].extend(more);
-                }
-            }
+            (States::Uniq(different), States::Uniq(more)) => different.merge(more, groups),
             // A function has states of one kind.
             _ => {}
         }
@@ -154,7 +142,7 @@ impl States {
             States::Counts(counts) => Accumulator::Count(counts[group]),
             States::Sums(sums) => Accumulator::Sum(sums.sum(group)),
             States::Extremes(extremes) => Accumulator::Extreme(extremes.take(group)),
-            States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
+            States::Uniq(different) => Accumulator::Uniq(different.take(group)),
             States::Quantiles(quantiles) => quantiles.take(group),
             States::Others(others) => others.take(group),
         }
@@ -170,15 +158,24 @@ impl States {
         groups: &[u32],
     ) -> Result<(), StoreError> {
         let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
-        let Some(values) = fields.first() else {
-            if let States::Counts(counts) = self {
+        let values = match (&mut *self, fields) {
+            (States::Counts(counts), []) => {
                 rows.for_each(|row| {
                     if let Some(count) = counts.get_mut(groups[row] as usize) {
                         *count += 1;
                     }
                 });
+                return Ok(());
             }
-            return Ok(());
+            (States::Others(others), _) => return others.add(aggregate, batch, fields, rows, group),
+            (_, [values]) => values,
+            _ => {
+                let columns = FieldsByRow::read(&aggregate.fields, fields, batch, rows)?;
+                for (row, group) in rows.iter().filter_map(|row| Some((row, group(row)?))) {
+                    self.add_row(group, aggregate, &columns.row(row, None), None, &|_| ());
+                }
+                return Ok(());
+            }
         };
         match self {
             States::Counts(counts) => match aggregate.function {
@@ -216,31 +213,18 @@ impl States {
                     sums.add(group, number);
                 }
             }),
-            States::Others(others) => others.add(aggregate, batch, fields, rows, group),
-            States::Uniq(hashes) if fields.len() > 1 => {
-                let columns = FieldsByRow::read(&aggregate.fields, fields, batch, rows)?;
-                for (row, group) in rows.iter().filter_map(|row| Some((row, group(row)?))) {
-                    let text = |column| columns.value(column, row).map(|value| value.as_property().text());
-                    let texts: Vec<_> = (0..fields.len()).map(text).collect();
-                    let is_wanted = is_below_limit(&hashes[group], aggregate);
-                    if is_wanted && texts.iter().flatten().any(|text| !text.is_empty()) {
-                        hashes[group].insert(uniq_hash(texts.iter().map(Option::as_deref)));
-                    }
-                }
-                Ok(())
-            }
-            States::Uniq(hashes) => {
+            States::Uniq(different) => {
                 let hash = |value: Property<'_>| {
                     (value != Property::String("")).then(|| uniq_hash(std::iter::once(Some(&*value.text()))))
                 };
                 values.each(batch, rows, hash, |row, hash| {
-                    if let (Some(hash), Some(group)) = (hash, group(row))
-                        && is_below_limit(&hashes[group], aggregate)
-                    {
-                        hashes[group].insert(hash);
+                    if let (Some(hash), Some(group)) = (hash, group(row)) {
+                        different.add(group, hash, aggregate.limit);
                     }
                 })
             }
+            // All their fields are added together.
+            States::Others(_) => Ok(()),
             States::Extremes(extremes) => {
                 let mut others = ValueNumbers::default();
                 let mut found = Vec::new();
@@ -273,9 +257,40 @@ impl States {
             }
         }
     }
-}
 
-/// Whether further different values are counted.
-fn is_below_limit(hashes: &UniqHashes, aggregate: &Aggregate) -> bool {
-    aggregate.limit.is_none_or(|limit| (hashes.len() as u64) < limit)
+    /// Adds a row to the state of a group. Whoever knows the [place](RecordPlace) and all fields of the row's record tells them.
+    pub(super) fn add_row(
+        &mut self,
+        group: usize,
+        aggregate: &Aggregate,
+        row: &impl Fields,
+        place: Option<RecordPlace<'_>>,
+        each_field: EachField<'_>,
+    ) {
+        let fields = &aggregate.fields;
+        let values = || fields.iter().filter_map(|field| row.field(field));
+        let is_present = |value: &Property<'_>| *value != Property::String("");
+        let has_value = || values().any(|value| is_present(&value));
+        match self {
+            States::Counts(counts) => {
+                counts[group] += match aggregate.function {
+                    Function::CountEmpty => u64::from(!has_value()),
+                    Function::SumLength => values().map(|value| value.text().len() as u64).sum(),
+                    _ => u64::from(fields.is_empty() || has_value()),
+                }
+            }
+            States::Sums(sums) => values().filter_map(plain_number).for_each(|number| sums.add(group, number)),
+            States::Extremes(extremes) => values().filter(is_present).for_each(|value| extremes.add(group, value)),
+            States::Quantiles(quantiles) => values()
+                .filter_map(measured_number)
+                .for_each(|(number, is_duration)| quantiles.add(group, number, is_duration)),
+            States::Uniq(different) => {
+                if has_value() {
+                    let texts: Vec<_> = fields.iter().map(|field| row.field(field).map(Property::text)).collect();
+                    different.add(group, uniq_hash(texts.iter().map(Option::as_deref)), aggregate.limit);
+                }
+            }
+            States::Others(others) => others.add_row(group, aggregate, row, place, each_field),
+        }
+    }
 }

@@ -11,13 +11,13 @@ use super::filter::{ColumnFilter, MatchingLevels};
 use super::group_others::is_chosen;
 use super::group_states::States;
 use super::group_step::GroupStep;
+use super::group_table::GroupTable;
 use super::kept::KeptRecords;
 use super::matching;
 use super::place::TableVisitor;
 use super::value_numbers::{ABSENT, NO_NUMBER, ValueNumbers};
 use super::values::{Values, is_needed_for, open_rows};
-use crate::answer::accumulator::Accumulator;
-use crate::answer::spill::{GroupCell, GroupRuns, GroupSource};
+use crate::answer::spill::{GroupRuns, GroupSource};
 use crate::answer::spill_file::SpillFile;
 use crate::answer::value_steps::{step_end, step_start};
 use crate::entity::OwnedValue;
@@ -40,6 +40,9 @@ use std::sync::{Arc, Mutex};
 
 /// The group of a row whose value was not seen yet. No group has this number.
 const NO_GROUP_YET: u32 = NO_NUMBER - 1;
+
+/// The numbers of the levels of a field before any was asked for.
+const NO_LEVELS: [u32; 1 + Level::ALL.len()] = [NO_NUMBER; 1 + Level::ALL.len()];
 
 /// Groups that a thread keeps where most are new to it: those of a table that the processor caches cost less to find than
 /// a larger one would combine.
@@ -86,7 +89,9 @@ pub(super) struct Aggregation<'q> {
 #[derive(Default)]
 pub(super) struct SharedGroups {
     /// Those in memory.
-    groups: Option<ThreadGroups>,
+    table: Option<GroupTable>,
+    /// The memory that was charged for them.
+    bytes: usize,
     /// Those in the file.
     runs: GroupRuns,
     /// Whether those in memory outgrew it once.
@@ -101,16 +106,14 @@ pub(super) struct ThreadGroups {
     passed_on: u64,
     /// Those of them that are to be added one by one.
     pub(super) records: KeptRecords,
-    values: Vec<ValueNumbers>,
+    pub(super) table: GroupTable,
     /// For each field the numbers of the levels by their codes, once they were asked for.
-    levels: Vec<[u32; 1 + Level::ALL.len()]>,
+    levels: Vec<[u32; NO_LEVELS.len()]>,
     /// The last partition of which records were counted, and the numbers that they have in common.
     last_fixed: Option<(Option<String>, Vec<Option<u32>>)>,
-    /// For each field the group that a group of the fields before it and a value make.
-    steps: Vec<GroupStep>,
-    states: Vec<States>,
     computed: ComputedState,
-    bytes: usize,
+    /// The memory that was charged for it.
+    pub(super) bytes: usize,
     /// As many groups and different values as are passed on at once, where most are new.
     full: Option<usize>,
 }
@@ -219,21 +222,17 @@ impl PartVisitor for Aggregation<'_> {
 
     fn start(&self) -> ThreadGroups {
         let StatsGroups { by, aggregates } = self.grouping;
-        let mut groups = ThreadGroups {
+        ThreadGroups {
             matched: 0,
             passed_on: 0,
             records: KeptRecords::default(),
-            values: by.iter().map(|_| ValueNumbers::default()).collect(),
-            levels: Vec::new(),
+            table: GroupTable::new(by.len(), aggregates),
+            levels: vec![NO_LEVELS; by.len()],
             last_fixed: None,
-            steps: Vec::new(),
-            states: aggregates.iter().map(States::new).collect(),
             computed: self.computed.start(self.memory.bytes_max()),
             bytes: 0,
             full: None,
-        };
-        groups.clear();
-        groups
+        }
     }
 
     fn filter(&self) -> &dyn PartFilter {
@@ -376,7 +375,7 @@ impl Aggregation<'_> {
             let rows = of_condition.as_ref().unwrap_or(rows);
             let values = aggregate.fields.iter().map(|field| self.computed.values(field, batch, table, &computed));
             let values: Vec<Values<'_>> = values.collect::<Result<_, _>>()?;
-            state.states[at].add(aggregate, batch, &values, rows, &groups)?;
+            state.table.states[at].add(aggregate, batch, &values, rows, &groups)?;
         }
         Ok(ControlFlow::Continue(later))
     }
@@ -461,7 +460,7 @@ impl Aggregation<'_> {
             (Column::Instance, Some(partition)) => Some(values.number(Property::String(&instance_of(partition).0))),
             _ => None,
         };
-        let numbers: Vec<_> = self.grouping.by.iter().zip(&mut state.values).map(number).collect();
+        let numbers: Vec<_> = self.grouping.by.iter().zip(&mut state.table.values).map(number).collect();
         state.last_fixed = Some((rows.partition.map(str::to_owned), numbers.clone()));
         numbers
     }
@@ -475,7 +474,7 @@ impl Aggregation<'_> {
         let Some(told) = numbers.views().find_map(|view| self.matching_counts(numbers, view)) else { return false };
         let mut fixed = self.fixed_numbers(state, rows);
         for MatchingBucket { of, matching, functions } in told {
-            for ((by, values), fixed) in by.iter().zip(&mut state.values).zip(&mut fixed) {
+            for ((by, values), fixed) in by.iter().zip(&mut state.table.values).zip(&mut fixed) {
                 if let Some(value) = numbers.value(&of, &by.field) {
                     *fixed = Some(value.map_or(ABSENT, |value| values.step_number(value, by.step.as_ref())));
                 }
@@ -525,8 +524,8 @@ impl Aggregation<'_> {
         is_for: impl Fn(usize) -> bool,
     ) {
         let mut group = 0;
-        let fields = self.grouping.by.iter().zip(fixed).zip(&mut state.values).zip(&mut state.levels);
-        for ((((by, fixed), values), levels), step) in fields.zip(&mut state.steps) {
+        let fields = self.grouping.by.iter().zip(fixed).zip(&mut state.table.values).zip(&mut state.levels);
+        for ((((by, fixed), values), levels), step) in fields.zip(&mut state.table.steps) {
             let value = fixed.unwrap_or_else(|| match (by.field.column(), minute, level) {
                 (Column::Time, Some(minute), _) => values.step_number(Property::DateTime(minute), by.step.as_ref()),
                 (Column::Level, _, Some(level)) => {
@@ -542,9 +541,8 @@ impl Aggregation<'_> {
             group = if is_none { NO_NUMBER } else { step.group(group, value, true) };
         }
         state.matched += records;
-        let groups = state.steps.last().map_or(1, GroupStep::len);
-        for (at, states) in state.states.iter_mut().enumerate() {
-            states.resize(groups);
+        state.table.resize_states();
+        for (at, states) in state.table.states.iter_mut().enumerate() {
             if let States::Counts(counts) = states
                 && is_for(at)
                 && let Some(count) = counts.get_mut(group as usize)
@@ -577,12 +575,12 @@ impl Aggregation<'_> {
     fn charge(&self, state: &mut ThreadGroups, rows: usize) -> ControlFlow<()> {
         let bytes = state.memory();
         let more = bytes.saturating_sub(state.bytes);
-        let is_full = state.full.is_some_and(|full| state.kept() >= full);
-        let growth: usize = state.states.iter().map(|states| states.growth(rows)).sum();
+        let is_full = state.full.is_some_and(|full| state.table.kept() >= full);
+        let growth = state.table.growth(rows);
         if more == 0 && !is_full && growth == 0 {
             return ControlFlow::Continue(());
         }
-        let of_new = if state.has_uniq() { NEW_VALUES_BYTES } else { NEW_GROUPS_BYTES };
+        let of_new = if state.table.has_uniq() { NEW_VALUES_BYTES } else { NEW_GROUPS_BYTES };
         // What pipes remember stays with the thread: to give groups away frees none of it.
         let remembered = state.computed.bytes();
         let groups = bytes - remembered;
@@ -596,17 +594,17 @@ impl Aggregation<'_> {
                 return ControlFlow::Continue(());
             }
         }
-        let kept = state.kept();
+        let kept = state.table.kept();
         if 2 * kept as u64 > state.matched - state.passed_on {
             self.are_mostly_new.store(true, Order::Relaxed);
         }
         state.passed_on = state.matched;
-        let shared = self.share(state);
+        let shared = self.share(&mut state.table);
         if is_short && remembered > groups {
             self.computed.forget(&mut state.computed);
         }
         // The next groups are as many, and need the same memory.
-        state.full = (!is_short && groups <= 2 * of_new && !state.has_uniq()).then_some(kept);
+        state.full = (!is_short && groups <= 2 * of_new && !state.table.has_uniq()).then_some(kept);
         match state.full {
             Some(_) => state.reset(),
             None => state.clear(),
@@ -631,9 +629,9 @@ impl Aggregation<'_> {
 
     /// Adds groups of a thread to those that all threads gave away. Threads often have the same groups, so these become few. If they
     /// do not, they go to the temporary file.
-    fn share(&self, groups: &mut ThreadGroups) -> Result<(), OverBudget> {
+    fn share(&self, groups: &mut GroupTable) -> Result<(), OverBudget> {
         let mut shared = lock(&self.shared);
-        let SharedGroups { groups: known, runs, outgrew } = &mut *shared;
+        let SharedGroups { table: known, bytes: charged, runs, outgrew } = &mut *shared;
         let has_uniq = groups.has_uniq();
         if (*outgrew || has_uniq) && self.are_mostly_new.load(Order::Relaxed) {
             drop(shared);
@@ -647,29 +645,29 @@ impl Aggregation<'_> {
                 known.merge(groups);
                 self.are_mostly_new.store(known.kept() - before > given / 2, Order::Relaxed);
             }
-            None => *known = Some(groups.take_groups()),
+            None => *known = Some(groups.take()),
         }
         let Some(known) = known else { return Ok(()) };
         let bytes = known.memory();
-        let more = bytes.saturating_sub(known.bytes);
+        let more = bytes.saturating_sub(*charged);
         // Different values are copied when they go to the file.
         let bytes_max = self.spill.memory_max() / if has_uniq { 2 } else { 1 };
         if bytes <= bytes_max && self.memory.charge(more, "groups").is_ok() {
             self.charged.fetch_add(more, Order::Relaxed);
-            known.bytes += more;
+            *charged += more;
             return Ok(());
         }
         *outgrew = true;
         runs.append(self.spill.write_groups(known)?);
-        self.release(known.bytes);
-        shared.groups = None;
+        self.release(std::mem::take(charged));
+        shared.table = None;
         Ok(())
     }
 
-    /// The groups that threads gave away, and those of them that are in the file.
-    pub(super) fn take_shared(&self) -> (Option<ThreadGroups>, GroupRuns) {
-        let SharedGroups { groups, runs, .. } = std::mem::take(&mut *lock(&self.shared));
-        (groups, runs)
+    /// The groups that threads gave away and the memory that was charged for them, and those of them that are in the file.
+    pub(super) fn take_shared(&self) -> (Option<(GroupTable, usize)>, GroupRuns) {
+        let SharedGroups { table, bytes, runs, .. } = std::mem::take(&mut *lock(&self.shared));
+        (table.map(|table| (table, bytes)), runs)
     }
 
     /// The rows whose values columns do not have as the record has them.
@@ -688,7 +686,7 @@ impl Aggregation<'_> {
         let mut groups = vec![0u32; batch.len()];
         let mut of_rows = Vec::new();
         for (at, by) in self.grouping.by.iter().enumerate() {
-            let (values, step) = (&mut state.values[at], &mut state.steps[at]);
+            let (values, step) = (&mut state.table.values[at], &mut state.table.steps[at]);
             let of_field = self.computed.values(&by.field, batch, self.columns.table(), computed)?;
             if at == 0 {
                 // All rows are in one group so far, so values alone tell theirs.
@@ -724,9 +722,7 @@ impl Aggregation<'_> {
                 groups[row] = last.2;
             });
         }
-        if let Some(step) = state.steps.last() {
-            state.states.iter_mut().for_each(|states| states.resize(step.len()));
-        }
+        state.table.resize_states();
         Ok(groups)
     }
 }
@@ -763,173 +759,27 @@ fn first_group(step: &mut GroupStep, number: u32) -> u32 {
     if number == NO_NUMBER { NO_NUMBER } else { step.group(0, number, true) }
 }
 
-impl GroupSource for ThreadGroups {
-    fn len(&self) -> usize {
-        self.steps.last().map_or(1, GroupStep::len)
-    }
-
-    fn each_value(&self, group: usize, room: &mut String, each: &mut dyn FnMut(Option<Property<'_>>)) {
-        self.each_field(group, |known, number| each(known.value_in(number, room)));
-    }
-
-    fn patterns(&self) -> Vec<Vec<String>> {
-        self.values.iter().map(|known| known.patterns().map(str::to_owned).collect()).collect()
-    }
-
-    fn each_cell(&self, group: usize, each: &mut dyn FnMut(GroupCell<'_>)) {
-        self.each_field(group, |known, number| each(known.cell(number)));
-    }
-
-    fn functions(&self) -> usize {
-        self.states.len()
-    }
-
-    fn take_state(&mut self, group: usize, function: usize) -> Accumulator {
-        self.states[function].take(group)
-    }
-
-    fn has_uniq(&self) -> bool {
-        self.states.iter().any(States::has_uniq)
-    }
-}
-
 impl ThreadGroups {
-    /// Passes on the numbers of the values of a group.
-    fn each_field(&self, group: usize, mut each: impl FnMut(&ValueNumbers, u32)) {
-        for (at, known) in self.values.iter().enumerate() {
-            // The group of the fields up to this one.
-            let later = self.steps[at + 1..].iter().rev();
-            let number = later.fold(group, |number, step| step.parts(number).0 as usize);
-            each(known, self.steps[at].parts(number).1);
-        }
-    }
-
-    /// Takes all groups out of it.
-    fn take_groups(&mut self) -> ThreadGroups {
-        let fresh = |known: &Vec<ValueNumbers>| known.iter().map(|_| ValueNumbers::default()).collect();
-        let values = fresh(&self.values);
-        let states = self.states.iter().map(States::empty).collect();
-        let taken = ThreadGroups {
-            matched: 0,
-            passed_on: 0,
-            records: KeptRecords::default(),
-            values: std::mem::replace(&mut self.values, values),
-            levels: std::mem::take(&mut self.levels),
-            last_fixed: None,
-            steps: std::mem::take(&mut self.steps),
-            states: std::mem::replace(&mut self.states, states),
-            computed: ComputedState::default(),
-            bytes: 0,
-            full: None,
-        };
-        self.clear();
-        taken
-    }
-
-    /// Forgets what pipes remember, once no further record is added.
-    pub(super) fn forget_computed(&mut self) {
-        self.computed = ComputedState::default();
-    }
-
     /// Forgets all groups, and keeps the memory for others.
     fn reset(&mut self) {
-        self.values.iter_mut().for_each(ValueNumbers::reset);
-        self.steps.iter_mut().for_each(GroupStep::reset);
-        self.levels.iter_mut().for_each(|levels| levels.fill(NO_NUMBER));
-        self.last_fixed = None;
-        let groups = usize::from(self.values.is_empty());
-        for states in &mut self.states {
-            states.reset();
-            states.resize(groups);
-        }
+        self.table.reset();
+        self.forget_fixed();
     }
 
     /// Forgets all groups, and gives their memory back.
     fn clear(&mut self) {
-        let fields = self.values.len();
-        self.values = (0..fields).map(|_| ValueNumbers::default()).collect();
-        self.levels = vec![[NO_NUMBER; 1 + Level::ALL.len()]; fields];
+        drop(self.table.take());
+        self.forget_fixed();
+    }
+
+    /// Forgets the numbers of values, which are no longer theirs.
+    fn forget_fixed(&mut self) {
+        self.levels.fill(NO_LEVELS);
         self.last_fixed = None;
-        self.steps = (0..fields).map(|_| GroupStep::default()).collect();
-        for states in &mut self.states {
-            *states = states.empty();
-            // Without fields there is always one group.
-            states.resize(usize::from(fields == 0));
-        }
-    }
-
-    /// The memory that was charged for it.
-    pub(super) fn charged(&self) -> usize {
-        self.bytes
-    }
-
-    /// How many groups it has, and different values of them.
-    fn kept(&self) -> usize {
-        self.len() + self.states.iter().map(States::different_values).sum::<usize>()
     }
 
     /// An estimate of its memory.
-    pub(super) fn memory(&self) -> usize {
-        self.states.iter().map(States::bytes).sum::<usize>()
-            + self.computed.bytes()
-            + self.values.iter().map(ValueNumbers::bytes).sum::<usize>()
-            + self.steps.iter().map(GroupStep::bytes).sum::<usize>()
-    }
-
-    /// The records of a group, where the first function counts them.
-    pub(super) fn count(&self, group: usize) -> Option<u64> {
-        match self.states.first() {
-            Some(States::Counts(counts)) => counts.get(group).copied(),
-            _ => None,
-        }
-    }
-
-    /// The states of a group, which are left empty.
-    pub(super) fn take_states(&mut self, group: usize) -> impl Iterator<Item = Accumulator> {
-        self.states.iter_mut().map(move |states| states.take(group))
-    }
-
-    /// Whether groups with different numbers have different values.
-    pub(super) fn are_apart(&self) -> bool {
-        self.values.iter().all(ValueNumbers::are_alike)
-    }
-
-    /// Passes each group on: its values, and the states of its functions. Of several threads' groups, each is passed
-    /// once a thread.
-    pub(super) fn finish(mut self, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
-        for group in 0..self.len() {
-            let values = self.values(group);
-            each(values, self.take_states(group).collect());
-        }
-    }
-
-    /// Adds the groups of another thread.
-    pub(super) fn merge(&mut self, other: &mut ThreadGroups) {
-        let values: Vec<Vec<u32>> =
-            self.values.iter_mut().zip(&other.values).map(|(values, more)| values.merge(more)).collect();
-        let mut groups: Vec<u32> = vec![0];
-        for ((step, others), values) in self.steps.iter_mut().zip(&other.steps).zip(&values) {
-            let group = |(parent, value): (u32, u32)| match (groups[parent as usize], values[value as usize]) {
-                (NO_NUMBER, _) | (_, NO_NUMBER) => NO_NUMBER,
-                (parent, value) => step.group(parent, value, true),
-            };
-            groups = others.all_parts().map(group).collect();
-        }
-        let count = self.len();
-        for (states, more) in self.states.iter_mut().zip(&mut other.states) {
-            states.resize(count);
-            states.merge(more, &groups);
-        }
-    }
-
-    /// The least count of the `limit` groups with the greatest ones, where counts are all there is.
-    pub(super) fn least_of_top(&self, limit: usize) -> u64 {
-        let [States::Counts(counts)] = &*self.states else { return 0 };
-        if limit == 0 || counts.len() <= limit {
-            return 0;
-        }
-        let mut counts = counts.clone();
-        let at = counts.len() - limit;
-        *counts.select_nth_unstable(at).1
+    fn memory(&self) -> usize {
+        self.computed.bytes() + self.table.memory()
     }
 }

@@ -10,12 +10,14 @@
 //!   combination of values (`entry_shapes`). `entry_lines`, `line_parts`: which parts of their lines matter.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `aggregate`: both over all
 //!   tables.
+//! * `group_table`: groups and the states of their functions, for columns and for rows.
 //! * `arrivals`: when records arrived.
 //! * `value_numbers`: small numbers that stand for values (`small_numbers`: those of small whole numbers).
 //! * `group_step`: groups by the groups of fewer fields. `group_states`: what functions keep of each group (`group_sums`,
-//!   `group_extremes`, `group_quantiles`; `group_others`: functions without a form of their own).
+//!   `group_extremes`, `group_quantiles`, `group_uniq`; `group_others`: functions without a form of their own).
 //! * `computed`: columns that pipes compute in front of a pipe that groups, once a combination of values (`combinations`,
-//!   `computed_rows`; `listed_values` where texts hardly come again), or of numbers all at once (`number_pipes`, which make `number_rows`).
+//!   `computed_rows`; `listed_values` where texts hardly come again), or of numbers all at once (`number_pipes`, which make
+//!   `number_rows`).
 //! * `fields_by_row`: the values of several fields, row by row.
 //! * `sorted`: the first records of an order.
 //! * `networks`: the addresses of a network, by the numbers of a pattern.
@@ -43,10 +45,12 @@ mod group_quantiles;
 mod group_states;
 mod group_step;
 mod group_sums;
+mod group_table;
+mod group_uniq;
 mod groups;
 mod kept;
-mod listed_values;
 mod line_parts;
+mod listed_values;
 mod matching;
 mod names;
 mod networks;
@@ -62,13 +66,14 @@ mod value_numbers;
 mod values;
 
 pub(super) use aggregate::{
-    Aggregated, AggregatedGroups, AggregationReport, FoldedTables, GroupQuestion, aggregate_entries, aggregate_fields,
-    aggregate_records, collect_sorted,
+    Aggregated, AggregationReport, FoldedTables, GroupQuestion, aggregate_entries, aggregate_fields, aggregate_records,
+    collect_sorted,
 };
 pub use entry_question::{
     AlikeLine, AlikeOutcome, EntryCell, EntryFold, EntryNeeds, EntryQuestion, EntryValue, InstanceTest, LineNeed,
     StreamNeeds, ValueNeed,
 };
+pub(super) use group_table::GroupTable;
 pub use line_parts::{LineSyntax, MemberReader, MemberScan};
 pub(super) use names::{FieldNames, gather_names};
 pub(super) use records::{WantedRecords, select_matching};

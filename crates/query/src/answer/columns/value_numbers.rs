@@ -46,6 +46,8 @@ pub(super) struct ValueNumbers {
     pub(super) is_frozen: bool,
     /// Whether an empty text is a value, and values of two types with one text are two.
     is_exact: bool,
+    /// Where values are told apart by their texts alone: those of another type, by the numbers of their texts.
+    shown: Option<HashMap<u32, OwnedValue, foldhash::fast::RandomState>>,
 }
 
 impl ValueNumbers {
@@ -54,9 +56,15 @@ impl ValueNumbers {
         ValueNumbers { is_exact: true, ..ValueNumbers::default() }
     }
 
+    /// Numbers by text alone: a text and a value of another type that is printed like it have the same, and are shown as the latter.
+    pub(super) fn by_text() -> ValueNumbers {
+        ValueNumbers { shown: Some(HashMap::default()), ..ValueNumbers::default() }
+    }
+
     /// Forgets all values, and keeps the memory for others.
     pub(super) fn reset(&mut self) {
         self.texts.reset();
+        self.shown = self.shown.as_ref().map(|_| HashMap::default());
         self.packed.reset();
         self.printed.reset();
         self.of_printed.clear();
@@ -75,6 +83,7 @@ impl ValueNumbers {
         match value {
             Property::String("") if !self.is_exact => ABSENT,
             Property::String(text) => self.of_text(text),
+            other if self.shown.is_some() => self.of_shown(other),
             Property::Int64(n) => self.of_whole(n, value),
             Property::Int32(n) if !self.is_exact => self.of_whole(n.into(), value),
             Property::DateTime(time) => {
@@ -152,6 +161,22 @@ impl ValueNumbers {
             self.last_step = Some((start.get(), end.get(), number));
         }
         number
+    }
+
+    /// The number of the text of a value, which is shown as this value from now on.
+    fn of_shown(&mut self, value: Property<'_>) -> u32 {
+        let number = self.of_text(&value.text());
+        if let Some(shown) = &mut self.shown
+            && number != NO_NUMBER
+        {
+            shown.entry(number).or_insert_with(|| value.into());
+        }
+        number
+    }
+
+    /// The value that is shown instead of the text with this number, if there is one.
+    fn shown(&self, number: u32) -> Option<Property<'_>> {
+        self.shown.as_ref()?.get(&number).map(OwnedValue::as_property)
     }
 
     fn of_text(&mut self, text: &str) -> u32 {
@@ -239,6 +264,7 @@ impl ValueNumbers {
             + 4 * self.translated.1.capacity()
             + self.small.bytes()
             + self.small_steps.bytes()
+            + 48 * self.shown.as_ref().map_or(0, HashMap::len)
     }
 
     /// The patterns of the texts that are packed, by their numbers.
@@ -249,6 +275,9 @@ impl ValueNumbers {
     /// The value of a number in the form in which it is kept.
     pub(super) fn cell(&self, number: u32) -> GroupCell<'_> {
         let Some(at) = number.checked_sub(1) else { return GroupCell::Value(None) };
+        if let Some(shown) = self.shown(number) {
+            return GroupCell::Value(Some(shown));
+        }
         let at = at / VALUE_KINDS;
         match number % VALUE_KINDS {
             // As long as there is room for patterns, a text that could be packed is.
@@ -270,6 +299,9 @@ impl ValueNumbers {
     /// The same; a text that is packed is printed to `room`.
     pub(super) fn value_in<'v>(&'v self, number: u32, room: &'v mut String) -> Option<Property<'v>> {
         let at = number.checked_sub(1)? / 3;
+        if let Some(shown) = self.shown(number) {
+            return Some(shown);
+        }
         match number % 3 {
             1 => Some(Property::String(self.texts.text(at))),
             2 => self.typed.get(at as usize).map(OwnedValue::as_property),

@@ -2,12 +2,13 @@
 
 use super::super::accumulator::{Accumulator, cell};
 use super::super::answer_budget::AnswerBudget;
+use super::super::columns::GroupTable;
 use super::{
     ExternalSort, FirstGroups, GroupCells, GroupOrdering, GroupRuns, GroupSource, LookupWriter, MERGED_MAX, ReadsCells,
     SortItem, SpillStop, each_merged,
 };
 use crate::entity::OwnedValue;
-use daytable_logsql::query::{Aggregate, Pipe};
+use daytable_logsql::query::{Aggregate, GroupField, Pipe};
 use daytable_logsql::{FieldName, Fields, ParsedQuery};
 use daytable_model::property::Property;
 use daytable_platform::budget::{MemoryBudget, OverBudget};
@@ -71,7 +72,6 @@ impl Fields for Row {
 }
 
 /// Groups in memory, each value once.
-#[derive(Default)]
 struct Groups(Vec<Group>);
 
 /// A value, and what was gathered of it.
@@ -99,19 +99,16 @@ impl GroupSource for Groups {
     }
 }
 
-fn grouped(rows: &[Row], aggregates: &[Aggregate]) -> Groups {
-    let mut groups = Groups::default();
-    for row in rows {
-        let at = groups.0.iter().position(|(value, _)| *value == row.0);
-        let at = at.unwrap_or_else(|| {
-            groups.0.push((row.0.clone(), aggregates.iter().map(|of| Accumulator::new(of.function)).collect()));
-            groups.0.len() - 1
-        });
-        for (state, aggregate) in groups.0[at].1.iter_mut().zip(aggregates) {
-            state.add(aggregate, row, None, &|_| ());
-        }
-    }
-    groups
+fn grouped(rows: &[Row], aggregates: &[Aggregate]) -> GroupTable {
+    let by = [GroupField { field: FieldName::new("g"), step: None }];
+    let conditions: Vec<_> = aggregates.iter().map(|_| None).collect();
+    let mut table = GroupTable::new(by.len(), aggregates);
+    rows.iter().for_each(|row| table.add_row((&by, aggregates), &conditions, row, None, &|_| ()));
+    table
+}
+
+fn groups_of(mut table: GroupTable) -> Vec<Group> {
+    (0..table.len()).map(|group| (table.values(group).remove(0), table.take_states(group))).collect()
 }
 
 /// The values of all functions by group.
@@ -183,7 +180,7 @@ proptest! {
             runs.append(budget.spill().write_groups(&mut grouped(part, aggregates)).expect("written"));
         }
         let found = merged(runs, aggregates, &budget).expect("merged");
-        prop_assert_eq!(finished(found.into_iter(), aggregates), finished(grouped(&rows, aggregates).0.into_iter(), aggregates));
+        prop_assert_eq!(finished(found.into_iter(), aggregates), finished(groups_of(grouped(&rows, aggregates)).into_iter(), aggregates));
         prop_assert!(rows.is_empty() || scratch.used() > 0);
         prop_assert_eq!(budget.question().charged(), 0);
     }
