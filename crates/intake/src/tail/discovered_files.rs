@@ -404,14 +404,10 @@ impl TailFollower {
 
     /// Handles an ignored file that is no longer at its path. A file without a complete line may have been rotated.
     fn ignored_file_moved(&mut self, path: PathBuf, ignored: IgnoredFile) {
-        let renamed = match ignored.has_no_whole_line() && ignored.stat.size > 0 {
-            true => match renamed(&path, ignored.stat.device, ignored.stat.inode) {
-                Ok(renamed) => Some(renamed),
-                // It is looked for again later.
-                Err(_) => return,
-            },
-            false => None,
-        };
+        let is_unfinished = ignored.has_no_whole_line() && ignored.stat.size > 0;
+        let renamed = is_unfinished.then(|| renamed(&path, ignored.stat.device, ignored.stat.inode));
+        // Where that cannot be told, it is looked for again later.
+        let Ok(renamed) = renamed.transpose() else { return };
         self.ignored.remove(&path);
         if let Some(renamed) = renamed {
             match renamed {

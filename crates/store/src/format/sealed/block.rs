@@ -344,20 +344,14 @@ impl BlockColumn {
             return self
                 .each_index(among, |row, index| values.get(index).into_iter().for_each(|value| each(row, *value)));
         }
+        if self.stored.len() < self.count {
+            return self.map(among, |value| reader.read(value), each);
+        }
         let mut wanted = Vec::with_capacity(among.count());
         self.each_index(among, |row, index| wanted.push((row, index)));
         wanted.retain(|(_, index)| *index < self.stored.len());
-        if self.stored.len() == self.count {
-            let values = reader.read_texts(wanted.iter().map(|(_, index)| text(*index)));
-            return wanted.iter().zip(values).for_each(|((row, _), value)| each(*row, value));
-        }
-        let mut is_wanted = vec![false; self.stored.len()];
-        wanted.iter().for_each(|(_, index)| is_wanted[*index] = true);
-        let indices: Vec<usize> = (0..is_wanted.len()).filter(|index| is_wanted[*index]).collect();
-        let mut values = vec![None; is_wanted.len()];
-        let of_indices = reader.read_texts(indices.iter().map(|index| text(*index)));
-        indices.iter().zip(of_indices).for_each(|(index, value)| values[*index] = Some(value));
-        wanted.into_iter().for_each(|(row, index)| values[index].into_iter().for_each(|value| each(row, value)));
+        let values = reader.read_texts(wanted.iter().map(|(_, index)| text(*index)));
+        wanted.iter().zip(values).for_each(|((row, _), value)| each(*row, value));
     }
 
     /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.
